@@ -1,0 +1,66 @@
+# Everything a developer or CI runs. `make help` lists the targets.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+export PYTHONPATH :=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint fmt golden schemas control-plane bench docs clean
+
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t16
+
+$(VENV)/.ready: pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is missing; gpuctl needs Python 3.10 or newer" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@# Compiled modules start faster, also where the environment keeps Python from writing them.
+	@$(BIN)/python -m compileall -q compiler/gpuctl
+	@touch $@
+
+setup: $(VENV)/.ready ## Install gpuctl and what development needs into .venv
+
+demo: setup ## Render the examples to standard output and to demo-out/
+	@rm -rf demo-out && mkdir demo-out
+	@for example in examples/*/; do \
+	  name=$$(basename $$example); \
+	  echo "# gpuctl render -f $$example"; \
+	  $(BIN)/gpuctl render -f $$example > demo-out/$$name.yaml || exit 1; \
+	  cat demo-out/$$name.yaml; \
+	done
+	@echo "The manifests are in demo-out/: $$(ls demo-out | tr '\n' ' ')" >&2
+
+test: setup ## Run all tests
+	@$(BIN)/python tests/report.py
+	$(BIN)/python -m pytest
+
+lint: setup ## ruff, mypy --strict, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	PYTHONPATH=compiler $(BIN)/lint-imports
+
+fmt: setup ## Format the Python code
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+golden: setup ## Accept what golden cases print now (CASE=name for one); review the difference
+	$(BIN)/python tests/golden/cases.py accept $(CASE)
+
+schemas: setup ## Generate schemas/ and the Kubernetes schemas the compiler validates against
+	$(BIN)/python tools/kubernetes_schemas.py
+	$(BIN)/python tools/schemas.py
+
+docs: setup ## Generate the field reference and the list of diagnostics
+	$(BIN)/python tools/schemas.py
+	$(BIN)/python tools/diagnostics.py
+
+control-plane: ## Build the Kubernetes control plane for tests, in a cache outside the tree
+	tests/control-plane/build
+
+bench: setup ## Measure, as ratios within one run
+	$(BIN)/python benchmarks/run.py
+
+clean: ## Remove what make has made in the tree
+	rm -rf $(VENV) demo-out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

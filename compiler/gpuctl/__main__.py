@@ -1,0 +1,19 @@
+"""``gpuctl`` and ``python -m gpuctl``."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def main() -> None:
+    """Run the command line. Nobody ever sees a traceback unless they ask for one with ``--debug``."""
+    # Looking for plugins of pydantic reads the metadata of every installed package; none of them is ours.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    from gpuctl.cli.main import run
+
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

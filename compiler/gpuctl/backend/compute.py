@@ -1,0 +1,17 @@
+"""``kind: compute`` to a Deployment and a Service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuctl.backend.context import Context, Object
+from gpuctl.backend.deployment import deployment
+from gpuctl.backend.service import service
+from gpuctl.frontend.binder import Document
+from gpuctl.language.compute import Compute
+
+
+def lower_compute(context: Context, document: Document, model: Compute) -> Iterator[Object]:
+    """The objects of a compute service."""
+    yield service(context, document, model, model.service)
+    yield deployment(context, document, model, model.service, replicas=model.service.replicas)

@@ -1,0 +1,72 @@
+"""What lowering carries along, and what it yields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from gpuctl.frontend.binder import Document
+from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.language.settings import Settings
+
+Object = dict[str, Any]
+"""A Kubernetes object as JSON."""
+
+GitOps = Literal["argocd", "flux"]
+MANAGER = "gpuctl"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How output is wanted.
+
+    ``nodes`` includes the pools' Node objects, ``shared`` the objects that jobs share (PriorityClass, Namespace),
+    ``gitops`` adds the annotations a GitOps controller needs, ``embed`` the source document as an annotation.
+    """
+
+    nodes: bool = False
+    shared: bool = True
+    gitops: GitOps | None = None
+    embed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """An object, the document it comes from, and whether jobs share it.
+
+    Shared objects are created when missing or updated in place; they belong to no set and are never pruned.
+    """
+
+    object: Object
+    document: Document
+    shared: bool = False
+
+
+@dataclass(slots=True)
+class Context:
+    """The settings, and where lowering reports what it finds."""
+
+    settings: Settings
+    options: Options = field(default_factory=Options)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    check_pod_spec: Callable[[Object], list[tuple[tuple[str | int, ...], str]]] | None = None
+
+    def report(
+        self,
+        document: Document,
+        code: str,
+        message: str,
+        path: tuple[str | int, ...],
+        hint: str | None = None,
+        *,
+        severity: Severity = Severity.ERROR,
+        key: bool = False,
+        related: tuple[Related, ...] = (),
+    ) -> None:
+        """Add a diagnostic at one of a document's fields."""
+        self.diagnostics.append(document.diagnostic(severity, code, message, path, hint, key=key, related=related))
+
+    def label(self, name: str) -> str:
+        """A label or annotation key of the platform's."""
+        return self.settings.label(name)

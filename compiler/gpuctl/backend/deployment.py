@@ -1,0 +1,42 @@
+"""The Deployment and Service that ``inference`` and ``compute`` share."""
+
+from __future__ import annotations
+
+from gpuctl.backend.context import Context, Object
+from gpuctl.backend.metadata import job_annotations, job_labels, metadata, selector
+from gpuctl.backend.pod import pod_template
+from gpuctl.backend.service import container_ports, pod_extras, probes, startup_seconds
+from gpuctl.frontend.binder import Document
+from gpuctl.language.job import Workload
+from gpuctl.language.service import ServiceBlock
+
+PROGRESS_MARGIN = 600
+
+
+def deployment(
+    context: Context, document: Document, model: Workload, block: ServiceBlock, *, replicas: int | None
+) -> Object:
+    """A Deployment; without ``replicas`` where an autoscaler owns them."""
+    spec: Object = {}
+    if replicas is not None:
+        spec["replicas"] = replicas
+    # Longer than the start may take, or a Deployment that only loads its model is reported as stuck.
+    spec["progressDeadlineSeconds"] = startup_seconds(block) + PROGRESS_MARGIN
+    spec["selector"] = {"matchLabels": selector(context, document, model)}
+    if model.resources.gpu > 0:
+        # The default surges first and waits for cards that only the old pods could free.
+        spec["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    spec["template"] = pod_template(
+        context, document, model, ports=container_ports(block), probes=probes(block), spec=pod_extras(block)
+    )
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(
+            model.job.name,
+            document.namespace,
+            job_labels(context, document, model),
+            job_annotations(context, model),
+        ),
+        "spec": spec,
+    }

@@ -1,0 +1,124 @@
+"""How the pods of a training find each other: variables, host names, the hostfile."""
+
+from __future__ import annotations
+
+from gpuctl.backend.context import Context, Object
+from gpuctl.backend.metadata import identity_labels, metadata, selector
+from gpuctl.backend.pod import env_value
+from gpuctl.frontend.binder import Document
+from gpuctl.frontend.lint import uses_deepspeed, uses_llama_factory
+from gpuctl.language.training import Training
+
+MASTER_PORT = 29500
+RENDEZVOUS = "rendezvous"
+REPLICATED_JOB = "node"
+INDEX_ANNOTATION = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+HOSTFILE_DIRECTORY = "/job"
+
+
+def is_jobset(context: Context, model: Training) -> bool:
+    """Whether a training becomes a JobSet: several nodes, on a platform that has the controller."""
+    return model.resources.nodes > 1 and context.settings.platform.training.backend == "jobset"
+
+
+def host_name(context: Context, document: Document, model: Training, index: int) -> str:
+    """DNS name of a pod of a training on several nodes."""
+    name = model.job.name
+    pod = f"{name}-{REPLICATED_JOB}-0-{index}" if is_jobset(context, model) else f"{name}-{index}"
+    return f"{pod}.{name}.{document.namespace}.svc"
+
+
+def environment(context: Context, document: Document, model: Training) -> list[Object]:
+    """Variables of a training's pods, before the user's own.
+
+    PET_* are torchrun's options as variables (torch.distributed.run, ``env`` actions), so that a bare ``torchrun
+    train.py`` works. WORLD_SIZE, RANK and LOCAL_RANK are torchrun's own and not set.
+    """
+    nodes, gpus = model.resources.nodes, model.resources.gpu
+    cards = max(gpus, 1)
+    address = host_name(context, document, model, 0) if nodes > 1 else "127.0.0.1"
+    rank: Object = {"value": "0"}
+    if nodes > 1:
+        rank = {"valueFrom": {"fieldRef": {"fieldPath": INDEX_ANNOTATION}}}
+    variables = [
+        env_value("GPUCTL_JOB", model.job.name),
+        env_value("GPUCTL_KIND", document.kind),
+        env_value("GPUCTL_NODES", nodes),
+        env_value("GPUCTL_GPUS_PER_NODE", gpus),
+    ]
+    if model.job.epochs is not None:
+        variables.append(env_value("GPUCTL_EPOCHS", model.job.epochs))
+    if model.job.batch_size is not None:
+        variables.append(env_value("GPUCTL_BATCH_SIZE", model.job.batch_size))
+        variables.append(env_value("GPUCTL_GLOBAL_BATCH_SIZE", model.job.batch_size * cards * nodes))
+    variables += [
+        env_value("MASTER_ADDR", address),
+        env_value("MASTER_PORT", MASTER_PORT),
+        env_value("NNODES", nodes),
+        {"name": "NODE_RANK", **rank},
+        env_value("NPROC_PER_NODE", cards),
+        env_value("PET_NNODES", nodes),
+        {"name": "PET_NODE_RANK", **rank},
+        env_value("PET_NPROC_PER_NODE", cards),
+        env_value("PET_MASTER_ADDR", address),
+        env_value("PET_MASTER_PORT", MASTER_PORT),
+    ]
+    if needs_torchrun(model):
+        variables.append(env_value("FORCE_TORCHRUN", "1"))
+    return variables
+
+
+def needs_torchrun(model: Training) -> bool:
+    """Whether LLaMA-Factory must be told to launch torchrun: for several cards or nodes, and for DeepSpeed."""
+    argv = model.environment.argv
+    if not uses_llama_factory(argv) or any(
+        variable.name == "FORCE_TORCHRUN" for variable in model.environment.variables
+    ):
+        return False
+    deepspeed = any(word.partition("=")[0] == "--deepspeed" for word in argv)
+    return model.resources.gpu > 1 or model.resources.nodes > 1 or deepspeed
+
+
+def headless_service(context: Context, document: Document, model: Training) -> Object:
+    """DNS names for the pods, from the start: the rendezvous happens before any pod is ready."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(model.job.name, document.namespace, identity_labels(context, document, model)),
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": selector(context, document, model),
+            "ports": [{"name": RENDEZVOUS, "port": MASTER_PORT, "targetPort": MASTER_PORT, "protocol": "TCP"}],
+        },
+    }
+
+
+def needs_hostfile(model: Training) -> bool:
+    """Whether DeepSpeed's launcher looks for a list of hosts."""
+    return model.resources.nodes > 1 and uses_deepspeed(model.environment.argv)
+
+
+def hostfile_name(name: str) -> str:
+    """The ConfigMap with the hostfile."""
+    return f"{name}-hostfile"
+
+
+def hostfile(context: Context, document: Document, model: Training) -> Object:
+    """DeepSpeed's hostfile: a line ``HOST slots=N`` for each node."""
+    slots = max(model.resources.gpu, 1)
+    hosts = [host_name(context, document, model, index) for index in range(model.resources.nodes)]
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(
+            hostfile_name(model.job.name), document.namespace, identity_labels(context, document, model)
+        ),
+        "data": {"hostfile": "".join(f"{host} slots={slots}\n" for host in hosts)},
+    }
+
+
+def hostfile_volume(model: Training) -> tuple[list[Object], list[Object]]:
+    """The hostfile at DeepSpeed's default place, /job/hostfile."""
+    volume = {"name": "hostfile", "configMap": {"name": hostfile_name(model.job.name)}}
+    return [volume], [{"name": "hostfile", "mountPath": HOSTFILE_DIRECTORY, "readOnly": True}]

@@ -1,0 +1,164 @@
+"""Objects as YAML that every reader reads alike.
+
+A string is written plain only when no YAML 1.1 or 1.2 reader (PyYAML, ruamel, kubectl's Go reader) can take it for a
+number, bool, null, date or merge key; otherwise it is double-quoted, with JSON's escapes. Text of several lines
+becomes a literal block where that carries it exactly. Layout is kubectl's: two blanks, list items under their key.
+
+Our own, because a dumper of a library leaves ``1e-4``, ``y`` or ``0o755`` bare, and takes several times as long.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_PART = r"[^\W_]|[/_.@%+=,;()~^$*&!?<>|'\"，。：；！？（）、“”《》【】—…·-]"
+# Starts with a letter, `_` or `/`, or is an option; blanks and colons only inside, and no colon before a blank.
+_PLAIN = re.compile(
+    r"(?:--?(?=[A-Za-z])|(?=[^\W\d]|/))(?:" + _PART + r"|:(?=[^\W_]|[/_.@%+,-])| (?=[^\W_]|[/_.(-]))*\Z"
+)
+# Quantities and durations start with a digit and are no number to anybody.
+_UNIT = re.compile(r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[KMGTPE]i|[mkMGTPshd])\Z", re.ASCII)
+_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false"})
+_WORDS |= {"null", "nil", "none", "nan", "inf", "infinity"}
+# Characters that are invisible, or that some reader takes for a line break or refuses.
+_HIDDEN = "\x7f-\xa0\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff\ud800-\udfff"
+_ESCAPED = re.compile(f"[{_HIDDEN}]")
+_NOT_LITERAL = re.compile(rf"\A[ \t\n]|[ \t]\n|[ \t]\Z|\n\t|[\x00-\x08\x0b-\x1f{_HIDDEN}]")
+_LONGEST_SIMPLE_KEY = 120
+_CACHE: dict[str, str] = {}
+_CACHE_SIZE = 16384
+_CACHED_LENGTH = 80
+
+
+def emit_object(obj: Mapping[str, Any]) -> str:
+    """One object as block YAML, keys in their order, ending in a newline."""
+    out: list[str] = []
+    if obj:
+        _mapping(out, obj, "", "")
+    else:
+        out.append("{}\n")
+    return "".join(out)
+
+
+def emit_stream(objects: Iterable[Mapping[str, Any]]) -> str:
+    """Objects as one YAML stream, ``---`` between documents."""
+    return "---\n".join(emit_object(obj) for obj in objects)
+
+
+def emit_json(objects: Iterable[Mapping[str, Any]]) -> str:
+    """Objects as one JSON value, a ``v1`` List, as ``kubectl get -o json`` prints several objects."""
+    items = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+    return json.dumps(items, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
+
+def _mapping(out: list[str], obj: Mapping[str, Any], pad: str, lead: str) -> None:
+    """The entries of a mapping: the first line starts with ``lead``, the others with ``pad``."""
+    deeper = pad + "  "
+    for key, value in obj.items():
+        head = lead + (_CACHE.get(key) or _key(key))
+        if len(head) - len(lead) > _LONGEST_SIMPLE_KEY:
+            # Readers limit keys without a `?` to 1024 characters, some to fewer.
+            head = f"{lead}? {head[len(lead) :]}\n{pad}"
+        kind = type(value)
+        if kind is str:
+            out.append(f"{head}: {_CACHE.get(value) or _text(value, deeper)}\n")
+        elif isinstance(value, Mapping):
+            if value:
+                out.append(head + ":\n")
+                _mapping(out, value, deeper, deeper)
+            else:
+                out.append(head + ": {}\n")
+        elif isinstance(value, (list, tuple)):
+            if value:
+                out.append(head + ":\n")
+                _sequence(out, value, pad, pad)
+            else:
+                out.append(head + ": []\n")
+        else:
+            out.append(f"{head}: {_scalar(value, deeper)}\n")
+        lead = pad
+
+
+def _sequence(out: list[str], items: Iterable[Any], pad: str, lead: str) -> None:
+    deeper = pad + "  "
+    for item in items:
+        kind = type(item)
+        if kind is str:
+            out.append(f"{lead}- {_CACHE.get(item) or _text(item, deeper)}\n")
+        elif isinstance(item, Mapping) and item:
+            _mapping(out, item, deeper, lead + "- ")
+        elif isinstance(item, (list, tuple)) and item:
+            _sequence(out, item, deeper, lead + "- ")
+        else:
+            out.append(f"{lead}- {_scalar(item, deeper)}\n")
+        lead = pad
+
+
+def _scalar(value: Any, pad: str) -> str:
+    if value is None:
+        return "null"
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if isinstance(value, int):
+        return str(int(value))
+    if isinstance(value, float):
+        return _float(value)
+    if isinstance(value, str):
+        return _text(str(value), pad)
+    if isinstance(value, Mapping):
+        return "{}"
+    if isinstance(value, (list, tuple)):
+        return "[]"
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _float(value: float) -> str:
+    if not math.isfinite(value):
+        raise ValueError(f"{value} is not JSON")
+    text = repr(value)
+    # YAML 1.1 wants a point and a signed exponent: 1e+20 is text to PyYAML.
+    mantissa, exponent_mark, exponent = text.partition("e")
+    if exponent_mark:
+        mantissa = mantissa if "." in mantissa else mantissa + ".0"
+        exponent = exponent if exponent[0] in "+-" else "+" + exponent
+        return f"{mantissa}e{exponent}"
+    return text
+
+
+def _key(key: str) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"a key must be text, not {type(key).__name__}")
+    return _remember(key, _inline(key))
+
+
+def _text(text: str, pad: str) -> str:
+    """A string value; literal blocks are indented by ``pad``."""
+    if "\n" in text and not _NOT_LITERAL.search(text):
+        stripped = text.rstrip("\n")
+        chomping = "-" if stripped == text else "" if len(text) - len(stripped) == 1 else "+"
+        lines = stripped.split("\n")
+        body = "\n".join(pad + line if line else "" for line in lines)
+        return f"|{chomping}\n{body}" + "\n" * max(0, len(text) - len(stripped) - 1)
+    return _remember(text, _inline(text))
+
+
+def _remember(text: str, rendered: str) -> str:
+    if len(text) <= _CACHED_LENGTH:
+        if len(_CACHE) >= _CACHE_SIZE:
+            _CACHE.clear()
+        _CACHE[text] = rendered
+    return rendered
+
+
+def _inline(text: str) -> str:
+    """A string on one line: plain where that is safe, else double-quoted."""
+    if (_PLAIN.match(text) or _UNIT.match(text)) and text.lstrip("-").lower() not in _WORDS:
+        return text
+    quoted = json.dumps(text, ensure_ascii=False)
+    return _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)

@@ -1,0 +1,136 @@
+"""Lowering: documents to objects, by kind; the objects they share; the order of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gpuctl.backend import delivery, order, shared
+from gpuctl.backend.canonical import embed
+from gpuctl.backend.compute import lower_compute
+from gpuctl.backend.context import Context, Lowered, Object
+from gpuctl.backend.inference import lower_inference
+from gpuctl.backend.notebook import lower_notebook
+from gpuctl.backend.pool import lower_pool, node_labels
+from gpuctl.backend.quota import lower_quota
+from gpuctl.backend.training import lower_training
+from gpuctl.frontend.binder import Document
+from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.language.compute import Compute
+from gpuctl.language.inference import Inference
+from gpuctl.language.job import Workload
+from gpuctl.language.notebook import Notebook
+from gpuctl.language.platform import Platform
+from gpuctl.language.pool import Pool
+from gpuctl.language.quota import Quota
+from gpuctl.language.settings import DEFAULT_PRIORITIES
+from gpuctl.language.training import Training
+
+MAIN_KINDS = frozenset({"Job", "JobSet", "Deployment", "StatefulSet"})
+
+
+def lower(context: Context, documents: Iterable[Document]) -> list[Lowered]:
+    """All objects of all documents, each once, in the order of application.
+
+    Two documents that yield the same object are an error in ``context.diagnostics``.
+    """
+    found: dict[tuple[str, str, str, str], Lowered] = {}
+    for document in documents:
+        for lowered in lower_document(context, document):
+            obj = lowered.object
+            key = (obj["apiVersion"], obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+            earlier = found.setdefault(key, lowered)
+            if earlier is not lowered and not lowered.shared:
+                _collision(context, earlier, lowered)
+    return sorted(found.values(), key=lambda lowered: order.sort_key(lowered.object))
+
+
+def _collision(context: Context, first: Lowered, second: Lowered) -> None:
+    if isinstance(first.document.model, Workload) and isinstance(second.document.model, Workload):
+        names = {first.document.model.job.name, second.document.model.job.name}
+        if len(names) == 1:
+            return  # The linker has said it: two jobs of one name.
+    one, two = sorted((first.document, second.document), key=lambda document: str(document.span()))
+    path = _name_path(two)
+    obj = second.object
+    span = two.span(path)
+    context.diagnostics.append(
+        Diagnostic(
+            Severity.ERROR,
+            "GPU416",
+            f"this document and another both yield {obj['kind']} `{obj['metadata']['name']}`",
+            span,
+            path,
+            "rename one of the two",
+            (Related("the other one", one.span(_name_path(one))),),
+        )
+    )
+
+
+def _name_path(document: Document) -> tuple[str | int, ...]:
+    model = document.model
+    if isinstance(model, Pool):
+        return ("pool" if model.pool is not None else "metadata", "name")
+    if isinstance(model, Quota):
+        return ("quota" if model.quota is not None else "metadata", "name")
+    return ("job", "name")
+
+
+def lower_document(context: Context, document: Document) -> Iterator[Lowered]:
+    """The objects of one document, with the shared objects it needs and the annotations that are wanted."""
+    for lowered in _objects(context, document):
+        if lowered.shared and lowered.object["kind"] != "Node" and not context.options.shared:
+            continue
+        if context.options.embed and not lowered.shared and _is_main(lowered.object, document):
+            embed(context, document, lowered.object)
+        if context.options.gitops is not None:
+            delivery.annotate(context, lowered)
+            if lowered.object["kind"] in ("Job", "JobSet"):
+                delivery.warn_about_ttl(context, lowered)
+        yield lowered
+
+
+def _is_main(obj: Object, document: Document) -> bool:
+    return (
+        obj["kind"] in MAIN_KINDS
+        or (document.kind == "pool" and obj["kind"] == "ConfigMap")
+        or (document.kind == "quota" and obj["kind"] == "ResourceQuota")
+    )
+
+
+def _objects(context: Context, document: Document) -> Iterator[Lowered]:
+    model = document.model
+    if isinstance(model, Workload):
+        namespace = shared.namespace(context, document.namespace)
+        if namespace is not None:
+            yield Lowered(namespace, document, shared=True)
+        yield Lowered(shared.priority_class(context, model.job.priority), document, shared=True)
+        for obj in _workload(context, document, model):
+            yield Lowered(obj, document)
+    elif isinstance(model, Pool):
+        yield Lowered(shared.system_namespace(context), document, shared=True)
+        yield Lowered(lower_pool(context, model), document)
+        if context.options.nodes:
+            for node in node_labels(context, model):
+                yield Lowered(node, document, shared=True)
+    elif isinstance(model, Quota):
+        for name, objects in lower_quota(context, model):
+            namespace = shared.namespace(context, name)
+            if namespace is not None:
+                yield Lowered(namespace, document, shared=True)
+            for obj in objects:
+                yield Lowered(obj, document)
+    elif isinstance(model, Platform):
+        yield Lowered(shared.system_namespace(context), document, shared=True)
+        for level in DEFAULT_PRIORITIES:
+            yield Lowered(shared.priority_class(context, level), document, shared=True)
+
+
+def _workload(context: Context, document: Document, model: Workload) -> Iterator[Object]:
+    if isinstance(model, Training):
+        return lower_training(context, document, model)
+    if isinstance(model, Inference):
+        return lower_inference(context, document, model)
+    if isinstance(model, Notebook):
+        return lower_notebook(context, document, model)
+    assert isinstance(model, Compute), "the four workloads"
+    return lower_compute(context, document, model)

@@ -1,0 +1,90 @@
+"""Names, labels and annotations that every object of ours carries."""
+
+from __future__ import annotations
+
+from gpuctl.backend.context import MANAGER, Context, Object
+from gpuctl.frontend.binder import Document
+from gpuctl.language.job import Workload
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+
+
+def selector(context: Context, document: Document, model: Workload) -> dict[str, str]:
+    """The pods of a job, for ever: nothing that can change goes in.
+
+    ``app`` alone would make a training and an inference of one name share endpoints.
+    """
+    return {"app": model.job.name, context.label("job-type"): document.kind}
+
+
+def identity_labels(context: Context, document: Document, model: Workload) -> dict[str, str]:
+    """Labels of the objects beside a job's main one (Service, ConfigMap, autoscaler)."""
+    name = model.job.name
+    return {
+        "app": name,
+        "app.kubernetes.io/name": name,
+        MANAGED_BY: MANAGER,
+        context.label("job-type"): document.kind,
+        context.label("namespace"): document.namespace,
+    }
+
+
+def job_labels(context: Context, document: Document, model: Workload) -> dict[str, str]:
+    """Labels of a job's main object and pods: who it is, its priority and pool, and the user's own."""
+    name = model.job.name
+    return {
+        "app": name,
+        "app.kubernetes.io/name": name,
+        MANAGED_BY: MANAGER,
+        context.label("job-type"): document.kind,
+        context.label("priority"): model.job.priority,
+        context.label("pool"): model.resources.pool,
+        context.label("namespace"): document.namespace,
+        **model.job.labels,
+    }
+
+
+def job_annotations(context: Context, model: Workload) -> dict[str, str]:
+    """Annotations of a job's main object: what Kubernetes has no field for.
+
+    They are not on the pods, so that a changed description restarts nothing.
+    """
+    annotations: dict[str, str] = {}
+    if model.job.description is not None:
+        annotations[context.label("description")] = model.job.description
+    if model.resources.gpu_share is not None:
+        annotations[context.label("gpu-share")] = model.resources.gpu_share
+    service = getattr(model, "service", None)
+    if service is not None and service.timeout is not None:
+        annotations[context.label("timeout")] = service.timeout
+    if service is not None and service.request_limit is not None:
+        annotations[context.label("request-limit")] = str(service.request_limit)
+    source = getattr(model, "model", None)
+    for field in ("source", "name", "version", "format"):
+        value = getattr(source, field, None)
+        if value is not None:
+            annotations[context.label(f"model-{field}")] = value
+    annotations.update(model.job.annotations)
+    return annotations
+
+
+def metadata(
+    name: str,
+    namespace: str | None = None,
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+) -> Object:
+    """``metadata`` in the customary order, without empty parts."""
+    result: Object = {"name": name}
+    if namespace is not None:
+        result["namespace"] = namespace
+    if labels:
+        result["labels"] = labels
+    if annotations:
+        result["annotations"] = annotations
+    return result
+
+
+def managed_labels() -> dict[str, str]:
+    """Labels of objects that belong to no job."""
+    return {MANAGED_BY: MANAGER}

@@ -1,0 +1,41 @@
+"""``kind: notebook`` to a StatefulSet and a Service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuctl.backend.context import Context, Object
+from gpuctl.backend.metadata import job_annotations, job_labels, metadata, selector
+from gpuctl.backend.pod import pod_template
+from gpuctl.backend.service import container_ports, pod_extras, probes, service, service_name
+from gpuctl.frontend.binder import Document
+from gpuctl.language.notebook import Notebook
+
+
+def lower_notebook(context: Context, document: Document, model: Notebook) -> Iterator[Object]:
+    """The objects of a notebook: a StatefulSet, so that its one pod keeps its name."""
+    yield service(context, document, model, model.service)
+    yield {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": metadata(
+            model.job.name,
+            document.namespace,
+            job_labels(context, document, model),
+            job_annotations(context, model),
+        ),
+        "spec": {
+            "replicas": 1,
+            "serviceName": service_name(model.job.name),
+            "podManagementPolicy": "OrderedReady",
+            "selector": {"matchLabels": selector(context, document, model)},
+            "template": pod_template(
+                context,
+                document,
+                model,
+                ports=container_ports(model.service),
+                probes=probes(model.service),
+                spec=pod_extras(model.service),
+            ),
+        },
+    }

@@ -1,0 +1,32 @@
+"""Order of emission, which is the order of application: what others need comes first."""
+
+from __future__ import annotations
+
+from gpuctl.backend.context import Object
+
+# kind -> rank, with the reason for its place.
+RANKS: dict[str, int] = {
+    "CustomResourceDefinition": 0,  # its objects are refused without it
+    "Namespace": 10,  # everything namespaced lives in one
+    "PriorityClass": 20,  # a pod that names an absent one is refused
+    "ResourceQuota": 30,  # limits hold before the first pod
+    "LimitRange": 31,
+    "Node": 40,  # labels that pods select on
+    "ConfigMap": 50,  # mounted by pods
+    "Secret": 51,
+    "PersistentVolume": 60,
+    "PersistentVolumeClaim": 61,
+    "Service": 70,  # its variables reach only pods that start later
+    "Job": 80,
+    "Deployment": 81,
+    "StatefulSet": 82,
+    "JobSet": 83,
+    "HorizontalPodAutoscaler": 90,  # scales a workload that exists
+}
+_LAST = 100
+
+
+def sort_key(obj: Object) -> tuple[int, str, str, str]:
+    """Rank, then namespace, name and kind: one order whatever the order of the documents."""
+    metadata = obj["metadata"]
+    return (RANKS.get(obj["kind"], _LAST), metadata.get("namespace", ""), metadata["name"], obj["kind"])

@@ -1,0 +1,188 @@
+"""The pod template that every workload shares: placement, container, GPUs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gpuctl.backend.context import Context, Object
+from gpuctl.backend.metadata import job_labels
+from gpuctl.backend.patch import apply_pod_patches
+from gpuctl.backend.storage import MODEL_CACHE, volumes_and_mounts
+from gpuctl.frontend.binder import Document
+from gpuctl.frontend.checks import MODEL_ENV
+from gpuctl.language.environment import EnvVar
+from gpuctl.language.inference import Inference
+from gpuctl.language.job import Workload
+from gpuctl.language.quantities import MEBIBYTE, parse_quantity
+from gpuctl.language.resources import DEFAULT_POOL
+from gpuctl.language.settings import Gpu
+
+CONTAINER = "main"
+
+
+def pod_template(
+    context: Context,
+    document: Document,
+    model: Workload,
+    *,
+    env: list[Object] | None = None,
+    ports: list[Object] | None = None,
+    probes: Object | None = None,
+    volumes: list[Object] | None = None,
+    mounts: list[Object] | None = None,
+    spec: Object | None = None,
+) -> Object:
+    """A PodTemplateSpec.
+
+    ``env`` comes before the user's variables, ``volumes`` and ``mounts`` after the document's; ``spec`` are further
+    fields of the pod's spec that the kind needs.
+    """
+    pod_volumes, pod_mounts = volumes_and_mounts(context, model)
+    pod_volumes += volumes or []
+    pod_mounts += mounts or []
+    container: Object = {"name": CONTAINER, "image": model.environment.image, "imagePullPolicy": "IfNotPresent"}
+    if model.environment.command:
+        container["command"] = list(model.environment.command)
+    if model.environment.args:
+        container["args"] = list(model.environment.args)
+    if model.environment.workdir is not None:
+        container["workingDir"] = model.environment.workdir
+    if ports:
+        container["ports"] = ports
+    variables = _env(context, model, env or [])
+    if variables:
+        container["env"] = variables
+    resources = container_resources(context, model)
+    if resources:
+        container["resources"] = resources
+    if pod_mounts:
+        container["volumeMounts"] = pod_mounts
+    container.update(probes or {})
+    container["terminationMessagePolicy"] = "FallbackToLogsOnError"
+
+    pod: Object = {"containers": [container]}
+    if pod_volumes:
+        pod["volumes"] = pod_volumes
+    pod.update(spec or {})
+    pod.update(_placement(context, document, model))
+    pod["priorityClassName"] = context.settings.priorities[model.job.priority].class_name
+    pull_secrets = model.environment.pull_secrets
+    if not pull_secrets and context.settings.platform.image.pullSecret is not None:
+        pull_secrets = [context.settings.platform.image.pullSecret]
+    if pull_secrets:
+        pod["imagePullSecrets"] = [{"name": name} for name in pull_secrets]
+    apply_pod_patches(context, document, model, pod)
+
+    template: Object = {"labels": job_labels(context, document, model)}
+    if model.job.annotations:
+        template["annotations"] = dict(model.job.annotations)
+    return {"metadata": template, "spec": pod}
+
+
+def env_value(name: str, value: str | int) -> Object:
+    """A variable with a value of ours."""
+    return {"name": name, "value": str(value)}
+
+
+def _env(context: Context, model: Workload, before: list[Object]) -> list[Object]:
+    variables = list(before)
+    own = model.environment.variables
+    names = {variable.name for variable in own}
+    if isinstance(model, Inference) and model.model is not None:
+        for name, field in MODEL_ENV.items():
+            value = getattr(model.model, field)
+            if value is not None:
+                variables.append(env_value(name, value))
+        if model.model.cache and "HF_HOME" not in names:
+            variables.append(env_value("HF_HOME", MODEL_CACHE))
+    if model.resources.gpu == 0 and "nvidia" in context.settings.used_vendors and "NVIDIA_VISIBLE_DEVICES" not in names:
+        # Images that default it to `all` would see every card of the node.
+        variables.append(env_value("NVIDIA_VISIBLE_DEVICES", "void"))
+    return variables + [_variable(variable) for variable in own]
+
+
+def _variable(variable: EnvVar) -> Object:
+    if variable.secret is not None:
+        return {
+            "name": variable.name,
+            "valueFrom": {"secretKeyRef": {"name": variable.secret, "key": variable.key}},
+        }
+    return {"name": variable.name, "value": variable.value}
+
+
+def container_resources(context: Context, model: Workload) -> Object:
+    """Requests equal limits, so that the scheduler's and the kubelet's view of the job agree."""
+    amounts: dict[str, str] = {}
+    resources = model.resources
+    if resources.cpu is not None:
+        amounts["cpu"] = resources.cpu
+    if resources.memory is not None:
+        amounts["memory"] = resources.memory
+    gpu = context.settings.gpu_of(resources)
+    if resources.gpu > 0 and gpu is not None:
+        amounts.update(_gpu_amounts(context, model, gpu))
+    return {"requests": amounts, "limits": dict(amounts)} if amounts else {}
+
+
+def is_shared(context: Context, model: Workload) -> bool:
+    """Whether the pod gets part of a card, and something enforces it."""
+    share = model.resources.gpu_share
+    return (
+        share is not None
+        and model.resources.gpu > 0
+        and parse_quantity(share) != 1
+        and context.settings.platform.gpu.sharing != "none"
+        and (model.resources.gpu_vendor or context.settings.default_vendor) == "nvidia"
+    )
+
+
+def _gpu_amounts(context: Context, model: Workload, gpu: Gpu) -> dict[str, str]:
+    """The extended resources: whole cards, or HAMi's and Volcano's keys for parts of them."""
+    count = str(model.resources.gpu)
+    share = parse_quantity(model.resources.gpu_share or "1")
+    if not is_shared(context, model) or share is None:
+        return {gpu.resource: count}
+    percent = str(max(1, math.floor(share * 100)))
+    mebibytes = str(math.ceil(share / MEBIBYTE))
+    if context.settings.platform.gpu.sharing == "hami":
+        amount = {"nvidia.com/gpumem-percentage": percent} if share < 1 else {"nvidia.com/gpumem": mebibytes}
+        return {gpu.resource: count, **amount}
+    amount = {"volcano.sh/vgpu-memory-percentage": percent} if share < 1 else {"volcano.sh/vgpu-memory": mebibytes}
+    return {"volcano.sh/vgpu-number": count, **amount}
+
+
+def _placement(context: Context, document: Document, model: Workload) -> Object:
+    """Which nodes: the pool, the GPU type, and the taint of GPU nodes."""
+    pool_key, type_key = context.label("pool"), context.label("gpu-type")
+    node_selector: dict[str, str] = {}
+    terms: list[list[Object]] = [[]]
+    if model.resources.pool == DEFAULT_POOL:
+        terms = [
+            [{"key": pool_key, "operator": "DoesNotExist"}],
+            [{"key": pool_key, "operator": "In", "values": [DEFAULT_POOL]}],
+        ]
+    else:
+        node_selector[pool_key] = model.resources.pool
+    if document.gpu_type:
+        mapped = context.settings.platform.gpu.types.get(document.gpu_type)
+        if mapped is None:
+            node_selector[type_key] = document.gpu_type
+        else:
+            for term in terms:
+                term += [
+                    {"key": key, "operator": "In", "values": [value] if isinstance(value, str) else list(value)}
+                    for key, value in mapped.items()
+                ]
+    placement: dict[str, Any] = {}
+    if node_selector:
+        placement["nodeSelector"] = node_selector
+    if any(terms):
+        required = {"nodeSelectorTerms": [{"matchExpressions": term} for term in terms]}
+        placement["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    gpu = context.settings.gpu_of(model.resources)
+    if model.resources.gpu > 0 and gpu is not None:
+        placement["tolerations"] = [{"key": gpu.taint, "operator": "Exists", "effect": "NoSchedule"}]
+        if is_shared(context, model) and context.settings.platform.gpu.sharing == "volcano":
+            placement["schedulerName"] = "volcano"
+    return placement

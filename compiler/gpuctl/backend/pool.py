@@ -1,0 +1,59 @@
+"""``kind: pool`` to a ConfigMap with the definition, and the labels of its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuctl.backend.context import Context, Object
+from gpuctl.backend.emitter import emit_object
+from gpuctl.backend.metadata import managed_labels, metadata
+from gpuctl.language.pool import Pool
+from gpuctl.language.settings import SYSTEM_NAMESPACE
+
+DATA_KEY = "pool.yaml"
+
+
+def config_map_name(name: str) -> str:
+    """The ConfigMap that holds a pool's definition."""
+    return f"pool-{name}"
+
+
+def lower_pool(context: Context, model: Pool) -> Object:
+    """The ConfigMap; the pool's nodes and their types are in it."""
+    name = model.header.name
+    annotations = {}
+    if model.header.description is not None:
+        annotations[context.label("description")] = model.header.description
+    labels = {**managed_labels(), context.label("pool"): name}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(config_map_name(name), SYSTEM_NAMESPACE, labels, annotations),
+        "data": {DATA_KEY: emit_object(definition(model))},
+    }
+
+
+def definition(model: Pool) -> Object:
+    """The pool as a document, in canonical spelling."""
+    header = {"name": model.header.name}
+    if model.header.description is not None:
+        header["description"] = model.header.description
+    nodes: Object = {}
+    for name, node in model.nodes.items():
+        entry: Object = {"gpu-type": node.gpu_type}
+        if node.gpu_count is not None:
+            entry["gpu-count"] = node.gpu_count
+        nodes[name] = entry
+    document: Object = {"kind": "pool", "version": "v0.1", "pool": header, "nodes": nodes}
+    if model.quota is not None:
+        document["quota"] = model.quota.model_dump(exclude_none=True)
+    return document
+
+
+def node_labels(context: Context, model: Pool) -> Iterator[Object]:
+    """For each node an object with labels only: never created, never deleted, never pruned."""
+    for name, node in model.nodes.items():
+        labels = {context.label("pool"): model.header.name}
+        if node.gpu_type:
+            labels[context.label("gpu-type")] = node.gpu_type
+        yield {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}

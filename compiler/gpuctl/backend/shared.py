@@ -1,0 +1,49 @@
+"""Objects that jobs share: created when missing or updated in place, never pruned or deleted with a job."""
+
+from __future__ import annotations
+
+from gpuctl.backend.context import Context, Object
+from gpuctl.backend.metadata import managed_labels, metadata
+from gpuctl.language.settings import SYSTEM_NAMESPACE, Priority
+
+# Namespaces that every cluster has.
+EXISTING_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
+_API_VERSIONS = {"PriorityClass": "scheduling.k8s.io/v1", "Namespace": "v1", "Node": "v1"}
+
+
+def shared_annotations(context: Context) -> dict[str, str]:
+    """The mark of a shared object, for readers of rendered files."""
+    return {context.label("shared"): "true"}
+
+
+def priority_class(context: Context, level: str) -> Object:
+    """The PriorityClass of a priority."""
+    priority: Priority = context.settings.priorities[level]
+    how = "evicts less urgent pods" if priority.preempts else "never evicts other pods"
+    return {
+        "apiVersion": _API_VERSIONS["PriorityClass"],
+        "kind": "PriorityClass",
+        "metadata": metadata(priority.class_name, None, managed_labels(), shared_annotations(context)),
+        "value": priority.value,
+        "preemptionPolicy": "PreemptLowerPriority" if priority.preempts else "Never",
+        "globalDefault": False,
+        "description": f"gpuctl jobs of {level} priority; {how}.",
+    }
+
+
+def namespace(context: Context, name: str) -> Object | None:
+    """A Namespace, or None for one that every cluster has."""
+    if name in EXISTING_NAMESPACES:
+        return None
+    return {
+        "apiVersion": _API_VERSIONS["Namespace"],
+        "kind": "Namespace",
+        "metadata": metadata(name, None, managed_labels(), shared_annotations(context)),
+    }
+
+
+def system_namespace(context: Context) -> Object:
+    """The namespace of the platform's own objects."""
+    result = namespace(context, SYSTEM_NAMESPACE)
+    assert result is not None, "not one of the namespaces that every cluster has"
+    return result

@@ -1,0 +1,104 @@
+"""``kind: training`` to a Job, or a JobSet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuctl.backend import distribution
+from gpuctl.backend.context import Context, Object
+from gpuctl.backend.metadata import job_annotations, job_labels, metadata
+from gpuctl.backend.pod import pod_template
+from gpuctl.frontend.binder import Document
+from gpuctl.language.durations import parse_duration
+from gpuctl.language.training import Training
+
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+
+
+def lower_training(context: Context, document: Document, model: Training) -> Iterator[Object]:
+    """The Job or JobSet, and beside it on several nodes a headless Service and, for DeepSpeed, a hostfile."""
+    if distribution.needs_hostfile(model):
+        yield distribution.hostfile(context, document, model)
+    if distribution.is_jobset(context, model):
+        yield _job_set(context, document, model)
+        return
+    if model.resources.nodes > 1:
+        yield distribution.headless_service(context, document, model)
+    yield {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": _metadata(context, document, model),
+        "spec": _job_spec(context, document, model),
+    }
+
+
+def _metadata(context: Context, document: Document, model: Training) -> Object:
+    labels = job_labels(context, document, model)
+    queue = context.settings.queue_of(model.resources.pool)
+    if queue is not None:
+        # The label and nothing else: Kueue's webhook suspends at creation, and `suspend: true` in a file would stop an
+        # admitted job at the next apply.
+        labels[QUEUE_LABEL] = queue
+    return metadata(model.job.name, document.namespace, labels, job_annotations(context, model))
+
+
+def _job_spec(context: Context, document: Document, model: Training) -> Object:
+    nodes = model.resources.nodes
+    spec: Object = {"backoffLimit": model.job.retries if nodes == 1 else 0}
+    if nodes > 1:
+        spec["completionMode"] = "Indexed"
+        spec["completions"] = nodes
+        spec["parallelism"] = nodes
+    else:
+        # With backoffLimit 0 an eviction by a more urgent job would otherwise fail the training at once.
+        condition = {"type": "DisruptionTarget", "status": "True"}
+        spec["podFailurePolicy"] = {"rules": [{"action": "Ignore", "onPodConditions": [condition]}]}
+    if model.job.ttl is not None:
+        spec["ttlSecondsAfterFinished"] = parse_duration(model.job.ttl)
+    spec["template"] = _template(context, document, model)
+    return spec
+
+
+def _template(context: Context, document: Document, model: Training) -> Object:
+    nodes = model.resources.nodes
+    pod: Object = {"restartPolicy": "Never"}
+    if nodes > 1 and not distribution.is_jobset(context, model):
+        pod["subdomain"] = model.job.name
+    if model.job.max_runtime is not None:
+        # On the pod: a Job's own deadline also runs while the pod waits for GPUs.
+        pod["activeDeadlineSeconds"] = parse_duration(model.job.max_runtime)
+    volumes, mounts = distribution.hostfile_volume(model) if distribution.needs_hostfile(model) else ([], [])
+    return pod_template(
+        context,
+        document,
+        model,
+        env=distribution.environment(context, document, model),
+        ports=[{"name": distribution.RENDEZVOUS, "containerPort": distribution.MASTER_PORT, "protocol": "TCP"}]
+        if nodes > 1
+        else None,
+        volumes=volumes,
+        mounts=mounts,
+        spec=pod,
+    )
+
+
+def _job_set(context: Context, document: Document, model: Training) -> Object:
+    """A JobSet restarts all pods of the training together, which a plain Job cannot."""
+    nodes = model.resources.nodes
+    job: Object = {
+        "backoffLimit": 0,
+        "completionMode": "Indexed",
+        "completions": nodes,
+        "parallelism": nodes,
+        "template": _template(context, document, model),
+    }
+    spec: Object = {"failurePolicy": {"maxRestarts": model.job.retries}}
+    if model.job.ttl is not None:
+        spec["ttlSecondsAfterFinished"] = parse_duration(model.job.ttl)
+    spec["replicatedJobs"] = [{"name": distribution.REPLICATED_JOB, "replicas": 1, "template": {"spec": job}}]
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": _metadata(context, document, model),
+        "spec": spec,
+    }

@@ -1,0 +1,64 @@
+"""Options that several commands share: which documents, and how they are compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def input_options(function: Function) -> Function:
+    """``-f`` (any number of times) and the same as arguments."""
+    function = click.argument("paths", nargs=-1, type=click.Path(), metavar="[FILE]...")(function)
+    return click.option(
+        "-f",
+        "--filename",
+        "filenames",
+        multiple=True,
+        metavar="FILE",
+        help="A file, a directory (recursive), or - for standard input; any number of times.",
+    )(function)
+
+
+def compile_options(function: Function) -> Function:
+    """Options of every command that compiles."""
+    for decorate in (
+        click.option("--strict", is_flag=True, help="Treat warnings as errors."),
+        click.option(
+            "--platform",
+            type=click.Path(),
+            metavar="FILE",
+            help="The platform's settings. Default: platform.yaml at or above the first file, up to the git root.",
+        ),
+        click.option(
+            "-n",
+            "--namespace",
+            default="default",
+            metavar="NAME",
+            callback=_namespace,
+            help="Namespace of jobs that name none.",
+        ),
+    ):
+        function = decorate(function)
+    return function
+
+
+def _namespace(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    from gpuctl.language.names import is_dns_label, nearest_dns_label
+
+    if not is_dns_label(value):
+        legal = nearest_dns_label(value)
+        hint = f" Did you mean `{legal}`?" if legal else ""
+        raise click.BadParameter(f"`{value}` is not a legal namespace name.{hint}", context, parameter)
+    return value
+
+
+def chosen_inputs(filenames: Sequence[str], paths: Sequence[str], example: str) -> list[str]:
+    """What was named, in order; nothing is a usage error that shows what to write."""
+    inputs = [*filenames, *paths]
+    if not inputs:
+        raise click.UsageError(f"Name a file, a directory, or - for standard input: `{example}`")
+    return inputs

@@ -1,0 +1,102 @@
+"""The command group: commands are imported when they are called, misspelt ones get a suggestion."""
+
+from __future__ import annotations
+
+import difflib
+import gc
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from gpuctl import __version__
+
+# Command -> what it does, as `gpuctl --help` lists it: importing every module for its help would cost its start-up.
+COMMANDS: dict[str, str] = {
+    "render": "Compile documents to Kubernetes manifests.",
+    "validate": "Check documents and report every problem.",
+    "fmt": "Rewrite documents in canonical spelling, comments kept.",
+    "init": "Print a commented starter document.",
+    "explain": "Explain a field of the language or a diagnostic code.",
+    "schema": "Print the JSON Schema of a kind, for editors.",
+    "completion": "Print a shell's completion script.",
+    "version": "Print the version.",
+}
+
+SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3
+PROGRAM = "gpuctl"
+
+
+class Group(click.Group):
+    """Loads a command's module when the command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"gpuctl.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            close = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+            hint = f" Did you mean `{PROGRAM} {close[0]}`?" if close else f" `{PROGRAM} --help` lists the commands."
+            raise click.UsageError(f"There is no command `{name}`.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=Group,
+    name=PROGRAM,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Start with `gpuctl init training > job.yaml` and `gpuctl render -f job.yaml`.",
+)
+@click.option("--debug", is_flag=True, help="Show a traceback when gpuctl itself fails.")
+@click.version_option(__version__, "--version", message="%(version)s", help="Print the version.")
+def cli(debug: bool) -> None:
+    """Ten lines of YAML about a GPU job, compiled to reviewable Kubernetes manifests."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line and return its exit code: 0 ok, 1 the answer is no, 2 usage, 3 the cluster."""
+    # A compile builds large trees that live to its end: collecting them in between only costs time.
+    gc.set_threshold(200_000, 50, 100)
+    debug = "--debug" in arguments
+    try:
+        result: Any = cli.main(args=list(arguments), prog_name=PROGRAM, standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else SUCCESS
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Interrupted.", err=True)
+        return 130
+    except BrokenPipeError:
+        # The reader went away (`| head`): say nothing, and keep Python from failing once more when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if debug:
+            raise
+        return _internal(error)
+
+
+def _internal(error: Exception) -> int:
+    message = f"{PROGRAM}: internal error: {type(error).__name__}: {error}".splitlines()[0]
+    click.echo(f"{message}\nThis is a bug. Run again with `{PROGRAM} --debug ...` and report what it prints.", err=True)
+    return 70

@@ -1,0 +1,1 @@
+"""Diagnostics in the formats that people and CI systems read: one module a format."""

@@ -1,0 +1,114 @@
+"""Diagnostics for people, in the shape of rustc's: message, place, the line itself, what to do."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TextIO
+
+import click
+
+from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span, count
+from gpuctl.frontend.lint import SECRET_CODES
+from gpuctl.frontend.source import Source
+
+_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+_WIDEST = 120
+
+
+def write(diagnostics: Sequence[Diagnostic], sources: Mapping[str, Source], stream: TextIO) -> None:
+    """Write diagnostics and their count; coloured on a terminal, unless NO_COLOR is set."""
+    if not diagnostics:
+        return
+    coloured = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    stream.write(render(diagnostics, sources, coloured=coloured))
+
+
+def render(diagnostics: Iterable[Diagnostic], sources: Mapping[str, Source], *, coloured: bool = False) -> str:
+    """All diagnostics as text, with a summary line when one of them is an error or warning."""
+    diagnostics = list(diagnostics)
+    lines = _Lines(sources)
+    parts = [_one(diagnostic, lines, coloured) for diagnostic in diagnostics]
+    errors, warnings = count(diagnostics, Severity.ERROR), count(diagnostics, Severity.WARNING)
+    if errors or warnings:
+        said = [
+            f"{number} {noun}{'s' if number != 1 else ''}"
+            for number, noun in ((errors, "error"), (warnings, "warning"))
+            if number
+        ]
+        parts.append(", ".join(said) + "\n")
+    return "\n".join(parts)
+
+
+class _Lines:
+    """The lines of sources, split once each."""
+
+    def __init__(self, sources: Mapping[str, Source]) -> None:
+        self.sources = sources
+        self.split: dict[str, list[str]] = {}
+
+    def get(self, span: Span) -> str | None:
+        source = self.sources.get(span.file)
+        if source is None:
+            return None
+        lines = self.split.get(span.file)
+        if lines is None:
+            lines = self.split[span.file] = source.text.split("\n")
+        if span.line > len(lines) or (span.line == span.end_line and span.column == span.end_column):
+            return None
+        return lines[span.line - 1].rstrip("\r")
+
+
+def _one(diagnostic: Diagnostic, lines: _Lines, coloured: bool) -> str:
+    colour = _COLOURS[diagnostic.severity]
+    head = _style(f"{diagnostic.severity.value}[{diagnostic.code}]", colour, coloured)
+    text = f"{head}{_style(': ' + diagnostic.message, None, coloured)}\n"
+    span = diagnostic.span
+    if span is None:
+        return text + (f"  = {diagnostic.hint}\n" if diagnostic.hint else "")
+    margin = " " * len(str(span.line))
+    bar = _style("|", "blue", coloured)
+    text += f"{margin}{_style('-->', 'blue', coloured)} {span}\n"
+    line = lines.get(span)
+    if line is not None:
+        before, marked = _excerpt(line, span, hidden=diagnostic.code in SECRET_CODES)
+        shown, caret = before[0] + marked + before[1], "^" * max(1, _width(marked))
+        text += f"{margin} {bar}\n"
+        text += f"{_style(str(span.line), 'blue', coloured)} {bar} {shown}\n"
+        advice = f" {diagnostic.hint}" if diagnostic.hint else ""
+        text += f"{margin} {bar} {' ' * _width(before[0])}{_style(caret + advice, colour, coloured)}\n"
+    elif diagnostic.hint:
+        text += f"{margin} = {diagnostic.hint}\n"
+    for related in diagnostic.related:
+        text += f"{margin} = {related.message}: {related.span}\n"
+    return text
+
+
+def _excerpt(line: str, span: Span, *, hidden: bool) -> tuple[tuple[str, str], str]:
+    """The line as (before, after) and the marked part; a long line is cut around the mark, tabs become blanks."""
+    line = "".join(c if c.isprintable() else " " for c in line)
+    start = min(span.column - 1, len(line))
+    end = len(line) if span.end_line != span.line else min(span.end_column - 1, len(line))
+    marked = line[start:end]
+    if len(marked) > _WIDEST:
+        marked, end = marked[: _WIDEST - 3] + "...", len(line)
+    before, after = line[:start], line[end:]
+    room = max(0, _WIDEST - len(marked))
+    if len(before) > room:
+        before = "..." + before[len(before) - room + 3 :] if room > 3 else ""
+    room = max(0, _WIDEST - len(before) - len(marked))
+    if len(after) > room:
+        after = after[: max(0, room - 3)] + "..."
+    if hidden:
+        marked = "*" * min(len(marked), 8)
+    return (before, after), marked
+
+
+def _width(text: str) -> int:
+    """Columns on a terminal: East Asian wide characters take two, combining marks none."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def _style(text: str, colour: str | None, coloured: bool) -> str:
+    return click.style(text, fg=colour, bold=True) if coloured else text

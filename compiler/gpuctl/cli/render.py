@@ -1,0 +1,62 @@
+"""``gpuctl render``: documents in, manifests out."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from gpuctl.cli.inputs import chosen_inputs, compile_options, input_options
+
+
+@click.command(
+    "render",
+    short_help="Compile documents to Kubernetes manifests.",
+    epilog="Example:\n\n  $ gpuctl render -f training.yaml",
+)
+@input_options
+@compile_options
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Format.")
+@click.option("--nodes", is_flag=True, help="Include the pools' Node labels. Never `kubectl delete` them.")
+@click.option("--no-shared", is_flag=True, help="Leave out what jobs share: PriorityClasses and Namespaces.")
+@click.option("--gitops", type=click.Choice(["argocd", "flux"]), help="Add the annotations a GitOps controller needs.")
+@click.option("--embed", is_flag=True, help="Add each source document to its object as an annotation.")
+def command(
+    filenames: tuple[str, ...],
+    paths: tuple[str, ...],
+    platform: str | None,
+    namespace: str,
+    strict: bool,
+    output: str,
+    nodes: bool,
+    no_shared: bool,
+    gitops: str | None,
+    embed: bool,
+) -> int:
+    """Compile documents to Kubernetes manifests, on standard output.
+
+    Everything is checked before anything is printed: with an error, nothing is. Warnings go to standard error.
+    """
+    from gpuctl.backend.emitter import emit_json, emit_stream
+    from gpuctl.cli.printers import json as json_printer
+    from gpuctl.cli.printers import text
+    from gpuctl.compilation import compile
+
+    inputs = chosen_inputs(filenames, paths, "gpuctl render -f training.yaml")
+    result = compile(
+        inputs,
+        platform=platform,
+        namespace=namespace,
+        strict=strict,
+        nodes=nodes,
+        shared=not no_shared,
+        gitops=gitops,  # type: ignore[arg-type]
+        embed=embed,
+    )
+    text.write(result.diagnostics, result.sources, sys.stderr)
+    if not result.ok:
+        if output == "json":
+            click.echo(json_printer.render(result.diagnostics), nl=False)
+        return 1
+    sys.stdout.write(emit_json(result.objects) if output == "json" else emit_stream(result.objects))
+    return 0

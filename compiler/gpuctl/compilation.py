@@ -1,0 +1,134 @@
+"""``compile``: sources in, objects and diagnostics out. The whole compiler, usable without the command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from gpuctl.backend.context import Context, GitOps, Lowered, Object, Options
+from gpuctl.backend.lower import lower
+from gpuctl.backend.validation import VERSIONS, SchemaValidator, schema_validator
+from gpuctl.frontend.binder import Document
+from gpuctl.frontend.diagnostics import Diagnostic, Severity, count, in_source_order
+from gpuctl.frontend.load import Loaded, load
+from gpuctl.frontend.source import Source
+from gpuctl.language.pool import Pool
+from gpuctl.language.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """The result of a compile.
+
+    ``objects`` are plain dicts in the order of application, empty when there is an error; ``diagnostics`` are in
+    source order; ``documents`` are the valid ones. ``lowered`` tells of each object which document it comes from and
+    whether jobs share it.
+    """
+
+    objects: list[Object] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    documents: list[Document] = field(default_factory=list)
+    lowered: list[Lowered] = field(default_factory=list)
+    settings: Settings = field(default_factory=Settings)
+    sources: dict[str, Source] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no error."""
+        return count(self.diagnostics, Severity.ERROR) == 0
+
+
+def compile(
+    sources: Sequence[str | os.PathLike[str] | Source] | str | os.PathLike[str] | Source,
+    *,
+    platform: str | os.PathLike[str] | Source | None = None,
+    namespace: str = "default",
+    strict: bool = False,
+    nodes: bool = False,
+    shared: bool = True,
+    gitops: GitOps | None = None,
+    embed: bool = False,
+    directory: Path | None = None,
+    stdin: BinaryIO | None = None,
+) -> Compilation:
+    """Compile documents to Kubernetes objects.
+
+    :param sources: files, directories, ``-`` for standard input, or :class:`Source` texts, in any mix.
+    :param platform: the platform's file; default: ``platform.yaml`` at or above the first source, no higher than the
+        git root.
+    :param namespace: of jobs that name none.
+    :param strict: warnings are errors.
+    :param nodes: include the pools' Node objects (labels only).
+    :param shared: include the objects that jobs share (PriorityClass, Namespace).
+    :param gitops: add the annotations that ``argocd`` or ``flux`` needs.
+    :param embed: add each source document to its object as an annotation.
+    :param directory: what paths count from when no source has one; default: the current directory.
+    :param stdin: what ``-`` reads; default: standard input.
+
+    Deterministic: the same sources give the same objects in any order. It never raises for what a source contains.
+    """
+    if isinstance(sources, (str, os.PathLike, Source)):
+        sources = [sources]
+    loaded = load(sources, platform=platform, namespace=namespace, versions=VERSIONS, directory=directory, stdin=stdin)
+    context = Context(loaded.settings, Options(nodes, shared, gitops, embed))
+    lowered: list[Lowered] = []
+    if count(loaded.diagnostics, Severity.ERROR) == 0:
+        validator = schema_validator(loaded.settings.platform.kubernetes.version.removeprefix("v"))
+        context.check_pod_spec = lambda patch: [(item.path, item.message) for item in validator.check_pod_spec(patch)]
+        lowered = lower(context, loaded.documents)
+        if not context.diagnostics:
+            _validate(context, lowered, validator)
+    return _result(loaded, context, lowered, strict)
+
+
+def _result(loaded: Loaded, context: Context, lowered: list[Lowered], strict: bool) -> Compilation:
+    diagnostics = [*loaded.diagnostics, *context.diagnostics]
+    if strict:
+        diagnostics = [diagnostic.as_error() for diagnostic in diagnostics]
+    if not context.options.nodes:
+        diagnostics += _notes_on_nodes(loaded)
+    if count(diagnostics, Severity.ERROR):
+        lowered = []
+    return Compilation(
+        [item.object for item in lowered],
+        in_source_order(diagnostics),
+        loaded.documents,
+        lowered,
+        loaded.settings,
+        loaded.sources,
+    )
+
+
+def _notes_on_nodes(loaded: Loaded) -> list[Diagnostic]:
+    """A manifest of a Node is dangerous in other hands, so it is left out, and said so."""
+    return [
+        document.diagnostic(
+            Severity.NOTE,
+            "GPU606",
+            f"the labels of {len(document.model.nodes)} nodes are left out of the output: "
+            "`kubectl apply` and `kubectl delete` of a Node are dangerous",
+            ("nodes",),
+            "`gpuctl apply` labels nodes itself; --nodes includes them",
+            key=True,
+        )
+        for document in loaded.documents
+        if isinstance(document.model, Pool) and document.model.nodes
+    ]
+
+
+def _validate(context: Context, lowered: list[Lowered], validator: SchemaValidator) -> None:
+    """Hold every object against Kubernetes' schema. What fails is a mistake of ours and says so."""
+    for item in lowered:
+        for violation in validator.check(item.object):
+            obj = item.object
+            at = ".".join(str(part) for part in violation.path) or "its top"
+            context.report(
+                item.document,
+                "GPU901",
+                f"gpuctl made an invalid {obj['kind']} `{obj['metadata']['name']}`: {violation.message} at {at}",
+                (),
+                "this is a bug of gpuctl: please report it with this document",
+            )

@@ -1,0 +1,326 @@
+"""Checks of one document that need more than one field, or the platform."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuctl.frontend.binder import Document
+from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.frontend.lint import lint_command
+from gpuctl.language import names
+from gpuctl.language.inference import Inference
+from gpuctl.language.job import RESERVED_LABELS, RESERVED_PREFIXES, Workload
+from gpuctl.language.platform import Platform
+from gpuctl.language.quantities import parse_quantity
+from gpuctl.language.quota import Quota
+from gpuctl.language.settings import Settings
+from gpuctl.language.spelling import nearest
+from gpuctl.language.training import Training
+
+ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
+
+# What training pods get from the platform (2-lowering); a user's own value would break the rendezvous or be lost.
+RESERVED_ENV = frozenset(
+    {
+        "GPUCTL_JOB",
+        "GPUCTL_KIND",
+        "GPUCTL_NODES",
+        "GPUCTL_GPUS_PER_NODE",
+        "GPUCTL_EPOCHS",
+        "GPUCTL_BATCH_SIZE",
+        "GPUCTL_GLOBAL_BATCH_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "NNODES",
+        "NODE_RANK",
+        "NPROC_PER_NODE",
+        "PET_NNODES",
+        "PET_NODE_RANK",
+        "PET_NPROC_PER_NODE",
+        "PET_MASTER_ADDR",
+        "PET_MASTER_PORT",
+    }
+)
+MODEL_ENV = {"MODEL_SOURCE": "source", "MODEL_NAME": "name", "MODEL_VERSION": "version", "MODEL_FORMAT": "format"}
+
+
+def check(document: Document, settings: Settings) -> Iterator[Diagnostic]:
+    """Everything that is wrong with, or remarkable about, one valid document."""
+    model = document.model
+    if isinstance(model, Workload):
+        yield from _name_length(document, model, settings)
+        yield from _reserved_labels(document, model, settings)
+        yield from _environment(document, model, settings)
+        yield from _gpus(document, model, settings)
+        yield from _storage(document, model)
+        if isinstance(model, Training):
+            yield from _several_nodes(document, model, settings)
+        if isinstance(model, Inference):
+            yield from _autoscaling(document, model)
+        yield from lint_command(document, model)
+    elif isinstance(model, Quota):
+        yield from _quota(document, model, settings)
+
+
+def check_platform(document: Document, versions: tuple[str, ...]) -> Iterator[Diagnostic]:
+    """What can be wrong with a platform: ``versions`` are the Kubernetes versions that output can be validated for."""
+    platform = document.model
+    assert isinstance(platform, Platform), "called for a platform document"
+    version = platform.kubernetes.version
+    if version.removeprefix("v") not in versions:
+        shown = ".".join(version.removeprefix("v").split(".")[:2])
+        hint = f"write `{shown}`" if shown in versions else f"the versions are {versions[0]} to {versions[-1]}"
+        message = f"kubernetes.version `{version}` is not a supported minor version"
+        yield document.diagnostic(ERROR, "GPU601", message, ("kubernetes", "version"), hint)
+    storage = platform.storage.default
+    if storage is not None and (storage.pvc is None) == (storage.nfs is None):
+        message = "storage.default needs one of `pvc` and `nfs`"
+        yield document.diagnostic(ERROR, "GPU213", message, ("storage", "default"), "keep one", key=True)
+    seen: dict[tuple[str, str | int], str] = {}
+    for level, priority in Settings(platform).priorities.items():
+        if priority.class_name.startswith("system-"):
+            yield document.diagnostic(
+                ERROR,
+                "GPU207",
+                f"the PriorityClass name `{priority.class_name}` is reserved: `system-` belongs to Kubernetes",
+                ("priorities", level, "className"),
+                "choose another prefix",
+            )
+        for what, key in (("className", priority.class_name), ("value", priority.value)):
+            earlier = seen.setdefault((what, key), level)
+            if earlier != level:
+                message = f"the priorities {earlier} and {level} have one {what}, `{key}`"
+                yield document.diagnostic(ERROR, "GPU218", message, ("priorities", level, what), "change one")
+    names_seen: set[str] = set()
+    for index, pool in enumerate(platform.pools):
+        if pool.name in names_seen:
+            message = f"the pool `{pool.name}` is listed twice"
+            yield document.diagnostic(ERROR, "GPU218", message, ("pools", index, "name"), "remove one")
+        names_seen.add(pool.name)
+
+
+def _name_length(document: Document, model: Workload, settings: Settings) -> Iterator[Diagnostic]:
+    nodes = model.resources.nodes if isinstance(model, Training) else 1
+    longest, reason = names.longest_job_name(document.kind, nodes, settings.platform.training.backend)
+    length = len(model.job.name)
+    if length > longest:
+        shorter = model.job.name[:longest].rstrip("-")
+        yield document.diagnostic(
+            ERROR,
+            "GPU217",
+            f"the name has {length} characters; a {document.kind} here can have {longest}, because {reason}",
+            ("job", "name"),
+            f"shorten it, for instance to `{shorter}`",
+        )
+
+
+def is_reserved_key(key: str, settings: Settings) -> bool:
+    """Whether a label or annotation key is written by gpuctl, or by Kubernetes' own controllers."""
+    return (
+        key in RESERVED_LABELS
+        or key.startswith((f"{settings.domain}/", *RESERVED_PREFIXES))
+        or (key.startswith("kueue.x-k8s.io/") and key != "kueue.x-k8s.io/priority-class")
+    )
+
+
+def _reserved_labels(document: Document, model: Workload, settings: Settings) -> Iterator[Diagnostic]:
+    for block in ("labels", "annotations"):
+        for key in getattr(model.job, block):
+            if is_reserved_key(key, settings):
+                message = f"`{key}` is the platform's own key and cannot be set in job.{block}"
+                hint = "remove it, or use a prefix of your own such as `example.com/`"
+                yield document.diagnostic(ERROR, "GPU214", message, ("job", block, key), hint, key=True)
+
+
+def _environment(document: Document, model: Workload, settings: Settings) -> Iterator[Diagnostic]:
+    environment = model.environment
+    reserved: dict[str, str] = {}
+    if isinstance(model, Training):
+        reserved = dict.fromkeys(RESERVED_ENV, "gpuctl sets it from the document")
+    elif isinstance(model, Inference) and model.model is not None:
+        for name, field in MODEL_ENV.items():
+            if getattr(model.model, field) is not None:
+                reserved[name] = f"gpuctl sets it from model.{field}"
+    for position, variable in enumerate(environment.variables):
+        if variable.name in reserved:
+            path: tuple[str | int, ...] = ("environment", "env", variable.name)
+            if isinstance(environment.env, list):
+                path = ("environment", "env", position, "name")
+            message = f"the variable `{variable.name}` is reserved: {reserved[variable.name]}"
+            yield document.diagnostic(ERROR, "GPU214", message, path, "remove it", key=True)
+    registries = settings.platform.image.registries
+    if registries and not any(_in_registry(environment.image, registry) for registry in registries):
+        message = f"the image is not from a registry that the platform allows ({', '.join(registries)})"
+        yield document.diagnostic(ERROR, "GPU602", message, ("environment", "image"), "push it to one of them")
+    tag = environment.image.rpartition("/")[2].partition("@")
+    if not tag[1] and (":" not in tag[0] or tag[0].endswith(":latest")):
+        yield document.diagnostic(
+            WARNING,
+            "GPU501",
+            "the image has the tag `latest`" if ":" in tag[0] else "the image has no tag, which means `latest`",
+            ("environment", "image"),
+            "name a version: `latest` changes under a running job, and nodes keep the copy they have (IfNotPresent)",
+        )
+
+
+def _in_registry(image: str, registry: str) -> bool:
+    prefix = registry.rstrip("/")
+    if image.startswith(prefix + "/"):
+        return True
+    # Docker Hub's short names: `nginx` is docker.io/library/nginx, `team/app` is docker.io/team/app.
+    first, slash, _ = image.partition("/")
+    short = not slash or not ("." in first or ":" in first or first == "localhost")
+    full = f"docker.io/{image}" if slash else f"docker.io/library/{image}"
+    return short and full.startswith(prefix + "/")
+
+
+def _gpus(document: Document, model: Workload, settings: Settings) -> Iterator[Diagnostic]:
+    resources = model.resources
+    if resources.gpu_vendor is not None and settings.gpu_of(resources) is None:
+        close = nearest(resources.gpu_vendor, settings.gpus)
+        yield document.diagnostic(
+            ERROR,
+            "GPU211",
+            f"the platform knows no GPU vendor `{resources.gpu_vendor}`",
+            ("resources", "gpu-vendor"),
+            f"did you mean `{close}`?" if close else f"the vendors are {', '.join(settings.gpus)}",
+        )
+    yield from _gpu_share(document, model, settings)
+    if resources.gpu > 0 and (resources.cpu is None or resources.memory is None):
+        missing = " and ".join(name for name in ("cpu", "memory") if getattr(resources, name) is None)
+        yield document.diagnostic(
+            WARNING,
+            "GPU408",
+            f"the job asks for GPUs and names no {missing}",
+            ("resources", "gpu"),
+            f"add {missing}: under a quota it would get the default request, a fraction of what a GPU job needs",
+            key=True,
+        )
+    memory = parse_quantity(resources.memory) if resources.memory else None
+    shm = parse_quantity(resources.shm) if resources.shm else None
+    if memory is not None and shm is not None and shm > memory:
+        message = f"shm ({resources.shm}) is larger than memory ({resources.memory}), which it counts as"
+        yield document.diagnostic(WARNING, "GPU409", message, ("resources", "shm"), "raise memory, or lower shm")
+
+
+def _gpu_share(document: Document, model: Workload, settings: Settings) -> Iterator[Diagnostic]:
+    share = model.resources.gpu_share
+    if share is None or parse_quantity(share) == 1:
+        return
+    path = ("resources", "gpu-share")
+    sharing = settings.platform.gpu.sharing
+    if model.resources.gpu == 0:
+        message = "`gpu-share` asks for part of a card, and the job asks for no card"
+        yield document.diagnostic(ERROR, "GPU213", message, path, "add `gpu: 1`, or remove `gpu-share`", key=True)
+    elif sharing == "none":
+        yield document.diagnostic(
+            WARNING,
+            "GPU410",
+            "gpu-share is not enforced on this platform: the pod gets whole cards",
+            path,
+            "remove it, or have the platform set `gpu.sharing: hami` or `volcano`",
+            key=True,
+        )
+    elif (model.resources.gpu_vendor or settings.default_vendor) != "nvidia":
+        message = f"gpu-share is not enforced: {sharing} shares NVIDIA cards only here"
+        yield document.diagnostic(WARNING, "GPU410", message, path, "remove it", key=True)
+
+
+def _storage(document: Document, model: Workload) -> Iterator[Diagnostic]:
+    workdirs = model.storage.workdirs
+    for index, inner in enumerate(workdirs):
+        for outer_index, outer in enumerate(workdirs):
+            if not inner.target.startswith(outer.target + "/"):
+                continue
+            options = ("readOnly", "pvc", "nfs", "emptyDir")
+            different = [name for name in options if getattr(inner, name) != getattr(outer, name)]
+            if different:
+                yield document.diagnostic(
+                    WARNING,
+                    "GPU411",
+                    f"`{inner.target}` lies below the workdir `{outer.target}` and has another {different[0]}",
+                    ("storage", "workdirs", index, "path"),
+                    "mounts hide what is below them: give both the same options, or mount them apart",
+                    related=(
+                        Related("the workdir around it", document.span(("storage", "workdirs", outer_index, "path"))),
+                    ),
+                )
+    if isinstance(model, Inference) and model.model is not None and model.model.cache:
+        for index, workdir in enumerate(workdirs):
+            if workdir.target == "/cache/model":
+                message = "`model.cache` mounts scratch space at /cache/model, where a workdir is mounted too"
+                path = ("storage", "workdirs", index, "path")
+                yield document.diagnostic(ERROR, "GPU218", message, path, "remove one")
+
+
+def _several_nodes(document: Document, model: Training, settings: Settings) -> Iterator[Diagnostic]:
+    if model.resources.nodes == 1 or settings.platform.training.backend == "jobset":
+        return
+    if model.job.retries > 0:
+        yield document.diagnostic(
+            WARNING,
+            "GPU412",
+            "retries have no effect on several nodes: a plain Job cannot restart all its pods together",
+            ("job", "retries"),
+            "have the platform set `training.backend: jobset`, or remove `retries`",
+            key=True,
+        )
+    if settings.queue_of(model.resources.pool) is None:
+        yield document.diagnostic(
+            WARNING,
+            "GPU413",
+            "nothing makes the pods of this training start together: some may hold GPUs while others wait",
+            ("resources", "nodes"),
+            "have the platform set `training.queue` (Kueue) for the pool",
+            key=True,
+        )
+
+
+def _autoscaling(document: Document, model: Inference) -> Iterator[Diagnostic]:
+    scaling = model.autoscaling
+    if scaling is None or not scaling.enabled:
+        return
+    if scaling.metric == "cpu" and model.resources.cpu is None:
+        yield document.diagnostic(
+            ERROR,
+            "GPU213",
+            "`metric: cpu` measures use against the requested cpu, and the job requests none",
+            ("autoscaling", "metric"),
+            "add `resources.cpu`",
+        )
+    if scaling.metric == "gpu" and model.resources.gpu == 0:
+        yield document.diagnostic(
+            WARNING,
+            "GPU414",
+            "autoscaling on GPU use, and the job asks for no GPU",
+            ("autoscaling",),
+            "use `metric: cpu`",
+            key=True,
+        )
+
+
+def _quota(document: Document, model: Quota, settings: Settings) -> Iterator[Diagnostic]:
+    for name, entry in (model.users or model.namespace or {}).items():
+        path: tuple[str | int, ...] = (model.entries_key, name)
+        if name in ("kube-system", "kube-public", "kube-node-lease", "default"):
+            message = f"a quota on the namespace `{name}` limits everybody who has none of their own"
+            yield document.diagnostic(WARNING, "GPU415", message, path, "name a user or a team", key=True)
+        yield from _quota_vendors(document, entry.gpu, (*path, "gpu"), settings)
+    if model.default is not None:
+        yield from _quota_vendors(document, model.default.gpu, ("default", "gpu"), settings)
+    for name, filled in model.entries.items():
+        if all(getattr(filled, field) is None for field in ("cpu", "memory", "gpu", "maxJobs")):
+            message = f"the quota limits nothing for `{name}`"
+            hint = "add cpu, memory, gpu or maxJobs"
+            yield document.diagnostic(ERROR, "GPU201", message, (model.entries_key, name), hint, key=True)
+
+
+def _quota_vendors(
+    document: Document, gpu: int | dict[str, int] | None, path: tuple[str | int, ...], settings: Settings
+) -> Iterator[Diagnostic]:
+    for vendor in gpu if isinstance(gpu, dict) else ():
+        if vendor not in settings.gpus:
+            close = nearest(vendor, settings.gpus)
+            hint = f"did you mean `{close}`?" if close else f"the vendors are {', '.join(settings.gpus)}"
+            message = f"the platform knows no GPU vendor `{vendor}`"
+            yield document.diagnostic(ERROR, "GPU211", message, (*path, vendor), hint, key=True)

@@ -1,0 +1,133 @@
+"""``fmt``: documents in canonical spelling, changed nowhere else.
+
+Edits are made in the text, at positions the reader knows, so that comments, quotes, order and layout stay. What is
+changed: spellings of keys, ``kind: resource``, blanks at the ends of lines, lines of tabs, CRLF, a missing or
+repeated last newline. The result is read again and must mean the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gpuctl.frontend.binder import kind_of
+from gpuctl.frontend.diagnostics import Diagnostic
+from gpuctl.frontend.reader import Node, RawDocument, read
+from gpuctl.frontend.shapes import FreeShape, ListShape, MapShape, ModelShape, Shape, UnionShape, kind_shape
+from gpuctl.frontend.source import Source
+from gpuctl.language.kinds import ALIASES, KINDS
+from gpuctl.language.spelling import fold
+
+Place = tuple[int, int]
+"""Line and column of the source, from 0."""
+
+
+@dataclass(slots=True)
+class Formatted:
+    """A formatted text, and what kept a source from being formatted (then the text is the source's)."""
+
+    text: str
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+
+
+def format_source(source: Source) -> Formatted:
+    """The source in canonical form. Documents that are not ours keep their keys."""
+    reading = read(Source(source.name, source.text, direct=False))
+    if reading.diagnostics:
+        return Formatted(source.text, reading.diagnostics)
+    edits: dict[Place, tuple[Place, str]] = {}
+    protected: set[int] = set()
+    for document in reading.documents:
+        _Walker(document, edits, protected).walk()
+    lines = source.text.split("\n")
+    for (line, start), ((_, end), text) in sorted(edits.items(), reverse=True):
+        lines[line] = lines[line][:start] + text + lines[line][end:]
+    tidied = _tidy(lines, protected)
+    again = read(Source(source.name, tidied, direct=False))
+    if again.diagnostics or [_meaning(d.root) for d in again.documents] != [
+        _meaning(d.root) for d in reading.documents
+    ]:
+        # A construct that editing by position does not carry: leave the whitespace, and failing that everything.
+        text = "\n".join(lines)
+        again = read(Source(source.name, text, direct=False))
+        same = [_meaning(d.root) for d in again.documents] == [_meaning(d.root) for d in reading.documents]
+        return Formatted(text if same and not again.diagnostics else source.text)
+    return Formatted(tidied)
+
+
+class _Walker:
+    """Collects the edits of one document, and the lines that belong to multi-line scalars."""
+
+    def __init__(self, document: RawDocument, edits: dict[Place, tuple[Place, str]], protected: set[int]) -> None:
+        self.document = document
+        self.first = document.chunk.first_line
+        self.edits = edits
+        self.protected = protected
+
+    def walk(self) -> None:
+        root = self.document.root
+        node, text = kind_of(root)
+        kind = ALIASES.get(text or "", text or "")
+        if node is not None and kind in KINDS:
+            if kind != text:
+                self._replace(node, kind)
+            self._visit(root, kind_shape(kind))
+        else:
+            self._visit(root, None)
+
+    def _visit(self, node: Node, shape: Shape | None) -> None:
+        if isinstance(shape, UnionShape):
+            shape = getattr(shape, node.kind)
+        if node.kind == "scalar":
+            if node.end.line > node.start.line:
+                self.protected.update(range(node.start.line + self.first, node.end.line + self.first + 1))
+        elif node.kind == "list":
+            for item in node.value:
+                self._visit(item, shape.item if isinstance(shape, ListShape) else None)
+        elif isinstance(shape, ModelShape):
+            self._visit_known(node, shape)
+        else:
+            for key, value in node.value:
+                self._visit(key, None)
+                self._visit(
+                    value,
+                    shape.value if isinstance(shape, MapShape) else shape if isinstance(shape, FreeShape) else None,
+                )
+
+    def _visit_known(self, node: Node, shape: ModelShape) -> None:
+        seen: set[str] = set()
+        for key, value in node.value:
+            known = shape.fields.get(fold(key.value))
+            # Of two spellings of one key both stay: which one is right is for the author to say.
+            if known is not None and known[0] != key.value and self._count(node, known[0]) == 1:
+                self._replace(key, known[0])
+            seen.add(key.value)
+            self._visit(value, known[1] if known is not None else None)
+
+    @staticmethod
+    def _count(node: Node, canonical: str) -> int:
+        return sum(1 for key, _ in node.value if fold(key.value) == fold(canonical))
+
+    def _replace(self, node: Node, text: str) -> None:
+        if node.start.line == node.end.line:
+            line = node.start.line + self.first
+            self.edits[(line, node.start.column)] = ((line, node.end.column), text)
+
+
+def _tidy(lines: list[str], protected: set[int]) -> str:
+    tidied = [
+        line.removesuffix("\r") if number in protected else line.rstrip(" \t\r") for number, line in enumerate(lines)
+    ]
+    while len(tidied) > 1 and not tidied[-1] and not tidied[-2] and len(tidied) - 2 not in protected:
+        tidied.pop()
+    if tidied and tidied[-1] and len(tidied) - 1 not in protected:
+        tidied.append("")
+    return "\n".join(tidied)
+
+
+def _meaning(node: Node) -> object:
+    """What a tree says, without positions: keys folded, because their spelling is what is changed."""
+    if node.kind == "scalar":
+        return (node.plain, ALIASES.get(node.value, node.value))
+    if node.kind == "list":
+        return [_meaning(item) for item in node.value]
+    return [(fold(key.value), _meaning(value)) for key, value in node.value]

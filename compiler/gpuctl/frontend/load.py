@@ -1,0 +1,157 @@
+"""The frontend in one call: inputs to valid documents and everything there is to say about them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from gpuctl.frontend.binder import Document, bind, kind_of
+from gpuctl.frontend.checks import check, check_platform
+from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.frontend.linker import link
+from gpuctl.frontend.reader import RawDocument, read
+from gpuctl.frontend.source import Source, collect, find_platform
+from gpuctl.language.kinds import ALIASES
+from gpuctl.language.platform import Platform
+from gpuctl.language.settings import Settings
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What the frontend found.
+
+    ``documents`` are the valid ones, in source order, without a platform file that was only looked up; ``sources`` are
+    by name, for showing lines.
+    """
+
+    documents: list[Document] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    settings: Settings = field(default_factory=Settings)
+    sources: dict[str, Source] = field(default_factory=dict)
+
+
+def load(
+    inputs: Sequence[str | os.PathLike[str] | Source],
+    *,
+    platform: str | os.PathLike[str] | Source | None = None,
+    namespace: str = "default",
+    versions: tuple[str, ...],
+    directory: Path | None = None,
+    stdin: BinaryIO | None = None,
+) -> Loaded:
+    """Read, bind, check and link all inputs. Never raises for what an input contains.
+
+    ``platform`` is the platform's file; without it, ``platform.yaml`` at or above the first input is used.
+    ``versions`` are the Kubernetes versions that the platform may name.
+    """
+    loaded = Loaded()
+    found = collect(inputs, stdin)
+    loaded.diagnostics += found.diagnostics
+    raws = _read_all(found.sources, loaded)
+    _find_platform(inputs, platform, directory or Path.cwd(), raws, loaded, versions)
+    defaults = _defaults(loaded.settings.platform)
+    for raw in raws:
+        if _is_platform(raw):
+            continue
+        bound = bind(raw, loaded.diagnostics, defaults)
+        if bound is not None and bound.model is not None:
+            loaded.documents.append(Document(bound.kind, bound.model, raw.chunk, raw.index))
+    del raws
+    complete = not any(diagnostic.severity is Severity.ERROR for diagnostic in loaded.diagnostics)
+    for document in loaded.documents:
+        loaded.diagnostics += check(document, loaded.settings)
+    loaded.diagnostics += link(loaded.documents, loaded.settings, namespace, complete=complete)
+    return loaded
+
+
+def _read_all(sources: Iterable[Source], loaded: Loaded) -> list[RawDocument]:
+    raws: list[RawDocument] = []
+    for source in sources:
+        loaded.sources[source.name] = source
+        reading = read(source)
+        loaded.diagnostics += reading.diagnostics
+        raws += reading.documents
+    return raws
+
+
+def _is_platform(raw: RawDocument) -> bool:
+    _, kind = kind_of(raw.root)
+    return kind is not None and ALIASES.get(kind, kind) == "platform"
+
+
+def _find_platform(
+    inputs: Sequence[str | os.PathLike[str] | Source],
+    named: str | os.PathLike[str] | Source | None,
+    directory: Path,
+    raws: list[RawDocument],
+    loaded: Loaded,
+    versions: tuple[str, ...],
+) -> None:
+    """Bind the platform: the one named, the ones among the documents, or the one found beside them.
+
+    Several that say the same are one; two different ones are an error, because a compile has one platform.
+    """
+    candidates: list[tuple[RawDocument, bool]] = [(raw, True) for raw in raws if _is_platform(raw)]
+    if named is not None:
+        candidates = [(raw, False) for raw in _platform_file(named, loaded)] + candidates
+    elif not candidates:
+        path = find_platform(inputs, directory)
+        if path is not None and str(path) not in loaded.sources:
+            candidates = [(raw, False) for raw in _platform_file(path, loaded)]
+    chosen: Document | None = None
+    for raw, is_input in candidates:
+        bound = bind(raw, loaded.diagnostics)
+        if bound is None or not isinstance(bound.model, Platform):
+            continue
+        document = Document("platform", bound.model, raw.chunk, raw.index)
+        if chosen is None:
+            chosen = document
+            loaded.diagnostics += check_platform(document, versions)
+            loaded.settings = Settings(bound.model)
+            if is_input:
+                loaded.documents.append(document)
+        elif chosen.model != bound.model:
+            loaded.diagnostics.append(
+                document.diagnostic(
+                    Severity.ERROR,
+                    "GPU603",
+                    "a second platform, different from the first: a compile has one",
+                    ("kind",),
+                    "remove one, or compile the two sets of files apart",
+                    related=(Related("the first", chosen.span(("kind",))),),
+                )
+            )
+        elif is_input and chosen not in loaded.documents:
+            loaded.documents.append(document)
+
+
+def _platform_file(named: str | os.PathLike[str] | Source, loaded: Loaded) -> list[RawDocument]:
+    source: Source
+    if isinstance(named, Source):
+        source = named
+    else:
+        found = collect([named])
+        loaded.diagnostics += found.diagnostics
+        if not found.sources:
+            return []
+        source = found.sources[0]
+    loaded.sources[source.name] = source
+    reading = read(source)
+    loaded.diagnostics += reading.diagnostics
+    platforms = [raw for raw in reading.documents if _is_platform(raw)]
+    if not platforms and not reading.diagnostics and reading.documents:
+        root = reading.documents[0]
+        span = root.chunk.span(root.root)
+        message = "this file is used as the platform and holds no `kind: platform`"
+        hint = "add a document of `kind: platform`, or name another file with --platform"
+        loaded.diagnostics.append(Diagnostic(Severity.ERROR, "GPU604", message, span, hint=hint))
+    return platforms
+
+
+def _defaults(platform: Platform) -> dict[str, dict[str, Any]]:
+    """kind -> the partial document that fills in what documents of the kind leave out."""
+    found = platform.defaults.model_dump(exclude_none=True)
+    return {kind: partial for kind, partial in found.items() if partial}

@@ -1,0 +1,498 @@
+"""YAML 1.2 text to trees of nodes that keep the exact text of scalars and their positions.
+
+libyaml scans (its marks count code points), and the tree is built here from its events, because resolution is ours:
+a plain ``2e-5`` or ``yes`` stays text until a field says what it is. libyaml implements YAML 1.1; where 1.2 differs
+in what people write, this module makes up for it:
+
+- a line of blanks and tabs is an empty line (libyaml refuses it outside scalars);
+- NEL, LS and PS are ordinary characters, not line breaks;
+- ``<<`` is not YAML 1.2, but existing files use it, so it merges as in 1.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+from yaml import events as yaml_events
+from yaml._yaml import CParser
+
+from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
+from gpuctl.frontend.source import Source
+from gpuctl.language.fields import shorten
+
+MAX_DEPTH = 64
+MAX_EXPANDED = 100_000
+_SCALAR, _MAPPING, _SEQUENCE = "scalar", "mapping", "list"
+
+_BOUNDARY = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^%", re.MULTILINE)
+_TAB_LINE = re.compile(r"^[ ]*\t[ \t]*(?=\r?$)", re.MULTILINE)
+_RESHAPED = "\x85\u2028\u2029\ufeff"
+_RESHAPED_PATTERN = re.compile(f"[{_RESHAPED}]")
+_KNOWN_TAGS = {"tag:yaml.org,2002:str": False, "!": False}
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+
+
+class Node:
+    """A node of the YAML tree.
+
+    ``value`` is the text of a scalar, the list of ``(key node, value node)`` of a mapping, the list of nodes of a
+    sequence. ``plain`` is true for an unquoted scalar, whose meaning depends on the field that it is for.
+    """
+
+    __slots__ = ("end", "kind", "plain", "start", "value")
+
+    def __init__(self, kind: str, value: Any, start: Any, end: Any, plain: bool = False) -> None:
+        self.kind = kind
+        self.value = value
+        self.start = start
+        self.end = end
+        self.plain = plain
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it is YAML's null: an empty or ``~`` or ``null`` plain scalar."""
+        return self.kind == _SCALAR and self.plain and self.value in _NULLS
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A stretch of a source that is parsed on its own, so that a syntax error in one document leaves the others."""
+
+    source: Source
+    start: int
+    end: int
+    first_line: int
+
+    @property
+    def text(self) -> str:
+        """The chunk's text."""
+        return self.source.text[self.start : self.end]
+
+    def span(self, node: Node) -> Span:
+        """Where a node stands in the source. Of a block mapping or list only the first line is marked."""
+        start, end = node.start, node.end
+        if node.kind != _SCALAR and end.line != start.line:
+            return self.point(start.line, start.column)
+        return Span(
+            self.source.name,
+            start.line + self.first_line + 1,
+            start.column + 1,
+            end.line + self.first_line + 1,
+            end.column + 1,
+        )
+
+    def point(self, line: int, column: int) -> Span:
+        """One character, counted from 0 within the chunk."""
+        first = line + self.first_line + 1
+        return Span(self.source.name, first, column + 1, first, column + 2)
+
+
+@dataclass(frozen=True, slots=True)
+class RawDocument:
+    """One YAML document: its tree, and where it comes from (the n-th document of a chunk)."""
+
+    chunk: Chunk
+    index: int
+    root: Node
+
+
+@dataclass(slots=True)
+class Reading:
+    """The documents of a source and what is wrong with its YAML."""
+
+    documents: list[RawDocument] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+
+
+class ReadError(Exception):
+    """The chunk is not acceptable YAML; carries the diagnostic."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
+
+
+def read(source: Source) -> Reading:
+    """Every document of a source. An empty source is an error when it was named directly."""
+    reading = Reading()
+    for chunk in split(source):
+        try:
+            for index, root in enumerate(compose(chunk, reading.diagnostics)):
+                if not root.is_null:
+                    reading.documents.append(RawDocument(chunk, index, root))
+        except ReadError as error:
+            reading.diagnostics.append(error.diagnostic)
+    if not reading.documents and not reading.diagnostics and source.direct:
+        message = "there is no document in this file"
+        hint = "start with `gpuctl init training`, or name another file"
+        span = Span(source.name, 1, 1, 1, 1)
+        reading.diagnostics.append(Diagnostic(Severity.ERROR, "GPU009", message, span, hint=hint))
+    return reading
+
+
+def split(source: Source) -> Iterator[Chunk]:
+    """The source cut at its ``---`` lines; as a whole when it has directives, which belong to what follows them."""
+    text = source.text
+    starts = [0]
+    if not _DIRECTIVE.search(text):
+        starts += [match.start() for match in _BOUNDARY.finditer(text) if match.start() > 0]
+    line = 0
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        yield Chunk(source, start, end, line)
+        line += text.count("\n", start, end)
+
+
+def recompose(chunk: Chunk, index: int) -> Node:
+    """The tree of a document that was read before; trees are not kept, they are large."""
+    return compose(chunk, [])[index]
+
+
+def compose(chunk: Chunk, diagnostics: list[Diagnostic]) -> list[Node]:
+    """The trees of a chunk's documents.
+
+    Duplicate keys are appended to ``diagnostics`` and reading goes on; anything else that is not acceptable YAML
+    raises :class:`ReadError`.
+    """
+    text = chunk.text
+    restore: dict[int, str] = {}
+    if _RESHAPED_PATTERN.search(text):
+        text, restore = _reshape(text)
+    repairs_from = 0
+    has_tab_lines = _TAB_LINE.search(text) is not None
+    for _ in range(1 + (min(64, 1 + (16 * 2**20) // (len(text) + 1)) if has_tab_lines else 0)):
+        found: list[Diagnostic] = []
+        try:
+            roots = _Composer(chunk, restore, found).compose(text)
+        except yaml.MarkedYAMLError as error:
+            repaired = _blank_tab_lines(text, error, repairs_from) if has_tab_lines else None
+            if repaired is None:
+                raise ReadError(_syntax_error(chunk, error)) from None
+            text, repairs_from = repaired
+        except yaml.reader.ReaderError as error:
+            raise ReadError(_character_error(chunk, text, error)) from None
+        else:
+            diagnostics += found
+            return roots
+    raise ReadError(
+        Diagnostic(
+            Severity.ERROR,
+            "GPU005",
+            "too many lines of blanks and tabs",
+            chunk.point(0, 0),
+            hint="replace tabs by spaces (`expand -t2 FILE`)",
+        )
+    )
+
+
+def _reshape(text: str) -> tuple[str, dict[int, str]]:
+    """Stand-ins for the characters that YAML 1.1 treats as line breaks, and the table that brings them back."""
+    present = set(text)
+    free = (code for code in range(0xE000, 0xF8FF) if chr(code) not in present)
+    table = {ord(character): chr(next(free)) for character in _RESHAPED}
+    return text.translate(table), {ord(stand_in): chr(character) for character, stand_in in table.items()}
+
+
+def _blank_tab_lines(text: str, error: yaml.MarkedYAMLError, after: int) -> tuple[str, int] | None:
+    """Spaces for tabs on the blank lines from the one that libyaml stumbled over up to the next line with text.
+
+    libyaml stumbles outside scalars only, so a literal block that contains such lines keeps its tabs. None when the
+    error is about something else.
+    """
+    marks = [mark for mark in (error.problem_mark, error.context_mark) if mark is not None]
+    lines = text.split("\n")
+    for mark in marks:
+        for number in (mark.line, mark.line - 1):
+            if 0 <= number < len(lines) and "\t" in lines[number] and not lines[number].strip():
+                while number < len(lines) and not lines[number].strip():
+                    lines[number] = lines[number].replace("\t", " ")
+                    number += 1
+                return "\n".join(lines), number
+    return None
+
+
+class _Composer:
+    """Builds trees from the events of one chunk."""
+
+    def __init__(self, chunk: Chunk, restore: dict[int, str], diagnostics: list[Diagnostic]) -> None:
+        self.chunk = chunk
+        self.restore = restore
+        self.diagnostics = diagnostics
+        self.anchors: dict[str, Node] = {}
+        self.weights: dict[int, int] = {}
+        self.expanded = 0
+
+    def compose(self, text: str) -> list[Node]:
+        next_event = CParser(text).get_event
+        roots: list[Node] = []
+        parents: list[tuple[Node, str | None]] = []
+        children: list[Node] = roots
+        restore = self.restore
+        scalar_event, mapping_start, sequence_start = (
+            yaml_events.ScalarEvent,
+            yaml_events.MappingStartEvent,
+            yaml_events.SequenceStartEvent,
+        )
+        while True:
+            event: Any = next_event()
+            kind = type(event)
+            if kind is scalar_event:
+                value = event.value
+                if restore:
+                    value = value.translate(restore)
+                plain = event.style is None or event.style == ""
+                node = Node(_SCALAR, value, event.start_mark, event.end_mark, plain)
+                if event.tag is not None:
+                    self._check_tag(event, node)
+                if event.anchor is not None:
+                    self.anchors[event.anchor] = node
+                children.append(node)
+            elif kind is mapping_start or kind is sequence_start:
+                if len(parents) >= MAX_DEPTH:
+                    raise self._error(
+                        "GPU008", f"nested deeper than {MAX_DEPTH} levels", event.start_mark, "flatten the document"
+                    )
+                form = _MAPPING if kind is mapping_start else _SEQUENCE
+                node = Node(form, [], event.start_mark, event.end_mark)
+                if event.tag is not None:
+                    self._check_tag(event, node)
+                children.append(node)
+                parents.append((node, event.anchor))
+                children = node.value
+            elif kind is yaml_events.MappingEndEvent or kind is yaml_events.SequenceEndEvent:
+                node, anchor = parents.pop()
+                node.end = event.end_mark
+                if node.kind is _MAPPING:
+                    node.value = self._pairs(node.value)
+                if anchor is not None:
+                    self.anchors[anchor] = node
+                children = self._children(parents, roots)
+            elif kind is yaml_events.AliasEvent:
+                children.append(self._alias(event))
+            elif kind is yaml_events.DocumentStartEvent:
+                self.anchors = {}
+            elif kind is yaml_events.StreamEndEvent:
+                return roots
+
+    @staticmethod
+    def _children(parents: list[tuple[Node, str | None]], roots: list[Node]) -> list[Node]:
+        value: list[Node] = parents[-1][0].value if parents else roots
+        return value
+
+    def _alias(self, event: Any) -> Node:
+        target = self.anchors.get(event.anchor)
+        if target is None:
+            raise self._error(
+                "GPU007",
+                f"the alias `*{event.anchor}` refers to no anchor before it, or to itself",
+                event.start_mark,
+                f"define `&{event.anchor}` earlier in the same document, outside of what it names",
+            )
+        self.expanded += self._weight(target)
+        if self.expanded > MAX_EXPANDED:
+            raise self._error(
+                "GPU007",
+                f"the document's aliases expand to more than {MAX_EXPANDED} values",
+                event.start_mark,
+                "write the values out, or use fewer aliases",
+            )
+        # A node of its own: the same content, at the place of the alias.
+        return Node(target.kind, target.value, event.start_mark, event.end_mark, target.plain)
+
+    def _weight(self, node: Node) -> int:
+        """The number of scalars and collections below a node, with aliases written out."""
+        if node.kind is _SCALAR:
+            return 1
+        key = id(node.value)
+        weight = self.weights.get(key)
+        if weight is None:
+            parts = [part for pair in node.value for part in pair] if node.kind is _MAPPING else node.value
+            weight = 1 + sum(self._weight(part) for part in parts)
+            self.weights[key] = weight
+        return weight
+
+    def _check_tag(self, event: Any, node: Node) -> None:
+        tag = event.tag
+        if node.kind is _SCALAR and tag in _KNOWN_TAGS:
+            node.plain = False
+        elif (node.kind, tag) not in {
+            (_MAPPING, "tag:yaml.org,2002:map"),
+            (_SEQUENCE, "tag:yaml.org,2002:seq"),
+            (_MAPPING, "!"),
+            (_SEQUENCE, "!"),
+        }:
+            shown = tag.replace("tag:yaml.org,2002:", "!!")
+            raise self._error(
+                "GPU010", f"the YAML tag `{shorten(shown)}` has no meaning here", event.start_mark, "remove it"
+            )
+
+    def _pairs(self, flat: list[Node]) -> list[tuple[Node, Node]]:
+        keys = flat[0::2]
+        pairs = list(zip(keys, flat[1::2], strict=True))
+        texts = [key.value for key in keys if key.kind is _SCALAR]
+        if len(texts) != len(keys):
+            bad = next(key for key in keys if key.kind is not _SCALAR)
+            raise self._error(
+                "GPU004",
+                "a key must be text, and this one is a " + bad.kind,
+                bad.start,
+                "quote it if `{{...}}` was meant as text" if bad.kind is _MAPPING else "quote it",
+            )
+        if any(key.value == "<<" and key.plain for key in keys):
+            pairs = self._merged(pairs)
+        if len(set(texts)) != len(texts):
+            pairs = self._without_duplicates(pairs)
+        return pairs
+
+    def _without_duplicates(self, pairs: list[tuple[Node, Node]]) -> list[tuple[Node, Node]]:
+        first: dict[str, Node] = {}
+        kept = []
+        for key, value in pairs:
+            earlier = first.setdefault(key.value, key)
+            if earlier is key:
+                kept.append((key, value))
+                continue
+            self.diagnostics.append(
+                Diagnostic(
+                    Severity.ERROR,
+                    "GPU006",
+                    f"the key `{shorten(key.value)}` stands twice in one mapping",
+                    self.chunk.span(key),
+                    hint="remove one of the two",
+                    related=(Related("first here", self.chunk.span(earlier)),),
+                )
+            )
+        return kept
+
+    def _merged(self, pairs: list[tuple[Node, Node]]) -> list[tuple[Node, Node]]:
+        """``<<: *base`` replaced by the entries of ``base`` that the mapping does not have itself."""
+        own = [(key, value) for key, value in pairs if not (key.value == "<<" and key.plain)]
+        present = {key.value for key, _ in own}
+        for key, value in pairs:
+            if not (key.value == "<<" and key.plain):
+                continue
+            bases = value.value if value.kind is _SEQUENCE else [value]
+            for base in bases:
+                if base.kind is not _MAPPING:
+                    raise self._error(
+                        "GPU007",
+                        "`<<` merges mappings, and this is not one",
+                        base.start,
+                        "refer to a mapping: `<<: *name`",
+                    )
+                for base_key, base_value in base.value:
+                    if base_key.value not in present:
+                        present.add(base_key.value)
+                        own.append((base_key, base_value))
+        self.expanded += len(own)
+        if self.expanded > MAX_EXPANDED:
+            raise self._error("GPU007", "the document's aliases expand too far", pairs[0][0].start, "use fewer aliases")
+        return own
+
+    def _error(self, code: str, message: str, mark: Any, hint: str) -> ReadError:
+        span = self.chunk.point(mark.line, mark.column)
+        return ReadError(Diagnostic(Severity.ERROR, code, message, span, hint=hint))
+
+
+_TAB_HINT = "indent with spaces (`expand -t2 FILE` replaces tabs)"
+_HINTS: tuple[tuple[str, str, str], ...] = (
+    # (part of libyaml's problem, what to say, hint)
+    (
+        "mapping values are not allowed",
+        "a `:` is not allowed here",
+        "quote the value, or check the indentation of the line",
+    ),
+    (
+        "did not find expected key",
+        "this does not fit the lines above",
+        "check the indentation, or a missing `:` or quote",
+    ),
+    ("could not find expected ':'", "there is no `:` after this key", "write `key: value`, or check the line above"),
+    (
+        "did not find expected '-' indicator",
+        "this does not fit the list above",
+        "start each item with `- ` in one column",
+    ),
+    ("did not find expected ',' or ']'", "the list is not closed here", "add a `,` between items, or `]` at the end"),
+    (
+        "did not find expected ',' or '}'",
+        "the mapping is not closed here",
+        "add a `,` between entries, or `}` at the end",
+    ),
+    ("found unexpected end of stream", "this quoted text is not closed", "close the quote"),
+    ("found unexpected document indicator", "this quoted text is not closed", "close the quote before `---`"),
+    (
+        "did not find expected <document start>",
+        "there is text after the end of the document",
+        "remove it, or start a document with `---`",
+    ),
+    ("found undefined tag handle", "a `!` starts a YAML tag", "quote the value"),
+    ("block sequence entries are not allowed", "a `-` list cannot start on this line", "put `- ` on a line of its own"),
+    ("while scanning an alias", "a `*` starts a YAML alias", "quote the value"),
+    (
+        "did not find expected alphabetic or numeric character",
+        "`*` and `&` start YAML aliases and anchors",
+        "quote the value",
+    ),
+    (
+        "found unknown escape character",
+        "this escape is unknown in double quotes",
+        "write `\\\\` for a backslash, or use single quotes",
+    ),
+    (
+        "did not find expected hexdecimal number",
+        "this escape wants hexadecimal digits",
+        "write `\\\\` for a backslash, or use single quotes",
+    ),
+    ("did not find expected node content", "a value is missing here", "write one, or quote the text"),
+    ("found duplicate", "this is given twice", "remove one"),
+    ("invalid leading UTF-8 octet", "this is not UTF-8", "save the file as UTF-8"),
+)
+
+
+def _syntax_error(chunk: Chunk, error: yaml.MarkedYAMLError) -> Diagnostic:
+    """libyaml's error in our words, where a person can act on it."""
+    problem = str(error.problem or error.context or "not YAML")
+    mark = error.problem_mark or error.context_mark
+    line, column = (mark.line, mark.column) if mark is not None else (0, 0)
+    lines = chunk.text.split("\n")
+    character = lines[line][column] if line < len(lines) and column < len(lines[line]) else ""
+    code, hint = "GPU004", "check the line and the one above it"
+    message = problem
+    if character == "\t" or "tab character" in problem or "'\\t'" in problem:
+        code, message, hint = "GPU005", "a tab is used for indentation, which YAML forbids", _TAB_HINT
+    elif "cannot start any token" in problem:
+        message = f"the character {character!r} cannot stand here"
+        hint = "remove it, or quote the text that starts with it"
+    else:
+        both = f"{error.context or ''}; {problem}"
+        for part, said, advice in _HINTS:
+            if part in problem or (part.startswith("while") and part in both):
+                message, hint = said, advice
+                break
+    related: tuple[Related, ...] = ()
+    context = error.context_mark
+    if context is not None and ("end of stream" in problem or "document indicator" in problem):
+        # What is wrong is the quote that was opened, not the place where the text ran out.
+        line, column = context.line, context.column
+    if context is not None and mark is not None and (context.line, context.column) != (line, column):
+        related = (
+            Related((error.context or "started here").replace("while ", ""), chunk.point(context.line, context.column)),
+        )
+    return Diagnostic(Severity.ERROR, code, message, chunk.point(line, column), hint=hint, related=related)
+
+
+def _character_error(chunk: Chunk, text: str, error: yaml.reader.ReaderError) -> Diagnostic:
+    """A character that YAML does not allow; libyaml gives its offset in bytes of UTF-8."""
+    match = re.search("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text)
+    offset = match.start() if match else 0
+    line = text.count("\n", 0, offset)
+    column = offset - (text.rfind("\n", 0, offset) + 1)
+    code = ord(match[0]) if match else 0
+    what = "a NUL byte: this looks like a binary file" if code == 0 else f"the control character U+{code:04X}"
+    hint = "name a YAML file" if code == 0 else 'write it as an escape in double quotes, such as "\\x07"'
+    return Diagnostic(Severity.ERROR, "GPU002", f"the file contains {what}", chunk.point(line, column), hint=hint)

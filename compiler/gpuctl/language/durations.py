@@ -1,0 +1,30 @@
+"""Durations: ``30s``, ``45m``, ``12h``, ``7d``, and sums of them such as ``1h30m``."""
+
+from __future__ import annotations
+
+import re
+
+_DURATION = re.compile(r"(?:\d+[dhms])+\Z", re.ASCII)
+_PART = re.compile(r"(\d+)([dhms])", re.ASCII)
+_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+LONGEST = 2**31 - 1
+
+
+def parse_duration(text: str) -> int | None:
+    """Whole seconds, or None when ``text`` is not a duration or does not fit Kubernetes' 32-bit fields."""
+    if len(text) > 32 or _DURATION.match(text) is None:
+        return None
+    seconds = sum(int(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
+    return seconds if seconds <= LONGEST else None
+
+
+def format_duration(seconds: int) -> str:
+    """The shortest text that ``parse_duration`` reads as ``seconds``: 5400 -> ``1h30m``."""
+    if seconds == 0:
+        return "0s"
+    parts = []
+    for unit, size in _SECONDS.items():
+        if seconds >= size:
+            parts.append(f"{seconds // size}{unit}")
+            seconds %= size
+    return "".join(parts)

@@ -1,0 +1,335 @@
+"""The types of single values, each with the rule that Kubernetes has for it.
+
+Every type is ``Annotated`` with a :class:`Scalar`, which tells the binder how to read a YAML scalar for it. A
+``Scalar.TEXT`` field gets the text exactly as written in the file: ``2e-5``, ``yes`` and ``012`` stay what they are.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from enum import Enum
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic_core import core_schema
+
+from gpuctl.language import names
+from gpuctl.language.durations import parse_duration
+from gpuctl.language.problems import problem
+from gpuctl.language.quantities import parse_quantity, suggest_quantity
+
+
+class Scalar(Enum):
+    """How a YAML scalar is read for a field."""
+
+    TEXT = "text"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    FREE = "free"
+
+
+class Check(AfterValidator):
+    """A check of a value that gives it back.
+
+    Pydantic inspects the signature of every validator it is given; these all take one value, and saying so saves a
+    tenth of the time that a cold start takes.
+    """
+
+    def __get_pydantic_core_schema__(self, source_type: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.no_info_after_validator_function(self.func, handler(source_type))  # type: ignore[arg-type]
+
+
+class Invented:
+    """Marks a mapping whose keys users invent; they are taken as written and never folded."""
+
+
+class Partial:
+    """Marks a mapping that is a document of ``kind`` from which anything may be missing."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+
+class Block(BaseModel):
+    """A mapping with known keys. Models are frozen: a compile never changes what it read."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        defer_build=True,
+        validate_by_alias=True,
+        validate_by_name=True,
+        use_attribute_docstrings=False,
+    )
+
+
+def _dns_1035(value: str) -> str:
+    if not names.is_dns_1035_label(value):
+        legal = names.nearest_dns_label(value, letter_first=True)
+        raise problem(
+            "GPU207",
+            f"`{shorten(value)}` is not a legal job name: at most 63 lower-case letters, digits and `-`, "
+            "starting with a letter and not ending in `-`",
+            f"write `{legal}`" if legal else None,
+        )
+    return value
+
+
+def _dns_label(value: str) -> str:
+    if not names.is_dns_label(value):
+        legal = names.nearest_dns_label(value)
+        raise problem(
+            "GPU207",
+            f"`{shorten(value)}` is not a legal name: at most 63 lower-case letters, digits and `-`, "
+            "not starting or ending in `-`",
+            f"write `{legal}`" if legal else None,
+        )
+    return value
+
+
+def _object_name(value: str) -> str:
+    if not names.is_dns_subdomain(value):
+        legal = names.nearest_dns_label(value)
+        raise problem(
+            "GPU207",
+            f"`{shorten(value)}` is not a legal object name: at most 253 lower-case letters, digits, `-` and `.`",
+            f"write `{legal}`" if legal else None,
+        )
+    return value
+
+
+def _label_value(value: str) -> str:
+    if not names.is_label_value(value):
+        legal = names.nearest_label_value(value)
+        raise problem(
+            "GPU212",
+            f"`{shorten(value)}` is not a legal label value: at most 63 letters, digits, `-`, `_` and `.`, "
+            "starting and ending with a letter or digit",
+            f"write `{legal}`" if legal else None,
+        )
+    return value
+
+
+def _required_label_value(value: str) -> str:
+    if not value:
+        raise problem("GPU205", "the value is empty", "give it a value or remove the line")
+    return _label_value(value)
+
+
+def _label_key(value: str) -> str:
+    if not names.is_qualified_name(value):
+        raise problem(
+            "GPU212",
+            f"`{shorten(value)}` is not a legal label or annotation key: an optional DNS prefix and `/`, then at most "
+            "63 letters, digits, `-`, `_` and `.`",
+        )
+    return value
+
+
+def _domain(value: str) -> str:
+    if not names.is_dns_subdomain(value) or len(value) > names.SUBDOMAIN_MAX:
+        raise problem("GPU207", f"`{shorten(value)}` is not a DNS domain such as `runwhere.ai`")
+    return value
+
+
+def _env_name(value: str) -> str:
+    if not names.is_env_name(value):
+        raise problem(
+            "GPU215",
+            f"`{shorten(value)}` is not a legal environment variable name: letters, digits, `_`, `-` and `.`, "
+            "not starting with a digit",
+        )
+    return value
+
+
+def _port_name(value: str) -> str:
+    if not names.is_port_name(value):
+        raise problem(
+            "GPU207",
+            f"`{shorten(value)}` is not a legal port name: at most 15 lower-case letters, digits and single `-`, "
+            "with at least one letter",
+        )
+    return value
+
+
+def check_quantity(value: str) -> str:
+    """A quantity that is not negative, as written."""
+    amount = parse_quantity(value)
+    if amount is None:
+        better = suggest_quantity(value)
+        raise problem(
+            "GPU208",
+            f"`{shorten(value)}` is not a Kubernetes quantity such as `500m`, `2` or `128Gi`",
+            f"did you mean `{better}`?" if better else None,
+        )
+    if amount < 0:
+        raise problem("GPU206", f"`{shorten(value)}` is negative")
+    return value
+
+
+def _positive_quantity(value: str) -> str:
+    check_quantity(value)
+    if parse_quantity(value) == 0:
+        raise problem("GPU206", "the quantity is zero", "give an amount, or remove the line")
+    return value
+
+
+def _memory(value: str) -> str:
+    _positive_quantity(value)
+    amount = parse_quantity(value)
+    # 4 MiB is the least that a container runtime accepts as a memory limit (runc, containerd: 6 MiB with systemd).
+    if amount is not None and amount < 4 * 2**20:
+        unit = "bytes" if amount >= 1 else "of a byte"
+        number = value if amount >= 1 else "a fraction"
+        digits = re.match(r"\d+", value)
+        raise problem(
+            "GPU208",
+            f"`{value}` is {number} {unit}; no container starts with less than 4Mi of memory",
+            f"did you mean `{digits[0]}Gi`?" if digits else None,
+        )
+    return value
+
+
+def _share(value: str) -> str:
+    amount = parse_quantity(value)
+    if amount is None:
+        better = suggest_quantity(value)
+        raise problem(
+            "GPU208",
+            f"`{shorten(value)}` is neither an amount of GPU memory such as `2Gi` nor a fraction of a card "
+            "such as `0.5`",
+            f"did you mean `{better}`?" if better else None,
+        )
+    if amount <= 0:
+        raise problem("GPU206", f"gpu-share `{shorten(value)}` is not greater than 0")
+    if 1 < amount < 2**20:
+        raise problem(
+            "GPU206",
+            f"gpu-share `{shorten(value)}` is more than one card and less than one mebibyte",
+            f"write `{value}Gi` for GPU memory, or a fraction from 0 to 1 of a card" if value.isdigit() else None,
+        )
+    return value
+
+
+def _duration(value: str) -> str:
+    if parse_duration(value) is None:
+        hint = f"write `{value}s`, `{value}m` or `{value}h`" if value.isdigit() and len(value) < 10 else None
+        raise problem("GPU209", f"`{shorten(value)}` is not a duration such as `30s`, `45m`, `12h` or `7d`", hint)
+    return value
+
+
+def _positive_duration(value: str) -> str:
+    if parse_duration(_duration(value)) == 0:
+        raise problem("GPU206", "the duration is zero", "give a time, or remove the line")
+    return value
+
+
+def _absolute_path(value: str) -> str:
+    """A path to mount: the API server takes relative ones and a ``:`` silently, a kubelet does not."""
+    if not value.startswith("/"):
+        raise problem("GPU210", f"`{shorten(value)}` is not an absolute path", f"write `/{value.lstrip('./')}`")
+    if ".." in value.split("/"):
+        raise problem("GPU210", f"`{shorten(value)}` contains `..`", f"write `{posixpath.normpath(value)}`")
+    if ":" in value:
+        raise problem("GPU210", f"`{shorten(value)}` contains `:`, which no kubelet mounts")
+    if any(ord(character) < 32 or ord(character) == 127 for character in value):
+        raise problem("GPU210", "the path contains a control character")
+    if len(value.encode()) > 4096:
+        raise problem("GPU210", "the path is longer than 4096 bytes")
+    normal = normal_path(value)
+    if normal == "/":
+        raise problem("GPU210", "the path is `/`", "name a directory below it")
+    if value not in (normal, normal + "/"):
+        raise problem("GPU210", f"`{shorten(value)}` is not a normalised path", f"write `{normal}`")
+    return value
+
+
+def normal_path(value: str) -> str:
+    """``/home/data/`` -> ``/home/data``; two leading slashes, which POSIX keeps, become one."""
+    return "/" + posixpath.normpath(value).lstrip("/")
+
+
+def _relative_path(value: str) -> str:
+    """A volume's ``subPath``: relative, inside the volume (validated so by the API server too)."""
+    if value.startswith("/") or ".." in value.split("/") or not value:
+        raise problem("GPU210", f"`{shorten(value)}` is not a relative path inside the volume")
+    return value
+
+
+def _url_path(value: str) -> str:
+    if not value.startswith("/"):
+        raise problem("GPU210", f"`{shorten(value)}` is not a URL path", f"write `/{value}`")
+    if any(ord(character) <= 32 or ord(character) == 127 for character in value):
+        raise problem("GPU210", "the URL path contains a blank or control character")
+    return value
+
+
+def _image(value: str) -> str:
+    if not value:
+        raise problem("GPU205", "the image is empty", "name a container image")
+    if not re.fullmatch(r"[^\s\x00-\x1f]+", value) or value[0] in "/:@-" or value[-1] in "/:@":
+        raise problem("GPU216", f"`{shorten(value)}` is not an image reference such as `registry/team/name:tag`")
+    name = value.partition("@")[0]
+    registry, slash, rest = name.partition("/")
+    path = rest if slash and (":" in registry or "." in registry or registry == "localhost") else name
+    repository = path.rpartition(":")[0] if ":" in path else path
+    if repository != repository.lower():
+        raise problem(
+            "GPU216",
+            f"the image name `{shorten(repository)}` has upper-case letters, which no registry accepts",
+            f"write `{value.replace(repository, repository.lower())}`",
+        )
+    return value
+
+
+def _nonempty(value: str) -> str:
+    if not value.strip():
+        raise problem("GPU205", "the value is empty", "give it a value or remove the line")
+    return value
+
+
+def _no_nul(value: str) -> str:
+    # The YAML reader lets NUL through only as the escape \0; neither execve nor the API server's JSON takes it.
+    if "\0" in value:
+        raise problem("GPU202", "the text contains a NUL character, which no process can receive")
+    return value
+
+
+def shorten(value: str, limit: int = 80) -> str:
+    """Text for a message: long or multi-line values are cut, control characters made visible."""
+    visible = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value[: limit + 1])
+    return visible if len(value) <= limit else visible[:limit] + "..."
+
+
+Text = Annotated[str, Scalar.TEXT, Check(_no_nul)]
+NonEmpty = Annotated[str, Scalar.TEXT, Check(_no_nul), Check(_nonempty)]
+JobName = Annotated[str, Scalar.TEXT, Check(_dns_1035)]
+DnsLabel = Annotated[str, Scalar.TEXT, Check(_dns_label)]
+ObjectName = Annotated[str, Scalar.TEXT, Check(_object_name)]
+LabelKey = Annotated[str, Scalar.TEXT, Check(_label_key)]
+LabelValue = Annotated[str, Scalar.TEXT, Check(_label_value)]
+RequiredLabelValue = Annotated[str, Scalar.TEXT, Check(_required_label_value)]
+Domain = Annotated[str, Scalar.TEXT, Check(_domain)]
+EnvName = Annotated[str, Scalar.TEXT, Check(_env_name)]
+PortName = Annotated[str, Scalar.TEXT, Check(_port_name)]
+Quantity = Annotated[str, Scalar.TEXT, Check(check_quantity)]
+PositiveQuantity = Annotated[str, Scalar.TEXT, Check(_positive_quantity)]
+Memory = Annotated[str, Scalar.TEXT, Check(_memory)]
+Share = Annotated[str, Scalar.TEXT, Check(_share)]
+Duration = Annotated[str, Scalar.TEXT, Check(_duration)]
+PositiveDuration = Annotated[str, Scalar.TEXT, Check(_positive_duration)]
+AbsolutePath = Annotated[str, Scalar.TEXT, Check(_absolute_path)]
+RelativePath = Annotated[str, Scalar.TEXT, Check(_relative_path)]
+UrlPath = Annotated[str, Scalar.TEXT, Check(_url_path)]
+Image = Annotated[str, Scalar.TEXT, Check(_image)]
+Boolean = Annotated[bool, Scalar.BOOLEAN]
+Count = Annotated[int, Scalar.INTEGER, Field(ge=0, le=2**31 - 1)]
+PositiveCount = Annotated[int, Scalar.INTEGER, Field(ge=1, le=2**31 - 1)]
+Port = Annotated[int, Scalar.INTEGER, Field(ge=1, le=65535)]
+NodePort = Annotated[int, Scalar.INTEGER, Field(ge=1, le=65535)]
+Percent = Annotated[int, Scalar.INTEGER, Field(ge=1, le=100)]
+Integer = Annotated[int, Scalar.INTEGER, Field(ge=-(2**31), le=2**31 - 1)]
+Number = Annotated[float, Scalar.NUMBER, Field(ge=0)]
+Free = Annotated[dict[str, Any], Scalar.FREE]

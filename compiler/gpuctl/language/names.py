@@ -1,0 +1,91 @@
+"""Names that Kubernetes accepts, and the nearest legal one for a name that it does not.
+
+Sources: ``k8s.io/apimachinery/pkg/util/validation`` (IsDNS1035Label, IsDNS1123Label, IsDNS1123Subdomain,
+IsQualifiedName, IsValidLabelValue, IsEnvVarName) and the measured limits in ``longest_job_name``.
+"""
+
+from __future__ import annotations
+
+import re
+
+_DNS_1035 = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?\Z")
+_DNS_1123 = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?\Z")
+_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*\Z")
+_QUALIFIED = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?\Z")
+_ENV_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*\Z")
+_PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9](?:[a-z0-9]|-(?!-))*(?<!-)\Z")
+
+LABEL_MAX = 63
+SUBDOMAIN_MAX = 253
+
+
+def is_dns_1035_label(name: str) -> bool:
+    """A Service name: lower case, digits and hyphens, starting with a letter, at most 63."""
+    return len(name) <= LABEL_MAX and _DNS_1035.match(name) is not None
+
+
+def is_dns_label(name: str) -> bool:
+    """A namespace name (RFC 1123 label), at most 63; it may start with a digit."""
+    return len(name) <= LABEL_MAX and _DNS_1123.match(name) is not None
+
+
+def is_dns_subdomain(name: str) -> bool:
+    """The name of most objects (RFC 1123 subdomain): labels joined by dots, at most 253."""
+    return len(name) <= SUBDOMAIN_MAX and _SUBDOMAIN.match(name) is not None
+
+
+def is_label_value(value: str) -> bool:
+    """A label's value: empty, or at most 63 of letters, digits, ``-_.`` with alphanumeric ends."""
+    return not value or (len(value) <= LABEL_MAX and _QUALIFIED.match(value) is not None)
+
+
+def is_qualified_name(key: str) -> bool:
+    """A label's or annotation's key: an optional DNS prefix and ``/``, then at most 63 characters."""
+    prefix, slash, name = key.rpartition("/")
+    if slash and not (prefix and is_dns_subdomain(prefix)):
+        return False
+    return len(name) <= LABEL_MAX and _QUALIFIED.match(name) is not None
+
+
+def is_env_name(name: str) -> bool:
+    """An environment variable's name, as Kubernetes before relaxed validation (1.30) takes it."""
+    return _ENV_NAME.match(name) is not None and name != "." and not name.startswith("..")
+
+
+def is_port_name(name: str) -> bool:
+    """An IANA service name: at most 15 lower-case letters, digits and single hyphens, with a letter in it."""
+    return len(name) <= 15 and _PORT_NAME.match(name) is not None
+
+
+def nearest_dns_label(name: str, *, letter_first: bool = False) -> str | None:
+    """The legal label that looks most like ``name``, or None when nothing of it can be kept."""
+    text = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    if letter_first:
+        text = text.lstrip("0123456789-")
+    return text[:LABEL_MAX].rstrip("-") or None
+
+
+def nearest_label_value(value: str) -> str | None:
+    """The legal label value that looks most like ``value``, or None."""
+    text = re.sub(r"[^-A-Za-z0-9_.]+", "-", value).strip("-_.")
+    return text[:LABEL_MAX].rstrip("-_.") or None
+
+
+def longest_job_name(kind: str, nodes: int = 1, backend: str = "job") -> tuple[int, str]:
+    """How long a job's name may be, and the reason, as a phrase for an error message.
+
+    Measured on a real control plane, because the API server accepts longer names whose pods then never start.
+    """
+    if kind == "training":
+        if nodes > 1 and backend == "jobset":
+            return 40, "a JobSet's name is part of its child Jobs' and pods' names"
+        if nodes > 1:
+            # The pod's hostname is {name}-{index}, and a hostname is a label of at most 63.
+            longest = 62 - len(str(nodes - 1))
+            return longest, f"the pods of a {nodes}-node training are called NAME-0 to NAME-{nodes - 1}"
+        return 63, "a Job's name becomes a label of its pods"
+    if kind == "notebook":
+        # {name}-{10 characters of hash} is the label controller-revision-hash; longer ones are accepted by the API
+        # server and never get a pod.
+        return 52, "a StatefulSet with a longer name is accepted and never gets a pod"
+    return 59, "its Service is called svc-NAME"

@@ -1,0 +1,17 @@
+"""``kind: notebook``: one person's development environment."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from gpuctl.language.job import Workload
+from gpuctl.language.service import NotebookService
+
+
+class Notebook(Workload):
+    """A notebook: becomes a StatefulSet with one replica, and a Service."""
+
+    kind: Literal["notebook"] = Field(description="The kind of document.")
+    service: NotebookService = Field(default_factory=NotebookService, description="How the notebook is reached.")

@@ -1,0 +1,279 @@
+"""``kind: platform``: what a platform team decides once, so that job files stay short and portable."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from gpuctl.language.fields import (
+    Block,
+    Boolean,
+    DnsLabel,
+    Domain,
+    Free,
+    Integer,
+    Invented,
+    LabelKey,
+    LabelValue,
+    Memory,
+    NonEmpty,
+    Number,
+    ObjectName,
+    Partial,
+    PositiveQuantity,
+    RequiredLabelValue,
+)
+from gpuctl.language.job import Version
+from gpuctl.language.service import ServiceType
+from gpuctl.language.storage import ClaimSource, NfsSource
+
+
+class LabelsBlock(Block):
+    """Labels that gpuctl writes and selects on."""
+
+    domain: Domain = Field(
+        "runwhere.ai",
+        description="Prefix of every label and annotation of ours, as in `runwhere.ai/pool`.",
+        examples=["gpu.example.com"],
+    )
+
+
+class KubernetesBlock(Block):
+    """The cluster that output is for."""
+
+    version: NonEmpty = Field(
+        "1.36",
+        description="Minor version that output is validated against, 1.29 or newer.",
+        examples=["1.33"],
+    )
+
+
+class Vendor(Block):
+    """How a vendor's GPUs appear in Kubernetes."""
+
+    resource: LabelKey = Field(
+        description="Extended resource that the vendor's device plugin advertises.", examples=["nvidia.com/gpu"]
+    )
+    taint: LabelKey | None = Field(
+        None,
+        description="Key of the taint on GPU nodes to tolerate. Default: the resource.",
+        examples=["nvidia.com/gpu"],
+    )
+    productLabel: LabelKey | None = Field(  # noqa: N815
+        None,
+        description="Node label with the product's name, as the vendor's feature discovery writes it.",
+        examples=["nvidia.com/gpu.product"],
+    )
+
+
+class GpuBlock(Block):
+    """GPUs of the platform."""
+
+    vendors: Annotated[dict[DnsLabel, Vendor], Invented()] = Field(
+        default_factory=dict,
+        description="Vendors beside, or instead of, the built-in nvidia, amd, ascend, intel, cambricon, hygon, "
+        "mthreads, "
+        "iluvatar and metax. The first one named is the default of `gpu-vendor`.",
+        examples=[{"nvidia": {"resource": "nvidia.com/gpu"}}],
+    )
+    types: Annotated[
+        dict[RequiredLabelValue, Annotated[dict[LabelKey, LabelValue | list[LabelValue]], Invented()]], Invented()
+    ] = Field(
+        default_factory=dict,
+        description="GPU types -> node labels, for clusters that have feature discovery's labels and not ours.",
+        examples=[{"A100-80G": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}}],
+    )
+    sharing: Literal["none", "hami", "volcano"] = Field(
+        "none", description="System that enforces `gpu-share`.", examples=["hami"]
+    )
+
+
+class TrainingBlock(Block):
+    """How trainings are run."""
+
+    backend: Literal["job", "jobset"] = Field(
+        "job",
+        description="`jobset` needs the JobSet controller in the cluster, and restarts all nodes of a training "
+        "together.",
+        examples=["jobset"],
+    )
+    queue: Annotated[dict[DnsLabel, RequiredLabelValue], Invented()] = Field(
+        default_factory=dict,
+        description="Pool -> Kueue LocalQueue; adds the label `kueue.x-k8s.io/queue-name` to the pool's trainings.",
+        examples=[{"training-pool": "research"}],
+    )
+
+
+class ExternalPool(Block):
+    """A pool that is declared elsewhere, so that repositories of jobs alone can be checked against it."""
+
+    name: DnsLabel = Field(description="Name of the pool.", examples=["training-pool"])
+    gpu_types: list[RequiredLabelValue] = Field(
+        default_factory=list, alias="gpu-types", description="GPU types of its nodes.", examples=[["A100-80G"]]
+    )
+    podPatch: Free | None = Field(  # noqa: N815
+        None,
+        description="Partial PodSpec merged into every pod of the pool, before the job's own podPatch.",
+        examples=[{"tolerations": [{"key": "dedicated", "operator": "Exists"}]}],
+    )
+
+
+class QuotaDefaults(Block):
+    """What a LimitRange gives containers that name no request."""
+
+    cpu: PositiveQuantity = Field("1", description="Default CPU request.", examples=["1"])
+    memory: Memory = Field("2Gi", description="Default memory request.", examples=["2Gi"])
+
+
+class QuotaSettings(Block):
+    """Settings of quotas."""
+
+    defaultRequest: QuotaDefaults = Field(  # noqa: N815
+        default_factory=QuotaDefaults.model_construct,
+        description="Requests of containers that name none; a quota refuses pods without requests.",
+    )
+
+
+class ServiceDefaults(Block):
+    """Settings of services."""
+
+    type: ServiceType = Field("NodePort", description="Kind of Service of jobs that name none.", examples=["ClusterIP"])
+
+
+class StorageDefault(Block):
+    """Where workdirs live that name no source of their own."""
+
+    pvc: ClaimSource | None = Field(
+        None, description="A claim; the workdir's path becomes the directory inside it.", examples=[{"claim": "shared"}]
+    )
+    nfs: NfsSource | None = Field(
+        None,
+        description="An NFS export; the workdir's path is appended to it.",
+        examples=[{"server": "nfs.example.com", "path": "/exports"}],
+    )
+
+
+class StorageSettings(Block):
+    """Settings of storage."""
+
+    default: StorageDefault | None = Field(
+        None, description="Source of workdirs that name none. Default: the node's disk (hostPath)."
+    )
+
+
+class ImageSettings(Block):
+    """Settings of images."""
+
+    registries: list[NonEmpty] = Field(
+        default_factory=list,
+        description="Allow list of image prefixes; empty allows all.",
+        examples=[["registry.example.com/"]],
+    )
+    pullSecret: ObjectName | None = Field(  # noqa: N815
+        None, description="Pull secret of jobs that name none.", examples=["registry-login"]
+    )
+
+
+class PriorityLevel(Block):
+    """One priority and its PriorityClass."""
+
+    className: ObjectName | None = Field(  # noqa: N815
+        None, description="Name of the PriorityClass.", examples=["gpuctl-high"]
+    )
+    value: Integer | None = Field(None, le=1000000000, description="Its value.", examples=[1000000])
+    preemption: Boolean | None = Field(
+        None, description="Whether its pods may evict less urgent ones to get a place.", examples=[True]
+    )
+
+
+class Priorities(Block):
+    """The three priorities."""
+
+    high: PriorityLevel = Field(
+        default_factory=PriorityLevel.model_construct, description="gpuctl-high, 1000000, preempts."
+    )
+    medium: PriorityLevel = Field(
+        default_factory=PriorityLevel.model_construct, description="gpuctl-medium, 500000, preempts."
+    )
+    low: PriorityLevel = Field(
+        default_factory=PriorityLevel.model_construct, description="gpuctl-low, 100, never preempts."
+    )
+
+
+class MetricNames(Block):
+    """Names of the pod metrics that the cluster's metrics adapter serves."""
+
+    gpu: NonEmpty = Field("DCGM_FI_DEV_GPU_UTIL", description="GPU utilisation, percent.", examples=["gpu_utilization"])
+    memory: NonEmpty = Field(
+        "DCGM_FI_DEV_MEM_COPY_UTIL", description="GPU memory in use, percent.", examples=["gpu_memory_used_percent"]
+    )
+    queue: NonEmpty = Field(
+        "vllm:num_requests_waiting", description="Waiting requests of a pod.", examples=["vllm:num_requests_waiting"]
+    )
+
+
+class AutoscalingSettings(Block):
+    """Settings of autoscaling."""
+
+    metrics: MetricNames = Field(
+        default_factory=MetricNames.model_construct, description="Names behind gpu, memory and queue."
+    )
+
+
+class KindDefaults(Block):
+    """Partial documents, one a kind, that fill in what a document of the kind leaves out."""
+
+    training: Annotated[dict[str, Any], Partial("training")] | None = Field(
+        None, description="Defaults of trainings.", examples=[{"job": {"ttl": "7d"}}]
+    )
+    inference: Annotated[dict[str, Any], Partial("inference")] | None = Field(
+        None, description="Defaults of inferences."
+    )
+    notebook: Annotated[dict[str, Any], Partial("notebook")] | None = Field(None, description="Defaults of notebooks.")
+    compute: Annotated[dict[str, Any], Partial("compute")] | None = Field(
+        None, description="Defaults of compute services."
+    )
+
+
+class Platform(Block):
+    """Settings of a platform; every field is optional, and the defaults are the behaviour without one."""
+
+    kind: Literal["platform"] = Field("platform", description="The kind of document.")
+    version: Version = Field("v0.1", description="Version of the language.", examples=["v0.1"])
+    labels: LabelsBlock = Field(default_factory=LabelsBlock.model_construct, description="Labels.")
+    kubernetes: KubernetesBlock = Field(
+        default_factory=KubernetesBlock.model_construct, description="The cluster that output is for."
+    )
+    gpu: GpuBlock = Field(default_factory=GpuBlock.model_construct, description="GPUs of the platform.")
+    training: TrainingBlock = Field(default_factory=TrainingBlock.model_construct, description="How trainings are run.")
+    pools: list[ExternalPool] = Field(
+        default_factory=list,
+        description="Pools that are declared elsewhere.",
+        examples=[[{"name": "training-pool", "gpu-types": ["A100-80G"]}]],
+    )
+    strategy: Literal["replace", "rolling"] = Field(
+        "replace", description="How `apply` changes running services.", examples=["rolling"]
+    )
+    prometheus: NonEmpty | None = Field(
+        None, description="URL of the Prometheus that has GPU metrics.", examples=["http://prometheus.monitoring:9090"]
+    )
+    prices: Annotated[dict[DnsLabel, Number], Invented()] = Field(
+        default_factory=dict, description="Pool -> price of one GPU for one hour.", examples=[{"training-pool": 12.5}]
+    )
+    quota: QuotaSettings = Field(default_factory=QuotaSettings.model_construct, description="Settings of quotas.")
+    service: ServiceDefaults = Field(
+        default_factory=ServiceDefaults.model_construct, description="Settings of services."
+    )
+    storage: StorageSettings = Field(
+        default_factory=StorageSettings.model_construct, description="Settings of storage."
+    )
+    image: ImageSettings = Field(default_factory=ImageSettings.model_construct, description="Settings of images.")
+    defaults: KindDefaults = Field(
+        default_factory=KindDefaults.model_construct,
+        description="What documents of a kind leave out; a document's own value wins.",
+    )
+    priorities: Priorities = Field(default_factory=Priorities.model_construct, description="The three priorities.")
+    autoscaling: AutoscalingSettings = Field(
+        default_factory=AutoscalingSettings.model_construct, description="Settings of autoscaling."
+    )

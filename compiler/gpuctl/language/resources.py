@@ -1,0 +1,66 @@
+"""The ``resources:`` block: what a pod gets, and where."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from gpuctl.language.fields import Block, Count, DnsLabel, LabelValue, Memory, PositiveCount, PositiveQuantity, Share
+
+DEFAULT_POOL = "default"
+
+
+class Resources(Block):
+    """What each pod gets. Requests equal limits, so that a job gets what it asked for and no less."""
+
+    pool: DnsLabel = Field(
+        DEFAULT_POOL,
+        description="Pool whose nodes the job runs on. `default` is every node that is in no pool.",
+        examples=["training-pool"],
+    )
+    gpu: Count = Field(0, description="GPUs of each node's pod (for several nodes: per node).", examples=[4])
+    gpu_type: LabelValue | None = Field(
+        None,
+        alias="gpu-type",
+        description="GPU model, as the pool's nodes declare it. Default: any of the pool.",
+        examples=["A100-80G"],
+    )
+    gpu_share: Share | None = Field(
+        None,
+        alias="gpu-share",
+        description="Part of one card: GPU memory (`2Gi`) or a fraction (`0.5`). Enforced only where the platform "
+        "names a "
+        "sharing system (`gpu.sharing: hami` or `volcano`); otherwise the pod gets whole cards and a warning says so.",
+        examples=["8Gi", "0.5"],
+    )
+    gpu_vendor: DnsLabel | None = Field(
+        None,
+        alias="gpu-vendor",
+        description="GPU vendor: `nvidia`, `amd`, `ascend` or another from the platform's table. Default: the "
+        "platform's "
+        "first, `nvidia`.",
+        examples=["amd"],
+    )
+    cpu: PositiveQuantity | None = Field(
+        None, description="CPU cores: `8`, `0.5` or `500m`. Request and limit.", examples=["8"]
+    )
+    memory: Memory | None = Field(None, description="Memory: `32Gi`. Request and limit.", examples=["32Gi"])
+    shm: Memory | None = Field(
+        None,
+        description="Size of /dev/shm. Default with GPUs: half of memory, at most 64Gi (the container default of 64 "
+        "MiB is "
+        "too small for NCCL and data loaders).",
+        examples=["16Gi"],
+    )
+
+
+class TrainingResources(Resources):
+    """Resources of a training, which can span nodes."""
+
+    nodes: PositiveCount = Field(
+        1,
+        le=10000,
+        description="Number of nodes. More than one starts that many pods with MASTER_ADDR, NODE_RANK and the PET_ "
+        "variables "
+        "that torchrun reads.",
+        examples=[2],
+    )

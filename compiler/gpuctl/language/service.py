@@ -1,0 +1,132 @@
+"""The ``service:`` block of long-running workloads: ports, replicas, health."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from gpuctl.language.fields import (
+    Block,
+    Count,
+    Duration,
+    NodePort,
+    Port,
+    PortName,
+    PositiveCount,
+    PositiveDuration,
+    UrlPath,
+)
+from gpuctl.language.problems import problem
+
+ServiceType = Literal["NodePort", "ClusterIP", "LoadBalancer"]
+Protocol = Literal["TCP", "UDP"]
+
+
+class ExtraPort(Block):
+    """One more port of the container and its Service."""
+
+    name: PortName = Field(description="Name of the port, unique within the service.", examples=["metrics"])
+    port: Port = Field(description="Port number.", examples=[9090])
+    targetPort: Port | None = Field(  # noqa: N815
+        None, description="Port inside the container. Default: `port`.", examples=[9090]
+    )
+    nodePort: NodePort | None = Field(  # noqa: N815
+        None, description="Fixed port on every node (30000-32767 on most clusters).", examples=[30090]
+    )
+    protocol: Protocol = Field("TCP", description="TCP or UDP.", examples=["UDP"])
+
+
+class ServiceBlock(Block):
+    """How the workload is reached. The Service is called `svc-NAME`."""
+
+    replicas: Count = Field(1, le=10000, description="Number of pods.", examples=[2])
+    port: Port = Field(8000, description="Port the program listens on, and of the Service.", examples=[8000])
+    targetPort: Port | None = Field(  # noqa: N815
+        None, description="Port inside the container, when it differs from `port`.", examples=[8080]
+    )
+    nodePort: NodePort | None = Field(  # noqa: N815
+        None,
+        description="Fixed port on every node (30000-32767 on most clusters). Default: allocated by the cluster.",
+        examples=[30080],
+    )
+    protocol: Protocol = Field("TCP", description="TCP or UDP.", examples=["TCP"])
+    ports: list[ExtraPort] = Field(
+        default_factory=list, description="Further ports.", examples=[[{"name": "metrics", "port": 9090}]]
+    )
+    type: ServiceType | None = Field(
+        None,
+        description="Kind of Kubernetes Service. Default: the platform's, `NodePort`.",
+        examples=["ClusterIP"],
+    )
+    health_check: UrlPath | None = Field(
+        None,
+        description="HTTP path that answers 200-399 when the program is healthy. Becomes a startup, a readiness and a "
+        "liveness probe.",
+        examples=["/health"],
+    )
+    startup_timeout: PositiveDuration = Field(
+        "10m",
+        description="How long the program may take to answer `health_check` for the first time; loading a model takes "
+        "minutes.",
+        examples=["20m"],
+    )
+    timeout: Duration | None = Field(
+        None,
+        description="Longest a request may take: the pod is given that long to finish its requests before it is "
+        "stopped. "
+        "Kept as an annotation for ingresses.",
+        examples=["30s"],
+    )
+    request_limit: PositiveCount | None = Field(
+        None,
+        description="Requests per second, as an annotation. What enforces it is an ingress or gateway that reads the "
+        "annotation; Kubernetes itself does not.",
+        examples=[1000],
+    )
+
+    @model_validator(mode="after")
+    def _ports(self) -> ServiceBlock:
+        if self.type == "ClusterIP":
+            if self.nodePort is not None:
+                raise problem("GPU213", "a ClusterIP service has no nodePort", "use `type: NodePort`", ("nodePort",))
+            for index, extra in enumerate(self.ports):
+                if extra.nodePort is not None:
+                    raise problem(
+                        "GPU213",
+                        "a ClusterIP service has no nodePort",
+                        "use `type: NodePort`",
+                        ("ports", index, "nodePort"),
+                    )
+        if self.health_check is not None and self.protocol == "UDP":
+            raise problem(
+                "GPU213", "`health_check` asks over HTTP, and the port is UDP", "remove one", ("health_check",)
+            )
+        names = {"main"}
+        numbers = {(self.port, self.protocol)}
+        node_ports = {(self.nodePort, self.protocol)}
+        for index, extra in enumerate(self.ports):
+            if extra.name in names:
+                raise problem("GPU218", f"two ports are called `{extra.name}`", "rename one", ("ports", index, "name"))
+            if (extra.port, extra.protocol) in numbers:
+                raise problem(
+                    "GPU218",
+                    f"port {extra.port}/{extra.protocol} is listed twice",
+                    "remove one",
+                    ("ports", index, "port"),
+                )
+            if extra.nodePort is not None and (extra.nodePort, extra.protocol) in node_ports:
+                raise problem(
+                    "GPU218", f"nodePort {extra.nodePort} is listed twice", "change one", ("ports", index, "nodePort")
+                )
+            names.add(extra.name)
+            numbers.add((extra.port, extra.protocol))
+            node_ports.add((extra.nodePort, extra.protocol))
+        return self
+
+
+class NotebookService(ServiceBlock):
+    """The service of a notebook: one replica, port 8888 unless said otherwise."""
+
+    replicas: Count = Field(1, ge=1, le=1, description="Always 1: a notebook is one person's.", examples=[1])
+    port: Port = Field(8888, description="Port the notebook listens on, and of the Service.", examples=[8888])

@@ -1,0 +1,115 @@
+"""A platform's decisions, resolved: what checks and lowering ask instead of reading the document's optional fields."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+from gpuctl.language.platform import ExternalPool, Platform, Vendor
+from gpuctl.language.resources import Resources
+
+# Extended resource, taint key and product label of each vendor's device plugin and feature discovery.
+BUILTIN_VENDORS: dict[str, tuple[str, str | None, str | None]] = {
+    "nvidia": ("nvidia.com/gpu", None, "nvidia.com/gpu.product"),
+    "amd": ("amd.com/gpu", None, "amd.com/gpu.product-name"),
+    "ascend": ("huawei.com/Ascend910", None, "node.kubernetes.io/npu.chip.name"),
+    "intel": ("gpu.intel.com/i915", None, "gpu.intel.com/product"),
+    "cambricon": ("cambricon.com/mlu", None, "cambricon.com/mlu.product"),
+    "hygon": ("hygon.com/dcu", None, None),
+    "mthreads": ("mthreads.com/gpu", None, None),
+    "iluvatar": ("iluvatar.ai/gpu", None, None),
+    "metax": ("metax-tech.com/gpu", None, None),
+}
+
+DEFAULT_PRIORITIES: dict[str, tuple[str, int, bool]] = {
+    "high": ("gpuctl-high", 1_000_000, True),
+    "medium": ("gpuctl-medium", 500_000, True),
+    "low": ("gpuctl-low", 100, False),
+}
+
+SYSTEM_NAMESPACE = "gpuctl-system"
+
+
+class Priority(NamedTuple):
+    """A PriorityClass: its name, its value, and whether its pods may evict others."""
+
+    class_name: str
+    value: int
+    preempts: bool
+
+
+class Gpu(NamedTuple):
+    """A vendor's GPUs: extended resource, key of the taint to tolerate, product label where there is one."""
+
+    vendor: str
+    resource: str
+    taint: str
+    product_label: str | None
+
+
+class Settings:
+    """The platform as the rest of the compiler sees it."""
+
+    def __init__(self, platform: Platform | None = None) -> None:
+        self.platform = platform if platform is not None else Platform.model_construct()
+
+    @property
+    def domain(self) -> str:
+        """Prefix of the platform's labels, without the slash."""
+        return self.platform.labels.domain
+
+    def label(self, name: str) -> str:
+        """A label or annotation key of the platform's: ``pool`` -> ``runwhere.ai/pool``."""
+        return f"{self.platform.labels.domain}/{name}"
+
+    @cached_property
+    def gpus(self) -> dict[str, Gpu]:
+        """Vendor -> its GPUs: what the platform names, then the built-in ones it does not."""
+        table: dict[str, Gpu] = {}
+        for name, vendor in self.platform.gpu.vendors.items():
+            builtin = BUILTIN_VENDORS.get(name)
+            product = vendor.productLabel or (builtin[2] if builtin else None)
+            table[name] = Gpu(name, vendor.resource, _taint(vendor), product)
+        for name, (resource, taint, label) in BUILTIN_VENDORS.items():
+            table.setdefault(name, Gpu(name, resource, taint or resource, label))
+        return table
+
+    @cached_property
+    def default_vendor(self) -> str:
+        """The vendor of jobs and quotas that name none: the platform's first, else nvidia."""
+        return next(iter(self.platform.gpu.vendors), "nvidia")
+
+    @property
+    def used_vendors(self) -> list[str]:
+        """The vendors that the platform names, or the default one: what a quota limits."""
+        return list(self.platform.gpu.vendors) or [self.default_vendor]
+
+    def gpu_of(self, resources: Resources) -> Gpu | None:
+        """The GPUs a job asks for, or None when its vendor is unknown."""
+        return self.gpus.get(resources.gpu_vendor or self.default_vendor)
+
+    @cached_property
+    def priorities(self) -> dict[str, Priority]:
+        """high, medium and low with their PriorityClasses."""
+        table = {}
+        for level, (class_name, value, preempts) in DEFAULT_PRIORITIES.items():
+            own = getattr(self.platform.priorities, level)
+            table[level] = Priority(
+                own.className or class_name,
+                value if own.value is None else own.value,
+                preempts if own.preemption is None else own.preemption,
+            )
+        return table
+
+    @cached_property
+    def external_pools(self) -> dict[str, ExternalPool]:
+        """Pools that the platform says exist elsewhere."""
+        return {pool.name: pool for pool in self.platform.pools}
+
+    def queue_of(self, pool: str) -> str | None:
+        """The Kueue LocalQueue of a pool's trainings."""
+        return self.platform.training.queue.get(pool)
+
+
+def _taint(vendor: Vendor) -> str:
+    return vendor.taint or vendor.resource

@@ -1,0 +1,180 @@
+"""A second opinion on manifests: kubeconform, a Go program with another JSON Schema library than gpuctl's.
+
+It reads the definitions as ``kubernetes-validate`` publishes them, not the smaller and stricter ones that
+gpuctl carries, so that a mistake made on the way there cannot hide itself. JobSet alone comes from gpuctl's
+own file: there is no other source of its form than the one that file is made from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.resources
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import version as installed_version
+from pathlib import Path
+from typing import Any
+
+RELEASE = "v0.7.0"
+"""The kubeconform that is built when there is none."""
+
+JOBSET = Path(__file__).parents[1] / "compiler" / "gpuctl" / "backend" / "schemas" / "jobset.json"
+LAYOUT = "{{ .NormalizedKubernetesVersion }}{{ .StrictSuffix }}/{{ .ResourceKind }}{{ .KindSuffix }}.json"
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class KubeconformMissing(Exception):
+    """There is no kubeconform, and none can be built."""
+
+
+def run_kubeconform(yaml_text: str, version: str, *extra_schemas: str) -> list[str]:
+    """What kubeconform has against the objects in ``yaml_text``, one sentence for each bad one.
+
+    All documents go to one process. ``version`` is a minor version such as ``1.36``. ``extra_schemas`` are
+    further places where kubeconform may find schemas, each what its option ``-schema-location`` takes. An
+    object of which there is no schema is reported, and so is a text without any object.
+    """
+    command = [
+        str(find_kubeconform()),
+        *("-strict", "-summary", "-output", "json", "-kubernetes-version", f"{version}.0"),
+        *("-schema-location", f"{schema_directory(version)}/{LAYOUT}"),
+    ]
+    for location in extra_schemas:
+        command += ["-schema-location", location]
+    done = subprocess.run(command, input=yaml_text, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1) or not done.stdout:
+        raise RuntimeError(f"kubeconform failed with exit code {done.returncode}: {done.stderr.strip()}")
+    report = json.loads(done.stdout)
+    found = sorted(_sentence(result) for result in report["resources"])
+    if not any(report["summary"].values()):
+        found.append("kubeconform saw no object")
+    if (done.returncode == 0) != (not report["resources"]):
+        raise RuntimeError(f"kubeconform contradicts itself: exit code {done.returncode}, {done.stdout}")
+    return found
+
+
+def _sentence(result: dict[str, Any]) -> str:
+    message: str = result["msg"]
+    # kubeconform puts a hint about formatting and the file of the schema before what it found.
+    message = message.rpartition(".json#' - ")[2]
+    return f"{result['kind'] or 'object'}/{result['name']}: {message}"
+
+
+def cache_directory() -> Path:
+    """Where builds and derived files live that outlast a test run, in no tree of the project."""
+    chosen = os.environ.get("GPUCTL_CACHE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuctl"
+
+
+@cache
+def find_kubeconform() -> Path:
+    """The kubeconform to use: ``$KUBECONFORM``, one on PATH, one built before, or one built now with Go."""
+    named = os.environ.get("KUBECONFORM") or shutil.which("kubeconform")
+    if named:
+        return Path(named)
+    built = cache_directory() / "kubeconform" / f"kubeconform-{RELEASE}"
+    for candidate in (*sorted(cache_directory().glob("control-plane/*/kubeconform"), reverse=True), built):
+        if os.access(candidate, os.X_OK) and candidate.is_file():
+            return candidate
+    go = shutil.which("go")
+    if go is None:
+        raise KubeconformMissing("no kubeconform: set KUBECONFORM, or put it or `go` on PATH")
+    built.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=built.parent) as directory:
+        done = subprocess.run(
+            [go, "install", f"github.com/yannh/kubeconform/cmd/kubeconform@{RELEASE}"],
+            env={**os.environ, "GOBIN": directory, "CGO_ENABLED": "0"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise KubeconformMissing(f"kubeconform {RELEASE} cannot be built: {done.stderr.strip()}")
+        # Moved as a whole, so that a second test process never sees half a program.
+        os.replace(Path(directory) / "kubeconform", built)
+    return built
+
+
+@cache
+def schema_directory(version: str) -> Path:
+    """A directory with one file a kind of Kubernetes ``version``, each complete in itself, in ``LAYOUT``.
+
+    Made once for each state of its sources and kept in the cache. Its name tells that state.
+    """
+    package = Path(str(importlib.resources.files("kubernetes_validate")))
+    source = package / "kubernetes-json-schema" / f"v{version}.0-local-strict" / "_definitions.json"
+    state = hashlib.sha256()
+    for part in (Path(__file__), JOBSET):
+        state.update(part.read_bytes())
+    state.update(installed_version("kubernetes-validate").encode())
+    root = cache_directory() / "kubeconform" / f"schemas-{state.hexdigest()[:16]}"
+    target = root / f"v{version}.0-strict"
+    if not target.is_dir():
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=root) as directory:
+            made = Path(directory) / "made"
+            made.mkdir()
+            _write_schemas(json.loads(source.read_text(encoding="utf-8"))["$defs"], made)
+            try:
+                made.rename(target)
+            except OSError:
+                # Another test process was first; what it made is the same.
+                if not target.is_dir():
+                    raise
+    return root
+
+
+def _write_schemas(published: dict[str, Any], directory: Path) -> None:
+    definitions = {name: _silent(definition) for name, definition in published.items()}
+    kinds = {
+        (known["group"], known["version"], known["kind"]): name
+        for name, definition in published.items()
+        for known in definition.get("x-kubernetes-group-version-kind", ())
+    }
+    jobset = json.loads(JOBSET.read_text(encoding="utf-8"))
+    definitions.update(jobset["$defs"])
+    for kind, name in jobset["kinds"].items():
+        group, version, kind_name = kind.split("/")
+        kinds[group, version, kind_name] = name
+    for (group, version, kind), name in kinds.items():
+        reached: dict[str, Any] = {}
+        left = [name]
+        while left:
+            reference = left.pop()
+            if reference not in reached:
+                reached[reference] = definitions[reference]
+                left += _references(definitions[reference])
+        schema = {"$schema": DIALECT, "$ref": f"#/$defs/{name}", "$defs": reached}
+        suffix = "-".join(filter(None, (group.partition(".")[0], version)))
+        (directory / f"{kind}-{suffix}.json".lower()).write_text(json.dumps(schema), encoding="utf-8")
+
+
+def _silent(schema: dict[str, Any]) -> dict[str, Any]:
+    """``schema`` without its descriptions, which are most of it. A property may be named `description`."""
+    silent = {}
+    for keyword, value in schema.items():
+        if keyword == "properties":
+            silent[keyword] = {name: _silent(inner) for name, inner in value.items()}
+        elif isinstance(value, dict):
+            silent[keyword] = _silent(value)
+        elif keyword != "description":
+            silent[keyword] = value
+    return silent
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if isinstance(schema.get("$ref"), str):
+            yield schema["$ref"].rpartition("/")[2]
+        for value in schema.values():
+            yield from _references(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from _references(value)

@@ -1,0 +1,112 @@
+"""The helper in ``tests/kubeconform.py`` must be able to say no, or its yes means nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from gpuctl.backend.validation import DEFAULT_VERSION, VERSIONS
+from kubeconform import KubeconformMissing, find_kubeconform, run_kubeconform
+
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, namespace: team}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+        - name: main
+          image: registry.example/train:1
+          resources: {limits: {nvidia.com/gpu: "8", memory: 64Gi, cpu: 7500m}}
+"""
+
+JOBSET = """\
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: train, namespace: team}
+spec:
+  failurePolicy: {maxRestarts: 3}
+  replicatedJobs:
+    - name: worker
+      replicas: 2
+      template:
+        spec:
+          completionMode: Indexed
+          template:
+            metadata: {labels: {app: train}}
+            spec:
+              containers: [{name: main, image: "registry.example/train:1"}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def kubeconform() -> None:
+    """Builds kubeconform if need be; without Go there is nothing to test, which CI does not accept."""
+    try:
+        find_kubeconform()
+    except KubeconformMissing as missing:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(missing))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_good_objects_pass(version: str) -> None:
+    assert run_kubeconform(f"{JOB}---\n{JOBSET}", version) == []
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "complaint"),
+    [
+        (("image:", "imagee:"), JOB, "additional properties 'imagee' not allowed"),
+        (("restartPolicy: Never", "hostNetwork: sometimes"), JOB, "got string, want null or boolean"),
+        (("- name: main\n          image", "- image"), JOB, "missing property 'name'"),
+        (("kind: Job", "kind: Jobb"), JOB, "could not find schema for Jobb"),
+        (
+            ("restartPolicy: Never", "restartPolicy: Never\n      restartPolicy: Always"),
+            JOB,
+            "already set in map",
+        ),
+        (("maxRestarts: 3", "maxRestart: 3"), JOBSET, "additional properties 'maxRestart' not allowed"),
+        (("name: main", "nam: main"), JOBSET, "missing property 'name'"),
+        (("metadata: {labels", "metadata: {generation: 1, labels"), JOBSET, "'generation' not allowed"),
+    ],
+)
+def test_bad_objects_fail(good: tuple[str, str], bad: str, complaint: str) -> None:
+    text = bad.replace(*good)
+    assert text != bad
+    (found,) = run_kubeconform(text, DEFAULT_VERSION)
+    assert complaint in found
+
+
+def test_one_bad_object_among_many_is_named() -> None:
+    bad = JOB.replace("name: train", "name: wrong").replace("image:", "imagee:")
+    (found,) = run_kubeconform("---\n".join([JOB, bad, JOBSET]), DEFAULT_VERSION)
+    assert found.startswith("Job/wrong: ")
+
+
+@pytest.mark.parametrize("text", ["", "---\n---\n", "# nothing\n"])
+def test_no_object_is_a_failure(text: str) -> None:
+    assert run_kubeconform(text, DEFAULT_VERSION) == ["kubeconform saw no object"]
+
+
+def test_what_is_no_object_is_a_failure() -> None:
+    assert len(run_kubeconform("a: [", DEFAULT_VERSION)) == 1
+    assert len(run_kubeconform("a: 1", DEFAULT_VERSION)) == 1
+
+
+def test_further_schemas(tmp_path: Path) -> None:
+    custom = "apiVersion: example.com/v1\nkind: Queue\nmetadata: {name: q}\n"
+    assert run_kubeconform(custom, DEFAULT_VERSION) == ["Queue/q: could not find schema for Queue"]
+    (tmp_path / "queue.json").write_text('{"required": ["spec"]}', encoding="utf-8")
+    location = f"{tmp_path}/{{{{ .ResourceKind }}}}.json"
+    (found,) = run_kubeconform(custom, DEFAULT_VERSION, location)
+    assert "missing property 'spec'" in found
+    assert run_kubeconform(custom + "spec: {}\n", DEFAULT_VERSION, location) == []

@@ -1,0 +1,624 @@
+"""Validation with the carried schemas: what passes, what fails and in which words, and whether they drift."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import enum
+import json
+import os
+import subprocess
+import sys
+import time
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuctl.backend.validation import (
+    DEFAULT_VERSION,
+    VERSIONS,
+    SchemaValidator,
+    Violation,
+    schema_validator,
+)
+
+sys.path.append(str(Path(__file__).parents[2] / "tools"))
+
+import kubernetes_schemas
+
+ObjectPath = tuple[str | int, ...]
+
+POD_SPEC: dict[str, Any] = {
+    "restartPolicy": "Never",
+    "nodeSelector": {"nvidia.com/gpu.product": "H100"},
+    "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+    "securityContext": {"runAsNonRoot": True, "fsGroup": 1000},
+    "volumes": [
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "16Gi"}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "code", "configMap": {"name": "code", "defaultMode": 365}},
+    ],
+    "containers": [
+        {
+            "name": "main",
+            "image": "registry.example/train:1",
+            "command": ["python", "train.py"],
+            "env": [
+                {"name": "A", "value": "1"},
+                {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}},
+                {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            ],
+            "ports": [{"containerPort": 8000, "name": "http"}],
+            "readinessProbe": {"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 5},
+            "livenessProbe": {"tcpSocket": {"port": 8000}},
+            "resources": {
+                "requests": {"cpu": 0.5, "memory": "64Gi"},
+                "limits": {"nvidia.com/gpu": "8", "cpu": 8, "memory": "1e12", "example.com/part": "500m"},
+            },
+            "volumeMounts": [
+                {"name": "shm", "mountPath": "/dev/shm"},
+                {"name": "data", "mountPath": "/data"},
+            ],
+        }
+    ],
+}
+TEMPLATE: dict[str, Any] = {"metadata": {"labels": {"app": "x"}}, "spec": POD_SPEC}
+SELECTOR: dict[str, Any] = {"matchLabels": {"app": "x"}}
+CLAIM_SPEC: dict[str, Any] = {
+    "accessModes": ["ReadWriteMany"],
+    "resources": {"requests": {"storage": "1Ti"}},
+}
+JOB_SPEC: dict[str, Any] = {
+    "backoffLimit": 0,
+    "completionMode": "Indexed",
+    "completions": 2,
+    "parallelism": 2,
+    "podFailurePolicy": {
+        "rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}],
+    },
+    "template": TEMPLATE,
+}
+
+
+def made(api_version: str, kind: str, **fields: Any) -> dict[str, Any]:
+    """An object that shares no part with another, nor one of its parts with another of its own."""
+    obj = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, **fields}
+    unshared: dict[str, Any] = json.loads(json.dumps(obj))
+    return unshared
+
+
+GOOD: dict[str, dict[str, Any]] = {
+    "Job": made("batch/v1", "Job", spec=JOB_SPEC),
+    "Deployment": made(
+        "apps/v1",
+        "Deployment",
+        spec={
+            "replicas": 2,
+            "selector": SELECTOR,
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 0}},
+            "template": TEMPLATE,
+        },
+    ),
+    "StatefulSet": made(
+        "apps/v1",
+        "StatefulSet",
+        spec={
+            "serviceName": "x",
+            "selector": SELECTOR,
+            "template": TEMPLATE,
+            "volumeClaimTemplates": [{"metadata": {"name": "home"}, "spec": CLAIM_SPEC}],
+        },
+    ),
+    "Pod": made("v1", "Pod", spec=POD_SPEC),
+    "Service": made(
+        "v1",
+        "Service",
+        spec={"clusterIP": "None", "selector": {"a": "b"}, "ports": [{"port": 80, "targetPort": "http"}]},
+    ),
+    "ConfigMap": made("v1", "ConfigMap", data={"a.py": "print()\n"}),
+    "Secret": made("v1", "Secret", type="Opaque", stringData={"token": "t"}),
+    "Namespace": made("v1", "Namespace"),
+    "ResourceQuota": made("v1", "ResourceQuota", spec={"hard": {"requests.nvidia.com/gpu": 16}}),
+    "LimitRange": made(
+        "v1",
+        "LimitRange",
+        spec={"limits": [{"type": "Container", "default": {"cpu": "1", "memory": "1Gi"}}]},
+    ),
+    "Node": made(
+        "v1",
+        "Node",
+        spec={"taints": [{"key": "k", "effect": "NoSchedule"}]},
+        status={"capacity": {"cpu": "8"}},
+    ),
+    "PersistentVolumeClaim": made("v1", "PersistentVolumeClaim", spec=CLAIM_SPEC),
+    "PersistentVolume": made(
+        "v1",
+        "PersistentVolume",
+        spec={
+            "accessModes": ["ReadWriteMany"],
+            "capacity": {"storage": "1Ti"},
+            "nfs": {"server": "s", "path": "/p"},
+        },
+    ),
+    "PriorityClass": made("scheduling.k8s.io/v1", "PriorityClass", value=-10, preemptionPolicy="Never"),
+    "HorizontalPodAutoscaler": made(
+        "autoscaling/v2",
+        "HorizontalPodAutoscaler",
+        spec={
+            "maxReplicas": 4,
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"},
+            "metrics": [
+                {
+                    "type": "Resource",
+                    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+                }
+            ],
+        },
+    ),
+    "JobSet": made(
+        "jobset.x-k8s.io/v1alpha2",
+        "JobSet",
+        spec={
+            "network": {"enableDNSHostnames": True, "subdomain": "x"},
+            "successPolicy": {"operator": "All", "targetReplicatedJobs": ["driver"]},
+            "failurePolicy": {
+                "maxRestarts": 3,
+                "restartStrategy": "Recreate",
+                "rules": [
+                    {"name": "oom", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]},
+                ],
+            },
+            "ttlSecondsAfterFinished": 0,
+            "replicatedJobs": [
+                {"name": "driver", "replicas": 1, "template": {"spec": JOB_SPEC}},
+                {
+                    "name": "worker",
+                    "replicas": 2,
+                    "dependsOn": [{"name": "driver", "status": "Ready"}],
+                    "template": {"metadata": {"annotations": {"a": "b"}}, "spec": JOB_SPEC},
+                },
+            ],
+        },
+    ),
+}
+
+GONE = object()
+"""In place of a value: the field is removed."""
+
+
+def changed(kind: str, path: ObjectPath, value: Any) -> dict[str, Any]:
+    """The good object of a kind with one value put in, or taken out, at ``path``."""
+    obj = copy.deepcopy(GOOD[kind])
+    place: Any = obj
+    for step in path[:-1]:
+        place = place[step]
+    if value is GONE:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return obj
+
+
+POD: ObjectPath = ("spec", "template", "spec")
+MAIN: ObjectPath = (*POD, "containers", 0)
+LIMITS: ObjectPath = (*MAIN, "resources", "limits")
+WORKER: ObjectPath = ("spec", "replicatedJobs", 1)
+WORKER_POD: ObjectPath = (*WORKER, "template", *POD)
+QUANTITY = "a quantity such as `500m` or `16Gi`"
+
+BAD: dict[str, list[tuple[ObjectPath, Any, str]]] = {
+    "Job": [
+        ((*MAIN, "imagee"), "a", "unknown field `imagee`, did you mean `image`?"),
+        (
+            (*MAIN, "image_pull_policy"),
+            "Always",
+            "unknown field `image_pull_policy`, did you mean `imagePullPolicy`?",
+        ),
+        ((*MAIN, "zzz"), 1, "unknown field `zzz`"),
+        (
+            (*MAIN, "env", 1, "valueFrom", "secretKeyRef", "keys"),
+            "k",
+            "unknown field `keys`, did you mean `key`?",
+        ),
+        (
+            (*POD, "volumes", 0, "emptyDir", "sizeLimits"),
+            "1Gi",
+            "unknown field `sizeLimits`, did you mean `sizeLimit`?",
+        ),
+        (("spec", "backoffLimit"), "0", "expected an integer, got a string"),
+        (("spec", "backoffLimit"), 0.5, "expected an integer, got a number"),
+        (("spec", "backoffLimit"), True, "expected an integer, got a boolean"),
+        (("spec", "backoffLimit"), 2**31, "must be at most 2147483647, got 2147483648"),
+        (
+            (*POD, "activeDeadlineSeconds"),
+            2**63,
+            "must be at most 9223372036854775807, got 9223372036854775808",
+        ),
+        ((*POD, "nodeSelector", "a"), True, "expected a string, got a boolean"),
+        ((*MAIN, "env", 0, "value"), 1, "expected a string, got an integer"),
+        ((*MAIN, "command"), "sh", "expected a list, got a string"),
+        ((*POD, "containers"), {"a": 1}, "expected a list, got a mapping"),
+        ((*POD, "securityContext"), [], "expected a mapping, got a list"),
+        ((*POD, "hostNetwork"), "yes", "expected a boolean, got a string"),
+        (
+            (*MAIN, "livenessProbe", "tcpSocket", "port"),
+            1.5,
+            "expected an integer or a string, got a number",
+        ),
+        ((*LIMITS, "memory"), ["1Gi"], f"expected {QUANTITY}, got a list"),
+        ((*LIMITS, "memory"), "16GB", f"`16GB` is not {QUANTITY}"),
+        ((*LIMITS, "cpu"), float("inf"), f"expected {QUANTITY}, got a number that is not finite"),
+        ((*LIMITS, "cpu"), None, f"expected {QUANTITY}, got null"),
+        ((*POD, "nodeSelector"), None, "expected a mapping, got null"),
+        ((*POD, "nodeSelector", "a"), None, "expected a string, got null"),
+        ((*POD, "volumes", 0, "emptyDir"), None, "expected a mapping, got null"),
+        ((*MAIN, "env"), None, "expected a list, got null"),
+        (("metadata", "creationTimestamp"), None, "expected a string, got null"),
+        (("kind",), None, "expected a string, got null"),
+        (("apiVersion",), 1, "expected a string, got an integer"),
+    ],
+    "JobSet": [
+        (("spec", "suspended"), True, "unknown field `suspended`, did you mean `suspend`?"),
+        (
+            (*WORKER_POD, "containers", 0, "imagee"),
+            "a",
+            "unknown field `imagee`, did you mean `image`?",
+        ),
+        ((*WORKER_POD, "nodeSelector"), None, "expected a mapping, got null"),
+        (
+            (*WORKER, "template", "metadata", "creationTimestamp"),
+            "2024-01-01T00:00:00Z",
+            "unknown field `creationTimestamp`",
+        ),
+        (
+            (*WORKER, "template", "spec", "template", "metadata", "label"),
+            {},
+            "unknown field `label`, did you mean `labels`?",
+        ),
+        (
+            (*WORKER, "template", "spec", "template", "metadata", "labels"),
+            [],
+            "expected a mapping, got a list",
+        ),
+        (
+            ("spec", "successPolicy", "operator"),
+            "all",
+            "expected `All` or `Any`, got `all`, did you mean `All`?",
+        ),
+        (("spec", "failurePolicy", "restartStrategy"), 7, "expected a string, got an integer"),
+        (
+            ("spec", "failurePolicy", "restartStrategy"),
+            "x",
+            "expected `Recreate`, `BlockingRecreate` or `InPlaceRestart`, got `x`",
+        ),
+        (("spec", "ttlSecondsAfterFinished"), -1, "must be at least 0, got -1"),
+        (
+            (*WORKER, "dependsOn"),
+            [{"name": str(number), "status": "Ready"} for number in range(6)],
+            "must have at most 5 entries, has 6",
+        ),
+    ],
+}
+"""What is put in at which path, and the message that must come of it, at that very path."""
+
+REQUIRED: list[tuple[str, ObjectPath]] = [
+    ("Job", ("apiVersion",)),
+    ("Job", ("kind",)),
+    ("Job", ("spec", "template")),
+    ("Job", (*MAIN, "name")),
+    ("Deployment", ("spec", "selector")),
+    ("PersistentVolume", ("spec", "nfs", "path")),
+    ("HorizontalPodAutoscaler", ("spec", "metrics", 0, "resource", "target", "type")),
+    ("JobSet", (*WORKER, "template")),
+    ("JobSet", (*WORKER_POD, "containers")),
+    ("JobSet", (*WORKER, "dependsOn", 0, "status")),
+]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", GOOD)
+def test_good_objects_pass(version: str, kind: str) -> None:
+    assert schema_validator(version).check(GOOD[kind]) == []
+
+
+def test_there_is_a_good_object_of_every_kind() -> None:
+    kinds = {(obj["apiVersion"], kind) for kind, obj in GOOD.items()}
+    assert kinds == {*kubernetes_schemas.KINDS, ("jobset.x-k8s.io/v1alpha2", "JobSet")}
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value", "message"), [(kind, *row) for kind, rows in BAD.items() for row in rows]
+)
+def test_bad_objects_fail(kind: str, path: ObjectPath, value: Any, message: str) -> None:
+    obj = changed(kind, path, value)
+    for version in VERSIONS:
+        assert schema_validator(version).check(obj) == [Violation(path, message)], version
+
+
+@pytest.mark.parametrize(("kind", "path"), REQUIRED)
+def test_what_is_missing_is_told_at_the_mapping_that_lacks_it(kind: str, path: ObjectPath) -> None:
+    obj = changed(kind, path, GONE)
+    expected = Violation(path[:-1], f"missing required field `{path[-1]}`")
+    for version in VERSIONS:
+        assert schema_validator(version).check(obj) == [expected], version
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("api_version", "kind", "path", "message"),
+    [
+        ("batch/v1", "Jobb", ("kind",), "kind `Jobb` of `batch/v1` in Kubernetes {}, did you mean `Job`?"),
+        (
+            "batch/v2",
+            "Job",
+            ("apiVersion",),
+            "kind `Job` of `batch/v2` in Kubernetes {}, did you mean `batch/v1`?",
+        ),
+        ("v1", "Job", ("apiVersion",), "kind `Job` of `v1` in Kubernetes {}, did you mean `batch/v1`?"),
+        ("example.com/v1", "Queue", ("kind",), "kind `Queue` of `example.com/v1` in Kubernetes {}"),
+        ("", "", ("kind",), "kind `` of `` in Kubernetes {}"),
+    ],
+)
+def test_an_unknown_kind_is_one_violation(
+    version: str, api_version: str, kind: str, path: ObjectPath, message: str
+) -> None:
+    obj = {"apiVersion": api_version, "kind": kind, "spec": {"nonsense": 1}}
+    expected = Violation(path, "there is no schema for " + message.format(version))
+    assert schema_validator(version).check(obj) == [expected]
+
+
+def test_everything_that_is_wrong_is_told_in_the_order_of_the_paths() -> None:
+    obj = changed("Job", ("spec", "parallelism"), "2")
+    main = obj["spec"]["template"]["spec"]["containers"][0]
+    main.update(imagee=1, aaa=1, tty="no")
+    del main["name"]
+    assert schema_validator(DEFAULT_VERSION).check(obj) == [
+        Violation(("spec", "parallelism"), "expected an integer, got a string"),
+        Violation(MAIN, "missing required field `name`"),
+        Violation((*MAIN, "aaa"), "unknown field `aaa`"),
+        Violation((*MAIN, "imagee"), "unknown field `imagee`, did you mean `image`?"),
+        Violation((*MAIN, "tty"), "expected a boolean, got a string"),
+    ]
+
+
+def test_a_field_is_known_only_from_the_version_that_brought_it() -> None:
+    resources = {"limits": {"cpu": "8"}}
+    obj = changed("Job", (*POD, "resources"), resources)
+    known = [version for version in VERSIONS if not schema_validator(version).check(obj)]
+    assert known == [version for version in VERSIONS if version >= "1.32"]
+    inside = changed("JobSet", (*WORKER_POD, "resources"), resources)
+    assert [version for version in VERSIONS if not schema_validator(version).check(inside)] == known
+
+
+class Text(str):
+    """A string that knows more than its characters, such as a reader of YAML may make."""
+
+    __slots__ = ("line",)
+
+
+class Policy(str, enum.Enum):
+    NEVER = "Never"
+
+
+class Number(enum.IntEnum):
+    TWO = 2
+
+
+def test_values_that_are_json_in_spirit_are_taken_as_such() -> None:
+    validator = schema_validator(DEFAULT_VERSION)
+    spec: dict[str, Any] = {
+        "restartPolicy": Policy.NEVER,
+        Text("priority"): Number.TWO,
+        "containers": ({"name": Text("a"), "image": "b"},),
+        "nodeSelector": types.MappingProxyType({Text("a"): Text("b")}),
+    }
+    pod = types.MappingProxyType({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": spec})
+    assert validator.check(pod) == []
+    spec["containers"] = ({"name": Text("a"), Text("imag"): "b"},)
+    assert validator.check(pod) == [
+        Violation(("spec", "containers", 0, "imag"), "unknown field `imag`, did you mean `image`?")
+    ]
+
+
+def test_values_that_are_not_json_are_told_where_they_stand() -> None:
+    obj = changed("Job", ("metadata", "annotations"), {"day": datetime.date(2024, 1, 1), 1: "a"})
+    obj["metadata"]["labels"] = {"a": b"bytes"}
+    expected = "expected a string, a number, a boolean, a list or a mapping, got a value of type"
+    assert schema_validator(DEFAULT_VERSION).check(obj) == [
+        Violation(("metadata", "annotations"), "expected strings as keys, got an integer: `1`"),
+        Violation(("metadata", "annotations", "day"), f"{expected} `date`"),
+        Violation(("metadata", "labels", "a"), f"{expected} `bytes`"),
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {},
+        POD_SPEC,
+        {"containers": [{"name": "main", "tty": True}]},
+        {"containers": [{"securityContext": {"privileged": True}}]},
+        {"containers": [{"volumeMounts": [{"readOnly": True}], "env": [{"value": "x"}]}]},
+        {"volumes": [{"hostPath": {"type": "Directory"}}]},
+        {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}},
+        {"topologySpreadConstraints": [{"maxSkew": 1}], "schedulingGates": [{}]},
+    ],
+)
+def test_a_pod_spec_may_be_partial(version: str, patch: dict[str, Any]) -> None:
+    assert schema_validator(version).check_pod_spec(patch) == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("patch", "path", "message"),
+    [
+        (
+            {"hostnetwork": True},
+            ("hostnetwork",),
+            "unknown field `hostnetwork`, did you mean `hostNetwork`?",
+        ),
+        ({"hostNetwork": "yes"}, ("hostNetwork",), "expected a boolean, got a string"),
+        (
+            {"containers": [{"imagee": "x"}]},
+            ("containers", 0, "imagee"),
+            "unknown field `imagee`, did you mean `image`?",
+        ),
+        (
+            {"containers": [{"env": [{"value": 1}]}]},
+            ("containers", 0, "env", 0, "value"),
+            "expected a string, got an integer",
+        ),
+        (
+            {"containers": [{"resources": {"limits": {"memory": "16GB"}}}]},
+            ("containers", 0, "resources", "limits", "memory"),
+            f"`16GB` is not {QUANTITY}",
+        ),
+        ({"dnsPolicy": None}, ("dnsPolicy",), "expected a string, got null"),
+        ([], (), "expected a mapping, got a list"),
+        (None, (), "expected a mapping, got null"),
+        ("hostNetwork: true", (), "expected a mapping, got a string"),
+    ],
+)
+def test_a_bad_pod_spec_fails(version: str, patch: Any, path: ObjectPath, message: str) -> None:
+    assert schema_validator(version).check_pod_spec(patch) == [Violation(path, message)]
+
+
+def test_a_partial_pod_spec_forgives_nothing_but_what_is_missing() -> None:
+    patch = {"containers": [{"tty": 1}, {"imagee": "x"}], "volumes": [{}]}
+    assert schema_validator(DEFAULT_VERSION).check_pod_spec(patch) == [
+        Violation(("containers", 0, "tty"), "expected a boolean, got an integer"),
+        Violation(("containers", 1, "imagee"), "unknown field `imagee`, did you mean `image`?"),
+    ]
+
+
+def test_a_version_without_schemas_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no schemas of Kubernetes 1\.28, only of 1\.29 to "):
+        SchemaValidator("1.28")
+
+
+def test_one_validator_is_kept_for_each_version() -> None:
+    assert schema_validator(VERSIONS[0]) is schema_validator(VERSIONS[0])
+    assert schema_validator(VERSIONS[0]) is not schema_validator(VERSIONS[-1])
+
+
+def test_versions_are_the_files() -> None:
+    files = {file.name for file in kubernetes_schemas.SCHEMAS.iterdir()}
+    assert files == {"jobset.json", *(f"kubernetes-{version}.json" for version in VERSIONS)}
+    assert DEFAULT_VERSION in VERSIONS
+
+
+def every_schema(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """``schema`` and all schemas in it."""
+    yield schema
+    below = (schema.get("items"), schema.get("additionalProperties"))
+    for inner in (*schema.get("properties", {}).values(), *below):
+        if isinstance(inner, dict):
+            yield from every_schema(inner)
+
+
+@pytest.mark.parametrize(
+    "file", sorted(kubernetes_schemas.SCHEMAS.glob("*.json")), ids=lambda file: str(file.name)
+)
+def test_the_files_are_strict_small_and_closed(file: Path) -> None:
+    data = json.loads(file.read_text(encoding="utf-8"))
+    kubernetes = json.loads((file.parent / f"kubernetes-{VERSIONS[0]}.json").read_text(encoding="utf-8"))
+    assert file.stat().st_size < 120_000
+    known = {**kubernetes["$defs"], **data["$defs"]} if file.name == "jobset.json" else data["$defs"]
+    assert set(data["kinds"].values()) <= set(data["$defs"])
+    for name, definition in data["$defs"].items():
+        for schema in every_schema(definition):
+            assert set(schema) <= kubernetes_schemas.KEPT, name
+            assert "null" not in schema.get("type", ()), name
+            if schema.get("type") == "object" and name != kubernetes_schemas.FIELDS:
+                assert "additionalProperties" in schema, name
+                assert "properties" not in schema or schema["additionalProperties"] is False, name
+            if "$ref" in schema:
+                assert schema["$ref"].rpartition("/")[2] in known, name
+    assert kubernetes_schemas.text(data) == file.read_text(encoding="utf-8")
+
+
+def test_the_kubernetes_files_are_what_kubernetes_validate_says() -> None:
+    assert kubernetes_schemas.kubernetes_drift() == []
+
+
+def test_the_jobset_file_is_what_its_definition_says() -> None:
+    try:
+        files = kubernetes_schemas.jobset_files()
+    except kubernetes_schemas.GoMissing as missing:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(missing))
+    assert kubernetes_schemas.drift(files) == []
+
+
+def test_drift_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in kubernetes_schemas.SCHEMAS.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    first, second, newest = VERSIONS[0], VERSIONS[1], VERSIONS[-1]
+    (tmp_path / f"kubernetes-{newest}.json").unlink()
+    assert kubernetes_schemas.kubernetes_drift(tmp_path) == []
+    (tmp_path / f"kubernetes-{second}.json").write_text("{}\n", encoding="utf-8")
+    (tmp_path / f"kubernetes-{first}.json").unlink()
+    (tmp_path / "kubernetes-1.99.json").write_text("{}\n", encoding="utf-8")
+    found = [
+        f"kubernetes-{first}.json is missing: run `make schemas`",
+        f"kubernetes-{second}.json is not what its source says: run `make schemas`",
+        "kubernetes-1.99.json has no source in the installed kubernetes-validate",
+    ]
+    assert kubernetes_schemas.kubernetes_drift(tmp_path) == found
+
+    monkeypatch.setattr(kubernetes_schemas, "kubernetes_drift", lambda: found)
+    monkeypatch.setattr(kubernetes_schemas, "jobset_files", dict)
+    assert kubernetes_schemas.main(["--check"]) == 1
+    assert capsys.readouterr().err.splitlines() == found
+    monkeypatch.setattr(kubernetes_schemas, "kubernetes_drift", list)
+    assert kubernetes_schemas.main(["--check"]) == 0
+
+
+def test_a_schema_that_says_more_than_is_understood_is_refused() -> None:
+    with pytest.raises(kubernetes_schemas.SchemaError, match="unknown keyword `not`"):
+        kubernetes_schemas.lean({"not": {}}, "here")
+    with pytest.raises(kubernetes_schemas.SchemaError, match="`oneOf` of something else than types"):
+        kubernetes_schemas.lean({"oneOf": [{"$ref": "#/x"}]}, "here")
+    with pytest.raises(kubernetes_schemas.SchemaError, match="an object of which nothing is said"):
+        kubernetes_schemas.closed({"type": "object"}, "here")
+
+
+def test_without_go_the_jobset_source_is_told_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(kubernetes_schemas.GoMissing, match="`go` is not on PATH"):
+        kubernetes_schemas.jobset_files()
+    assert kubernetes_schemas.main(["--check"]) == 1
+    assert capsys.readouterr().err.startswith("error: `go` is not on PATH")
+
+
+def test_a_thousand_deployments_take_no_time() -> None:
+    objects = [copy.deepcopy(GOOD["Deployment"]) for _ in range(1000)]
+    validator = SchemaValidator(DEFAULT_VERSION)
+    started = time.perf_counter()
+    assert not any(validator.check(obj) for obj in objects)
+    assert time.perf_counter() - started < 0.5
+
+
+def test_importing_the_module_loads_nothing_heavy() -> None:
+    script = """
+import sys
+import gpuctl.backend.validation as validation
+heavy = {"deepdiff", "jsonschema", "kubernetes", "kubernetes_validate", "rich"}
+assert not {*heavy, "jsonschema_rs"} & set(sys.modules)
+validator = validation.schema_validator(validation.DEFAULT_VERSION)
+assert validator.check({"apiVersion": "v1", "kind": "Namespace"}) == []
+assert not heavy & set(sys.modules)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(kubernetes_schemas.ROOT / "compiler")}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
