@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from gpuctl.backend.context import Context, GitOps, Lowered, Object, Options
 from gpuctl.backend.lower import lower
@@ -15,12 +14,10 @@ from gpuctl.frontend.binder import Document
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, count, in_source_order
 from gpuctl.frontend.load import Loaded, load
 from gpuctl.frontend.source import Source
-from gpuctl.language.pool import Pool
 from gpuctl.language.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Compilation:
+class Compilation(NamedTuple):
     """The result of a compile.
 
     ``objects`` are plain dicts in the order of application, empty when there is an error; ``diagnostics`` are in
@@ -28,12 +25,12 @@ class Compilation:
     whether jobs share it.
     """
 
-    objects: list[Object] = field(default_factory=list)
-    diagnostics: list[Diagnostic] = field(default_factory=list)
-    documents: list[Document] = field(default_factory=list)
-    lowered: list[Lowered] = field(default_factory=list)
-    settings: Settings = field(default_factory=Settings)
-    sources: dict[str, Source] = field(default_factory=dict)
+    objects: list[Object]
+    diagnostics: list[Diagnostic]
+    documents: list[Document]
+    lowered: list[Lowered]
+    settings: Settings
+    sources: dict[str, Source]
 
     @property
     def ok(self) -> bool:
@@ -115,7 +112,7 @@ def _notes_on_nodes(loaded: Loaded) -> list[Diagnostic]:
             key=True,
         )
         for document in loaded.documents
-        if isinstance(document.model, Pool) and document.model.nodes
+        if document.model.kind == "pool" and document.model.nodes
     ]
 
 

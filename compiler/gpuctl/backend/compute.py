@@ -11,7 +11,7 @@ from gpuctl.frontend.binder import Document
 from gpuctl.language.compute import Compute
 
 
-def lower_compute(context: Context, document: Document, model: Compute) -> Iterator[Object]:
+def lower(context: Context, document: Document, model: Compute) -> Iterator[Object]:
     """The objects of a compute service."""
     yield service(context, document, model, model.service)
     yield deployment(context, document, model, model.service, replicas=model.service.replicas)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from gpuctl.frontend.binder import Document
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
@@ -17,8 +16,7 @@ GitOps = Literal["argocd", "flux"]
 MANAGER = "gpuctl"
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """How output is wanted.
 
     ``nodes`` includes the pools' Node objects, ``shared`` the objects that jobs share (PriorityClass, Namespace),
@@ -31,8 +29,7 @@ class Options:
     embed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Lowered:
+class Lowered(NamedTuple):
     """An object, the document it comes from, and whether jobs share it.
 
     Shared objects are created when missing or updated in place; they belong to no set and are never pruned.
@@ -43,14 +40,14 @@ class Lowered:
     shared: bool = False
 
 
-@dataclass(slots=True)
 class Context:
     """The settings, and where lowering reports what it finds."""
 
-    settings: Settings
-    options: Options = field(default_factory=Options)
-    diagnostics: list[Diagnostic] = field(default_factory=list)
-    check_pod_spec: Callable[[Object], list[tuple[tuple[str | int, ...], str]]] | None = None
+    def __init__(self, settings: Settings, options: Options | None = None) -> None:
+        self.settings = settings
+        self.options = options or Options()
+        self.diagnostics: list[Diagnostic] = []
+        self.check_pod_spec: Callable[[Object], list[tuple[tuple[str | int, ...], str]]] | None = None
 
     def report(
         self,

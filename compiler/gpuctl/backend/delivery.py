@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from gpuctl.backend.context import Context, Lowered, Object
 from gpuctl.frontend.diagnostics import Severity
-from gpuctl.language.training import Training
 
 # Jobs cannot be changed in place; controllers must be told to delete and create.
 _REPLACED = frozenset({"Job", "JobSet"})
@@ -47,7 +46,7 @@ def _flux(obj: Object) -> dict[str, str]:
 def warn_about_ttl(context: Context, lowered: Lowered) -> None:
     """A controller creates a job again that its ttl deleted, and so runs it for ever."""
     model = lowered.document.model
-    if isinstance(model, Training) and model.job.ttl is not None:
+    if model.kind == "training" and model.job.ttl is not None:
         context.report(
             lowered.document,
             "GPU605",

@@ -7,14 +7,14 @@ from gpuctl.backend.metadata import job_annotations, job_labels, metadata, selec
 from gpuctl.backend.pod import pod_template
 from gpuctl.backend.service import container_ports, pod_extras, probes, startup_seconds
 from gpuctl.frontend.binder import Document
-from gpuctl.language.job import Workload
+from gpuctl.language.kinds import Job
 from gpuctl.language.service import ServiceBlock
 
 PROGRESS_MARGIN = 600
 
 
 def deployment(
-    context: Context, document: Document, model: Workload, block: ServiceBlock, *, replicas: int | None
+    context: Context, document: Document, model: Job, block: ServiceBlock, *, replicas: int | None
 ) -> Object:
     """A Deployment; without ``replicas`` where an autoscaler owns them."""
     spec: Object = {}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 _PART = r"[^\W_]|[/_.@%+=,;()~^$*&!?<>|'\"，。：；！？（）、“”《》【】—…·-]"
@@ -21,13 +21,13 @@ _PLAIN = re.compile(
     r"(?:--?(?=[A-Za-z])|(?=[^\W\d]|/))(?:" + _PART + r"|:(?=[^\W_]|[/_.@%+,-])| (?=[^\W_]|[/_.(-]))*\Z"
 )
 # Quantities and durations start with a digit and are no number to anybody.
-_UNIT = re.compile(r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[KMGTPE]i|[mkMGTPshd])\Z", re.ASCII)
+_UNIT = r"(?a)(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[KMGTPE]i|[mkMGTPshd])\Z"
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false"})
 _WORDS |= {"null", "nil", "none", "nan", "inf", "infinity"}
 # Characters that are invisible, or that some reader takes for a line break or refuses.
 _HIDDEN = "\x7f-\xa0\xad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff\ud800-\udfff"
-_ESCAPED = re.compile(f"[{_HIDDEN}]")
-_NOT_LITERAL = re.compile(rf"\A[ \t\n]|[ \t]\n|[ \t]\Z|\n\t|[\x00-\x08\x0b-\x1f{_HIDDEN}]")
+_ESCAPED = f"[{_HIDDEN}]"
+_NOT_LITERAL = rf"\A[ \t\n]|[ \t]\n|[ \t]\Z|\n\t|[\x00-\x08\x0b-\x1f{_HIDDEN}]"
 _LONGEST_SIMPLE_KEY = 120
 _CACHE: dict[str, str] = {}
 _CACHE_SIZE = 16384
@@ -46,7 +46,15 @@ def emit_object(obj: Mapping[str, Any]) -> str:
 
 def emit_stream(objects: Iterable[Mapping[str, Any]]) -> str:
     """Objects as one YAML stream, ``---`` between documents."""
-    return "---\n".join(emit_object(obj) for obj in objects)
+    return "".join(iter_stream(objects))
+
+
+def iter_stream(objects: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The same in pieces, for writing large streams."""
+    first = True
+    for obj in objects:
+        yield emit_object(obj) if first else "---\n" + emit_object(obj)
+        first = False
 
 
 def emit_json(objects: Iterable[Mapping[str, Any]]) -> str:
@@ -139,7 +147,7 @@ def _key(key: str) -> str:
 
 def _text(text: str, pad: str) -> str:
     """A string value; literal blocks are indented by ``pad``."""
-    if "\n" in text and not _NOT_LITERAL.search(text):
+    if "\n" in text and not re.search(_NOT_LITERAL, text):
         stripped = text.rstrip("\n")
         chomping = "-" if stripped == text else "" if len(text) - len(stripped) == 1 else "+"
         lines = stripped.split("\n")
@@ -158,7 +166,7 @@ def _remember(text: str, rendered: str) -> str:
 
 def _inline(text: str) -> str:
     """A string on one line: plain where that is safe, else double-quoted."""
-    if (_PLAIN.match(text) or _UNIT.match(text)) and text.lstrip("-").lower() not in _WORDS:
+    if (_PLAIN.match(text) or re.match(_UNIT, text)) and text.lstrip("-").lower() not in _WORDS:
         return text
     quoted = json.dumps(text, ensure_ascii=False)
-    return _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
+    return re.sub(_ESCAPED, lambda match: f"\\u{ord(match[0]):04x}", quoted)

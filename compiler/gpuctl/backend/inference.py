@@ -17,7 +17,7 @@ DEFAULT_CPU_TARGET = 80
 DEFAULT_QUEUE_TARGET = 5
 
 
-def lower_inference(context: Context, document: Document, model: Inference) -> Iterator[Object]:
+def lower(context: Context, document: Document, model: Inference) -> Iterator[Object]:
     """The objects of an inference."""
     yield service(context, document, model, model.service)
     replicas = None if model.autoscaled else model.service.replicas

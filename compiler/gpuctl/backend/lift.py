@@ -32,7 +32,6 @@ from gpuctl.frontend.templates import escape_document
 from gpuctl.language.durations import format_duration
 from gpuctl.language.resources import DEFAULT_POOL
 from gpuctl.language.settings import Settings
-from gpuctl.language.training import Training
 
 Data = dict[str, Any]
 
@@ -89,8 +88,7 @@ def _embedded(context: Context, obj: Object) -> Data | None:
 
 
 def _lift_pool(obj: Object) -> Data:
-    reading = read(Source("pool", obj["data"][DATA_KEY]))
-    bound = bind(reading.documents[0], [])
+    bound = bind(next(read(Source("pool", obj["data"][DATA_KEY]), [])), [])
     assert bound is not None
     assert bound.model is not None, "the definition is a valid document"
     data = bound.model.model_dump(by_alias=True, exclude_unset=True)
@@ -131,7 +129,7 @@ def _lift_workload(context: Context, obj: Object, ours: Sequence[Object]) -> Dat
     if document is None:
         return data
     model = document.model
-    if isinstance(model, Training) and not needs_torchrun(model):
+    if model.kind == "training" and not needs_torchrun(model):
         # FORCE_TORCHRUN in front of the user's variables was not ours after all.
         restored = _Workload(context, obj, ours, torchrun_is_ours=False).document()
         data, document = restored, _document(context, restored) or document
@@ -146,11 +144,11 @@ def _lift_workload(context: Context, obj: Object, ours: Sequence[Object]) -> Dat
 def _document(context: Context, data: Data) -> Document | None:
     """A lifted document as the frontend reads it; None where an object says what the language cannot."""
     diagnostics: list[Diagnostic] = []
-    reading = read(Source("lifted", emit_object(data)))
-    bound = bind(reading.documents[0], diagnostics) if reading.documents else None
+    raw = next(read(Source("lifted", emit_object(data)), diagnostics))
+    bound = bind(raw, diagnostics)
     if bound is None or bound.model is None:
         return None
-    document = Document(bound.kind, bound.model, reading.documents[0].chunk, 0)
+    document = Document(bound.kind, bound.model, raw.chunk, 0)
     for _ in link([document], context.settings, "default"):
         pass
     return document

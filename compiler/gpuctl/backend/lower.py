@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 
 from gpuctl.backend import delivery, order, shared
 from gpuctl.backend.canonical import embed
-from gpuctl.backend.compute import lower_compute
 from gpuctl.backend.context import Context, Lowered, Object
-from gpuctl.backend.inference import lower_inference
-from gpuctl.backend.notebook import lower_notebook
-from gpuctl.backend.pool import lower_pool, node_labels
-from gpuctl.backend.quota import lower_quota
-from gpuctl.backend.training import lower_training
 from gpuctl.frontend.binder import Document
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
-from gpuctl.language.compute import Compute
-from gpuctl.language.inference import Inference
 from gpuctl.language.job import Workload
-from gpuctl.language.notebook import Notebook
-from gpuctl.language.platform import Platform
-from gpuctl.language.pool import Pool
-from gpuctl.language.quota import Quota
 from gpuctl.language.settings import DEFAULT_PRIORITIES
-from gpuctl.language.training import Training
 
 MAIN_KINDS = frozenset({"Job", "JobSet", "Deployment", "StatefulSet"})
 
@@ -68,9 +56,9 @@ def _collision(context: Context, first: Lowered, second: Lowered) -> None:
 
 def _name_path(document: Document) -> tuple[str | int, ...]:
     model = document.model
-    if isinstance(model, Pool):
+    if model.kind == "pool":
         return ("pool" if model.pool is not None else "metadata", "name")
-    if isinstance(model, Quota):
+    if model.kind == "quota":
         return ("quota" if model.quota is not None else "metadata", "name")
     return ("job", "name")
 
@@ -98,39 +86,35 @@ def _is_main(obj: Object, document: Document) -> bool:
 
 
 def _objects(context: Context, document: Document) -> Iterator[Lowered]:
+    """What each kind becomes, with the shared objects it needs. A kind's module is imported when one is lowered."""
     model = document.model
     if isinstance(model, Workload):
-        namespace = shared.namespace(context, document.namespace)
-        if namespace is not None:
-            yield Lowered(namespace, document, shared=True)
+        yield from _namespace(context, document, document.namespace)
         yield Lowered(shared.priority_class(context, model.job.priority), document, shared=True)
-        for obj in _workload(context, document, model):
+        for obj in import_module(f"gpuctl.backend.{document.kind}").lower(context, document, model):
             yield Lowered(obj, document)
-    elif isinstance(model, Pool):
+    elif model.kind == "pool":
+        from gpuctl.backend.pool import lower_pool, node_labels
+
         yield Lowered(shared.system_namespace(context), document, shared=True)
         yield Lowered(lower_pool(context, model), document)
         if context.options.nodes:
             for node in node_labels(context, model):
                 yield Lowered(node, document, shared=True)
-    elif isinstance(model, Quota):
+    elif model.kind == "quota":
+        from gpuctl.backend.quota import lower_quota
+
         for name, objects in lower_quota(context, model):
-            namespace = shared.namespace(context, name)
-            if namespace is not None:
-                yield Lowered(namespace, document, shared=True)
+            yield from _namespace(context, document, name)
             for obj in objects:
                 yield Lowered(obj, document)
-    elif isinstance(model, Platform):
+    else:
         yield Lowered(shared.system_namespace(context), document, shared=True)
         for level in DEFAULT_PRIORITIES:
             yield Lowered(shared.priority_class(context, level), document, shared=True)
 
 
-def _workload(context: Context, document: Document, model: Workload) -> Iterator[Object]:
-    if isinstance(model, Training):
-        return lower_training(context, document, model)
-    if isinstance(model, Inference):
-        return lower_inference(context, document, model)
-    if isinstance(model, Notebook):
-        return lower_notebook(context, document, model)
-    assert isinstance(model, Compute), "the four workloads"
-    return lower_compute(context, document, model)
+def _namespace(context: Context, document: Document, name: str) -> Iterator[Lowered]:
+    namespace = shared.namespace(context, name)
+    if namespace is not None:
+        yield Lowered(namespace, document, shared=True)

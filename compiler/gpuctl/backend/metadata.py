@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from gpuctl.backend.context import MANAGER, Context, Object
 from gpuctl.frontend.binder import Document
-from gpuctl.language.job import Workload
+from gpuctl.language.kinds import Job
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 
 
-def selector(context: Context, document: Document, model: Workload) -> dict[str, str]:
+def selector(context: Context, document: Document, model: Job) -> dict[str, str]:
     """The pods of a job, for ever: nothing that can change goes in.
 
     ``app`` alone would make a training and an inference of one name share endpoints.
@@ -17,7 +17,7 @@ def selector(context: Context, document: Document, model: Workload) -> dict[str,
     return {"app": model.job.name, context.label("job-type"): document.kind}
 
 
-def identity_labels(context: Context, document: Document, model: Workload) -> dict[str, str]:
+def identity_labels(context: Context, document: Document, model: Job) -> dict[str, str]:
     """Labels of the objects beside a job's main one (Service, ConfigMap, autoscaler)."""
     name = model.job.name
     return {
@@ -29,7 +29,7 @@ def identity_labels(context: Context, document: Document, model: Workload) -> di
     }
 
 
-def job_labels(context: Context, document: Document, model: Workload) -> dict[str, str]:
+def job_labels(context: Context, document: Document, model: Job) -> dict[str, str]:
     """Labels of a job's main object and pods: who it is, its priority and pool, and the user's own."""
     name = model.job.name
     return {
@@ -44,7 +44,7 @@ def job_labels(context: Context, document: Document, model: Workload) -> dict[st
     }
 
 
-def job_annotations(context: Context, model: Workload) -> dict[str, str]:
+def job_annotations(context: Context, model: Job) -> dict[str, str]:
     """Annotations of a job's main object: what Kubernetes has no field for.
 
     They are not on the pods, so that a changed description restarts nothing.

@@ -12,7 +12,7 @@ from gpuctl.frontend.binder import Document
 from gpuctl.language.notebook import Notebook
 
 
-def lower_notebook(context: Context, document: Document, model: Notebook) -> Iterator[Object]:
+def lower(context: Context, document: Document, model: Notebook) -> Iterator[Object]:
     """The objects of a notebook: a StatefulSet, so that its one pod keeps its name."""
     yield service(context, document, model, model.service)
     yield {

@@ -13,9 +13,7 @@ from typing import Any
 from gpuctl.backend.context import Context, Object
 from gpuctl.frontend.binder import Document
 from gpuctl.frontend.checks import MODEL_ENV, RESERVED_ENV
-from gpuctl.language.inference import Inference
-from gpuctl.language.job import Workload
-from gpuctl.language.training import Training
+from gpuctl.language.kinds import Job
 
 Path = tuple[str | int, ...]
 
@@ -61,7 +59,7 @@ _FORBIDDEN = {
 }
 
 
-def apply_pod_patches(context: Context, document: Document, model: Workload, pod: Object) -> None:
+def apply_pod_patches(context: Context, document: Document, model: Job, pod: Object) -> None:
     """Merge the pool's patch from the platform and then the document's own into the pod's spec, in place."""
     external = context.settings.external_pools.get(model.resources.pool)
     if external is not None and external.podPatch is not None:
@@ -71,7 +69,7 @@ def apply_pod_patches(context: Context, document: Document, model: Workload, pod
 
 
 def _apply(
-    context: Context, document: Document, model: Workload, pod: Object, patch: Object, where: Path, *, of_pool: bool
+    context: Context, document: Document, model: Job, pod: Object, patch: Object, where: Path, *, of_pool: bool
 ) -> None:
     problems = list(_problems(context, model, patch))
     for path, message in problems:
@@ -84,7 +82,7 @@ def _apply(
         merge_spec(pod, patch)
 
 
-def _problems(context: Context, model: Workload, patch: Object) -> Iterator[tuple[Path, str]]:
+def _problems(context: Context, model: Job, patch: Object) -> Iterator[tuple[Path, str]]:
     invalid = list(context.check_pod_spec(patch)) if context.check_pod_spec is not None else []
     yield from invalid
     if invalid:
@@ -92,7 +90,7 @@ def _problems(context: Context, model: Workload, patch: Object) -> Iterator[tupl
     for field, reason in _FORBIDDEN.items():
         if field in patch:
             yield (field,), f"`{field}` cannot be patched: {reason}"
-    if isinstance(model, Training):
+    if model.kind == "training":
         for field, instead in (("restartPolicy", "job.retries"), ("activeDeadlineSeconds", "job.max_runtime")):
             if field in patch:
                 yield (field,), f"`{field}` cannot be patched: use `{instead}`"
@@ -106,8 +104,8 @@ def _problems(context: Context, model: Workload, patch: Object) -> Iterator[tupl
             )
     for field, key in MERGE_KEYS.items():
         yield from _unkeyed(patch, field, key, ())
-    reserved = set(RESERVED_ENV) if isinstance(model, Training) else set()
-    if isinstance(model, Inference) and model.model is not None:
+    reserved = set(RESERVED_ENV) if model.kind == "training" else set()
+    if model.kind == "inference" and model.model is not None:
         reserved |= {name for name, source in MODEL_ENV.items() if getattr(model.model, source) is not None}
     for field in ("containers", "initContainers"):
         for index, container in enumerate(patch.get(field, [])):

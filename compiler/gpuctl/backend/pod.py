@@ -12,8 +12,7 @@ from gpuctl.backend.storage import MODEL_CACHE, volumes_and_mounts
 from gpuctl.frontend.binder import Document
 from gpuctl.frontend.checks import MODEL_ENV
 from gpuctl.language.environment import EnvVar
-from gpuctl.language.inference import Inference
-from gpuctl.language.job import Workload
+from gpuctl.language.kinds import Job
 from gpuctl.language.quantities import MEBIBYTE, parse_quantity
 from gpuctl.language.resources import DEFAULT_POOL
 from gpuctl.language.settings import Gpu
@@ -24,7 +23,7 @@ CONTAINER = "main"
 def pod_template(
     context: Context,
     document: Document,
-    model: Workload,
+    model: Job,
     *,
     env: list[Object] | None = None,
     ports: list[Object] | None = None,
@@ -85,11 +84,11 @@ def env_value(name: str, value: str | int) -> Object:
     return {"name": name, "value": str(value)}
 
 
-def _env(context: Context, model: Workload, before: list[Object]) -> list[Object]:
+def _env(context: Context, model: Job, before: list[Object]) -> list[Object]:
     variables = list(before)
     own = model.environment.variables
     names = {variable.name for variable in own}
-    if isinstance(model, Inference) and model.model is not None:
+    if model.kind == "inference" and model.model is not None:
         for name, field in MODEL_ENV.items():
             value = getattr(model.model, field)
             if value is not None:
@@ -111,7 +110,7 @@ def _variable(variable: EnvVar) -> Object:
     return {"name": variable.name, "value": variable.value}
 
 
-def container_resources(context: Context, model: Workload) -> Object:
+def container_resources(context: Context, model: Job) -> Object:
     """Requests equal limits, so that the scheduler's and the kubelet's view of the job agree."""
     amounts: dict[str, str] = {}
     resources = model.resources
@@ -125,7 +124,7 @@ def container_resources(context: Context, model: Workload) -> Object:
     return {"requests": amounts, "limits": dict(amounts)} if amounts else {}
 
 
-def is_shared(context: Context, model: Workload) -> bool:
+def is_shared(context: Context, model: Job) -> bool:
     """Whether the pod gets part of a card, and something enforces it."""
     share = model.resources.gpu_share
     return (
@@ -137,7 +136,7 @@ def is_shared(context: Context, model: Workload) -> bool:
     )
 
 
-def _gpu_amounts(context: Context, model: Workload, gpu: Gpu) -> dict[str, str]:
+def _gpu_amounts(context: Context, model: Job, gpu: Gpu) -> dict[str, str]:
     """The extended resources: whole cards, or HAMi's and Volcano's keys for parts of them."""
     count = str(model.resources.gpu)
     share = parse_quantity(model.resources.gpu_share or "1")
@@ -152,7 +151,7 @@ def _gpu_amounts(context: Context, model: Workload, gpu: Gpu) -> dict[str, str]:
     return {"volcano.sh/vgpu-number": count, **amount}
 
 
-def _placement(context: Context, document: Document, model: Workload) -> Object:
+def _placement(context: Context, document: Document, model: Job) -> Object:
     """Which nodes: the pool, the GPU type, and the taint of GPU nodes."""
     pool_key, type_key = context.label("pool"), context.label("gpu-type")
     node_selector: dict[str, str] = {}

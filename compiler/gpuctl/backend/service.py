@@ -6,7 +6,7 @@ from gpuctl.backend.context import Context, Object
 from gpuctl.backend.metadata import identity_labels, metadata, selector
 from gpuctl.frontend.binder import Document
 from gpuctl.language.durations import parse_duration
-from gpuctl.language.job import Workload
+from gpuctl.language.kinds import Job
 from gpuctl.language.service import ServiceBlock
 
 MAIN_PORT = "main"
@@ -18,7 +18,7 @@ def service_name(name: str) -> str:
     return f"svc-{name}"
 
 
-def service(context: Context, document: Document, model: Workload, block: ServiceBlock) -> Object:
+def service(context: Context, document: Document, model: Job, block: ServiceBlock) -> Object:
     """The Service in front of a workload's pods."""
     kind = block.type or context.settings.platform.service.type
     ports = [_service_port(MAIN_PORT, block.port, block.targetPort, block.nodePort, block.protocol, kind)]

@@ -7,8 +7,7 @@ from typing import Any
 
 from gpuctl.backend.context import Context, Object
 from gpuctl.language.fields import normal_path
-from gpuctl.language.inference import Inference
-from gpuctl.language.job import Workload
+from gpuctl.language.kinds import Job
 from gpuctl.language.platform import StorageDefault
 from gpuctl.language.quantities import GIBIBYTE, MEBIBYTE, format_bytes, parse_quantity
 from gpuctl.language.storage import Workdir
@@ -58,7 +57,7 @@ SHM_PATH = "/dev/shm"  # noqa: S108 - the place where POSIX shared memory lives
 LARGEST_SHM = 64 * GIBIBYTE
 
 
-def volumes_and_mounts(context: Context, model: Workload) -> tuple[list[Object], list[Object]]:
+def volumes_and_mounts(context: Context, model: Job) -> tuple[list[Object], list[Object]]:
     """The pod's volumes and its container's mounts, in the order of the document."""
     volumes: list[Object] = []
     mounts: list[Object] = []
@@ -72,7 +71,7 @@ def volumes_and_mounts(context: Context, model: Workload) -> tuple[list[Object],
         if workdir.readOnly:
             mount["readOnly"] = True
         mounts.append(mount)
-    if isinstance(model, Inference) and model.model is not None and model.model.cache:
+    if model.kind == "inference" and model.model is not None and model.model.cache:
         volumes.append({"name": "model-cache", "emptyDir": {}})
         mounts.append({"name": "model-cache", "mountPath": MODEL_CACHE})
     size = shm_size(model)
@@ -82,7 +81,7 @@ def volumes_and_mounts(context: Context, model: Workload) -> tuple[list[Object],
     return volumes, mounts
 
 
-def shm_size(model: Workload) -> str | None:
+def shm_size(model: Job) -> str | None:
     """Size of /dev/shm: as asked; with GPUs half of memory, at most 64Gi; else None (the runtime's 64 MiB).
 
     64 MiB is NCCL's most reported failure.

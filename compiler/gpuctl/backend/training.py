@@ -15,7 +15,7 @@ from gpuctl.language.training import Training
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
-def lower_training(context: Context, document: Document, model: Training) -> Iterator[Object]:
+def lower(context: Context, document: Document, model: Training) -> Iterator[Object]:
     """The Job or JobSet, and beside it on several nodes a headless Service and, for DeepSpeed, a hostfile."""
     if distribution.needs_hostfile(model):
         yield distribution.hostfile(context, document, model)

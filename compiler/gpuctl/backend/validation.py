@@ -14,11 +14,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache, reduce
 from operator import getitem
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuctl.language.spelling import nearest
 
@@ -48,8 +47,7 @@ _TYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(NamedTuple):
     """One way in which an object is not what Kubernetes accepts.
 
     ``path`` leads to the value at fault. For an unknown field that is the field itself, its name being the

@@ -37,7 +37,7 @@ def command(
 
     Everything is checked before anything is printed: with an error, nothing is. Warnings go to standard error.
     """
-    from gpuctl.backend.emitter import emit_json, emit_stream
+    from gpuctl.backend.emitter import emit_json, iter_stream
     from gpuctl.cli.printers import json as json_printer
     from gpuctl.cli.printers import text
     from gpuctl.compilation import compile
@@ -58,5 +58,8 @@ def command(
         if output == "json":
             click.echo(json_printer.render(result.diagnostics), nl=False)
         return 1
-    sys.stdout.write(emit_json(result.objects) if output == "json" else emit_stream(result.objects))
+    if output == "json":
+        sys.stdout.write(emit_json(result.objects))
+    else:
+        sys.stdout.writelines(iter_stream(result.objects))
     return 0

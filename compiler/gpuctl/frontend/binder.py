@@ -26,15 +26,15 @@ from gpuctl.frontend.shapes import (
     kind_shape,
 )
 from gpuctl.frontend.templates import expand
-from gpuctl.language.fields import Block, Scalar, shorten
-from gpuctl.language.kinds import ALIASES, KINDS, VERSION, WORKLOADS
+from gpuctl.language.fields import Scalar, shorten
+from gpuctl.language.kinds import ALIASES, KINDS, VERSION, WORKLOADS, Model
 from gpuctl.language.problems import ERROR_TYPE
 from gpuctl.language.spelling import fold, nearest
 
 Path = tuple[str | int, ...]
 
-_INTEGER = re.compile(r"[-+]?[0-9]+\Z|0o[0-7]+\Z|0x[0-9a-fA-F]+\Z", re.ASCII)
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z", re.ASCII)
+_INTEGER = r"(?a)[-+]?[0-9]+\Z|0o[0-7]+\Z|0x[0-9a-fA-F]+\Z"
+_FLOAT = r"(?a)[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z"
 _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _LIKE_TRUE = frozenset({"yes", "on", "y", "1", "true"})
 _LIKE_FALSE = frozenset({"no", "off", "n", "0", "false"})
@@ -52,7 +52,7 @@ class Bound(NamedTuple):
     """A document after binding: its model, or None when it has errors."""
 
     kind: str
-    model: Block | None
+    model: Model | None
 
 
 class Document:
@@ -64,7 +64,7 @@ class Document:
 
     __slots__ = ("_root", "chunk", "gpu_type", "index", "kind", "model", "namespace")
 
-    def __init__(self, kind: str, model: Block, chunk: Chunk, index: int) -> None:
+    def __init__(self, kind: str, model: Model, chunk: Chunk, index: int) -> None:
         self.namespace = ""
         self.gpu_type: str | None = None
         self.kind = kind
@@ -266,10 +266,10 @@ class _Binder:
         span = within(self.chunk, span, written)
         self.diagnostics.append(Diagnostic(Severity.ERROR, "GPU301", message, span, path, hint))
 
-    def model(self, kind: str, data: dict[str, Any]) -> Block | None:
+    def model(self, kind: str, data: dict[str, Any]) -> Model | None:
         """The second pass: the model, or None with what pydantic found among ``diagnostics``."""
         try:
-            model = kind_shape(kind).model.model_validate(data)
+            model: Model = kind_shape(kind).model.model_validate(data)  # type: ignore[assignment]
         except ValidationError as error:
             self._report_validation(error, ())
             return None
@@ -427,17 +427,17 @@ class _Binder:
         text: str = node.value
         expected = "a whole number" if whole else "a number"
         bare = text.strip()
-        if not node.plain and (_INTEGER if whole else _FLOAT).match(bare):
+        if not node.plain and re.match(_INTEGER if whole else _FLOAT, bare):
             return self._report(
                 "GPU202", f"{self._field()} is {expected}, not text", node, f"write {bare} without quotes"
             )
         if node.plain and len(text) <= 40:
-            if _INTEGER.match(text):
+            if re.match(_INTEGER, text):
                 return _integer(text)
-            if not whole and _FLOAT.match(text) and math.isfinite(float(text)):
+            if not whole and re.match(_FLOAT, text) and math.isfinite(float(text)):
                 return float(text)
         hint = f"write {expected} such as 8" if whole else f"write {expected} such as 12.5"
-        if whole and _FLOAT.match(bare) and len(bare) < 20 and math.isfinite(float(bare)):
+        if whole and re.match(_FLOAT, bare) and len(bare) < 20 and math.isfinite(float(bare)):
             hint = f"write {int(float(bare))}"
         elif bare.replace("_", "").replace(",", "").isdigit() and len(bare) < 20:
             hint = f"write {bare.replace('_', '').replace(',', '')}"
@@ -459,9 +459,9 @@ class _Binder:
         if text in _BOOLEANS:
             return _BOOLEANS[text]
         if len(text) <= 40:
-            if _INTEGER.match(text):
+            if re.match(_INTEGER, text):
                 return _integer(text)
-            if _FLOAT.match(text):
+            if re.match(_FLOAT, text):
                 number = float(text)
                 if math.isfinite(number):
                     return number

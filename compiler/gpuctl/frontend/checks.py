@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from gpuctl.frontend.binder import Document
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.lint import lint_command
 from gpuctl.language import names
-from gpuctl.language.inference import Inference
 from gpuctl.language.job import RESERVED_LABELS, RESERVED_PREFIXES, Workload
-from gpuctl.language.platform import Platform
+from gpuctl.language.kinds import Job
 from gpuctl.language.quantities import parse_quantity
-from gpuctl.language.quota import Quota
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
-from gpuctl.language.training import Training
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
@@ -41,6 +39,11 @@ RESERVED_ENV = frozenset(
         "PET_MASTER_PORT",
     }
 )
+
+if TYPE_CHECKING:
+    from gpuctl.language.inference import Inference
+    from gpuctl.language.quota import Quota
+    from gpuctl.language.training import Training
 MODEL_ENV = {"MODEL_SOURCE": "source", "MODEL_NAME": "name", "MODEL_VERSION": "version", "MODEL_FORMAT": "format"}
 
 
@@ -53,19 +56,19 @@ def check(document: Document, settings: Settings) -> Iterator[Diagnostic]:
         yield from _environment(document, model, settings)
         yield from _gpus(document, model, settings)
         yield from _storage(document, model)
-        if isinstance(model, Training):
+        if model.kind == "training":
             yield from _several_nodes(document, model, settings)
-        if isinstance(model, Inference):
+        if model.kind == "inference":
             yield from _autoscaling(document, model)
         yield from lint_command(document, model)
-    elif isinstance(model, Quota):
+    elif model.kind == "quota":
         yield from _quota(document, model, settings)
 
 
 def check_platform(document: Document, versions: tuple[str, ...]) -> Iterator[Diagnostic]:
     """What can be wrong with a platform: ``versions`` are the Kubernetes versions that output can be validated for."""
     platform = document.model
-    assert isinstance(platform, Platform), "called for a platform document"
+    assert platform.kind == "platform", "called for a platform document"
     version = platform.kubernetes.version
     if version.removeprefix("v") not in versions:
         shown = ".".join(version.removeprefix("v").split(".")[:2])
@@ -99,8 +102,8 @@ def check_platform(document: Document, versions: tuple[str, ...]) -> Iterator[Di
         names_seen.add(pool.name)
 
 
-def _name_length(document: Document, model: Workload, settings: Settings) -> Iterator[Diagnostic]:
-    nodes = model.resources.nodes if isinstance(model, Training) else 1
+def _name_length(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
+    nodes = model.resources.nodes if model.kind == "training" else 1
     longest, reason = names.longest_job_name(document.kind, nodes, settings.platform.training.backend)
     length = len(model.job.name)
     if length > longest:
@@ -123,7 +126,7 @@ def is_reserved_key(key: str, settings: Settings) -> bool:
     )
 
 
-def _reserved_labels(document: Document, model: Workload, settings: Settings) -> Iterator[Diagnostic]:
+def _reserved_labels(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
     for block in ("labels", "annotations"):
         for key in getattr(model.job, block):
             if is_reserved_key(key, settings):
@@ -132,12 +135,12 @@ def _reserved_labels(document: Document, model: Workload, settings: Settings) ->
                 yield document.diagnostic(ERROR, "GPU214", message, ("job", block, key), hint, key=True)
 
 
-def _environment(document: Document, model: Workload, settings: Settings) -> Iterator[Diagnostic]:
+def _environment(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
     environment = model.environment
     reserved: dict[str, str] = {}
-    if isinstance(model, Training):
+    if model.kind == "training":
         reserved = dict.fromkeys(RESERVED_ENV, "gpuctl sets it from the document")
-    elif isinstance(model, Inference) and model.model is not None:
+    elif model.kind == "inference" and model.model is not None:
         for name, field in MODEL_ENV.items():
             if getattr(model.model, field) is not None:
                 reserved[name] = f"gpuctl sets it from model.{field}"
@@ -174,7 +177,7 @@ def _in_registry(image: str, registry: str) -> bool:
     return short and full.startswith(prefix + "/")
 
 
-def _gpus(document: Document, model: Workload, settings: Settings) -> Iterator[Diagnostic]:
+def _gpus(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
     resources = model.resources
     if resources.gpu_vendor is not None and settings.gpu_of(resources) is None:
         close = nearest(resources.gpu_vendor, settings.gpus)
@@ -203,7 +206,7 @@ def _gpus(document: Document, model: Workload, settings: Settings) -> Iterator[D
         yield document.diagnostic(WARNING, "GPU409", message, ("resources", "shm"), "raise memory, or lower shm")
 
 
-def _gpu_share(document: Document, model: Workload, settings: Settings) -> Iterator[Diagnostic]:
+def _gpu_share(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
     share = model.resources.gpu_share
     if share is None or parse_quantity(share) == 1:
         return
@@ -226,7 +229,7 @@ def _gpu_share(document: Document, model: Workload, settings: Settings) -> Itera
         yield document.diagnostic(WARNING, "GPU410", message, path, "remove it", key=True)
 
 
-def _storage(document: Document, model: Workload) -> Iterator[Diagnostic]:
+def _storage(document: Document, model: Job) -> Iterator[Diagnostic]:
     workdirs = model.storage.workdirs
     for index, inner in enumerate(workdirs):
         for outer_index, outer in enumerate(workdirs):
@@ -245,7 +248,7 @@ def _storage(document: Document, model: Workload) -> Iterator[Diagnostic]:
                         Related("the workdir around it", document.span(("storage", "workdirs", outer_index, "path"))),
                     ),
                 )
-    if isinstance(model, Inference) and model.model is not None and model.model.cache:
+    if model.kind == "inference" and model.model is not None and model.model.cache:
         for index, workdir in enumerate(workdirs):
             if workdir.target == "/cache/model":
                 message = "`model.cache` mounts scratch space at /cache/model, where a workdir is mounted too"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Severity(str, Enum):
@@ -16,8 +15,7 @@ class Severity(str, Enum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A stretch of a source: lines and columns count from 1, in code points; the end is exclusive."""
 
     file: str
@@ -30,16 +28,14 @@ class Span:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@dataclass(frozen=True, slots=True)
-class Related:
+class Related(NamedTuple):
     """A second place that matters for a diagnostic, and what it is."""
 
     message: str
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """A problem of a source.
 
     ``code`` is stable (``gpuctl explain CODE`` tells more), ``path`` is the field's path within its document in
@@ -52,11 +48,11 @@ class Diagnostic:
     span: Span | None = None
     path: tuple[str | int, ...] = ()
     hint: str | None = None
-    related: tuple[Related, ...] = field(default=())
+    related: tuple[Related, ...] = ()
 
     def as_error(self) -> Diagnostic:
         """The same, as an error: what ``--strict`` makes of a warning."""
-        return replace(self, severity=Severity.ERROR) if self.severity is Severity.WARNING else self
+        return self._replace(severity=Severity.ERROR) if self.severity is Severity.WARNING else self
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form that every command prints."""

@@ -7,7 +7,7 @@ repeated last newline. The result is read again and must mean the same.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gpuctl.frontend.binder import kind_of
 from gpuctl.frontend.diagnostics import Diagnostic
@@ -21,37 +21,38 @@ Place = tuple[int, int]
 """Line and column of the source, from 0."""
 
 
-@dataclass(slots=True)
-class Formatted:
+class Formatted(NamedTuple):
     """A formatted text, and what kept a source from being formatted (then the text is the source's)."""
 
     text: str
-    diagnostics: list[Diagnostic] = field(default_factory=list)
+    diagnostics: list[Diagnostic]
 
 
 def format_source(source: Source) -> Formatted:
     """The source in canonical form. Documents that are not ours keep their keys."""
-    reading = read(Source(source.name, source.text, direct=False))
-    if reading.diagnostics:
-        return Formatted(source.text, reading.diagnostics)
+    documents, diagnostics = _read(source.name, source.text)
+    if diagnostics:
+        return Formatted(source.text, diagnostics)
     edits: dict[Place, tuple[Place, str]] = {}
     protected: set[int] = set()
-    for document in reading.documents:
+    for document in documents:
         _Walker(document, edits, protected).walk()
     lines = source.text.split("\n")
     for (line, start), ((_, end), text) in sorted(edits.items(), reverse=True):
         lines[line] = lines[line][:start] + text + lines[line][end:]
     tidied = _tidy(lines, protected)
-    again = read(Source(source.name, tidied, direct=False))
-    if again.diagnostics or [_meaning(d.root) for d in again.documents] != [
-        _meaning(d.root) for d in reading.documents
-    ]:
-        # A construct that editing by position does not carry: leave the whitespace, and failing that everything.
-        text = "\n".join(lines)
-        again = read(Source(source.name, text, direct=False))
-        same = [_meaning(d.root) for d in again.documents] == [_meaning(d.root) for d in reading.documents]
-        return Formatted(text if same and not again.diagnostics else source.text)
-    return Formatted(tidied)
+    meaning = [_meaning(document.root) for document in documents]
+    # Should editing by position not carry some construct: leave the blanks, and failing that everything.
+    for text in (tidied, "\n".join(lines)):
+        again, problems = _read(source.name, text)
+        if not problems and [_meaning(document.root) for document in again] == meaning:
+            return Formatted(text, [])
+    return Formatted(source.text, [])
+
+
+def _read(name: str, text: str) -> tuple[list[RawDocument], list[Diagnostic]]:
+    diagnostics: list[Diagnostic] = []
+    return list(read(Source(name, text, direct=False), diagnostics)), diagnostics
 
 
 class _Walker:

@@ -7,33 +7,33 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from gpuctl.frontend.binder import Document
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
-from gpuctl.language.inference import Inference
 from gpuctl.language.job import Workload
-from gpuctl.language.pool import Pool
+from gpuctl.language.kinds import Job
 from gpuctl.language.quantities import format_bytes, format_number, parse_quantity
-from gpuctl.language.quota import Quota
 from gpuctl.language.resources import DEFAULT_POOL
 from gpuctl.language.service import ServiceBlock
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
-from gpuctl.language.training import Training
+
+if TYPE_CHECKING:
+    from gpuctl.language.pool import Pool
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 
 
-@dataclass(slots=True)
 class _Declared:
     """A pool as far as it is known: its document, or only what the platform says."""
 
-    types: list[str]
-    document: Document | None = None
-    model: Pool | None = None
-    jobs: list[tuple[Document, Workload]] = field(default_factory=list)
+    def __init__(self, types: list[str], document: Document | None = None, model: Pool | None = None) -> None:
+        self.types = types
+        self.document = document
+        self.model = model
+        self.jobs: list[tuple[Document, Job]] = []
 
     def counts(self, gpu_type: str | None) -> list[int] | None:
         """GPUs of each node of the type, None where a node does not say."""
@@ -76,11 +76,11 @@ def _position(document: Document) -> tuple[str, int, int]:
     return (document.file, document.chunk.first_line, document.index)
 
 
-def replicas(model: Workload, *, most: bool = False) -> int:
+def replicas(model: Job, *, most: bool = False) -> int:
     """How many pods a workload has: with autoscaling the fewest, or the ``most``."""
-    if isinstance(model, Training):
+    if model.kind == "training":
         return model.resources.nodes
-    if isinstance(model, Inference) and model.autoscaled and model.autoscaling is not None:
+    if model.kind == "inference" and model.autoscaled and model.autoscaling is not None:
         return (model.autoscaling.maxReplicas or 1) if most else model.autoscaling.minReplicas
     service = getattr(model, "service", None)
     return service.replicas if isinstance(service, ServiceBlock) else 1
@@ -108,13 +108,13 @@ def _names(documents: Sequence[Document]) -> Iterator[Diagnostic]:
 def _nodes_in_two_pools(documents: Sequence[Document]) -> Iterator[Diagnostic]:
     seen: dict[str, Document] = {}
     for document in documents:
-        if not isinstance(document.model, Pool):
+        if document.model.kind != "pool":
             continue
         for node in document.model.nodes:
             earlier = seen.setdefault(node, document)
             if earlier is document:
                 continue
-            assert isinstance(earlier.model, Pool), "only pools are in the table"
+            assert earlier.model.kind == "pool", "only pools are in the table"
             names = f"`{earlier.model.header.name}` and `{document.model.header.name}`"
             yield document.diagnostic(
                 ERROR,
@@ -157,7 +157,7 @@ def _pools(documents: Sequence[Document], settings: Settings) -> dict[str, _Decl
     """Every pool that a document or the platform declares. A document's word counts where both do."""
     pools = {name: _Declared(list(pool.gpu_types)) for name, pool in settings.external_pools.items()}
     for document in documents:
-        if isinstance(document.model, Pool):
+        if document.model.kind == "pool":
             types = dict.fromkeys(node.gpu_type for node in document.model.nodes.values() if node.gpu_type)
             known = pools.get(document.model.header.name)
             if known is None or known.model is None:
@@ -221,7 +221,7 @@ def _unknown_type(document: Document, pool: str, declared: _Declared) -> Diagnos
     )
 
 
-def _too_large(document: Document, model: Workload, pool: str, declared: _Declared) -> Iterator[Diagnostic]:
+def _too_large(document: Document, model: Job, pool: str, declared: _Declared) -> Iterator[Diagnostic]:
     """A pod larger than every node, or a training of more nodes than the pool has room for: it never starts."""
     gpu = model.resources.gpu
     counts = declared.counts(document.gpu_type)
@@ -236,14 +236,14 @@ def _too_large(document: Document, model: Workload, pool: str, declared: _Declar
             "GPU403",
             f"the job needs {gpu} GPUs on one node; the largest node of pool `{pool}`{what} has {largest}",
             ("resources", "gpu"),
-            f"ask for at most {largest}" + (", on several `nodes`" if isinstance(model, Training) else "")
+            f"ask for at most {largest}" + (", on several `nodes`" if model.kind == "training" else "")
             if largest
             else "use another pool",
             related=related,
         )
         return
     room = sum(count // gpu for count in counts)
-    if isinstance(model, Training) and model.resources.nodes > room:
+    if model.kind == "training" and model.resources.nodes > room:
         yield document.diagnostic(
             ERROR,
             "GPU403",
@@ -255,7 +255,7 @@ def _too_large(document: Document, model: Workload, pool: str, declared: _Declar
         )
 
 
-def _over_pool_quota(document: Document, model: Workload, pool: str, declared: _Declared) -> Iterator[Diagnostic]:
+def _over_pool_quota(document: Document, model: Job, pool: str, declared: _Declared) -> Iterator[Diagnostic]:
     quota = declared.model.quota if declared.model is not None else None
     if quota is None or quota.maxGpuPerJob is None or declared.document is None:
         return
@@ -299,7 +299,7 @@ def _pool_capacity(name: str, declared: _Declared) -> Iterator[Diagnostic]:
             "some will wait; give the urgent ones `priority: high`",
         )
     for job, model in declared.jobs:
-        if isinstance(model, Inference) and model.autoscaled:
+        if model.kind == "inference" and model.autoscaled:
             most = model.resources.gpu * replicas(model, most=True)
             if most > capacity:
                 yield job.diagnostic(
@@ -313,12 +313,12 @@ def _pool_capacity(name: str, declared: _Declared) -> Iterator[Diagnostic]:
 
 def _quotas(documents: Sequence[Document], settings: Settings) -> Iterator[Diagnostic]:
     """A namespace's jobs, all running at once, against its quota."""
-    jobs: defaultdict[str, list[tuple[Document, Workload]]] = defaultdict(list)
+    jobs: defaultdict[str, list[tuple[Document, Job]]] = defaultdict(list)
     for document in documents:
         if isinstance(document.model, Workload):
             jobs[document.namespace].append((document, document.model))
     for document in documents:
-        if not isinstance(document.model, Quota):
+        if document.model.kind != "quota":
             continue
         for namespace, entry in document.model.entries.items():
             limits: dict[str, Fraction] = {}
@@ -334,7 +334,7 @@ def _quotas(documents: Sequence[Document], settings: Settings) -> Iterator[Diagn
             for resource, limit in limits.items():
                 yield from _over_quota(document, namespace, resource, limit, jobs[namespace], settings)
             if entry.maxJobs is not None:
-                trainings = sum(1 for _, model in jobs[namespace] if isinstance(model, Training))
+                trainings = sum(1 for _, model in jobs[namespace] if model.kind == "training")
                 if trainings > entry.maxJobs:
                     yield document.diagnostic(
                         WARNING,
@@ -351,10 +351,10 @@ def _over_quota(
     namespace: str,
     resource: str,
     limit: Fraction,
-    jobs: Sequence[tuple[Document, Workload]],
+    jobs: Sequence[tuple[Document, Job]],
     settings: Settings,
 ) -> Iterator[Diagnostic]:
-    assert isinstance(quota.model, Quota), "called with a quota document"
+    assert quota.model.kind == "quota", "called with a quota document"
     total = sum((_request(model, resource, settings) * replicas(model) for _, model in jobs), Fraction(0))
     name = resource if resource in ("cpu", "memory") else f"{resource} GPUs"
     if total > limit:
@@ -368,7 +368,7 @@ def _over_quota(
             key=True,
         )
     for job, model in jobs:
-        if isinstance(model, Inference) and model.autoscaled:
+        if model.kind == "inference" and model.autoscaled:
             most = _request(model, resource, settings) * replicas(model, most=True)
             if most > limit:
                 yield job.diagnostic(
@@ -381,7 +381,7 @@ def _over_quota(
                 )
 
 
-def _request(model: Workload, resource: str, settings: Settings) -> Fraction:
+def _request(model: Job, resource: str, settings: Settings) -> Fraction:
     """What one pod requests of cpu, memory or a vendor's GPUs."""
     if resource in ("cpu", "memory"):
         return parse_quantity(getattr(model.resources, resource) or "0") or Fraction(0)

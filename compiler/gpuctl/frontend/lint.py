@@ -9,8 +9,7 @@ from typing import NamedTuple
 from gpuctl.frontend.binder import Document, within
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.language.fields import shorten
-from gpuctl.language.job import Workload
-from gpuctl.language.training import Training
+from gpuctl.language.kinds import Job
 
 WARNING, NOTE = Severity.WARNING, Severity.NOTE
 SECRET_CODES = frozenset({"GPU507"})
@@ -18,14 +17,9 @@ SECRET_CODES = frozenset({"GPU507"})
 
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh", "busybox"})
 _OPERATORS = frozenset({"&&", "||", "|", ";", ">", ">>", "<", "2>&1", "&"})
-_CREDENTIAL = re.compile(
-    r"(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|glpat-[\w-]{16,}|AKIA[0-9A-Z]{16})"
-)
-_SECRET_OPTION = re.compile(
-    r"--?(?:[\w-]+\.)*(?:[\w-]*[-_])?(?:token|password|passwd|secret|api[-_]?key)\Z", re.IGNORECASE
-)
-_REFERENCE = re.compile(r"\$\([A-Za-z_][\w.-]*\)|\$\{?[A-Za-z_]")
-_JUPYTER = re.compile(r"jupyter(?:-?(?:lab|notebook|server))?\Z")
+_CREDENTIAL = r"hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|glpat-[\w-]{16,}|AKIA[0-9A-Z]{16}"
+_SECRET_OPTION = r"(?i)--?(?:[\w-]+\.)*(?:[\w-]*[-_])?(?:token|password|passwd|secret|api[-_]?key)\Z"  # noqa: S105 - options, not a password
+_REFERENCE = r"\$\([A-Za-z_][\w.-]*\)|\$\{?[A-Za-z_]"
 
 
 class Word(NamedTuple):
@@ -35,7 +29,7 @@ class Word(NamedTuple):
     path: tuple[str | int, ...]
 
 
-def command_line(model: Workload) -> list[Word]:
+def command_line(model: Job) -> list[Word]:
     """Command and args as one list of words."""
     environment = model.environment
     return [
@@ -81,7 +75,7 @@ def uses_deepspeed(argv: Sequence[str]) -> bool:
     )
 
 
-def lint_command(document: Document, model: Workload) -> Iterator[Diagnostic]:
+def lint_command(document: Document, model: Job) -> Iterator[Diagnostic]:
     """Everything remarkable about a workload's command line and variables."""
     words = command_line(model)
     if words:
@@ -112,7 +106,7 @@ def _shell_syntax(document: Document, words: list[Word]) -> Iterator[Diagnostic]
             return
 
 
-def _ports(document: Document, model: Workload, words: list[Word]) -> Iterator[Diagnostic]:
+def _ports(document: Document, model: Job, words: list[Word]) -> Iterator[Diagnostic]:
     service = getattr(model, "service", None)
     if service is None:
         return
@@ -135,7 +129,7 @@ def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
 
 
-def _parallelism(document: Document, model: Workload, words: list[Word]) -> Iterator[Diagnostic]:
+def _parallelism(document: Document, model: Job, words: list[Word]) -> Iterator[Diagnostic]:
     gpus = model.resources.gpu
     tensor = option(words, "--tensor-parallel-size", "--tensor_parallel_size", "-tp", "--tp-size", "--tp")
     pipeline = option(words, "--pipeline-parallel-size", "--pipeline_parallel_size", "-pp", "--pp-size")
@@ -159,7 +153,7 @@ def _parallelism(document: Document, model: Workload, words: list[Word]) -> Iter
             per_node[0].path,
             f"set it to {gpus}, or remove it: NPROC_PER_NODE and PET_NPROC_PER_NODE are set already",
         )
-    if isinstance(model, Training):
+    if model.kind == "training":
         nodes = option(words, "--nnodes", "--num_nodes", "--num_machines")
         if nodes is not None and (count := _number(nodes[1])) is not None and count != model.resources.nodes:
             yield document.diagnostic(
@@ -171,14 +165,14 @@ def _parallelism(document: Document, model: Workload, words: list[Word]) -> Iter
             )
 
 
-def _launchers(document: Document, model: Workload, words: list[Word]) -> Iterator[Diagnostic]:
+def _launchers(document: Document, model: Job, words: list[Word]) -> Iterator[Diagnostic]:
     argv = [word.text for word in words]
     first = words[0]
     if first.text.rpartition("/")[2] == "llama-factory-cli":
         message = "LLaMA-Factory's program is called `llamafactory-cli`"
         hint = "write `llamafactory-cli`, unless the image has it under this name"
         yield document.diagnostic(WARNING, "GPU505", message, first.path, hint)
-    if not isinstance(model, Training):
+    if model.kind != "training":
         return
     if model.resources.nodes > 1 and uses_deepspeed(argv) and "--no_ssh" not in argv:
         yield document.diagnostic(
@@ -193,24 +187,27 @@ def _launchers(document: Document, model: Workload, words: list[Word]) -> Iterat
         yield document.diagnostic(WARNING, "GPU506", message, first.path, "use torchrun, or an image with ssh keys")
 
 
-def _credentials(document: Document, model: Workload, words: list[Word]) -> Iterator[Diagnostic]:
+def _credentials(document: Document, model: Job, words: list[Word]) -> Iterator[Diagnostic]:
     """A credential in a command line is in the pod's spec, in git and in every process list."""
     for index, word in enumerate(words):
         name, equals, value = word.text.partition("=")
         if not equals and index + 1 < len(words):
             value = words[index + 1].text
-        named = _SECRET_OPTION.match(name) is not None and value.strip("'\"") != ""
-        if named and not _REFERENCE.search(value) and not value.startswith("-") and not value.startswith("/"):
+        named = re.match(_SECRET_OPTION, name) is not None and value.strip("'\"") != ""
+        if named and not re.search(_REFERENCE, value) and not value.startswith("-") and not value.startswith("/"):
             target = word if equals else words[index + 1]
             yield _credential(document, target.path, f"`{name}` gives a credential in the command", name)
-        elif _CREDENTIAL.search(word.text) and (index == 0 or not _SECRET_OPTION.match(words[index - 1].text)):
+        elif re.search(_CREDENTIAL, word.text) and (index == 0 or not re.match(_SECRET_OPTION, words[index - 1].text)):
             yield _credential(document, word.path, "the command holds what looks like a credential", None)
     for position, variable in enumerate(model.environment.variables):
-        if variable.value is not None and _CREDENTIAL.search(variable.value):
+        if variable.value is not None and re.search(_CREDENTIAL, variable.value):
             path: tuple[str | int, ...] = ("environment", "env", variable.name)
             if isinstance(model.environment.env, list):
                 path = ("environment", "env", position, "value")
-            hint = "write `secret: NAME` and `key: KEY` instead of the value (`kubectl create secret generic NAME --from-literal=KEY=...`)"
+            hint = (
+                "write `secret: NAME` and `key: KEY` instead of the value, after "
+                "`kubectl create secret generic NAME --from-literal=KEY=...`"
+            )
             message = f"the variable `{variable.name}` holds what looks like a credential"
             yield document.diagnostic(WARNING, "GPU507", message, path, hint)
 
@@ -224,7 +221,7 @@ def _credential(document: Document, path: tuple[str | int, ...], message: str, n
     return document.diagnostic(WARNING, "GPU507", message, path, hint)
 
 
-def _dollars(document: Document, model: Workload, words: list[Word]) -> Iterator[Diagnostic]:
+def _dollars(document: Document, model: Job, words: list[Word]) -> Iterator[Diagnostic]:
     texts = list(words)
     for position, variable in enumerate(model.environment.variables):
         in_list = isinstance(model.environment.env, list)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gpuctl.frontend.binder import Document, bind, kind_of
 from gpuctl.frontend.checks import check, check_platform
@@ -15,11 +14,12 @@ from gpuctl.frontend.linker import link
 from gpuctl.frontend.reader import RawDocument, read
 from gpuctl.frontend.source import Source, collect, find_platform
 from gpuctl.language.kinds import ALIASES
-from gpuctl.language.platform import Platform
 from gpuctl.language.settings import Settings
 
+if TYPE_CHECKING:
+    from gpuctl.language.platform import Platform
 
-@dataclass(slots=True)
+
 class Loaded:
     """What the frontend found.
 
@@ -27,10 +27,11 @@ class Loaded:
     by name, for showing lines.
     """
 
-    documents: list[Document] = field(default_factory=list)
-    diagnostics: list[Diagnostic] = field(default_factory=list)
-    settings: Settings = field(default_factory=Settings)
-    sources: dict[str, Source] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.documents: list[Document] = []
+        self.diagnostics: list[Diagnostic] = []
+        self.settings = Settings()
+        self.sources: dict[str, Source] = {}
 
 
 def load(
@@ -50,31 +51,22 @@ def load(
     loaded = Loaded()
     found = collect(inputs, stdin)
     loaded.diagnostics += found.diagnostics
-    raws = _read_all(found.sources, loaded)
-    _find_platform(inputs, platform, directory or Path.cwd(), raws, loaded, versions)
+    for source in found.sources:
+        loaded.sources[source.name] = source
+    _find_platform(inputs, platform, directory or Path.cwd(), found.sources, loaded, versions)
     defaults = _defaults(loaded.settings.platform)
-    for raw in raws:
-        if _is_platform(raw):
-            continue
-        bound = bind(raw, loaded.diagnostics, defaults)
-        if bound is not None and bound.model is not None:
-            loaded.documents.append(Document(bound.kind, bound.model, raw.chunk, raw.index))
-    del raws
+    for source in found.sources:
+        for raw in read(source, loaded.diagnostics):
+            if _is_platform(raw):
+                continue
+            bound = bind(raw, loaded.diagnostics, defaults)
+            if bound is not None and bound.model is not None:
+                loaded.documents.append(Document(bound.kind, bound.model, raw.chunk, raw.number))
     complete = not any(diagnostic.severity is Severity.ERROR for diagnostic in loaded.diagnostics)
     for document in loaded.documents:
         loaded.diagnostics += check(document, loaded.settings)
     loaded.diagnostics += link(loaded.documents, loaded.settings, namespace, complete=complete)
     return loaded
-
-
-def _read_all(sources: Iterable[Source], loaded: Loaded) -> list[RawDocument]:
-    raws: list[RawDocument] = []
-    for source in sources:
-        loaded.sources[source.name] = source
-        reading = read(source)
-        loaded.diagnostics += reading.diagnostics
-        raws += reading.documents
-    return raws
 
 
 def _is_platform(raw: RawDocument) -> bool:
@@ -86,7 +78,7 @@ def _find_platform(
     inputs: Sequence[str | os.PathLike[str] | Source],
     named: str | os.PathLike[str] | Source | None,
     directory: Path,
-    raws: list[RawDocument],
+    sources: Sequence[Source],
     loaded: Loaded,
     versions: tuple[str, ...],
 ) -> None:
@@ -94,7 +86,10 @@ def _find_platform(
 
     Several that say the same are one; two different ones are an error, because a compile has one platform.
     """
-    candidates: list[tuple[RawDocument, bool]] = [(raw, True) for raw in raws if _is_platform(raw)]
+    # Sources are read for the platform first, because its defaults fill in what other documents leave out; what is
+    # wrong with their YAML is reported when they are read for good.
+    mentioned = (source for source in sources if "platform" in source.text)
+    candidates = [(raw, True) for source in mentioned for raw in read(source, []) if _is_platform(raw)]
     if named is not None:
         candidates = [(raw, False) for raw in _platform_file(named, loaded)] + candidates
     elif not candidates:
@@ -104,9 +99,9 @@ def _find_platform(
     chosen: Document | None = None
     for raw, is_input in candidates:
         bound = bind(raw, loaded.diagnostics)
-        if bound is None or not isinstance(bound.model, Platform):
+        if bound is None or bound.model is None or bound.model.kind != "platform":
             continue
-        document = Document("platform", bound.model, raw.chunk, raw.index)
+        document = Document("platform", bound.model, raw.chunk, raw.number)
         if chosen is None:
             chosen = document
             loaded.diagnostics += check_platform(document, versions)
@@ -139,12 +134,11 @@ def _platform_file(named: str | os.PathLike[str] | Source, loaded: Loaded) -> li
             return []
         source = found.sources[0]
     loaded.sources[source.name] = source
-    reading = read(source)
-    loaded.diagnostics += reading.diagnostics
-    platforms = [raw for raw in reading.documents if _is_platform(raw)]
-    if not platforms and not reading.diagnostics and reading.documents:
-        root = reading.documents[0]
-        span = root.chunk.span(root.root)
+    before = len(loaded.diagnostics)
+    raws = list(read(source, loaded.diagnostics))
+    platforms = [raw for raw in raws if _is_platform(raw)]
+    if not platforms and raws and len(loaded.diagnostics) == before:
+        span = raws[0].chunk.span(raws[0].root)
         message = "this file is used as the platform and holds no `kind: platform`"
         hint = "add a document of `kind: platform`, or name another file with --platform"
         loaded.diagnostics.append(Diagnostic(Severity.ERROR, "GPU604", message, span, hint=hint))

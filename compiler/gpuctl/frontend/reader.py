@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from yaml import events as yaml_events
@@ -29,10 +28,10 @@ MAX_EXPANDED = 100_000
 _SCALAR, _MAPPING, _SEQUENCE = "scalar", "mapping", "list"
 
 _BOUNDARY = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
-_DIRECTIVE = re.compile(r"^%", re.MULTILINE)
-_TAB_LINE = re.compile(r"^[ ]*\t[ \t]*(?=\r?$)", re.MULTILINE)
+_DIRECTIVE = r"(?m)^%"
+_TAB_LINE = r"(?m)^[ ]*\t[ \t]*(?=\r?$)"
 _RESHAPED = "\x85\u2028\u2029\ufeff"
-_RESHAPED_PATTERN = re.compile(f"[{_RESHAPED}]")
+_RESHAPED_PATTERN = f"[{_RESHAPED}]"
 _KNOWN_TAGS = {"tag:yaml.org,2002:str": False, "!": False}
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
@@ -59,8 +58,7 @@ class Node:
         return self.kind == _SCALAR and self.plain and self.value in _NULLS
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """A stretch of a source that is parsed on its own, so that a syntax error in one document leaves the others."""
 
     source: Source
@@ -92,21 +90,12 @@ class Chunk:
         return Span(self.source.name, first, column + 1, first, column + 2)
 
 
-@dataclass(frozen=True, slots=True)
-class RawDocument:
+class RawDocument(NamedTuple):
     """One YAML document: its tree, and where it comes from (the n-th document of a chunk)."""
 
     chunk: Chunk
-    index: int
+    number: int
     root: Node
-
-
-@dataclass(slots=True)
-class Reading:
-    """The documents of a source and what is wrong with its YAML."""
-
-    documents: list[RawDocument] = field(default_factory=list)
-    diagnostics: list[Diagnostic] = field(default_factory=list)
 
 
 class ReadError(Exception):
@@ -117,29 +106,33 @@ class ReadError(Exception):
         self.diagnostic = diagnostic
 
 
-def read(source: Source) -> Reading:
-    """Every document of a source. An empty source is an error when it was named directly."""
-    reading = Reading()
+def read(source: Source, diagnostics: list[Diagnostic]) -> Iterator[RawDocument]:
+    """The documents of a source, one after another, so that one tree at a time is in memory.
+
+    What is wrong with the YAML is appended to ``diagnostics``. An empty source is an error when it was named directly.
+    """
+    before = len(diagnostics)
+    empty = True
     for chunk in split(source):
         try:
-            for index, root in enumerate(compose(chunk, reading.diagnostics)):
+            for number, root in enumerate(compose(chunk, diagnostics)):
                 if not root.is_null:
-                    reading.documents.append(RawDocument(chunk, index, root))
+                    empty = False
+                    yield RawDocument(chunk, number, root)
         except ReadError as error:
-            reading.diagnostics.append(error.diagnostic)
-    if not reading.documents and not reading.diagnostics and source.direct:
+            diagnostics.append(error.diagnostic)
+    if empty and len(diagnostics) == before and source.direct:
         message = "there is no document in this file"
         hint = "start with `gpuctl init training`, or name another file"
         span = Span(source.name, 1, 1, 1, 1)
-        reading.diagnostics.append(Diagnostic(Severity.ERROR, "GPU009", message, span, hint=hint))
-    return reading
+        diagnostics.append(Diagnostic(Severity.ERROR, "GPU009", message, span, hint=hint))
 
 
 def split(source: Source) -> Iterator[Chunk]:
     """The source cut at its ``---`` lines; as a whole when it has directives, which belong to what follows them."""
     text = source.text
     starts = [0]
-    if not _DIRECTIVE.search(text):
+    if not re.search(_DIRECTIVE, text):
         starts += [match.start() for match in _BOUNDARY.finditer(text) if match.start() > 0]
     line = 0
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
@@ -160,10 +153,10 @@ def compose(chunk: Chunk, diagnostics: list[Diagnostic]) -> list[Node]:
     """
     text = chunk.text
     restore: dict[int, str] = {}
-    if _RESHAPED_PATTERN.search(text):
+    if re.search(_RESHAPED_PATTERN, text):
         text, restore = _reshape(text)
     repairs_from = 0
-    has_tab_lines = _TAB_LINE.search(text) is not None
+    has_tab_lines = re.search(_TAB_LINE, text) is not None
     for _ in range(1 + (min(64, 1 + (16 * 2**20) // (len(text) + 1)) if has_tab_lines else 0)):
         found: list[Diagnostic] = []
         try:

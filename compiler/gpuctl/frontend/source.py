@@ -6,9 +6,8 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span
 
@@ -18,8 +17,7 @@ SUFFIXES = (".yaml", ".yml")
 PLATFORM_FILE = "platform.yaml"
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """A text with a name for messages.
 
     ``direct`` tells whether the caller named it: a directory may hold other YAML, which is left alone with a note; a
@@ -31,8 +29,7 @@ class Source:
     direct: bool = True
 
 
-@dataclass(slots=True)
-class Sources:
+class Sources(NamedTuple):
     """What was found: readable sources in a deterministic order, and what could not be read."""
 
     sources: list[Source]

@@ -18,9 +18,9 @@ ROOTS = ("job", "model", "resources", "service", "environment", "storage")
 PLACES = ("environment", "service")
 MAX_LENGTH = 65536
 
-_TOKEN = re.compile(r"\{\{\{\{|\{\{[ \t]*(" + "|".join(ROOTS) + r")[ \t]*\.([^{}]*)\}\}")
-_STEP = re.compile(r"[A-Za-z0-9_-]+\Z")
-_SPECIAL = re.compile(r"\{\{\{\{|\{\{[ \t]*(?:" + "|".join(ROOTS) + r")[ \t]*\.")
+_TOKEN = r"\{\{\{\{|\{\{[ \t]*(" + "|".join(ROOTS) + r")[ \t]*\.([^{}]*)\}\}"
+_STEP = r"[A-Za-z0-9_-]+\Z"
+_SPECIAL = r"\{\{\{\{|\{\{[ \t]*(?:" + "|".join(ROOTS) + r")[ \t]*\."
 
 Path = tuple[str | int, ...]
 Report = Callable[[Path, str, str, str | None], None]
@@ -42,7 +42,7 @@ def expand(data: dict[str, Any], shape: ModelShape, report: Report) -> set[Path]
 
 def escape(text: str) -> str:
     """Text that :func:`expand` turns back into ``text``: for strings that were expanded already."""
-    return text.replace("{{", "{{{{") if _SPECIAL.search(text) else text
+    return text.replace("{{", "{{{{") if re.search(_SPECIAL, text) else text
 
 
 def escape_document(data: dict[str, Any]) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class _Expander:
                 return ""
 
         self.active.append(path)
-        expanded = _TOKEN.sub(replacement, text)
+        expanded = re.sub(_TOKEN, replacement, text)
         self.active.pop()
         if failed:
             raise _Failed
@@ -113,7 +113,7 @@ class _Expander:
         root, rest = match[1], match[2].strip()
         steps = [step.strip() for step in rest.split(".")]
         for step in steps:
-            if not _STEP.match(step):
+            if not re.match(_STEP, step):
                 what = (
                     "has no filters or expressions"
                     if re.search(r"[^A-Za-z0-9_.\s-]", rest)

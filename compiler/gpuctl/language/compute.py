@@ -1,7 +1,5 @@
 """``kind: compute``: a service that needs no GPU (nginx, redis, a preprocessor), though it may ask for one."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 
-_DURATION = re.compile(r"(?:\d+[dhms])+\Z", re.ASCII)
-_PART = re.compile(r"(\d+)([dhms])", re.ASCII)
+_DURATION = r"(?a)(?:\d+[dhms])+\Z"
+_PART = r"(?a)(\d+)([dhms])"
 _SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 LONGEST = 2**31 - 1
 
 
 def parse_duration(text: str) -> int | None:
     """Whole seconds, or None when ``text`` is not a duration or does not fit Kubernetes' 32-bit fields."""
-    if len(text) > 32 or _DURATION.match(text) is None:
+    if len(text) > 32 or re.match(_DURATION, text) is None:
         return None
-    seconds = sum(int(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
+    seconds = sum(int(number) * _SECONDS[unit] for number, unit in re.findall(_PART, text))
     return seconds if seconds <= LONGEST else None
 
 

@@ -1,7 +1,5 @@
 """The ``environment:`` block: image, command, variables."""
 
-from __future__ import annotations
-
 from pydantic import Field, model_validator
 
 from gpuctl.language.fields import AbsolutePath, Block, EnvName, Image, ObjectName, Text
@@ -23,7 +21,7 @@ class EnvVar(Block):
     key: Text | None = Field(None, description="Key within the Secret.", examples=["token"])
 
     @model_validator(mode="after")
-    def _one_source(self) -> EnvVar:
+    def _one_source(self) -> "EnvVar":
         if self.secret is not None:
             if self.value is not None:
                 raise problem("GPU213", f"`{self.name}` has both a value and a secret", "keep one", ("secret",))
@@ -75,7 +73,7 @@ class Environment(Block):
     )
 
     @model_validator(mode="after")
-    def _unique_names(self) -> Environment:
+    def _unique_names(self) -> "Environment":
         if isinstance(self.env, list):
             seen: set[str] = set()
             for index, variable in enumerate(self.env):

@@ -1,7 +1,5 @@
 """``kind: inference``: a model behind a Service, with optional autoscaling."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -71,7 +69,7 @@ class Autoscaling(Block):
     )
 
     @model_validator(mode="after")
-    def _bounds(self) -> Autoscaling:
+    def _bounds(self) -> "Autoscaling":
         if self.enabled and self.maxReplicas is None:
             raise problem("GPU201", "autoscaling is enabled without `maxReplicas`", "add `maxReplicas:`", ("enabled",))
         if self.maxReplicas is not None and self.minReplicas > self.maxReplicas:

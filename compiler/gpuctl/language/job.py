@@ -1,7 +1,5 @@
 """The ``job:`` block that every workload has, and the document that every workload is."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from typing import TYPE_CHECKING, TypeAlias, Union
 
 from gpuctl.language.fields import Block
+
+if TYPE_CHECKING:
+    from gpuctl.language.compute import Compute
+    from gpuctl.language.inference import Inference
+    from gpuctl.language.notebook import Notebook
+    from gpuctl.language.platform import Platform
+    from gpuctl.language.pool import Pool
+    from gpuctl.language.quota import Quota
+    from gpuctl.language.training import Training
+
+# Told apart by ``kind``, so that asking for one does not import the others.
+Job: TypeAlias = Union["Training", "Inference", "Notebook", "Compute"]
+Model: TypeAlias = Union["Training", "Inference", "Notebook", "Compute", "Pool", "Quota", "Platform"]
 
 KINDS = ("training", "inference", "notebook", "compute", "pool", "quota", "platform")
 WORKLOADS = ("training", "inference", "notebook", "compute")

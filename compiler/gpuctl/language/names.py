@@ -2,18 +2,21 @@
 
 Sources: ``k8s.io/apimachinery/pkg/util/validation`` (IsDNS1035Label, IsDNS1123Label, IsDNS1123Subdomain,
 IsQualifiedName, IsValidLabelValue, IsEnvVarName) and the measured limits in ``longest_job_name``.
+
+Here and elsewhere patterns that few documents need are plain text: ``re`` compiles them when they are first used, and
+compiling all of them would cost a tenth of a cold start.
 """
 
 from __future__ import annotations
 
 import re
 
-_DNS_1035 = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?\Z")
-_DNS_1123 = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?\Z")
-_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*\Z")
-_QUALIFIED = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?\Z")
-_ENV_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*\Z")
-_PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9](?:[a-z0-9]|-(?!-))*(?<!-)\Z")
+_DNS_1035 = r"[a-z](?:[-a-z0-9]*[a-z0-9])?\Z"
+_DNS_1123 = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?\Z"
+_SUBDOMAIN = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*\Z"
+_QUALIFIED = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?\Z"
+_ENV_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*\Z"
+_PORT_NAME = r"(?=.*[a-z])[a-z0-9](?:[a-z0-9]|-(?!-))*(?<!-)\Z"
 
 LABEL_MAX = 63
 SUBDOMAIN_MAX = 253
@@ -21,22 +24,22 @@ SUBDOMAIN_MAX = 253
 
 def is_dns_1035_label(name: str) -> bool:
     """A Service name: lower case, digits and hyphens, starting with a letter, at most 63."""
-    return len(name) <= LABEL_MAX and _DNS_1035.match(name) is not None
+    return len(name) <= LABEL_MAX and re.match(_DNS_1035, name) is not None
 
 
 def is_dns_label(name: str) -> bool:
     """A namespace name (RFC 1123 label), at most 63; it may start with a digit."""
-    return len(name) <= LABEL_MAX and _DNS_1123.match(name) is not None
+    return len(name) <= LABEL_MAX and re.match(_DNS_1123, name) is not None
 
 
 def is_dns_subdomain(name: str) -> bool:
     """The name of most objects (RFC 1123 subdomain): labels joined by dots, at most 253."""
-    return len(name) <= SUBDOMAIN_MAX and _SUBDOMAIN.match(name) is not None
+    return len(name) <= SUBDOMAIN_MAX and re.match(_SUBDOMAIN, name) is not None
 
 
 def is_label_value(value: str) -> bool:
     """A label's value: empty, or at most 63 of letters, digits, ``-_.`` with alphanumeric ends."""
-    return not value or (len(value) <= LABEL_MAX and _QUALIFIED.match(value) is not None)
+    return not value or (len(value) <= LABEL_MAX and re.match(_QUALIFIED, value) is not None)
 
 
 def is_qualified_name(key: str) -> bool:
@@ -44,17 +47,17 @@ def is_qualified_name(key: str) -> bool:
     prefix, slash, name = key.rpartition("/")
     if slash and not (prefix and is_dns_subdomain(prefix)):
         return False
-    return len(name) <= LABEL_MAX and _QUALIFIED.match(name) is not None
+    return len(name) <= LABEL_MAX and re.match(_QUALIFIED, name) is not None
 
 
 def is_env_name(name: str) -> bool:
     """An environment variable's name, as Kubernetes before relaxed validation (1.30) takes it."""
-    return _ENV_NAME.match(name) is not None and name != "." and not name.startswith("..")
+    return re.match(_ENV_NAME, name) is not None and name != "." and not name.startswith("..")
 
 
 def is_port_name(name: str) -> bool:
     """An IANA service name: at most 15 lower-case letters, digits and single hyphens, with a letter in it."""
-    return len(name) <= 15 and _PORT_NAME.match(name) is not None
+    return len(name) <= 15 and re.match(_PORT_NAME, name) is not None
 
 
 def nearest_dns_label(name: str, *, letter_first: bool = False) -> str | None:

@@ -1,7 +1,5 @@
 """``kind: notebook``: one person's development environment."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

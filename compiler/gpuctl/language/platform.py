@@ -1,7 +1,5 @@
 """``kind: platform``: what a platform team decides once, so that job files stay short and portable."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """``kind: pool`` (alias ``resource``): which nodes belong together, and what GPUs they have."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -61,7 +59,7 @@ class Pool(Block):
     quota: PoolQuota | None = Field(None, description="Limits of the pool.")
 
     @model_validator(mode="after")
-    def _one_header(self) -> Pool:
+    def _one_header(self) -> "Pool":
         if self.pool is not None and self.metadata is not None:
             raise problem("GPU213", "a pool has `pool:` and `metadata:`; they mean the same", "keep one", ("metadata",))
         if self.pool is None and self.metadata is None:

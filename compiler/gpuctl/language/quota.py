@@ -1,7 +1,5 @@
 """``kind: quota``: how much each user's namespace may request."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -49,7 +47,7 @@ class Quota(Block):
     default: QuotaEntry | None = Field(None, description="Fills the fields that an entry leaves out.")
 
     @model_validator(mode="after")
-    def _one_of_each(self) -> Quota:
+    def _one_of_each(self) -> "Quota":
         if self.quota is not None and self.metadata is not None:
             raise problem(
                 "GPU213", "a quota has `quota:` and `metadata:`; they mean the same", "keep one", ("metadata",)

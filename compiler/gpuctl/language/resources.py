@@ -1,7 +1,5 @@
 """The ``resources:`` block: what a pod gets, and where."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from gpuctl.language.fields import Block, Count, DnsLabel, LabelValue, Memory, PositiveCount, PositiveQuantity, Share

@@ -1,7 +1,5 @@
 """The ``service:`` block of long-running workloads: ports, replicas, health."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -86,7 +84,7 @@ class ServiceBlock(Block):
     )
 
     @model_validator(mode="after")
-    def _ports(self) -> ServiceBlock:
+    def _ports(self) -> "ServiceBlock":
         if self.type == "ClusterIP":
             if self.nodePort is not None:
                 raise problem("GPU213", "a ClusterIP service has no nodePort", "use `type: NodePort`", ("nodePort",))

@@ -52,6 +52,7 @@ class Settings:
 
     def __init__(self, platform: Platform | None = None) -> None:
         self.platform = platform if platform is not None else Platform.model_construct()
+        self._labels: dict[str, str] = {}
 
     @property
     def domain(self) -> str:
@@ -60,7 +61,10 @@ class Settings:
 
     def label(self, name: str) -> str:
         """A label or annotation key of the platform's: ``pool`` -> ``runwhere.ai/pool``."""
-        return f"{self.platform.labels.domain}/{name}"
+        label = self._labels.get(name)
+        if label is None:
+            label = self._labels[name] = f"{self.platform.labels.domain}/{name}"
+        return label
 
     @cached_property
     def gpus(self) -> dict[str, Gpu]:

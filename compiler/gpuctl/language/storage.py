@@ -1,7 +1,5 @@
 """The ``storage:`` block: what is mounted into the container."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -77,7 +75,7 @@ class Workdir(Block):
     )
 
     @model_validator(mode="after")
-    def _one_source(self) -> Workdir:
+    def _one_source(self) -> "Workdir":
         sources = [name for name in ("pvc", "nfs", "emptyDir") if getattr(self, name) is not None]
         if len(sources) > 1:
             raise problem("GPU213", f"a workdir has both {sources[0]} and {sources[1]}", "keep one", (sources[1],))
@@ -106,7 +104,7 @@ class Storage(Block):
     )
 
     @model_validator(mode="after")
-    def _unique_targets(self) -> Storage:
+    def _unique_targets(self) -> "Storage":
         seen: dict[str, int] = {}
         for index, workdir in enumerate(self.workdirs):
             if workdir.target in seen:

@@ -1,7 +1,5 @@
 """``kind: training``: a job that runs to its end, on one node or several."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -55,7 +53,7 @@ class Training(Workload):
     )
 
     @model_validator(mode="after")
-    def _share_on_one_card(self) -> Training:
+    def _share_on_one_card(self) -> "Training":
         if self.resources.gpu_share is not None and self.resources.nodes > 1:
             raise problem(
                 "GPU213",

@@ -1,0 +1,151 @@
+"""Measure the compiler against its bars, as ratios within one run.
+
+A bar that is missed is marked, and the program exits 1; machines differ, so no test runs this. kustomize and helm are
+measured on the same objects where they are installed:
+
+    go install sigs.k8s.io/kustomize/kustomize/v5@v5.8.1
+    go install helm.sh/helm/v3/cmd/helm@v3.19.0
+"""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import documents
+
+ROUNDS = 15
+FAILED: list[str] = []
+
+
+def wall(command: Sequence[str]) -> float:
+    """Seconds that a command takes; its output is thrown away."""
+    start = time.perf_counter()
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - start
+
+
+def report(what: str, value: str, bar: str, ok: bool | None) -> None:
+    """One row; ``ok`` is None for rows that only inform."""
+    mark = {True: "ok", False: "MISSED", None: ""}[ok]
+    print(f"{what:<58} {value:>24}   {bar:<34} {mark}")
+    if ok is False:
+        FAILED.append(what)
+
+
+def cold_start(directory: Path) -> None:
+    one = directory / "one.yaml"
+    one.write_text(documents.stream(1))
+    base = [sys.executable, "-c", "import click, pydantic"]
+    render = [sys.executable, "-m", "gpuctl", "render", "-f", str(one)]
+    wall(base), wall(render)
+    # Taken in turns, so that whatever else the machine does hits both.
+    pairs = [(wall(base), wall(render)) for _ in range(ROUNDS)]
+    imports, rendering = (statistics.median(column) for column in zip(*pairs, strict=True))
+    value = f"{rendering / imports:.2f}x ({rendering * 1000:.0f} ms)"
+    report("1 document, cold process, render / import click, pydantic", value, "<= 3x", rendering <= 3 * imports)
+
+
+def throughput(directory: Path) -> dict[int, float]:
+    """Seconds for 1,000 and 3,000 documents, in a process that has compiled before."""
+    script = (
+        "import sys, time, gc, gpuctl\n"
+        "from gpuctl.backend.emitter import emit_stream\n"
+        "gpuctl.compile(sys.argv[1])\n"
+        "gc.set_threshold(200_000, 50, 100)\n"
+        "start = time.perf_counter()\n"
+        "result = gpuctl.compile(sys.argv[2])\n"
+        "assert result.ok\n"
+        "emit_stream(result.objects)\n"
+        "print(time.perf_counter() - start)\n"
+    )
+    seconds = {}
+    for count in (1000, 3000):
+        path = directory / f"{count}.yaml"
+        path.write_text(documents.stream(count))
+        command = [sys.executable, "-c", script, str(directory / "one.yaml"), str(path)]
+        runs = [float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(5)]
+        seconds[count] = min(runs)
+    rate = 1000 / seconds[1000]
+    report("1,000 documents, one process, validated", f"{rate:.0f} documents/s", ">= 1500 documents/s", rate >= 1500)
+    growth = seconds[3000] / seconds[1000]
+    report("3,000 documents / 1,000 documents", f"{growth:.2f}x", "<= 3.3x", growth <= 3.3)
+    return seconds
+
+
+def validation(directory: Path) -> None:
+    import gpuctl
+    from gpuctl.backend.validation import schema_validator
+
+    objects = [obj for obj in gpuctl.compile(directory / "1000.yaml").objects if "spec" in obj][:1000]
+    validator = schema_validator("1.36")
+    start = time.perf_counter()
+    assert not any(validator.check(obj) for obj in objects)
+    seconds = time.perf_counter() - start
+    report(f"validation of {len(objects)} objects, in process", f"{seconds * 1000:.0f} ms", "<= 500 ms", seconds <= 0.5)
+
+
+def memory(directory: Path) -> None:
+    path = directory / "10000.yaml"
+    path.write_text(documents.stream(10_000))
+    wall([sys.executable, "-m", "gpuctl", "render", "-f", str(path)])
+    # The largest child so far is this one: the others compiled fewer documents.
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    report("10,000 documents, memory", f"{peak:.0f} MB", "<= 300 MB", peak <= 300)
+
+
+def peers(directory: Path, seconds: dict[int, float]) -> None:
+    """Other tools on the objects that the documents become."""
+    for count in (1000, 3000):
+        objects = subprocess.run(
+            [sys.executable, "-m", "gpuctl", "render", "-f", str(directory / f"{count}.yaml")],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        tools: dict[str, Callable[[Path, str], list[str]]] = {"kustomize": _kustomize, "helm": _helm}
+        for tool, prepare in tools.items():
+            if shutil.which(tool) is None:
+                report(f"{tool} on the objects of {count} documents", "not installed", "", None)
+                continue
+            command = prepare(directory / f"{tool}-{count}", objects)
+            taken = min(wall(command) for _ in range(2))
+            ratio = f"{taken / seconds[count]:.2f}x ours ({taken:.2f} s)"
+            report(f"{tool} on the objects of {count} documents", ratio, "", None)
+
+
+def _kustomize(directory: Path, objects: str) -> list[str]:
+    directory.mkdir()
+    (directory / "objects.yaml").write_text(objects)
+    (directory / "kustomization.yaml").write_text("resources: [objects.yaml]\n")
+    return ["kustomize", "build", str(directory)]
+
+
+def _helm(directory: Path, objects: str) -> list[str]:
+    templates = directory / "templates"
+    templates.mkdir(parents=True)
+    (directory / "Chart.yaml").write_text("apiVersion: v2\nname: objects\nversion: 0.1.0\n")
+    (templates / "objects.yaml").write_text(objects)
+    return ["helm", "template", str(directory)]
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        cold_start(directory)
+        seconds = throughput(directory)
+        validation(directory)
+        memory(directory)
+        peers(directory, seconds)
+    return 1 if FAILED else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

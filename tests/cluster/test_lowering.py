@@ -1,0 +1,132 @@
+"""What the compiler makes, on a real API server and scheduler: taken under strict validation, bound, reachable."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import gpuctl
+import pytest
+import yaml
+from control_plane import ControlPlane
+from golden import cases
+from gpuctl.backend.emitter import emit_stream
+
+EXAMPLES = sorted(path for path in (cases.ROOT / "examples").iterdir() if path.is_dir())
+DOMAIN = "runwhere.ai"
+
+
+@pytest.fixture(scope="session")
+def jobset(plane: ControlPlane) -> None:
+    """JobSet's CRD, so that the API server knows the kind."""
+    crd = Path(plane.binaries) / "jobset-crd.yaml"
+    plane.kubectl("create", "-f", str(crd))
+    plane.kubectl("wait", "--for=condition=Established", "crd/jobsets.jobset.x-k8s.io", "--timeout=20s")
+
+
+def _ensure_namespaces(plane: ControlPlane, objects: list[dict[str, Any]]) -> None:
+    wanted = {obj["metadata"].get("namespace", "default") for obj in objects}
+    present = set(plane.kubectl("get", "namespaces", "-o", "jsonpath={.items[*].metadata.name}").split())
+    for name in sorted(wanted - present):
+        plane.kubectl("create", "namespace", name)
+
+
+def _rendered() -> list[str]:
+    names = []
+    for name in cases.case_names():
+        args = cases.arguments(name)
+        # A Node's manifest is for server-side apply by gpuctl itself, not for a dry-run that would create it.
+        if args[0] == "render" and not (cases.GOLDEN / name / "exit").exists() and not {"json", "--nodes"} & set(args):
+            names.append(name)
+    return names
+
+
+@pytest.mark.parametrize("name", _rendered())
+def test_api_server_takes_every_golden_output(plane: ControlPlane, jobset: None, name: str) -> None:
+    text = cases.expected(name).stdout
+    _ensure_namespaces(plane, list(yaml.safe_load_all(text)))
+    assert plane.dry_run(text) == []
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_pods_bind_to_the_intended_nodes(plane: ControlPlane, jobset: None, example: Path) -> None:
+    """Apply a whole example on nodes such as its pools declare; every pod binds to a node of its pool and type."""
+    namespace = f"example-{example.name}"
+    result = gpuctl.compile(example, namespace=namespace, shared=True, nodes=True)
+    assert result.ok
+    workloads = [doc for doc in result.documents if doc.kind in ("training", "inference", "notebook", "compute")]
+    prefix = example.name
+    types = {(doc.model.resources.pool, doc.gpu_type or "") for doc in workloads}
+    for number, (pool, gpu_type) in enumerate(sorted(types)):
+        labels = {} if pool == "default" else {f"{DOMAIN}/pool": pool}
+        if gpu_type:
+            labels[f"{DOMAIN}/gpu-type"] = gpu_type
+        for copy in range(2):
+            plane.add_node(f"{prefix}-{number}-{copy}", labels=labels, gpus=16, cpu="256", memory="2Ti")
+    plane.add_node(f"{prefix}-other", labels={f"{DOMAIN}/pool": "somebody-elses"}, gpus=16, cpu="256", memory="2Ti")
+    try:
+        objects = [obj for obj in result.objects if obj["kind"] != "Node"]
+        _ensure_namespaces(plane, objects)
+        plane.kubectl("apply", "--server-side", "--validate=strict", "-f", "-", input=emit_stream(objects))
+        for document in workloads:
+            _check_pods(plane, document, prefix)
+            _check_endpoints(plane, document)
+    finally:
+        kinds = "jobs,deployments,statefulsets,services,hpa"
+        plane.kubectl("delete", kinds, "--all", "-n", namespace, "--wait=false")
+        names = plane.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}").split()
+        plane.kubectl("delete", "node", *[name for name in names if name.startswith(f"{prefix}-")])
+
+
+def _check_pods(plane: ControlPlane, document: Any, prefix: str) -> None:
+    name, namespace = document.model.job.name, document.namespace
+    selector = f"app={name},{DOMAIN}/job-type={document.kind}"
+
+    def running() -> list[dict[str, Any]]:
+        pods = plane.get("pods", "-n", namespace, "-l", selector)["items"]
+        return pods if pods and all(pod["status"].get("phase") == "Running" for pod in pods) else []
+
+    nodes = {node["metadata"]["name"]: node["metadata"]["labels"] for node in plane.get("nodes")["items"]}
+    for pod in plane.wait_for(running, f"the pods of {name}"):
+        node = pod["spec"]["nodeName"]
+        assert node.startswith(f"{prefix}-"), node
+        assert nodes[node].get(f"{DOMAIN}/pool", "default") == document.model.resources.pool
+        if document.gpu_type:
+            assert nodes[node][f"{DOMAIN}/gpu-type"] == document.gpu_type
+
+
+def _check_endpoints(plane: ControlPlane, document: Any) -> None:
+    if document.kind == "training":
+        return
+    service = f"svc-{document.model.job.name}"
+
+    def ready() -> list[Any]:
+        slices = plane.get("endpointslices", "-n", document.namespace, "-l", f"kubernetes.io/service-name={service}")
+        return [endpoint for item in slices["items"] for endpoint in item.get("endpoints") or []]
+
+    found = plane.wait_for(ready, f"endpoints of {service}")
+    assert all(endpoint["conditions"]["ready"] for endpoint in found)
+
+
+def test_same_name_of_another_kind_shares_no_endpoints(plane: ControlPlane) -> None:
+    """A selector of ``app`` alone would put a training's pods behind an inference's Service."""
+    plane.add_node("selectors", cpu="64", memory="256Gi")
+    common = "environment: {image: 'a:1'}\nresources: {cpu: 1, memory: 1Gi}\n"
+    kinds = ("training", "inference")
+    objects = []
+    for kind in kinds:
+        text = f"kind: {kind}\nversion: v0.1\njob: {{name: twin, namespace: twins}}\n{common}"
+        result = gpuctl.compile(gpuctl.Source(f"{kind}.yaml", text))
+        assert result.ok
+        objects += result.objects
+    _ensure_namespaces(plane, [obj for obj in objects if obj["kind"] != "Namespace"])
+    plane.kubectl("apply", "--server-side", "-f", "-", input=emit_stream(objects))
+    plane.wait_for(
+        lambda: plane.kubectl("get", "pods", "-n", "twins", "--no-headers").count("Running") == 2, "both pods"
+    )
+    time.sleep(1)
+    slices = plane.get("endpointslices", "-n", "twins", "-l", "kubernetes.io/service-name=svc-twin")["items"]
+    assert len([endpoint for item in slices for endpoint in item["endpoints"]]) == 1
+    plane.kubectl("delete", "namespace", "twins", "--wait=false")
+    plane.kubectl("delete", "node", "selectors")
