@@ -20,9 +20,7 @@ DOMAIN = "runwhere.ai"
 @pytest.fixture(scope="session")
 def jobset(plane: ControlPlane) -> None:
     """JobSet's CRD, so that the API server knows the kind."""
-    crd = Path(plane.binaries) / "jobset-crd.yaml"
-    plane.kubectl("create", "-f", str(crd))
-    plane.kubectl("wait", "--for=condition=Established", "crd/jobsets.jobset.x-k8s.io", "--timeout=20s")
+    plane.install_jobset()
 
 
 def _ensure_namespaces(plane: ControlPlane, objects: list[dict[str, Any]]) -> None:

@@ -127,8 +127,8 @@ class ControlPlane:
         command = [str(self.binaries / "kubectl"), f"--kubeconfig={self.kubeconfig(user)}", *arguments]
         result = subprocess.run(command, input=input, capture_output=True, text=True)
         if check and result.returncode:
-            raise RuntimeError(f"kubectl {' '.join(arguments)}: {result.stderr.strip()}")
-        return result.stdout if result.returncode == 0 else result.stdout + result.stderr
+            raise RuntimeError(f"kubectl {' '.join(arguments)}: {result.stderr.strip()[:2000]}")
+        return result.stdout or result.stderr if result.returncode == 0 else result.stdout + result.stderr
 
     def get(self, *arguments: str) -> Any:
         """``kubectl get ... -o json``, decoded."""
@@ -143,6 +143,12 @@ class ControlPlane:
             "apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-", input=manifests, check=False
         )
         return [line for line in output.splitlines() if not line.endswith("serverside-applied (server dry run)")]
+
+    def install_jobset(self) -> None:
+        """JobSet's CRD (no controller), so that the API server knows the kind."""
+        self.kubectl("create", "-f", str(self.binaries / "jobset-crd.yaml"))
+        self._wait(lambda: "No resources" in self.kubectl("get", "jobsets", check=False), "JobSet's CRD")
+        self._wait(lambda: "jobset" in self.kubectl("get", "--raw", "/openapi/v3", check=False), "JobSet's schema")
 
     def add_node(
         self,

@@ -6,14 +6,13 @@ from gpuctl.backend.context import Context, Object
 from gpuctl.backend.metadata import identity_labels, metadata, selector
 from gpuctl.backend.pod import env_value
 from gpuctl.frontend.binder import Document
-from gpuctl.frontend.lint import uses_deepspeed, uses_llama_factory
+from gpuctl.frontend.lint import HOSTFILE_DIRECTORY, uses_deepspeed, uses_llama_factory
 from gpuctl.language.training import Training
 
 MASTER_PORT = 29500
 RENDEZVOUS = "rendezvous"
 REPLICATED_JOB = "node"
 INDEX_ANNOTATION = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
-HOSTFILE_DIRECTORY = "/job"
 
 
 def is_jobset(context: Context, model: Training) -> bool:

@@ -73,6 +73,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code: 0 ok, 1 the answer is no, 2 usage, 3 the cluster."""
     # A compile builds large trees that live to its end: collecting them in between only costs time.
     gc.set_threshold(200_000, 50, 100)
+    gc.enable()
     debug = "--debug" in arguments
     try:
         result: Any = cli.main(args=list(arguments), prog_name=PROGRAM, standalone_mode=False)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from gpuctl.frontend.binder import Document
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
-from gpuctl.frontend.lint import lint_command
+from gpuctl.frontend.lint import HOSTFILE_DIRECTORY, lint_command, uses_deepspeed
 from gpuctl.language import names
 from gpuctl.language.job import RESERVED_LABELS, RESERVED_PREFIXES, Workload
 from gpuctl.language.kinds import Job
 from gpuctl.language.quantities import parse_quantity
+from gpuctl.language.service import ServiceBlock
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
 
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from gpuctl.language.inference import Inference
     from gpuctl.language.quota import Quota
     from gpuctl.language.training import Training
+# k8s.io/apimachinery: TotalAnnotationSizeLimitB is 256 KiB; some of it is for what gpuctl and others add.
+MAX_ANNOTATIONS = 200 * 1024
 MODEL_ENV = {"MODEL_SOURCE": "source", "MODEL_NAME": "name", "MODEL_VERSION": "version", "MODEL_FORMAT": "format"}
 
 
@@ -56,6 +59,7 @@ def check(document: Document, settings: Settings) -> Iterator[Diagnostic]:
         yield from _environment(document, model, settings)
         yield from _gpus(document, model, settings)
         yield from _storage(document, model)
+        yield from _node_ports(document, model)
         if model.kind == "training":
             yield from _several_nodes(document, model, settings)
         if model.kind == "inference":
@@ -155,6 +159,12 @@ def _environment(document: Document, model: Job, settings: Settings) -> Iterator
     if registries and not any(_in_registry(environment.image, registry) for registry in registries):
         message = f"the image is not from a registry that the platform allows ({', '.join(registries)})"
         yield document.diagnostic(ERROR, "GPU602", message, ("environment", "image"), "push it to one of them")
+    size = sum(len(key) + len(value.encode()) for key, value in model.job.annotations.items())
+    size += len((model.job.description or "").encode())
+    if size > MAX_ANNOTATIONS:
+        message = f"description and annotations have {size // 1024} KiB together; Kubernetes takes 256 KiB"
+        path = ("job", "description" if model.job.description else "annotations")
+        yield document.diagnostic(ERROR, "GPU206", message, path, "shorten them", key=True)
     tag = environment.image.rpartition("/")[2].partition("@")
     if not tag[1] and (":" not in tag[0] or tag[0].endswith(":latest")):
         yield document.diagnostic(
@@ -256,8 +266,28 @@ def _storage(document: Document, model: Job) -> Iterator[Diagnostic]:
                 yield document.diagnostic(ERROR, "GPU218", message, path, "remove one")
 
 
+def _node_ports(document: Document, model: Job) -> Iterator[Diagnostic]:
+    service = getattr(model, "service", None)
+    if not isinstance(service, ServiceBlock):
+        return
+    ports: list[tuple[int | None, tuple[str | int, ...]]] = [(service.nodePort, ("service", "nodePort"))]
+    ports += [(extra.nodePort, ("service", "ports", index, "nodePort")) for index, extra in enumerate(service.ports)]
+    for port, path in ports:
+        if port is not None and not 30000 <= port <= 32767:
+            message = f"nodePort {port} is outside 30000-32767, the range of most clusters"
+            hint = "choose one inside, unless the API server's --service-node-port-range says otherwise"
+            yield document.diagnostic(WARNING, "GPU420", message, path, hint)
+
+
 def _several_nodes(document: Document, model: Training, settings: Settings) -> Iterator[Diagnostic]:
-    if model.resources.nodes == 1 or settings.platform.training.backend == "jobset":
+    if model.resources.nodes == 1:
+        return
+    for index, workdir in enumerate(model.storage.workdirs):
+        if workdir.target == HOSTFILE_DIRECTORY and uses_deepspeed(model.environment.argv):
+            message = f"DeepSpeed's hostfile is mounted at {HOSTFILE_DIRECTORY}, where this workdir is mounted too"
+            path = ("storage", "workdirs", index, "path")
+            yield document.diagnostic(ERROR, "GPU218", message, path, "give it another `mountPath`")
+    if settings.platform.training.backend == "jobset":
         return
     if model.job.retries > 0:
         yield document.diagnostic(

@@ -15,6 +15,9 @@ WARNING, NOTE = Severity.WARNING, Severity.NOTE
 SECRET_CODES = frozenset({"GPU507"})
 """Diagnostics whose place in the source must not be shown: it holds a credential."""
 
+HOSTFILE_DIRECTORY = "/job"
+"""Where DeepSpeed looks for its hostfile, /job/hostfile."""
+
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh", "busybox"})
 _OPERATORS = frozenset({"&&", "||", "|", ";", ">", ">>", "<", "2>&1", "&"})
 _CREDENTIAL = r"hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|glpat-[\w-]{16,}|AKIA[0-9A-Z]{16}"

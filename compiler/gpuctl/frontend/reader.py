@@ -432,6 +432,11 @@ _HINTS: tuple[tuple[str, str, str], ...] = (
         "quote the value",
     ),
     (
+        "invalid Unicode character escape code",
+        "this escape is half of a character",
+        'write the character itself, or its code in one escape such as "\\U0001F600"',
+    ),
+    (
         "found unknown escape character",
         "this escape is unknown in double quotes",
         "write `\\\\` for a backslash, or use single quotes",
