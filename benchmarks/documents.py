@@ -35,7 +35,8 @@ def document(number: int) -> str:
         "      readOnly: true",
     ]
     if kind != "training":
-        lines += ["service:", f"  replicas: {1 + number % 4}", f"  port: {8000 + number % 1000}", "  health_check: /health"]
+        lines += ["service:", f"  replicas: {1 + number % 4}", f"  port: {8000 + number % 1000}"]
+        lines += ["  health_check: /health"]
     return "\n".join(lines) + "\n"
 
 

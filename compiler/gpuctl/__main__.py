@@ -15,7 +15,10 @@ def main() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from gpuctl.cli.main import run
 
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    # What is left needs no collecting: the process ends, and its memory with it.
+    gc.freeze()
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from typing import BinaryIO, NamedTuple
 from gpuctl.backend.context import Context, GitOps, Lowered, Object, Options
 from gpuctl.backend.lower import lower
 from gpuctl.backend.validation import VERSIONS, SchemaValidator, schema_validator
-from gpuctl.frontend.binder import Document
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, count, in_source_order
+from gpuctl.frontend.document import Document
 from gpuctl.frontend.load import Loaded, load
 from gpuctl.frontend.source import Source
 from gpuctl.language.settings import Settings

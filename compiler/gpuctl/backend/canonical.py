@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from gpuctl.backend.context import Context, Object
-from gpuctl.frontend.binder import Document
+from gpuctl.frontend.document import Document
 from gpuctl.frontend.templates import escape_document
 from gpuctl.language.job import Workload
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuctl.backend.context import Context, Object
 from gpuctl.backend.deployment import deployment
 from gpuctl.backend.service import service
-from gpuctl.frontend.binder import Document
+from gpuctl.frontend.document import Document
 from gpuctl.language.compute import Compute
 
 

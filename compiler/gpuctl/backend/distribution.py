@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuctl.backend.context import Context, Object
 from gpuctl.backend.metadata import identity_labels, metadata, selector
 from gpuctl.backend.pod import env_value
-from gpuctl.frontend.binder import Document
+from gpuctl.frontend.document import Document
 from gpuctl.frontend.lint import HOSTFILE_DIRECTORY, uses_deepspeed, uses_llama_factory
 from gpuctl.language.training import Training
 

@@ -8,7 +8,7 @@ from gpuctl.backend.context import Context, Object
 from gpuctl.backend.deployment import deployment
 from gpuctl.backend.metadata import identity_labels, metadata
 from gpuctl.backend.service import service
-from gpuctl.frontend.binder import Document
+from gpuctl.frontend.document import Document
 from gpuctl.language.durations import parse_duration
 from gpuctl.language.inference import Autoscaling, Inference
 

@@ -22,9 +22,10 @@ from gpuctl.backend.pool import DATA_KEY
 from gpuctl.backend.service import MAIN_PORT
 from gpuctl.backend.storage import MODEL_CACHE, default_shm, host_path_type
 from gpuctl.backend.training import QUEUE_LABEL
-from gpuctl.frontend.binder import Document, bind
+from gpuctl.frontend.binder import bind
 from gpuctl.frontend.checks import MODEL_ENV, RESERVED_ENV
 from gpuctl.frontend.diagnostics import Diagnostic
+from gpuctl.frontend.document import Document
 from gpuctl.frontend.linker import link
 from gpuctl.frontend.reader import read
 from gpuctl.frontend.source import Source

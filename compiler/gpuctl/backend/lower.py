@@ -8,8 +8,8 @@ from importlib import import_module
 from gpuctl.backend import delivery, order, shared
 from gpuctl.backend.canonical import embed
 from gpuctl.backend.context import Context, Lowered, Object
-from gpuctl.frontend.binder import Document
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.frontend.document import Document
 from gpuctl.language.job import Workload
 from gpuctl.language.settings import DEFAULT_PRIORITIES
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.backend.context import MANAGER, Context, Object
-from gpuctl.frontend.binder import Document
+from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job
 
 MANAGED_BY = "app.kubernetes.io/managed-by"

@@ -8,7 +8,7 @@ from gpuctl.backend.context import Context, Object
 from gpuctl.backend.metadata import job_annotations, job_labels, metadata, selector
 from gpuctl.backend.pod import pod_template
 from gpuctl.backend.service import container_ports, pod_extras, probes, service, service_name
-from gpuctl.frontend.binder import Document
+from gpuctl.frontend.document import Document
 from gpuctl.language.notebook import Notebook
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpuctl.backend.context import Context, Object
-from gpuctl.frontend.binder import Document
 from gpuctl.frontend.checks import MODEL_ENV, RESERVED_ENV
+from gpuctl.frontend.document import Document
 from gpuctl.language.kinds import Job
 
 Path = tuple[str | int, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuctl.backend.context import Context, Object
 from gpuctl.backend.metadata import identity_labels, metadata, selector
-from gpuctl.frontend.binder import Document
+from gpuctl.frontend.document import Document
 from gpuctl.language.durations import parse_duration
 from gpuctl.language.kinds import Job
 from gpuctl.language.service import ServiceBlock

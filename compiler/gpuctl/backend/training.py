@@ -8,7 +8,7 @@ from gpuctl.backend import distribution
 from gpuctl.backend.context import Context, Object
 from gpuctl.backend.metadata import job_annotations, job_labels, metadata
 from gpuctl.backend.pod import pod_template
-from gpuctl.frontend.binder import Document
+from gpuctl.frontend.document import Document
 from gpuctl.language.durations import parse_duration
 from gpuctl.language.training import Training
 

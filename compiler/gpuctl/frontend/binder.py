@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span, format_path
-from gpuctl.frontend.reader import Chunk, Node, RawDocument, recompose
+from gpuctl.frontend.document import Path, child, locate, within
+from gpuctl.frontend.reader import Chunk, Node, RawDocument
 from gpuctl.frontend.shapes import (
     ListShape,
     MapShape,
@@ -30,8 +31,6 @@ from gpuctl.language.fields import Scalar, shorten
 from gpuctl.language.kinds import ALIASES, KINDS, VERSION, WORKLOADS, Model
 from gpuctl.language.problems import ERROR_TYPE
 from gpuctl.language.spelling import fold, nearest
-
-Path = tuple[str | int, ...]
 
 _INTEGER = r"(?a)[-+]?[0-9]+\Z|0o[0-7]+\Z|0x[0-9a-fA-F]+\Z"
 _FLOAT = r"(?a)[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z"
@@ -53,104 +52,6 @@ class Bound(NamedTuple):
 
     kind: str
     model: Model | None
-
-
-class Document:
-    """A valid document: its kind, its model, and where each of its fields stands.
-
-    ``namespace`` (of a workload) and ``gpu_type`` are what the linker resolved: the default namespace filled in, the
-    GPU type spelled as the pool declares it.
-    """
-
-    __slots__ = ("_root", "chunk", "gpu_type", "index", "kind", "model", "namespace")
-
-    def __init__(self, kind: str, model: Model, chunk: Chunk, index: int) -> None:
-        self.namespace = ""
-        self.gpu_type: str | None = None
-        self.kind = kind
-        self.model = model
-        self.chunk = chunk
-        self.index = index
-        self._root: Node | None = None
-
-    @property
-    def file(self) -> str:
-        """Name of the source it stands in."""
-        return self.chunk.source.name
-
-    def diagnostic(
-        self,
-        severity: Severity,
-        code: str,
-        message: str,
-        path: Path = (),
-        hint: str | None = None,
-        *,
-        key: bool = False,
-        related: tuple[Related, ...] = (),
-    ) -> Diagnostic:
-        """A diagnostic at one of the document's fields."""
-        return Diagnostic(severity, code, message, self.span(path, key=key), path, hint, related)
-
-    def span(self, path: Path = (), *, key: bool = False) -> Span:
-        """Where a field stands; of a field that is not written, where the nearest block around it stands.
-
-        The tree is read again when first asked for: it takes far more memory than the model, and only documents
-        that something is said about need it.
-        """
-        if self._root is None:
-            self._root = recompose(self.chunk, self.index)
-        return locate(self.chunk, self._root, path, key=key)
-
-
-def within(chunk: Chunk, span: Span, part: str) -> Span:
-    """The span of ``part`` inside a value's span, where the source shows it literally; else the value's span."""
-    lines = chunk.text.split("\n")
-    for number in range(span.line, span.end_line + 1):
-        line = lines[number - chunk.first_line - 1]
-        first = span.column - 1 if number == span.line else 0
-        last = span.end_column - 1 if number == span.end_line else len(line)
-        found = line.find(part, first, last)
-        if found >= 0:
-            return Span(span.file, number, found + 1, number, found + 1 + len(part))
-    return span
-
-
-def locate(chunk: Chunk, root: Node, path: Path, *, key: bool = False) -> Span:
-    """The span of the value at ``path`` (or of its key), or of the nearest enclosing thing that is written."""
-    node = root
-    key_node: Node | None = None
-    for part in path:
-        step = _child(node, part)
-        if step is None:
-            key = key or node.kind != "scalar"
-            break
-        key_node, node = step
-    if key_node is None and node is root and root.kind == "mapping" and root.value:
-        # The document itself: its `kind` line says what it is.
-        for candidate, _ in root.value:
-            if fold(candidate.value) == "kind":
-                return chunk.span(candidate)
-        return chunk.span(root.value[0][0])
-    if key_node is not None and (key or (node.kind == "mapping" and node.end.line != node.start.line)):
-        return chunk.span(key_node)
-    return chunk.span(node)
-
-
-def _child(node: Node, part: str | int) -> tuple[Node | None, Node] | None:
-    if isinstance(part, int):
-        if node.kind == "list" and part < len(node.value):
-            return (None, node.value[part])
-        return None
-    if node.kind != "mapping":
-        return None
-    for candidate, value in node.value:
-        if candidate.value == part:
-            return (candidate, value)
-    for candidate, value in node.value:
-        if fold(candidate.value) == fold(part):
-            return (candidate, value)
-    return None
 
 
 def kind_of(root: Node) -> tuple[Node | None, str | None]:
@@ -446,10 +347,10 @@ class _Binder:
     def _free(self, node: Node) -> Any:
         """A JSON value by YAML 1.2's core schema, for parts whose schema is Kubernetes'."""
         if node.kind == "list":
-            items = [self._free_child(item, index) for index, item in enumerate(node.value)]
+            items = [self._freechild(item, index) for index, item in enumerate(node.value)]
             return _NOTHING if any(item is _NOTHING for item in items) else items
         if node.kind == "mapping":
-            pairs = {key.value: self._free_child(value, key.value) for key, value in node.value}
+            pairs = {key.value: self._freechild(value, key.value) for key, value in node.value}
             return _NOTHING if any(value is _NOTHING for value in pairs.values()) else pairs
         if not node.plain:
             return node.value
@@ -471,7 +372,7 @@ class _Binder:
             )
         return text
 
-    def _free_child(self, node: Node, part: str | int) -> Any:
+    def _freechild(self, node: Node, part: str | int) -> Any:
         self.path.append(part)
         value = self._free(node)
         self.path.pop()
@@ -610,12 +511,12 @@ class _Binder:
         path: list[str | int] = []
         node: Node | None = self.root
         for part in prefix:
-            step = _child(node, part) if node is not None else None
+            step = child(node, part) if node is not None else None
             node = step[1] if step else None
         for part in loc:
             if part == "[key]":
                 break
-            step = _child(node, part) if node is not None else None
+            step = child(node, part) if node is not None else None
             if step is not None:
                 node = step[1]
                 path.append(part)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from gpuctl.frontend.binder import Document
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.frontend.document import Document
 from gpuctl.language.job import Workload
 from gpuctl.language.kinds import Job
 from gpuctl.language.quantities import format_bytes, format_number, parse_quantity

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpuctl.frontend.binder import Document, within
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
+from gpuctl.frontend.document import Document, within
 from gpuctl.language.fields import shorten
 from gpuctl.language.kinds import Job
 

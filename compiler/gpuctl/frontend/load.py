@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from gpuctl.frontend.binder import Document, bind, kind_of
+from gpuctl.frontend.binder import bind, kind_of
 from gpuctl.frontend.checks import check, check_platform
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.frontend.document import Document
 from gpuctl.frontend.linker import link
 from gpuctl.frontend.reader import RawDocument, read
 from gpuctl.frontend.source import Source, collect, find_platform

@@ -1,0 +1,204 @@
+"""``gpuctl explain``: what a field means, or a diagnostic."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from gpuctl.language.reference import Entry, Match
+
+MAX_WIDTH = 100
+
+
+@click.command(
+    "explain",
+    short_help="Explain a field of the language or a diagnostic code.",
+    epilog="Examples:\n\n\b\n  $ gpuctl explain training.resources.gpu-type\n  $ gpuctl explain gpu-type\n"
+    "  $ gpuctl explain GPU203",
+)
+@click.argument("topic", required=False)
+def command(topic: str | None) -> int:
+    """Explain a field, a kind of document, or a diagnostic.
+
+    TOPIC is a path such as training.resources.gpu-type in any spelling, the end of one (resources.gpu, gpu-type), a
+    kind, or a code such as GPU203. Without TOPIC, list the kinds.
+    """
+    from gpuctl.language.reference import look_up
+
+    if topic is None:
+        return _kinds()
+    if re.fullmatch(r"gpu\d+", topic.strip(), re.IGNORECASE):
+        return _code(topic.strip().upper())
+    answer = look_up(topic)
+    if answer.kind is not None:
+        return _kind(answer.kind, answer.matches)
+    if len(answer.matches) == 1:
+        return _field(answer.matches[0])
+    if answer.matches:
+        return _candidates(topic, answer.matches)
+    if answer.suggestions:
+        hint = "Did you mean " + " or ".join(f"`{suggestion}`" for suggestion in answer.suggestions) + "?"
+    else:
+        hint = "`gpuctl explain` lists the kinds, `gpuctl explain training` the fields of one."
+    click.echo(f"gpuctl: no field, kind or code is called `{topic}`. {hint}", err=True)
+    return 1
+
+
+def _kinds() -> int:
+    from gpuctl.language.kinds import KINDS, model_of
+
+    _print_heading("The kinds of documents")
+    _print_list((kind, _first_sentence(model_of(kind).__doc__)) for kind in KINDS)
+    click.echo()
+    _print_heading("Go on with")
+    _print_list(
+        (
+            ("gpuctl explain training", "the fields of a kind"),
+            ("gpuctl explain training.resources", "the fields of a block"),
+            ("gpuctl explain gpu-type", "a field, wherever it is"),
+            ("gpuctl explain GPU203", "a diagnostic"),
+            ("gpuctl init training", "a commented document to start from"),
+        )
+    )
+    return 0
+
+
+def _kind(kind: str, matches: Sequence[Match]) -> int:
+    from gpuctl.language.kinds import model_of
+    from gpuctl.language.reference import fields_of, names_of
+
+    _print_heading(kind)
+    _print_text(model_of(kind).__doc__ or "")
+    names = names_of(kind)
+    if len(names) > 1:
+        _print_text(f"Also called {', '.join(names[1:])}.")
+    _print_fields(fields_of(kind))
+    click.echo(f"\n`gpuctl init {kind}` prints a commented document to start from.")
+    if matches:
+        click.echo()
+        _print_heading(f"Fields called {kind}")
+        _print_matches(matches)
+    return 0
+
+
+def _field(match: Match) -> int:
+    from gpuctl.language.reference import INVENTED, ITEM, fields_of, snippet
+
+    entry = match.entry
+    one = len(match.kinds) == 1
+    _print_heading(f"{entry.kind}.{entry.topic}" if one else entry.topic)
+    _print_text(entry.description)
+    facts = [("Type", entry.type_text)]
+    if entry.required:
+        facts.append(("Default", "none: the field is required"))
+    elif entry.default_text is not None:
+        facts.append(("Default", entry.default_text))
+    if not one:
+        facts.append(("Kinds", ", ".join(match.kinds)))
+    click.echo()
+    _print_list(facts)
+    lines = snippet(entry)
+    if lines:
+        click.echo()
+        _print_heading("Example")
+        click.echo(textwrap.indent("\n".join(lines), "  "))
+    if entry.inner is not None:
+        fields = fields_of(entry.kind, entry.path)
+        titles = {ITEM: "Fields of an item", INVENTED: "Fields of an entry"}
+        _print_fields(fields, titles.get(fields[0].path[len(entry.path)], "Fields"))
+        click.echo(f"\nMore on one: `gpuctl explain {entry.kind}.{fields[0].topic}`")
+    if entry.form.partial is not None:
+        click.echo(f"\nIts fields: `gpuctl explain {entry.form.partial}`")
+    return 0
+
+
+def _candidates(topic: str, matches: Sequence[Match]) -> int:
+    _print_heading(f"{len(matches)} fields are called {topic}")
+    _print_matches(matches)
+    click.echo(f"\nMore on one: `gpuctl explain {matches[0].kinds[0]}.{matches[0].entry.topic}`")
+    return 0
+
+
+def _code(code: str) -> int:
+    from gpuctl.frontend.codes import CODES
+    from gpuctl.language.spelling import nearest
+
+    rule = CODES.get(code)
+    if rule is None:
+        close = nearest(code, CODES)
+        hint = f" Did you mean `{close}`?" if close else ""
+        click.echo(f"gpuctl: there is no diagnostic `{code}`.{hint}", err=True)
+        return 1
+    _print_heading(f"{rule.severity}[{rule.code}]: {rule.title}")
+    _print_text(rule.explanation)
+    if rule.example:
+        click.echo()
+        _print_heading("Example")
+        click.echo(textwrap.indent(rule.example.rstrip("\n"), "  "))
+    if rule.fix:
+        click.echo()
+        _print_heading("What to do")
+        _print_text(rule.fix)
+    return 0
+
+
+def _print_fields(fields: Sequence[Entry], title: str = "Fields") -> None:
+    click.echo()
+    _print_heading(title)
+    _print_list((entry.key, _field_line(entry)) for entry in fields)
+
+
+def _field_line(entry: Entry) -> str:
+    facts = entry.type_text
+    if entry.required:
+        facts += ", required"
+    elif entry.default_text is not None:
+        facts += f", default `{entry.default_text}`"
+    return f"{facts}. {entry.summary}"
+
+
+def _print_matches(matches: Sequence[Match]) -> None:
+    rows = []
+    for match in matches:
+        others = f" The same in {', '.join(match.kinds[1:])}." if len(match.kinds) > 1 else ""
+        rows.append((f"{match.kinds[0]}.{match.entry.topic}", match.entry.summary + others))
+    _print_list(rows)
+
+
+def _first_sentence(text: str | None) -> str:
+    return " ".join((text or "").split()).split(". ")[0].removesuffix(".") + "."
+
+
+def _print_heading(text: str) -> None:
+    click.secho(text, bold=True)
+
+
+def _print_text(text: str) -> None:
+    """Paragraphs, wrapped; lines that are indented stay as they are."""
+    width = _width()
+    for paragraph in text.strip("\n").split("\n\n"):
+        if paragraph.startswith(" "):
+            click.echo(paragraph)
+        else:
+            lines = textwrap.wrap(
+                " ".join(paragraph.split()), width - 2, break_long_words=False, break_on_hyphens=False
+            )
+            click.echo(textwrap.indent("\n".join(lines), "  "))
+
+
+def _print_list(rows: Iterable[tuple[str, str]]) -> None:
+    formatter = click.HelpFormatter(width=_width())
+    with formatter.indentation():
+        formatter.write_dl(list(rows), col_max=44)
+    click.echo(formatter.getvalue(), nl=False)
+
+
+def _width() -> int:
+    import shutil
+
+    return max(40, min(MAX_WIDTH, shutil.get_terminal_size().columns))
