@@ -156,9 +156,9 @@ def _print_fields(fields: Sequence[Entry], title: str = "Fields") -> None:
 def _field_line(entry: Entry) -> str:
     facts = entry.type_text
     if entry.required:
-        facts += ", required"
+        facts += "; required"
     elif entry.default_text is not None:
-        facts += f", default `{entry.default_text}`"
+        facts += f"; default `{entry.default_text}`"
     return f"{facts}. {entry.summary}"
 
 
@@ -179,16 +179,14 @@ def _print_heading(text: str) -> None:
 
 
 def _print_text(text: str) -> None:
-    """Paragraphs, wrapped; lines that are indented stay as they are."""
-    width = _width()
+    """Paragraphs, wrapped; those that are indented stay as they are."""
+    shown = []
     for paragraph in text.strip("\n").split("\n\n"):
-        if paragraph.startswith(" "):
-            click.echo(paragraph)
-        else:
-            lines = textwrap.wrap(
-                " ".join(paragraph.split()), width - 2, break_long_words=False, break_on_hyphens=False
-            )
-            click.echo(textwrap.indent("\n".join(lines), "  "))
+        if not paragraph.startswith(" "):
+            words = " ".join(paragraph.split())
+            paragraph = textwrap.fill(words, _width() - 2, break_long_words=False, break_on_hyphens=False)
+        shown.append(textwrap.indent(paragraph, "  "))
+    click.echo("\n\n".join(shown))
 
 
 def _print_list(rows: Iterable[tuple[str, str]]) -> None:

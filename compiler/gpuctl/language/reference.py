@@ -438,7 +438,7 @@ def look_up(topic: str) -> Answer:
         parts = parts[1:]
     kind = kind_called(parts[0])
     if kind is not None and len(parts) == 1:
-        return Answer(kind, _matches(parts))
+        return Answer(kind, _matches([kind]))
     if kind is not None:
         entry = _at(kind, parts[1:])
         if entry is not None:

@@ -62,7 +62,7 @@ _POSITIVE_QUANTITY = rf"^\+?(?=[0-9.]*[1-9]){_AMOUNT}{_SUFFIX}$"
 _END = r"(?![\s\S])"
 _TEMPLATE = r"|\{\{"
 # yaml-language-server reads the plain key 1e30 as a number and shows it to patterns as JavaScript prints it.
-_NUMERIC_KEY = r"|^-?(?:[0-9.]+(?:e[-+]?[0-9]+)?|Infinity|NaN)$"
+_NUMERIC_KEY = r"|^-?(?:[0-9.]+(?:e[-+]?[0-9]+)?|Infinity)$"
 
 
 class TextRule(NamedTuple):
@@ -337,7 +337,8 @@ class _Builder:
         text = json.dumps(schema, ensure_ascii=False)
         known = self._known.get(text)
         if known is None:
-            known = ".".join((*self.prefix, name))
+            # A reference is a URI, where brackets cannot stand.
+            known = ".".join((*self.prefix, name.replace(ITEM, "")))
             assert known not in self.definitions, "two definitions have one name"
             self._known[text] = known
             self.definitions[known] = schema

@@ -25,13 +25,15 @@ def write(diagnostics: Sequence[Diagnostic], sources: Mapping[str, Source], stre
     stream.write(render(diagnostics, sources, coloured=coloured))
 
 
-def render(diagnostics: Iterable[Diagnostic], sources: Mapping[str, Source], *, coloured: bool = False) -> str:
-    """All diagnostics as text, with a summary line when one of them is an error or warning."""
+def render(
+    diagnostics: Iterable[Diagnostic], sources: Mapping[str, Source], *, coloured: bool = False, summary: bool = True
+) -> str:
+    """All diagnostics as text; with ``summary`` a last line counts the errors and warnings."""
     diagnostics = list(diagnostics)
     lines = _Lines(sources)
     parts = [_one(diagnostic, lines, coloured) for diagnostic in diagnostics]
     errors, warnings = count(diagnostics, Severity.ERROR), count(diagnostics, Severity.WARNING)
-    if errors or warnings:
+    if summary and (errors or warnings):
         said = [
             f"{number} {noun}{'s' if number != 1 else ''}"
             for number, noun in ((errors, "error"), (warnings, "warning"))

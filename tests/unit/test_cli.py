@@ -1,0 +1,913 @@
+"""The command line as its users meet it: help, mistakes, exit codes, streams, formats, files.
+
+Most tests call ``run`` in this process. What only a process shows (pipes, signals, imports) is run as one.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from gpuctl.cli import init as init_module
+from gpuctl.cli import main as main_module
+from gpuctl.cli.main import COMMANDS, run
+from gpuctl.language.kinds import KINDS
+
+COMPILER = Path(__file__).resolve().parents[2] / "compiler"
+GOOD = """\
+kind: training
+version: v0.1
+job:
+  name: qwen2-sft
+environment:
+  image: registry.example.com/train:v1.0
+  command: ["torchrun", "train.py", "--lr", "2e-5"]
+resources:
+  gpu: 4
+  cpu: 32
+  memory: 128Gi
+"""
+BAD = GOOD.replace("gpu: 4", "gpu: four\n  gpu_typ: A100-80G")
+WARNED = GOOD.replace("  cpu: 32\n", "")
+UNTIDY = GOOD.replace("resources:\n", "resources:\n  gpuType: A100-80G\n")
+PLATFORM = "kind: platform\nversion: v0.1\nlabels:\n  domain: {}\n"
+TOKEN = "hf_" + "abcdefghijklmnopqrst"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command line printed and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Outcome]
+Patch = pytest.MonkeyPatch
+
+
+@pytest.fixture
+def gpuctl(capsys: pytest.CaptureFixture[str], monkeypatch: Patch) -> Cli:
+    """Run a command line in this process."""
+
+    def call(*arguments: str | Path, stdin: str | bytes = b"") -> Outcome:
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
+        capsys.readouterr()
+        code = run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: Patch) -> Path:
+    """A current directory of its own; a git root, so that no platform.yaml above it is found."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+    files = {"good": GOOD, "bad": BAD, "warned": WARNED, "untidy": UNTIDY, "training": GOOD}
+    for name, text in files.items():
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """The environment of a child process that imports gpuctl from the tree."""
+    return {**os.environ, "PYTHONPATH": str(COMPILER), "PYTHONUTF8": "1", **changes}
+
+
+def process(arguments: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run ``gpuctl`` as a process."""
+    command = [sys.executable, "-m", "gpuctl", *arguments]
+    options.setdefault("env", environment())
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=60, **options)
+
+
+# Help -----------------------------------------------------------------------------------------------------
+
+
+def examples(text: str) -> list[str]:
+    """The command lines that a help text shows as ``$ gpuctl ...``."""
+    return [line.strip()[2:] for line in text.splitlines() if line.strip().startswith("$ gpuctl")]
+
+
+def test_help_lists_every_command(gpuctl: Cli) -> None:
+    found = gpuctl("--help")
+    assert (found.code, found.err) == (0, "")
+    for name, what in COMMANDS.items():
+        assert re.search(rf"^  {name}\s+{re.escape(what)}$", found.out, re.MULTILINE), name
+    assert gpuctl("-h").out == found.out
+    assert gpuctl().code == 2, "no command is a usage error, and shows the help"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command(name: str, gpuctl: Cli) -> None:
+    found = gpuctl(name, "--help")
+    assert (found.code, found.err) == (0, "")
+    assert found.out.startswith(f"Usage: gpuctl {name} ")
+    assert examples(found.out), "help shows an example"
+    assert gpuctl(name, "-h").out == found.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_example_of_the_help_runs(name: str, gpuctl: Cli, here: Path) -> None:
+    for example in examples(gpuctl(name, "--help").out):
+        program, *arguments = shlex.split(example.partition(" > ")[0])
+        found = gpuctl(*arguments)
+        assert (program, found.code, found.err) == ("gpuctl", 0, ""), example
+        assert found.out or name == "fmt", example
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_the_command_says(name: str) -> None:
+    """``gpuctl --help`` has its own table, so as to import no command; it must not drift."""
+    command = main_module.cli.get_command(None, name)  # type: ignore[arg-type]
+    assert command is not None
+    assert (command.name, command.short_help) == (name, COMMANDS[name])
+
+
+def test_the_start_that_the_help_names_runs(gpuctl: Cli, here: Path) -> None:
+    text = " ".join(gpuctl("--help").out.split())
+    assert "`gpuctl init training > job.yaml`" in text
+    assert "`gpuctl render -f job.yaml`" in text
+    (here / "job.yaml").write_text(gpuctl("init", "training").out, encoding="utf-8")
+    assert gpuctl("render", "-f", "job.yaml").code == 0
+
+
+def test_version(gpuctl: Cli) -> None:
+    import gpuctl as package
+
+    assert gpuctl("--version").out == f"{package.__version__}\n"
+    assert gpuctl("version").out.startswith(f"gpuctl {package.__version__} ")
+    found = json.loads(gpuctl("version", "-o", "json").out)
+    assert found["gpuctl"] == package.__version__
+    assert "1.36" in found["kubernetes"]
+
+
+# Mistakes -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("rendr", "render"), ("valdate", "validate"), ("format", "fmt"), ("frobnicate", None)],
+)
+def test_unknown_command(typed: str, meant: str | None, gpuctl: Cli) -> None:
+    found = gpuctl(typed)
+    assert (found.code, found.out) == (2, "")
+    assert f"There is no command `{typed}`." in found.err
+    if meant is None or f"`gpuctl {meant}`" not in found.err:
+        assert "`gpuctl --help` lists the commands." in found.err
+    else:
+        assert f"Did you mean `gpuctl {meant}`?" in found.err
+
+
+@pytest.mark.parametrize(
+    ("command", "typed", "meant"),
+    [("render", "--outpt", "--output"), ("render", "--git-ops", "--gitops"), ("fmt", "--chek", "--check")],
+)
+def test_unknown_option(command: str, typed: str, meant: str, gpuctl: Cli) -> None:
+    found = gpuctl(command, typed, "x")
+    assert (found.code, found.out) == (2, "")
+    assert re.search(rf"No such option:? '?{typed}'?.*Did you mean.*{meant}", found.err)
+
+
+@pytest.mark.parametrize("command", ["render", "validate", "fmt"])
+def test_no_input_is_a_usage_error_that_shows_what_to_write(command: str, gpuctl: Cli) -> None:
+    found = gpuctl(command)
+    assert (found.code, found.out) == (2, "")
+    assert f"Name a file, a directory, or - for standard input: `gpuctl {command} " in found.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["render", "-o", "xml", "good.yaml"],
+        ["render", "--gitops", "jenkins", "good.yaml"],
+        ["validate", "-o", "yaml", "good.yaml"],
+        ["init", "trainig"],
+        ["init"],
+        ["completion", "tcsh"],
+        ["schema", "trainig"],
+    ],
+)
+def test_usage_errors(arguments: list[str], gpuctl: Cli, here: Path) -> None:
+    found = gpuctl(*arguments)
+    assert (found.code, found.out) == (2, "")
+    assert "Error: " in found.err
+    assert f"Try 'gpuctl {arguments[0]} --help' for help." in found.err
+
+
+def test_an_option_without_its_value(gpuctl: Cli) -> None:
+    found = gpuctl("render", "-f")
+    assert (found.code, found.out, found.err) == (2, "", "Error: Option '-f' requires an argument.\n")
+
+
+@pytest.mark.parametrize("name", ["Team_A", "a.b", "-a", "", "x" * 64])
+def test_namespace_must_be_a_legal_name(name: str, gpuctl: Cli, here: Path) -> None:
+    found = gpuctl("render", "-n", name, "good.yaml")
+    assert (found.code, found.out) == (2, "")
+    assert f"`{name}` is not a legal namespace name." in found.err
+    if name == "Team_A":
+        assert "Did you mean `team-a`?" in found.err
+
+
+def test_namespace_is_that_of_jobs_that_name_none(gpuctl: Cli, here: Path) -> None:
+    (here / "own.yaml").write_text(GOOD.replace("name: qwen2-sft", "name: own\n  namespace: team-b"))
+    objects = list(yaml.safe_load_all(gpuctl("render", "-n", "team-a", "good.yaml", "own.yaml").out))
+    jobs = {obj["metadata"]["name"]: obj["metadata"]["namespace"] for obj in objects if obj["kind"] == "Job"}
+    assert jobs == {"qwen2-sft": "team-a", "own": "team-b"}
+
+
+@pytest.mark.parametrize("command", ["render", "validate", "fmt"])
+def test_missing_file(command: str, gpuctl: Cli, here: Path) -> None:
+    found = gpuctl(command, "trainng.yaml")
+    assert found.code == 1
+    shown = found.out if command == "validate" else found.err
+    assert "error[GPU001]: cannot read `trainng.yaml`: there is no such file or directory" in shown
+    assert "did you mean `training.yaml`?" in shown
+    assert (found.err if command == "validate" else found.out) == ""
+
+
+def test_every_missing_file_is_named(gpuctl: Cli, here: Path) -> None:
+    found = gpuctl("validate", "one.yaml", "good.yaml", "two.yaml", "-f", "three.yaml")
+    assert (found.code, found.out.count("error[GPU001]")) == (1, 3)
+    assert found.out.endswith("3 errors\n")
+
+
+def test_an_internal_error_shows_no_traceback(gpuctl: Cli, here: Path, monkeypatch: Patch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("the moon is\nin the wrong place")
+
+    monkeypatch.setattr("gpuctl.compilation.compile", broken)
+    found = gpuctl("render", "good.yaml")
+    assert (found.code, found.out) == (70, "")
+    assert found.err.splitlines()[0] == "gpuctl: internal error: RuntimeError: the moon is"
+    assert "Traceback" not in found.err
+    with pytest.raises(RuntimeError):
+        run(["--debug", "render", "good.yaml"])
+
+
+# Exit codes and streams -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["render", "good.yaml"], 0),
+        (["render", "warned.yaml"], 0),
+        (["render", "--strict", "warned.yaml"], 1),
+        (["render", "bad.yaml"], 1),
+        (["validate", "good.yaml"], 0),
+        (["validate", "warned.yaml"], 0),
+        (["validate", "--strict", "warned.yaml"], 1),
+        (["validate", "bad.yaml"], 1),
+        (["validate", "good.yaml", "bad.yaml"], 1),
+        (["fmt", "--check", "good.yaml"], 0),
+        (["fmt", "--check", "untidy.yaml"], 1),
+        (["fmt", "--diff", "untidy.yaml"], 1),
+        (["fmt", "untidy.yaml"], 0),
+        (["render"], 2),
+    ],
+)
+def test_exit_codes(arguments: list[str], code: int, gpuctl: Cli, here: Path) -> None:
+    assert gpuctl(*arguments).code == code
+
+
+def test_render_writes_manifests_to_stdout_and_diagnostics_to_stderr(gpuctl: Cli, here: Path) -> None:
+    good, warned, bad = (gpuctl("render", f"{name}.yaml") for name in ("good", "warned", "bad"))
+    assert [obj["kind"] for obj in yaml.safe_load_all(good.out)] == ["PriorityClass", "Job"]
+    assert good.err == ""
+    assert [obj["kind"] for obj in yaml.safe_load_all(warned.out)] == ["PriorityClass", "Job"]
+    assert warned.err.startswith("warning[GPU408]: ")
+    assert warned.err.endswith("\n1 warning\n")
+    assert bad.out == "", "with an error nothing is printed"
+    assert bad.err.endswith("\n2 errors\n")
+
+
+def test_validate_writes_its_answer_to_stdout(gpuctl: Cli, here: Path) -> None:
+    good, warned, bad = (gpuctl("validate", f"{name}.yaml") for name in ("good", "warned", "bad"))
+    assert good.out == "1 document ok: 2 objects for Kubernetes 1.36\n"
+    assert warned.out.startswith("warning[GPU408]: ")
+    assert warned.out.endswith("\n1 warning\n1 document ok: 2 objects for Kubernetes 1.36\n")
+    assert bad.out.endswith("\n2 errors\n")
+    assert (good.err, warned.err, bad.err) == ("", "", "")
+
+
+def test_the_text_of_a_diagnostic(gpuctl: Cli, here: Path) -> None:
+    assert gpuctl("validate", "bad.yaml").out == (
+        "error[GPU202]: `gpu` is a whole number, not `four`\n"
+        " --> bad.yaml:9:8\n"
+        "  |\n"
+        "9 |   gpu: four\n"
+        "  |        ^^^^ write a whole number such as 8\n"
+        "\n"
+        "error[GPU203]: unknown field `gpu_typ` in resources\n"
+        "  --> bad.yaml:10:3\n"
+        "   |\n"
+        "10 |   gpu_typ: A100-80G\n"
+        "   |   ^^^^^^^ did you mean `gpu-type`?\n"
+        "\n"
+        "2 errors\n"
+    )
+
+
+def test_inputs_are_files_directories_and_stdin_in_any_mix(gpuctl: Cli, here: Path) -> None:
+    (here / "jobs" / "more").mkdir(parents=True)
+    (here / "jobs" / "a.yaml").write_text(GOOD.replace("qwen2-sft", "in-dir"))
+    (here / "jobs" / "more" / "b.yml").write_text(GOOD.replace("qwen2-sft", "deeper"))
+    found = gpuctl("render", "-f", "jobs", "good.yaml", "-f", "-", stdin=GOOD.replace("qwen2-sft", "piped"))
+    assert (found.code, found.err) == (0, "")
+    jobs = {obj["metadata"]["name"] for obj in yaml.safe_load_all(found.out) if obj["kind"] == "Job"}
+    assert jobs == {"in-dir", "deeper", "qwen2-sft", "piped"}
+    assert "<stdin>:9:8" in gpuctl("render", "-", stdin=BAD).err
+
+
+def test_render_json_is_one_list_that_says_the_same(gpuctl: Cli, here: Path) -> None:
+    found = json.loads(gpuctl("render", "-o", "json", "good.yaml").out)
+    assert (found["apiVersion"], found["kind"]) == ("v1", "List")
+    assert found["items"] == list(yaml.safe_load_all(gpuctl("render", "good.yaml").out))
+
+
+def test_render_options(gpuctl: Cli, here: Path) -> None:
+    def objects(*options: str) -> list[dict[str, Any]]:
+        found = gpuctl("render", *options)
+        assert found.code == 0
+        return list(yaml.safe_load_all(found.out))
+
+    assert [obj["kind"] for obj in objects("--no-shared", "good.yaml")] == ["Job"]
+    argo = {obj["kind"]: obj["metadata"]["annotations"] for obj in objects("--gitops", "argocd", "good.yaml")}
+    assert argo["PriorityClass"]["argocd.argoproj.io/sync-wave"] == "-1"
+    assert argo["Job"]["argocd.argoproj.io/sync-options"] == "Force=true,Replace=true"
+    job = objects("--gitops", "flux", "good.yaml")[-1]
+    assert job["metadata"]["annotations"]["kustomize.toolkit.fluxcd.io/force"] == "enabled"
+    job = objects("--embed", "good.yaml")[-1]
+    assert json.loads(job["metadata"]["annotations"]["runwhere.ai/document"])["job"]["name"] == "qwen2-sft"
+    (here / "pool.yaml").write_text(gpuctl("init", "pool").out)
+    assert "Node" not in {obj["kind"] for obj in objects("pool.yaml")}
+    assert [obj["kind"] for obj in objects("--nodes", "pool.yaml")].count("Node") == 2
+
+
+# Formats of diagnostics -----------------------------------------------------------------------------------
+
+PLACE = ["file", "line", "column", "endLine", "endColumn"]
+KEYS = ["severity", "code", "message", *PLACE, "path", "hint", "related"]
+RELATED = ["message", *PLACE]
+
+
+def test_json_diagnostics(gpuctl: Cli, here: Path) -> None:
+    found = gpuctl("validate", "-o", "json", "bad.yaml")
+    assert (found.code, found.err) == (1, "")
+    value = json.loads(found.out)
+    assert list(value) == ["diagnostics", "errors", "warnings"]
+    assert (value["errors"], value["warnings"]) == (2, 0)
+    assert [list(diagnostic) for diagnostic in value["diagnostics"]] == [KEYS, KEYS]
+    assert value["diagnostics"][1] == {
+        "severity": "error",
+        "code": "GPU203",
+        "message": "unknown field `gpu_typ` in resources",
+        "file": "bad.yaml",
+        "line": 10,
+        "column": 3,
+        "endLine": 10,
+        "endColumn": 10,
+        "path": "resources.gpu_typ",
+        "hint": "did you mean `gpu-type`?",
+        "related": [],
+    }
+    good = gpuctl("validate", "-o", "json", "good.yaml")
+    assert json.loads(good.out) == {"diagnostics": [], "errors": 0, "warnings": 0}
+    assert good.code == 0
+
+
+def test_json_has_related_places_stdin_and_code_points(gpuctl: Cli, here: Path) -> None:
+    text = GOOD.replace("job:\n", 'job:\n  "name": first\n') + "# 中文\n"
+    (diagnostic,) = json.loads(gpuctl("validate", "-o", "json", "-", stdin=text).out)["diagnostics"]
+    assert (diagnostic["file"], diagnostic["line"], diagnostic["column"]) == ("<stdin>", 5, 3)
+    assert [list(place) for place in diagnostic["related"]] == [RELATED]
+    assert diagnostic["related"][0]["line"] == 4
+    wide = GOOD.replace('["torchrun"', '["训练", [1], "torchrun"')
+    (diagnostic,) = json.loads(gpuctl("validate", "-o", "json", "-", stdin=wide).out)["diagnostics"]
+    assert (diagnostic["column"], diagnostic["path"]) == (19, "environment.command[1]")
+
+
+def test_render_json_prints_diagnostics_where_it_has_no_objects(gpuctl: Cli, here: Path) -> None:
+    found = gpuctl("render", "-o", "json", "bad.yaml")
+    assert found.code == 1
+    assert json.loads(found.out)["errors"] == 2
+    assert found.err.endswith("\n2 errors\n")
+
+
+def test_sarif(gpuctl: Cli, here: Path) -> None:
+    (here / "mixed dir").mkdir()
+    (here / "mixed dir" / "中文.yaml").write_text(BAD, encoding="utf-8")
+    (here / "mixed dir" / "warned.yaml").write_text(WARNED.replace("qwen2-sft", "other"), encoding="utf-8")
+    found = gpuctl("validate", "-o", "sarif", "mixed dir")
+    assert (found.code, found.err) == (1, "")
+    log = json.loads(found.out)
+    assert log["version"] == "2.1.0"
+    assert log["$schema"].endswith("sarif-2.1.0.json")
+    (log_run,) = log["runs"]
+    driver = log_run["tool"]["driver"]
+    assert driver["name"] == "gpuctl"
+    assert log_run["columnKind"] == "unicodeCodePoints"
+    rules = [rule["id"] for rule in driver["rules"]]
+    assert rules == ["GPU202", "GPU203", "GPU408"]
+    for rule in driver["rules"]:
+        assert rule["shortDescription"]["text"]
+        assert rule["defaultConfiguration"]["level"] in ("error", "warning", "note")
+    uris = set()
+    for result in log_run["results"]:
+        assert rules[result["ruleIndex"]] == result["ruleId"]
+        assert result["level"] in ("error", "warning", "note")
+        assert result["message"]["text"]
+        (location,) = result["locations"]
+        region = location["physicalLocation"]["region"]
+        assert (region["startLine"], region["startColumn"]) <= (region["endLine"], region["endColumn"])
+        uris.add(location["physicalLocation"]["artifactLocation"]["uri"])
+    assert uris == {"mixed%20dir/%E4%B8%AD%E6%96%87.yaml", "mixed%20dir/warned.yaml"}
+    assert json.loads(gpuctl("validate", "-o", "sarif", "good.yaml").out)["runs"][0]["results"] == []
+
+
+def test_github(gpuctl: Cli, here: Path) -> None:
+    (here / "a,b.yaml").write_text(BAD, encoding="utf-8")
+    found = gpuctl("validate", "-o", "github", "a,b.yaml", "warned.yaml")
+    assert (found.code, found.err) == (1, "")
+    assert found.out.startswith(
+        "::error file=a%2Cb.yaml,line=9,endLine=9,col=8,endColumn=12,title=GPU202::"
+        "`gpu` is a whole number, not `four`%0Awrite a whole number such as 8\n"
+        "::error file=a%2Cb.yaml,line=10,endLine=10,col=3,endColumn=10,title=GPU203::"
+        "unknown field `gpu_typ` in resources%0Adid you mean `gpu-type`?\n"
+    )
+    commands = [line.partition(" ")[0] for line in found.out.splitlines()]
+    assert commands == ["::error", "::error", "::warning"]
+    assert gpuctl("validate", "-o", "github", "good.yaml").out == ""
+
+
+def test_junit(gpuctl: Cli, here: Path) -> None:
+    (here / "other.yaml").write_text(WARNED.replace("qwen2-sft", "other"), encoding="utf-8")
+    found = gpuctl("validate", "-o", "junit", "bad.yaml", "other.yaml")
+    assert (found.code, found.err) == (1, "")
+    root = ElementTree.fromstring(found.out)
+    assert root.tag == "testsuites"
+    (suite,) = root
+    assert {name: suite.get(name) for name in ("tests", "failures", "errors")} == {
+        "tests": "2",
+        "failures": "1",
+        "errors": "0",
+    }
+    bad, warned = suite
+    assert (bad.get("name"), warned.get("name")) == ("bad.yaml", "other.yaml")
+    failure = bad.find("failure")
+    assert failure is not None
+    assert "bad.yaml:9:8: error[GPU202]" in (failure.get("message") or "")
+    assert "bad.yaml:10:3: error[GPU203]" in (failure.text or "")
+    assert warned.find("failure") is None
+    assert "warning[GPU408]" in (warned.findtext("system-out") or "")
+    (suite,) = ElementTree.fromstring(gpuctl("validate", "-o", "junit", "good.yaml").out)
+    assert (suite.get("tests"), suite.get("failures")) == ("1", "0")
+    odd = gpuctl("validate", "-o", "junit", "-", stdin=BAD.replace("gpu_typ", '"a<&\\u0001]]>"'))
+    assert ElementTree.fromstring(odd.out)[0].get("failures") == "1"
+
+
+# Colour ---------------------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("env", "coloured"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+        ({"TERM": "xterm", "NO_COLOR": ""}, True),
+        ({"TERM": "dumb"}, False),
+    ],
+)
+def test_colour_on_a_terminal(env: dict[str, str], coloured: bool, here: Path, monkeypatch: Patch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert run(["render", "bad.yaml"]) == 1
+    text = terminal.getvalue()
+    assert ("\x1b[" in text) is coloured
+    assert "error[GPU203]: unknown field" in re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def test_no_colour_in_pipes(here: Path) -> None:
+    result = process(["render", "bad.yaml"], env=environment(TERM="xterm-256color"))
+    assert result.returncode == 1
+    assert "error[GPU203]" in result.stderr
+    assert "\x1b" not in result.stdout + result.stderr
+
+
+# Processes: pipes, signals, imports -----------------------------------------------------------------------
+
+
+def quiet_process(*arguments: str) -> subprocess.Popen[str]:
+    """Start ``gpuctl`` with pipes for its output."""
+    command = [sys.executable, "-m", "gpuctl", *arguments]
+    return subprocess.Popen(
+        command,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
+
+
+def many_documents(directory: Path) -> None:
+    """``many.yaml`` renders to more, and ``bad`` reports more, than a pipe holds."""
+    documents = [GOOD.replace("qwen2", f"n{number}") for number in range(200)]
+    (directory / "many.yaml").write_text("---\n".join(documents))
+    (directory / "bad").mkdir()
+    for number in range(250):
+        (directory / "bad" / f"{number}.yaml").write_text(BAD.replace("qwen2", f"n{number}"))
+
+
+@pytest.mark.parametrize("line", ["render many.yaml", "validate -o json bad", "--help"])
+def test_a_reader_that_goes_away_is_no_error(line: str, here: Path) -> None:
+    """As in ``gpuctl render -f many.yaml | head -1``."""
+    many_documents(here)
+    with quiet_process(*line.split()) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        first = child.stdout.readline()
+        child.stdout.close()
+        stderr = child.stderr.read()
+    assert first
+    assert stderr == ""
+
+
+@pytest.mark.xfail(strict=True, reason="reported: click turns EPIPE into exit 1, which means invalid")
+def test_a_reader_that_goes_away_ends_with_141(here: Path) -> None:
+    many_documents(here)
+    with quiet_process("render", "many.yaml") as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        child.stdout.close()
+    assert child.returncode == 141
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_interrupt_ends_with_130(here: Path) -> None:
+    os.mkfifo("slow.yaml")
+    # Opening returns when gpuctl has opened the other end and waits for text.
+    with quiet_process("render", "slow.yaml") as child, Path("slow.yaml").open("w"):
+        child.send_signal(signal.SIGINT)
+        stdout, stderr = child.communicate(timeout=30)
+    assert (child.returncode, stdout, stderr.strip()) == (130, "", "Interrupted.")
+
+
+def test_import_is_cheap() -> None:
+    code = "import sys, gpuctl; print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in result.stdout.split()}
+    assert loaded.isdisjoint({"kubernetes", "jsonschema", "deepdiff", "rich", "click", "pydantic", "yaml"})
+
+
+@pytest.mark.parametrize("name", ["render", "validate", "fmt"])
+def test_a_compile_imports_no_cluster_client(name: str, here: Path) -> None:
+    code = (
+        "import atexit, sys\nfrom gpuctl.__main__ import main\n"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\nmain()"
+    )
+    command = [sys.executable, "-c", code, name, "good.yaml"]
+    result = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in result.stderr.split()}
+    assert "gpuctl" in loaded
+    assert loaded.isdisjoint({"kubernetes", "jsonschema", "deepdiff", "rich", "ruamel", "asyncio"})
+
+
+@pytest.mark.parametrize("variables", [{"LC_ALL": "C"}, {"LC_ALL": "zh_CN.GB18030"}])
+def test_chinese_passes_through_in_any_locale(variables: dict[str, str], here: Path) -> None:
+    text = GOOD.replace("name: qwen2-sft", "name: qwen2-sft\n  description: 训练任务")
+    (here / "训练.yaml").write_text(text, encoding="utf-8")
+    result = process(["render", "训练.yaml"], env={**environment(**variables), "PYTHONUTF8": "1"})
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "训练任务" in result.stdout
+
+
+@pytest.mark.xfail(strict=True, reason="reported: output is in the locale's encoding, or an internal error")
+@pytest.mark.parametrize(
+    "variables",
+    [{"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}, {"PYTHONIOENCODING": "gbk"}],
+)
+def test_manifests_are_utf8_whatever_the_locale(variables: dict[str, str], here: Path) -> None:
+    text = GOOD.replace("name: qwen2-sft", "name: qwen2-sft\n  description: 训练任务 é")
+    (here / "job.yaml").write_text(text, encoding="utf-8")
+    env = {**environment(**variables), "PYTHONUTF8": "0"}
+    command = [sys.executable, "-m", "gpuctl", "render", "job.yaml"]
+    result = subprocess.run(command, env=env, capture_output=True)
+    assert result.returncode == 0
+    assert "训练任务 é".encode() in result.stdout
+
+
+@pytest.mark.xfail(strict=True, reason="reported: a full disk or a closed stream is called a bug of gpuctl")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_no_bug_of_ours(here: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "gpuctl", "render", "good.yaml"],
+            env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert result.returncode == 1
+    assert "internal error" not in result.stderr
+    assert "no space left on device" in result.stderr.lower()
+
+
+# Completion -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str, gpuctl: Cli, here: Path) -> None:
+    found = gpuctl("completion", shell)
+    assert (found.code, found.err) == (0, "")
+    assert "_GPUCTL_COMPLETE" in found.out
+    program = shutil.which(shell)
+    if program is None:
+        assert shell != "bash", "bash is there"
+        return
+    (here / "script").write_text(found.out, encoding="utf-8")
+    check = subprocess.run([program, "-n", "script"], capture_output=True, text=True)
+    assert (check.returncode, check.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("line", "word", "wanted"),
+    [
+        ("gpuctl re", 1, "plain,render"),
+        ("gpuctl init tr", 2, "plain,training"),
+        ("gpuctl render --gi", 2, "--gitops"),
+    ],
+)
+def test_completion_completes(line: str, word: int, wanted: str) -> None:
+    env = environment(_GPUCTL_COMPLETE="bash_complete", COMP_WORDS=line, COMP_CWORD=str(word))
+    assert wanted in process([], env=env).stdout
+
+
+# fmt ------------------------------------------------------------------------------------------------------
+
+
+def test_fmt_rewrites_in_place_and_keeps_mode_and_links(gpuctl: Cli, here: Path) -> None:
+    (here / "untidy.yaml").chmod(0o640)
+    (here / "link.yaml").symlink_to("untidy.yaml")
+    found = gpuctl("fmt", "link.yaml")
+    assert (found.code, found.out, found.err) == (0, "", "link.yaml: rewritten\n")
+    assert (here / "untidy.yaml").read_text() == UNTIDY.replace("gpuType", "gpu-type")
+    assert (here / "untidy.yaml").stat().st_mode & 0o777 == 0o640
+    assert (here / "link.yaml").is_symlink()
+    again = gpuctl("fmt", "link.yaml")
+    assert (again.code, again.out, again.err) == (0, "", "")
+    assert sorted(path.name for path in here.glob(".*")) == [".git"], "no temporary file stays"
+
+
+def test_fmt_check_and_diff_change_nothing(gpuctl: Cli, here: Path) -> None:
+    check = gpuctl("fmt", "--check", "good.yaml", "untidy.yaml")
+    assert (check.code, check.out, check.err) == (1, "untidy.yaml: would be rewritten\n", "")
+    diff = gpuctl("fmt", "--diff", "untidy.yaml")
+    assert diff.code == 1
+    assert diff.out.startswith("--- untidy.yaml (now)\n+++ untidy.yaml (formatted)\n@@ ")
+    assert "\n-  gpuType: A100-80G\n+  gpu-type: A100-80G\n" in diff.out
+    assert (here / "untidy.yaml").read_text() == UNTIDY
+    good = gpuctl("fmt", "--check", "--diff", "good.yaml")
+    assert (good.code, good.out, good.err) == (0, "", "")
+
+
+def test_fmt_of_stdin_goes_to_stdout(gpuctl: Cli, here: Path) -> None:
+    found = gpuctl("fmt", "-", stdin=UNTIDY)
+    assert (found.code, found.out, found.err) == (0, UNTIDY.replace("gpuType", "gpu-type"), "")
+    check = gpuctl("fmt", "--check", "-", stdin=UNTIDY)
+    assert (check.code, check.out) == (1, "<stdin>: would be rewritten\n")
+    assert gpuctl("fmt", "-", stdin=GOOD).out == GOOD
+    broken = gpuctl("fmt", "-", stdin=GOOD + "\tx: [\n")
+    assert broken.code == 1
+    assert broken.out == GOOD + "\tx: [\n", "what cannot be formatted comes back as it was"
+    assert "error[GPU" in broken.err
+
+
+def test_fmt_of_a_file_that_cannot_be_written(gpuctl: Cli, here: Path, monkeypatch: Patch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    found = gpuctl("fmt", "untidy.yaml")
+    assert (found.code, found.out) == (1, "")
+    assert "cannot write `untidy.yaml`: permission denied; the file is unchanged" in found.err
+    assert (here / "untidy.yaml").read_text() == UNTIDY
+
+
+def test_fmt_of_a_file_that_cannot_be_replaced(gpuctl: Cli, here: Path, monkeypatch: Patch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    found = gpuctl("fmt", "untidy.yaml")
+    assert (found.code, found.out) == (1, "")
+    assert "cannot write `untidy.yaml`: no space left on device; the file is unchanged" in found.err
+    assert (here / "untidy.yaml").read_text() == UNTIDY
+    assert sorted(path.name for path in here.glob(".*")) == [".git"], "no temporary file stays"
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="permissions do not bind root")
+def test_fmt_in_a_read_only_directory(gpuctl: Cli, here: Path) -> None:
+    closed = here / "closed"
+    closed.mkdir()
+    (closed / "job.yaml").write_text(UNTIDY)
+    closed.chmod(0o555)
+    try:
+        found = gpuctl("fmt", "closed/job.yaml")
+    finally:
+        closed.chmod(0o755)
+    assert (found.code, found.out) == (1, "")
+    assert "cannot write `closed/job.yaml`: permission denied" in found.err
+
+
+@pytest.mark.xfail(strict=True, reason="reported: fmt of a directory edits manifests that are not gpuctl's")
+def test_fmt_leaves_other_peoples_files_alone(gpuctl: Cli, here: Path) -> None:
+    (here / "jobs").mkdir()
+    foreign = "apiVersion: v1\nkind: ConfigMap   \n"
+    (here / "jobs" / "map.yaml").write_text(foreign)
+    assert gpuctl("fmt", "jobs").code == 0
+    assert (here / "jobs" / "map.yaml").read_text() == foreign
+
+
+# init -----------------------------------------------------------------------------------------------------
+
+
+def test_init_knows_every_kind() -> None:
+    assert init_module.KINDS == KINDS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("named", [False, True])
+def test_init_prints_a_valid_canonical_document(kind: str, named: bool, gpuctl: Cli, here: Path) -> None:
+    if named and kind == "platform":
+        assert gpuctl("init", kind, "--name", "x").code == 2
+        return
+    found = gpuctl("init", kind, *(["--name", "my-own-7"] if named else []))
+    assert (found.code, found.err) == (0, "")
+    document = yaml.safe_load(found.out)
+    assert (document["kind"], document["version"]) == (kind, "v0.1")
+    if named:
+        block = document.get("job") or document.get("pool") or document.get("quota")
+        assert block["name"] == "my-own-7"
+    (here / "start.yaml").write_text(found.out, encoding="utf-8")
+    checked = gpuctl("validate", "--strict", "start.yaml")
+    assert checked.code == 0
+    assert "warning" not in checked.out
+    assert gpuctl("fmt", "--check", "start.yaml").code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "legal"),
+    [("My_Job", "my-job"), ("7b", "b"), ("-", None), ("训练", None), ("", None)],
+)
+def test_init_refuses_a_bad_name(name: str, legal: str | None, gpuctl: Cli) -> None:
+    found = gpuctl("init", "training", "--name", name)
+    assert (found.code, found.out) == (2, "")
+    assert f"`{name}` is not a legal name." in found.err
+    assert (f"Did you mean `{legal}`?" in found.err) == (legal is not None)
+
+
+@pytest.mark.xfail(strict=True, reason="reported: init takes names that are too long for the kind")
+@pytest.mark.parametrize(("kind", "longest"), [("notebook", 52), ("inference", 59), ("compute", 59)])
+def test_init_knows_the_longest_name(kind: str, longest: int, gpuctl: Cli) -> None:
+    assert gpuctl("init", kind, "--name", "a" * longest).code == 0
+    assert gpuctl("init", kind, "--name", "a" * (longest + 1)).code == 2
+
+
+# The platform's file --------------------------------------------------------------------------------------
+
+
+def domain(text: str) -> str:
+    """The label domain that manifests were made with."""
+    for obj in yaml.safe_load_all(text):
+        if obj["kind"] == "Job":
+            (key,) = [key for key in obj["metadata"]["labels"] if key.endswith("/pool")]
+            return str(key.partition("/")[0])
+    raise AssertionError("no job")
+
+
+@pytest.fixture
+def repository(here: Path) -> Path:
+    """outside/platform.yaml, outside/repo/.git, outside/repo/team/jobs/job.yaml."""
+    jobs = here / "outside" / "repo" / "team" / "jobs"
+    jobs.mkdir(parents=True)
+    (here / "outside" / "repo" / ".git").mkdir()
+    (here / "outside" / "platform.yaml").write_text(PLATFORM.format("outside.example.com"))
+    (jobs / "job.yaml").write_text(GOOD)
+    return here / "outside" / "repo"
+
+
+def test_platform_is_found_above_the_file_up_to_the_git_root(gpuctl: Cli, repository: Path) -> None:
+    job = repository / "team" / "jobs" / "job.yaml"
+    assert domain(gpuctl("render", job).out) == "runwhere.ai", "above the git root is not ours"
+    (repository / "platform.yaml").write_text(PLATFORM.format("root.example.com"))
+    assert domain(gpuctl("render", job).out) == "root.example.com"
+    (repository / "team" / "platform.yaml").write_text(PLATFORM.format("team.example.com"))
+    assert domain(gpuctl("render", job).out) == "team.example.com"
+    assert domain(gpuctl("render", repository / "team").out) == "team.example.com", "and for a directory"
+    assert domain(gpuctl("render", os.path.relpath(job)).out) == "team.example.com", "and for a relative path"
+
+
+def test_platform_option_wins(gpuctl: Cli, repository: Path) -> None:
+    job = repository / "team" / "jobs" / "job.yaml"
+    (repository / "platform.yaml").write_text(PLATFORM.format("root.example.com"))
+    (repository / "other.yaml").write_text(PLATFORM.format("other.example.com"))
+    assert domain(gpuctl("render", "--platform", repository / "other.yaml", job).out) == "other.example.com"
+    missing = gpuctl("render", "--platform", repository / "nowhere.yaml", job)
+    assert (missing.code, missing.out) == (1, "")
+    assert "error[GPU001]" in missing.err
+    wrong = gpuctl("render", "--platform", job, job)
+    assert (wrong.code, wrong.out) == (1, "")
+    assert "error[GPU604]" in wrong.err
+
+
+def test_platform_of_stdin_is_the_directorys(gpuctl: Cli, repository: Path, monkeypatch: Patch) -> None:
+    (repository / "team" / "platform.yaml").write_text(PLATFORM.format("team.example.com"))
+    monkeypatch.chdir(repository / "team" / "jobs")
+    assert domain(gpuctl("render", "-", stdin=GOOD).out) == "team.example.com"
+    monkeypatch.chdir(repository)
+    assert domain(gpuctl("render", "-", stdin=GOOD).out) == "runwhere.ai"
+    assert domain(gpuctl("render", "team/jobs/job.yaml").out) == "team.example.com"
+
+
+def test_platform_decides_the_version_that_validate_names(gpuctl: Cli, here: Path) -> None:
+    (here / "platform.yaml").write_text('kind: platform\nversion: v0.1\nkubernetes: {version: "1.30"}\n')
+    assert gpuctl("validate", "good.yaml").out == "1 document ok: 2 objects for Kubernetes 1.30\n"
+
+
+# Credentials ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["render", "validate"])
+@pytest.mark.parametrize("words", [f'"--hf_token={TOKEN}"', f'"--hf_token", "{TOKEN}"', f'"{TOKEN}"'])
+def test_a_credential_is_masked(command: str, words: str, gpuctl: Cli, here: Path) -> None:
+    (here / "job.yaml").write_text(GOOD.replace('"--lr", "2e-5"', words))
+    found = gpuctl(command, "job.yaml")
+    assert found.code == 0
+    shown = found.err if command == "render" else found.out
+    assert "warning[GPU507]" in shown
+    assert '"train.py", ' in shown, "the line is shown"
+    assert "********" in shown
+    assert TOKEN not in shown
+
+
+@pytest.mark.parametrize("output", ["text", "json", "github", "junit", "sarif"])
+def test_a_credential_is_in_no_format(output: str, gpuctl: Cli, here: Path) -> None:
+    (here / "job.yaml").write_text(GOOD.replace('"--lr", "2e-5"', f'"--hf_token={TOKEN}"'))
+    found = gpuctl("validate", "-o", output, "job.yaml")
+    assert "GPU507" in found.out
+    assert TOKEN not in found.out + found.err
+
+
+@pytest.mark.xfail(strict=True, reason="reported: only GPU507 masks, and only its own place")
+@pytest.mark.parametrize(
+    "words",
+    [
+        f'"--hf_token={TOKEN}", "--wandb_token={TOKEN[::-1]}{TOKEN}"',
+        f'"--hf_token={TOKEN}", "&&"',
+        f'"--hf_token={TOKEN}", "$$HOME"',
+    ],
+)
+def test_a_credential_is_masked_in_every_excerpt(words: str, gpuctl: Cli, here: Path) -> None:
+    (here / "job.yaml").write_text(GOOD.replace('"--lr", "2e-5"', words))
+    assert TOKEN not in gpuctl("validate", "job.yaml").out
+
+
+@pytest.mark.xfail(strict=True, reason="reported: hints repeat the command line, credentials and all")
+@pytest.mark.parametrize("command", [f"train --hf_token={TOKEN}", f'["train --hf_token={TOKEN}"]'])
+def test_a_credential_is_in_no_hint(command: str, gpuctl: Cli, here: Path) -> None:
+    (here / "job.yaml").write_text(re.sub(r"command: .*", f"command: {command}", GOOD))
+    assert TOKEN not in gpuctl("validate", "job.yaml").out
+    assert TOKEN not in gpuctl("validate", "-o", "json", "job.yaml").out

@@ -1,0 +1,100 @@
+"""Every code has a rule, and every rule's example triggers its code, once, on the line it marks."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import diagnostics
+import pytest
+
+import gpuctl
+from gpuctl.frontend.codes import CODES, Rule
+from gpuctl.frontend.diagnostics import Severity
+
+PACKAGE = Path(gpuctl.__file__).parent
+MARK = "  #!"
+WITH_EXAMPLE = [rule for rule in CODES.values() if rule.example]
+
+
+def test_every_code_has_a_rule() -> None:
+    used = set()
+    for path in PACKAGE.rglob("*.py"):
+        if path.name != "codes.py":
+            used |= set(re.findall(r"\bGPU[0-9]{3}\b", path.read_text(encoding="utf-8")))
+    assert used == set(CODES)
+
+
+@pytest.mark.parametrize("rule", WITH_EXAMPLE, ids=lambda rule: rule.code)
+def test_example(rule: Rule, tmp_path: Path) -> None:
+    assert rule.example is not None
+    platform = gpuctl.Source("platform.yaml", _clean(rule.companion)) if rule.companion else None
+    result = gpuctl.compile(gpuctl.Source("example.yaml", _clean(rule.example)), platform=platform, directory=tmp_path)
+    found = [diagnostic for diagnostic in result.diagnostics if diagnostic.code == rule.code]
+    assert [diagnostic.severity.value for diagnostic in found] == [rule.severity]
+    errors = [diagnostic.code for diagnostic in result.diagnostics if diagnostic.severity is Severity.ERROR]
+    assert errors in ([], [rule.code])
+    span = found[0].span
+    assert span is not None
+    marked = rule.companion if rule.companion and MARK in rule.companion else rule.example
+    lines = [number for number, line in enumerate(marked.split("\n"), 1) if line.endswith(MARK)]
+    assert [span.line] == (lines or [1])
+
+
+def _clean(text: str) -> str:
+    return text.replace(MARK, "")
+
+
+@pytest.mark.parametrize("rule", CODES.values(), ids=lambda rule: rule.code)
+def test_rule_reads_well(rule: Rule) -> None:
+    assert rule.severity in ("error", "warning", "note")
+    assert not rule.title.endswith(".")
+    assert rule.explanation.endswith(".")
+    assert rule.fix.endswith((".", ". "))
+
+
+def test_the_page_of_diagnostics_is_up_to_date() -> None:
+    assert diagnostics.main(["--check"]) == 0
+
+
+def test_unreadable(tmp_path: Path) -> None:
+    result = gpuctl.compile(tmp_path / "absent.yaml")
+    assert [(item.code, item.severity.value) for item in result.diagnostics] == [("GPU001", "error")]
+    assert [item.code for item in gpuctl.compile(tmp_path).diagnostics] == ["GPU001"]
+
+
+def test_too_large(tmp_path: Path) -> None:
+    path = tmp_path / "large.yaml"
+    path.write_bytes(b"# " + b"x" * (8 * 2**20))
+    assert [item.code for item in gpuctl.compile(path).diagnostics] == ["GPU003"]
+
+
+def test_foreign_documents_in_a_directory_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "deployment.yaml").write_text("apiVersion: apps/v1\nkind: Deployment\n")
+    (tmp_path / "values.yml").write_text("a: 1\n")
+    (tmp_path / "job.yaml").write_text("kind: compute\nversion: v0.1\njob: {name: a}\nenvironment: {image: a:1}\n")
+    result = gpuctl.compile(tmp_path)
+    assert result.ok
+    assert [(item.code, item.severity.value) for item in result.diagnostics] == [("GPU105", "note")] * 2
+    assert {obj["kind"] for obj in result.objects} == {"PriorityClass", "Service", "Deployment"}
+
+
+@pytest.mark.parametrize("gitops", ["argocd", "flux"])
+def test_ttl_under_gitops(gitops: str) -> None:
+    text = "kind: training\nversion: v0.1\njob: {name: a, ttl: 7d}\nenvironment: {image: a:1}\n"
+    result = gpuctl.compile(gpuctl.Source("a.yaml", text), gitops=gitops)
+    found = [item for item in result.diagnostics if item.code == "GPU605"]
+    assert len(found) == 1
+    assert found[0].severity is Severity.WARNING
+    assert str(found[0].span) == "a.yaml:3:16"
+
+
+def test_invalid_output_is_our_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lowering cannot be made to fail from outside, so a field is broken on its way."""
+    from gpuctl.backend import pod
+
+    monkeypatch.setattr(pod, "CONTAINER", 7)
+    text = "kind: compute\nversion: v0.1\njob: {name: a}\nenvironment: {image: a:1}\n"
+    result = gpuctl.compile(gpuctl.Source("a.yaml", text))
+    assert [item.code for item in result.diagnostics] == ["GPU901"]
+    assert not result.objects

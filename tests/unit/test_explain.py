@@ -1,0 +1,444 @@
+"""``gpuctl explain`` and ``gpuctl schema``, and the reference behind them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+import yaml
+
+from gpuctl.cli.main import run
+from gpuctl.frontend.load import load
+from gpuctl.frontend.source import Source
+from gpuctl.language.kinds import KINDS
+from gpuctl.language.reference import ITEM, as_written, entries, fields_of, form_of, in_yaml, look_up, snippet
+from gpuctl.language.resources import Resources
+from gpuctl.language.schema import combined_schema, schema_of
+
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def gpuctl(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Run a command line in this process, on a terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = run(arguments)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+# Looking up ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("topic", "kinds", "path"),
+    [
+        ("training.resources.gpu-type", "training", "resources.gpu-type"),
+        ("Training.Resources.gpuType", "training", "resources.gpu-type"),
+        (" training . resources . GPU_TYPE ", "training", "resources.gpu-type"),
+        ("training.resources", "training", "resources"),
+        ("job.name", "training inference notebook compute", "job.name"),
+        ("shm", "training inference notebook compute", "resources.shm"),
+        ("environment.env[0].name", "training inference notebook compute", "environment.env[].name"),
+        ("inference.environment.env[0].name", "inference", "environment.env[].name"),
+        ("training.storage.workdirs.path", "training", "storage.workdirs[].path"),
+        ("training.storage.workdirs.0.path", "training", "storage.workdirs[].path"),
+        ("training.storage.workdirs[].pvc.claim", "training", "storage.workdirs[].pvc.claim"),
+        ("pool.nodes.gpu-type", "pool", "nodes.NAME.gpu-type"),
+        ("pool.nodes.node-1.gpu-type", "pool", "nodes.NAME.gpu-type"),
+        ("pool.nodes.NAME.gpu-type", "pool", "nodes.NAME.gpu-type"),
+        ("resource.nodes.node-1", "pool", "nodes"),
+        ("quota.users.zhang-san.gpu", "quota", "users.NAME.gpu"),
+        ("users.zhang-san.gpu", "quota", "users.NAME.gpu"),
+        ("training.job.labels.team", "training", "job.labels"),
+        ("pool.name", "pool", "pool.name"),
+        ("training.backend", "platform", "training.backend"),
+        ("platform.defaults.training", "platform", "defaults.training"),
+        ("platform.defaults.training.job.ttl", "training", "job.ttl"),
+        ("defaults.inference.autoscaling.metric", "inference", "autoscaling.metric"),
+    ],
+)
+def test_a_path_leads_to_one_field(topic: str, kinds: str, path: str) -> None:
+    (match,) = look_up(topic).matches
+    assert (" ".join(match.kinds), match.entry.dotted) == (kinds, path)
+
+
+@pytest.mark.parametrize(
+    ("topic", "fields"),
+    [
+        ("gpu-type", ["training.resources.gpu-type", "pool.nodes.NAME.gpu-type"]),
+        ("resources", ["training.resources", "inference.resources"]),
+        ("service.port", ["inference.service.port", "notebook.service.port"]),
+        ("className", [f"platform.priorities.{level}.className" for level in ("high", "medium", "low")]),
+    ],
+)
+def test_an_ambiguous_topic_has_candidates(topic: str, fields: list[str]) -> None:
+    assert [f"{match.kinds[0]}.{match.entry.topic}" for match in look_up(topic).matches] == fields
+
+
+@pytest.mark.parametrize(
+    ("topic", "suggestion"),
+    [
+        ("training.resources.gpu-typ", "training.resources.gpu-type"),
+        ("trainin.resources", "training.resources"),
+        ("resorces.gpu", "resources.gpu"),
+        ("gputyp", "gpu-type"),
+        ("trainng", "training"),
+        ("xyzzy", None),
+        ("", None),
+        ("..", None),
+        ("training.gpu.xyzzy.and.much.more", None),
+    ],
+)
+def test_a_misspelt_topic_has_suggestions(topic: str, suggestion: str | None) -> None:
+    answer = look_up(topic)
+    assert answer.kind is None
+    assert answer.matches == ()
+    assert answer.suggestions[:1] == ((suggestion,) if suggestion else ())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_field_is_found_by_its_topic(kind: str) -> None:
+    for entry in entries(kind):
+        (match,) = look_up(f"{kind}.{entry.topic}").matches
+        assert match.entry is entry
+        assert any(found.entry.same_as(entry) for found in look_up(entry.topic).matches) or entry.topic in KINDS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fields_of_a_block_are_those_directly_below(kind: str) -> None:
+    below = {entry.path: entry for entry in fields_of(kind)}
+    assert next(entry.key for entry in below.values()) == "kind"
+    assert all(len(path) == 1 for path in below)
+    for entry in entries(kind):
+        if entry.inner is not None:
+            assert [field.key for field in fields_of(kind, entry.path)] == [
+                info.alias or name for name, info in entry.inner.model_fields.items()
+            ]
+
+
+# Words ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("topic", "words"),
+    [
+        ("training.kind", "the text training"),
+        ("pool.kind", "one of pool, resource"),
+        ("training.job", "block"),
+        ("training.job.name", "DNS-1035 label"),
+        ("training.job.priority", "one of high, medium, low"),
+        ("training.job.epochs", "whole number >= 1"),
+        ("training.job.labels", "mapping of label keys to label values"),
+        ("training.job.annotations", "mapping of label keys to text"),
+        ("training.environment.command", "list of text"),
+        ("training.environment.imagePullSecret", "Kubernetes object name or list of Kubernetes object names"),
+        ("training.environment.env", "list of blocks or mapping of environment variable names to text"),
+        ("training.resources.gpu", "whole number >= 0"),
+        ("training.resources.cpu", "Kubernetes quantity > 0"),
+        ("training.resources.memory", "Kubernetes quantity >= 4Mi"),
+        ("training.storage.workdirs", "list of blocks"),
+        ("training.storage.workdirs.readOnly", "true or false"),
+        ("training.storage.workdirs.emptyDir.medium", 'one of "", Memory'),
+        ("training.podPatch", "partial PodSpec"),
+        ("compute.service.port", "whole number from 1 to 65535"),
+        ("notebook.service.replicas", "the number 1"),
+        ("pool.nodes", "mapping of Kubernetes object names to blocks"),
+        ("quota.default.gpu", "whole number >= 0 or mapping of DNS labels to whole number >= 0"),
+        ("platform.prices", "mapping of DNS labels to number >= 0"),
+        ("platform.priorities.high.value", "whole number <= 1000000000"),
+        ("platform.image.registries", "list of text that is not empty"),
+        ("platform.defaults.training", "partial training document"),
+    ],
+)
+def test_types_in_words(topic: str, words: str) -> None:
+    (match,) = look_up(topic).matches
+    assert match.entry.type_text == words
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("A100-80G", "A100-80G"),
+        ("/data/models", "/data/models"),
+        ("7d", "7d"),
+        ("100Gi", "100Gi"),
+        ("Nightly fine-tuning", "Nightly fine-tuning"),
+        ("2e-5", '"2e-5"'),
+        ("1", '"1"'),
+        ("yes", '"yes"'),
+        ("True", '"True"'),
+        ("a: b", '"a: b"'),
+        ("a #b", '"a #b"'),
+        ("", '""'),
+        ("--lr", '"--lr"'),
+        ("你好", '"你好"'),
+        (8, "8"),
+        (True, "true"),
+        ({"path": "/a", "list": [1, "2"]}, '{path: /a, list: [1, "2"]}'),
+    ],
+)
+def test_values_in_yaml(value: object, text: str) -> None:
+    assert in_yaml(value) == text
+    assert yaml.safe_load(text) == value
+
+
+def test_quantities_are_not_quoted() -> None:
+    assert in_yaml("8", form_of(Resources, "cpu")) == "8"
+    assert as_written("8", form_of(Resources, "cpu")) == 8
+    assert in_yaml("8", form_of(Resources, "gpu-type")) == '"8"'
+
+
+# What a document needs besides the field that a snippet shows.
+REST = {
+    "training": "job: {name: a}\nenvironment: {image: a:1}\n",
+    "pool": "pool: {name: a}\n",
+    "quota": "quota: {name: a}\nusers: {a: {gpu: 1}}\n",
+    "platform": "",
+}
+# Fields whose example needs another field beside it.
+COMPANIONS = {
+    "environment.env[].name": "environment: {image: a:1, env: [{value: a}]}",
+    "environment.env[].value": "environment: {image: a:1, env: [{name: A}]}",
+    "environment.env[].secret": "environment: {image: a:1, env: [{name: A, key: a}]}",
+    "environment.env[].key": "environment: {image: a:1, env: [{name: A, secret: a}]}",
+    "autoscaling.enabled": "autoscaling: {maxReplicas: 4}",
+    "autoscaling.targetQueueLength": "autoscaling: {metric: queue}",
+    "autoscaling.targetCPUUtilization": "autoscaling: {metric: cpu}",
+    "resources.gpu-share": "resources: {gpu: 1}",
+    **dict.fromkeys(
+        (f"priorities.{level}.{key}" for level in ("medium", "low") for key in ("className", "value")),
+        "priorities: {high: {className: urgent, value: 2000000}}",
+    ),
+}
+
+
+def merged(base: object, over: object) -> object:
+    """``over`` with what only ``base`` has, item by item."""
+    if isinstance(base, dict) and isinstance(over, dict):
+        both = {key: merged(base[key], over[key]) for key in base if key in over}
+        return {**base, **over, **both}
+    if isinstance(base, list) and isinstance(over, list) and len(base) == len(over) == 1:
+        return [merged(base[0], over[0])]
+    return over
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_examples_are_documents(kind: str) -> None:
+    """Every example, put where it belongs, is something that the compiler takes."""
+    rest = yaml.safe_load(REST.get(kind, REST["training"])) or {}
+    header = {"quota": "quota", "pool": "pool"}.get(kind)
+    for entry in entries(kind):
+        if not entry.examples or entry.key in ("kind", "version"):
+            continue
+        shown = yaml.safe_load("\n".join(snippet(entry)))
+        document = merged({"kind": kind, "version": "v0.1", **rest}, shown)
+        assert isinstance(document, dict)
+        if header and entry.path[0] == "metadata":
+            del document[header]
+        if header and entry.path[0] == "namespace":
+            del document["users"]
+        if entry.dotted in COMPANIONS:
+            document = merged(yaml.safe_load(COMPANIONS[entry.dotted]), document)
+        _add_required(kind, entry.path, document)
+        loaded = load([Source("a.yaml", json.dumps(document))], versions=("1.33", "1.36"))
+        errors = [item.message for item in loaded.diagnostics if item.severity.value == "error"]
+        assert errors == [], (entry.dotted, json.dumps(document))
+
+
+def _add_required(kind: str, path: tuple[str, ...], document: object) -> None:
+    """Fill in the fields beside the one at ``path`` that its block needs, at every level."""
+    value = document
+    for length in range(len(path)):
+        if isinstance(value, dict):
+            for field in fields_of(kind, path[:length]) if path[length] not in (ITEM, "NAME") else ():
+                if field.required and field.examples:
+                    value.setdefault(field.key, field.examples[0])
+            value = list(value.values())[-1] if path[length] == "NAME" else value[path[length]]
+        elif isinstance(value, list):
+            value = value[0]
+
+
+# Commands ------------------------------------------------------------------------------------------------------------
+
+
+def test_explain_a_field(gpuctl: Cli) -> None:
+    code, out, err = gpuctl("explain", "training.resources.gpuType")
+    assert (code, err) == (0, "")
+    assert out == (
+        "training.resources.gpu-type\n"
+        "  GPU model, as the pool's nodes declare it. Default: any of the pool.\n"
+        "\n"
+        "  Type  label value\n"
+        "\n"
+        "Example\n"
+        "  resources:\n"
+        "    gpu-type: A100-80G\n"
+    )
+
+
+def test_explain_a_block(gpuctl: Cli) -> None:
+    code, out, _ = gpuctl("explain", "training.storage.workdirs")
+    assert code == 0
+    assert "Example\n  storage:\n    workdirs:\n      - path: /data/models\n" in out
+    assert "Fields of an item\n  path       absolute path; required. Path on the node" in out
+    assert "readOnly   true or false; default `false`. Mount read-only." in out
+    assert "`gpuctl explain training.storage.workdirs.path`" in out
+
+
+def test_explain_a_kind(gpuctl: Cli) -> None:
+    code, out, _ = gpuctl("explain", "resource")
+    assert code == 0
+    assert out.startswith("pool\n  A pool of nodes: becomes labels")
+    assert "Also called resource." in out
+    assert "training.resources.pool" in out
+
+
+def test_explain_several(gpuctl: Cli) -> None:
+    code, out, _ = gpuctl("explain", "gpu-type")
+    assert code == 0
+    assert out.startswith("2 fields are called gpu-type\n  training.resources.gpu-type")
+    assert "inference, notebook, compute." in out
+    assert "pool.nodes.NAME.gpu-type" in out
+
+
+def test_explain_a_field_of_several_kinds(gpuctl: Cli) -> None:
+    code, out, _ = gpuctl("explain", "job.name")
+    assert code == 0
+    assert "Default  none: the field is required" in out
+    assert "Kinds    training, inference, notebook, compute" in out
+
+
+def test_explain_nothing_lists_the_kinds(gpuctl: Cli) -> None:
+    code, out, _ = gpuctl("explain")
+    assert code == 0
+    assert all(f"\n  {kind} " in out for kind in KINDS)
+    assert "gpuctl explain GPU203" in out
+
+
+@pytest.mark.parametrize(
+    ("topic", "message"),
+    [
+        ("resorces.gpu", "Did you mean `resources.gpu` or"),
+        ("xyzzy", "`gpuctl explain` lists the kinds"),
+        ("", "`gpuctl explain` lists the kinds"),
+    ],
+)
+def test_explain_what_is_unknown(gpuctl: Cli, topic: str, message: str) -> None:
+    code, out, err = gpuctl("explain", topic)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"gpuctl: no field, kind or code is called `{topic}`. ")
+    assert message in err
+
+
+@pytest.mark.parametrize("width", ["20", "60", "80", "200"])
+def test_explain_keeps_to_the_width(gpuctl: Cli, monkeypatch: pytest.MonkeyPatch, width: str) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    for topic in ("training", "training.job.name", "training.resources", "platform.autoscaling.metrics"):
+        _, out, _ = gpuctl("explain", topic)
+        wrapped = [line for line in out.splitlines() if "`gpuctl" not in line]
+        assert max(map(len, wrapped)) <= max(60, min(100, int(width))), topic
+
+
+class Rule(NamedTuple):
+    """The form of a diagnostic's entry in ``gpuctl.frontend.codes``."""
+
+    code: str
+    severity: str
+    title: str
+    explanation: str
+    example: str | None
+    fix: str
+
+
+@pytest.fixture
+def one_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    stub = ModuleType("gpuctl.frontend.codes")
+    rule = Rule(
+        "GPU203",
+        "error",
+        "unknown field",
+        "A key is not a field\nof its block.\n\nIt is never dropped.",
+        "resources:\n  gpu_typ: A100\n",
+        "Correct the spelling.",
+    )
+    stub.CODES = {"GPU203": rule}  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "gpuctl.frontend.codes", stub)
+
+
+@pytest.mark.usefixtures("one_code")
+@pytest.mark.parametrize("topic", ["GPU203", "gpu203", " Gpu203 "])
+def test_explain_a_code(gpuctl: Cli, topic: str) -> None:
+    code, out, err = gpuctl("explain", topic)
+    assert (code, err) == (0, "")
+    assert out == (
+        "error[GPU203]: unknown field\n"
+        "  A key is not a field of its block.\n"
+        "\n"
+        "  It is never dropped.\n"
+        "\n"
+        "Example\n"
+        "  resources:\n"
+        "    gpu_typ: A100\n"
+        "\n"
+        "What to do\n"
+        "  Correct the spelling.\n"
+    )
+
+
+@pytest.mark.usefixtures("one_code")
+def test_explain_an_unknown_code(gpuctl: Cli) -> None:
+    code, out, err = gpuctl("explain", "gpu230")
+    assert (code, out, err) == (1, "", "gpuctl: there is no diagnostic `GPU230`. Did you mean `GPU203`?\n")
+
+
+def test_every_code_is_explained(gpuctl: Cli) -> None:
+    from gpuctl.frontend.codes import CODES
+
+    assert CODES
+    for code in CODES:
+        status, out, err = gpuctl("explain", code.lower())
+        assert (status, err) == (0, "")
+        assert out.startswith(f"{CODES[code].severity}[{code}]: ")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_schema_of_a_kind(gpuctl: Cli, kind: str) -> None:
+    code, out, err = gpuctl("schema", kind)
+    assert (code, err) == (0, "")
+    assert json.loads(out) == schema_of(kind)
+
+
+def test_schema_of_everything(gpuctl: Cli) -> None:
+    code, out, _ = gpuctl("schema")
+    assert code == 0
+    assert json.loads(out) == combined_schema()
+    assert gpuctl("schema", "resource") == gpuctl("schema", "Pool")
+
+
+@pytest.mark.parametrize(
+    ("kind", "hint"),
+    [("trainng", "Did you mean `gpuctl schema training`?"), ("xyzzy", "The kinds are training, inference")],
+)
+def test_schema_of_an_unknown_kind(gpuctl: Cli, kind: str, hint: str) -> None:
+    code, out, err = gpuctl("schema", kind)
+    assert (code, out) == (2, "")
+    assert f"There is no kind `{kind}`. {hint}" in err
+
+
+@pytest.mark.parametrize(
+    ("command", "example"),
+    [("explain", "  $ gpuctl explain training.resources.gpu-type"), ("schema", "  $ gpuctl schema")],
+)
+def test_help_has_an_example(gpuctl: Cli, command: str, example: str) -> None:
+    code, out, _ = gpuctl(command, "--help")
+    assert code == 0
+    assert any(line.lstrip().startswith(example.lstrip()) and line.startswith("  ") for line in out.splitlines())

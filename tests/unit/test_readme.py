@@ -1,0 +1,356 @@
+"""What the documents say is so: their commands run, their outputs are real, their tables are complete.
+
+In a document a fenced block can carry a note, an HTML comment on the line above it:
+
+``file: NAME``
+    the block is that file; commands after it find it.
+``output: COMMAND``
+    the block is what the command prints. A line ``# ...`` stands for any lines; ``output: python`` means the
+    Python block before it.
+``from: PATH``
+    the block stands in that source file, word for word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gpuctl
+from gpuctl.cli.main import COMMANDS
+from gpuctl.language.kinds import KINDS
+
+ROOT = Path(__file__).resolve().parents[2]
+README, TWIN = "README.md", "README.zh-CN.md"
+LIBRARY = "docs/library.md"
+DOCUMENTS = [README, TWIN, "CONTRIBUTING.md", "CHANGELOG.md", "docs/README.md", LIBRARY]
+
+LABEL = "kubectl label node node-1 runwhere.ai/pool=training-pool runwhere.ai/gpu-type=A100-80G"
+NOT_RUN = {
+    "pip install .": "needs the network",
+    "make test": "this test is part of it",
+    "make lint": "is run by itself",
+    "make golden": "changes the tree",
+    LABEL: "needs a cluster",
+}
+"""Commands of the READMEs that are not run here, and why. Of ``... | kubectl ...`` the first part is run."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its note (empty without one), its language and its text."""
+
+    note: str
+    language: str
+    text: str
+
+    def note_after(self, prefix: str) -> str | None:
+        """What the note says after ``prefix``, or None when it is another note."""
+        return self.note.removeprefix(prefix).strip() if self.note.startswith(prefix) else None
+
+
+def read(document: str) -> str:
+    """The text of a document of the repository."""
+    return (ROOT / document).read_text(encoding="utf-8")
+
+
+FENCED = re.compile(
+    r"^(?:<!-- (?P<note>[^\n]*) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def blocks(document: str) -> list[Block]:
+    """The fenced blocks of a document, in order."""
+    found = FENCED.finditer(read(document))
+    return [Block(match["note"] or "", match["language"], match["text"]) for match in found]
+
+
+def prose(document: str) -> str:
+    """A document without its fenced blocks."""
+    return FENCED.sub("", read(document))
+
+
+def rows(document: str, heading: str) -> list[list[str]]:
+    """The cells of the first table below a heading."""
+    section = prose(document).partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    table = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table[2:]]
+
+
+# Running a README ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """What a clone has, and a ``.venv`` as ``make setup`` leaves it, with this interpreter's packages."""
+    if shutil.which("make") is None:
+        if os.environ.get("CI"):
+            pytest.fail("make is missing")
+        pytest.skip("make is missing")
+    directory = tmp_path / "clone"
+    directory.mkdir()
+    (directory / ".git").mkdir()
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, directory)
+    for name in ("compiler", "examples", "schemas"):
+        (directory / name).symlink_to(ROOT / name)
+    venv = directory / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--symlinks", str(venv)], check=True)
+    (packages,) = venv.glob("lib/python*/site-packages")
+    paths = [ROOT / "compiler", sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    (packages / "gpuctl.pth").write_text("".join(f"{path}\n" for path in paths))
+    program = venv / "bin" / "gpuctl"
+    program.write_text(f"#!{venv}/bin/python\nfrom gpuctl.__main__ import main\nmain()\n")
+    program.chmod(0o755)
+    (venv / ".ready").touch()
+    return directory
+
+
+def shell(command: str, directory: Path, *, activated: bool = True, may_refuse: bool = False) -> str:
+    """Run commands as a reader does, and return what they print on both streams.
+
+    A failure raises; exit code 1, gpuctl's no, does not with ``may_refuse``.
+    """
+    path = os.environ["PATH"]
+    if activated:
+        path = f"{directory / '.venv' / 'bin'}{os.pathsep}{path}"
+    environment = {**os.environ, "PATH": path, "PYTHONUTF8": "1"}
+    environment.pop("PYTHONPATH", None)
+    result = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=directory,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+    )
+    if result.returncode != 0 and not (may_refuse and result.returncode == 1):
+        raise AssertionError(f"`{command}` ended with {result.returncode}:\n{result.stdout}")
+    return result.stdout
+
+
+def runnable(text: str) -> Iterator[str]:
+    """The command lines of a block that are run."""
+    for line in text.splitlines():
+        if line in NOT_RUN:
+            continue
+        command, pipe, rest = line.partition(" | ")
+        yield command if pipe and rest.startswith("kubectl ") else line
+
+
+def assert_output(shown: str, real: str) -> None:
+    """``shown`` is ``real``, or its parts between ``# ...`` occur in it in order, as whole lines."""
+    if "# ...\n" not in shown:
+        assert shown == real
+        return
+    rest = f"\n{real}"
+    for part in shown.split("# ...\n"):
+        _, found, rest = rest.partition(f"\n{part}")
+        assert found, f"not in the output, or not in this place:\n{part}"
+        rest = f"\n{rest}"
+    assert shown.startswith("# ...\n") or real.startswith(shown.partition("# ...\n")[0])
+    assert shown.endswith("# ...\n") or rest == "\n", f"the output goes on:\n{rest}"
+
+
+@pytest.mark.parametrize("document", [README])
+def test_the_readme_from_top_to_bottom(document: str, clone: Path) -> None:
+    printed = ""
+    for block in blocks(document):
+        if (name := block.note_after("file:")) is not None:
+            (clone / name).write_text(block.text, encoding="utf-8")
+        elif (command := block.note_after("output:")) is not None:
+            real = printed if command == "python" else shell(command, clone, may_refuse=True)
+            assert_output(block.text, real)
+        elif block.language == "sh":
+            lines = "\n".join(runnable(block.text))
+            # The quick start brings its own path: what it activates must be what makes `gpuctl` run.
+            shell(lines or "true", clone, activated=". .venv/bin/activate" not in block.text)
+        elif block.language == "python":
+            printed = shell(f"python -c {shlex.quote(block.text)}", clone)
+        else:
+            assert block.language == "yaml", block
+    assert (clone / "demo-out").is_dir()
+    assert (clone / "job.yaml").exists()
+
+
+def test_what_is_not_run_is_in_the_readme() -> None:
+    lines = [line for block in blocks(README) if block.language == "sh" for line in block.text.splitlines()]
+    assert [command for command in NOT_RUN if command not in lines] == []
+    assert "make demo" in lines
+    assert any(line.endswith("| kubectl apply --dry-run=server -f -") for line in lines)
+
+
+def test_numbers_of_lines() -> None:
+    documents = {block.note: block.text for block in blocks(README)}
+    source = documents["file: qwen2.yaml"]
+    assert source.count("\n") == 10, "ten lines in"
+    result = gpuctl.compile(gpuctl.Source("qwen2.yaml", source), platform=NO_PLATFORM)
+    from gpuctl.backend.emitter import emit_stream
+
+    lines = str(emit_stream(result.objects).count("\n"))
+    assert re.findall(r"prints (\d+) lines", prose(README)) == [lines]
+    assert re.findall(r"输出 (\d+) 行", prose(TWIN)) == [lines]
+
+
+def test_the_labels_set_by_hand_are_those_that_jobs_select() -> None:
+    pool = "kind: pool\nversion: v0.1\npool: {name: training-pool}\nnodes:\n  node-1: {gpu-type: A100-80G}\n"
+    result = gpuctl.compile(gpuctl.Source("pool.yaml", pool), nodes=True, platform=NO_PLATFORM)
+    (node,) = [obj for obj in result.objects if obj["kind"] == "Node"]
+    name, *labels = LABEL.split()[3:]
+    assert name == node["metadata"]["name"]
+    assert dict(label.split("=") for label in labels) == node["metadata"]["labels"]
+
+
+# Tables and links ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("document", "kinds", "commands"),
+    [(README, "Kinds", "Commands"), (TWIN, "文档类型", "命令")],
+)
+def test_tables_are_complete(document: str, kinds: str, commands: str) -> None:
+    assert [row[0].strip("`") for row in rows(document, kinds)] == list(KINDS)
+    assert [row[0].strip("`").split()[1] for row in rows(document, commands)] == list(COMMANDS)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_somewhere(document: str) -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", prose(document)):
+        if not target.startswith("https://"):
+            assert ((ROOT / document).parent / target.partition("#")[0]).exists(), target
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_targets_of_make_exist(document: str) -> None:
+    targets = set(re.findall(r"^([a-z-]+):.*##", read("Makefile"), re.MULTILINE))
+    commands = re.findall(r"`make ([a-z -]+)[^`]*`", prose(document))
+    for block in blocks(document):
+        commands += re.findall(r"^make ([a-z -]+)$", block.text, re.MULTILINE)
+    for command in commands:
+        assert set(command.split()) <= targets, command
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_plain_text(document: str) -> None:
+    """No emoji, no badges, no lines with blanks at their end."""
+    text = read(document)
+    assert not re.search("[\U0001f000-\U0001faff\u2600-\u27bf\ufe0f]", text)
+    assert "![" not in text
+    assert not re.search(r"[ \t]$", prose(document), re.MULTILINE)
+    assert text.endswith("\n")
+    assert not text.endswith("\n\n")
+
+
+# The twin --------------------------------------------------------------------------------------------------
+
+
+def test_the_twin_says_the_same() -> None:
+    assert blocks(TWIN) == blocks(README)
+
+    def shape(document: str) -> list[str]:
+        """Headings, tables and lists, in order, without their words."""
+        found = re.findall(r"^(#+ |\||- )", prose(document), re.MULTILINE)
+        return [mark.strip() for mark in found]
+
+    assert shape(TWIN) == shape(README)
+
+    def code(document: str) -> list[str]:
+        """Everything in backticks, and every link; the order of words differs between languages."""
+        text = re.sub(r"^.*README(\.zh-CN)?\.md\).*$", "", prose(document), count=1, flags=re.MULTILINE)
+        return sorted(re.findall(r"`[^`]+`|\]\([^)]+\)", text))
+
+    assert code(TWIN) == code(README)
+    assert f"]({TWIN})" in read(README)
+    assert f"]({README})" in read(TWIN)
+
+
+def test_chinese_paragraphs_are_one_line() -> None:
+    """A line break between two Chinese words is shown as a blank."""
+    lines = prose(TWIN).splitlines()
+    plain = [bool(line) and not line.startswith(("#", "|", "- ")) for line in lines]
+    assert not [lines[index] for index in range(1, len(lines)) if plain[index - 1] and plain[index]]
+
+
+# The library -----------------------------------------------------------------------------------------------
+
+NO_PLATFORM = gpuctl.Source("platform", "kind: platform\nversion: v0.1\n")
+
+
+def test_the_examples_of_the_library_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+    names: dict[str, Any] = {"__name__": "example"}
+    printed = ""
+    for block in blocks(LIBRARY):
+        if block.language == "python":
+            assert printed == "", f"the output before this is not shown:\n{printed}"
+            stream = io.StringIO()
+            with contextlib.redirect_stdout(stream):
+                exec(compile(block.text, LIBRARY, "exec"), names)
+            printed = stream.getvalue()
+        else:
+            assert block.language == "text"
+            assert block.text == printed
+            printed = ""
+    assert printed == ""
+
+
+def test_the_tables_of_the_library_are_complete() -> None:
+    parameters = inspect.signature(gpuctl.compile).parameters
+    table = {row[0].strip("`"): row[1].strip("`") for row in rows(LIBRARY, "compile")}
+    assert list(table) == list(parameters)
+    for name, parameter in parameters.items():
+        default = "" if parameter.default is parameter.empty else parameter.default
+        assert table[name] == (f'"{default}"' if name == "namespace" else str(default)), name
+
+    def listed(heading: str) -> set[str]:
+        return {row[0].strip("`").removesuffix("()") for row in rows(LIBRARY, heading)}
+
+    assert listed("Compilation") == {*gpuctl.Compilation._fields, "ok"}
+    assert listed("Diagnostic") == {*gpuctl.Diagnostic._fields, "to_dict"}
+    for heading, function in {"Source": gpuctl.Source, "lift": gpuctl.lift}.items():
+        section = read(LIBRARY).partition(f"\n## {heading}\n")[2]
+        (shown,) = re.findall(rf"^`gpuctl\.{heading}\((.*?)\)`", section, re.MULTILINE)
+        names = [part.partition("=")[0] for part in shown.split(", ") if part != "*"]
+        assert names == list(inspect.signature(function).parameters)
+    for name in set(gpuctl.__all__):
+        assert f"`{name}`" in read(LIBRARY)
+
+
+# Contributing ----------------------------------------------------------------------------------------------
+
+
+def test_the_code_that_contributing_shows_is_there() -> None:
+    shown = [block for block in blocks("CONTRIBUTING.md") if block.note]
+    assert len(shown) == 3
+    for block in shown:
+        path = block.note_after("from:")
+        assert path is not None
+        assert block.text in read(path), path
+
+
+def test_the_rooms_that_contributing_names_are_there() -> None:
+    rooms = next(block.text for block in blocks("CONTRIBUTING.md") if "compiler/gpuctl/" in block.text)
+    for line in rooms.splitlines():
+        name = line.split()[0]
+        assert (ROOT / "compiler" / "gpuctl" / name if line.startswith("  ") else ROOT / name).exists(), name
+
+
+def test_the_changelog_knows_the_version() -> None:
+    assert gpuctl.__version__ in read("CHANGELOG.md")
