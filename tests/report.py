@@ -10,7 +10,7 @@ from control_plane import BinariesMissing, find_binaries
 def main() -> None:
     """Print what `make test` will leave out; in CI nothing is left out, a missing part fails."""
     if shutil.which("go") is None:
-        print("left out: kubeconform, kubectl's YAML reader, JobSet's schema, the control plane: install Go 1.26 or newer")
+        print("left out: kubeconform, kubectl's YAML reader, JobSet's schema, the control plane: install Go 1.26")
         return
     try:
         find_binaries()

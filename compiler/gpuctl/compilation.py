@@ -12,6 +12,7 @@ from gpuctl.backend.lower import lower
 from gpuctl.backend.validation import VERSIONS, SchemaValidator, schema_validator
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, count, in_source_order
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.lint import redact
 from gpuctl.frontend.load import Loaded, load
 from gpuctl.frontend.source import Source
 from gpuctl.language.settings import Settings
@@ -85,18 +86,26 @@ def _result(loaded: Loaded, context: Context, lowered: list[Lowered], strict: bo
     diagnostics = [*loaded.diagnostics, *context.diagnostics]
     if strict:
         diagnostics = [diagnostic.as_error() for diagnostic in diagnostics]
-    if not context.options.nodes:
-        diagnostics += _notes_on_nodes(loaded)
     if count(diagnostics, Severity.ERROR):
         lowered = []
+    elif not context.options.nodes:
+        diagnostics += _notes_on_nodes(loaded)
     return Compilation(
         [item.object for item in lowered],
-        in_source_order(diagnostics),
+        in_source_order(_redacted(diagnostic) for diagnostic in diagnostics),
         loaded.documents,
         lowered,
         loaded.settings,
         loaded.sources,
     )
+
+
+def _redacted(diagnostic: Diagnostic) -> Diagnostic:
+    """Without credentials that a message or hint repeats from a command line."""
+    message, hint = redact(diagnostic.message), redact(diagnostic.hint or "") or None
+    if (message, hint) == (diagnostic.message, diagnostic.hint):
+        return diagnostic
+    return diagnostic._replace(message=message, hint=hint)
 
 
 def _notes_on_nodes(loaded: Loaded) -> list[Diagnostic]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+
 from control_plane import BinariesMissing, ControlPlane, find_binaries
 
 

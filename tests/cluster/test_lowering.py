@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
 
-import gpuctl
 import pytest
 import yaml
+
+import gpuctl
 from control_plane import ControlPlane
 from golden import cases
 from gpuctl.backend.emitter import emit_stream
@@ -66,6 +68,7 @@ def test_pods_bind_to_the_intended_nodes(plane: ControlPlane, jobset: None, exam
     try:
         objects = [obj for obj in result.objects if obj["kind"] != "Node"]
         _ensure_namespaces(plane, objects)
+        _bind_claims(plane, objects)
         plane.kubectl("apply", "--server-side", "--validate=strict", "-f", "-", input=emit_stream(objects))
         for document in workloads:
             _check_pods(plane, document, prefix)
@@ -75,6 +78,36 @@ def test_pods_bind_to_the_intended_nodes(plane: ControlPlane, jobset: None, exam
         plane.kubectl("delete", kinds, "--all", "-n", namespace, "--wait=false")
         names = plane.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}").split()
         plane.kubectl("delete", "node", *[name for name in names if name.startswith(f"{prefix}-")])
+
+
+def _bind_claims(plane: ControlPlane, objects: list[dict[str, Any]]) -> None:
+    """Volumes for the claims that pods mount: the scheduler leaves a pod pending whose claim is absent or unbound."""
+    for obj in objects:
+        pod = obj.get("spec", {}).get("template", {}).get("spec", {})
+        for volume in pod.get("volumes", []):
+            claim = volume.get("persistentVolumeClaim", {}).get("claimName")
+            if claim is None:
+                continue
+            namespace = obj["metadata"]["namespace"]
+            storage = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+            size = {"storage": "1Gi"}
+            reference = {"namespace": namespace, "name": claim}
+            items = [
+                {
+                    "apiVersion": "v1",
+                    "kind": "PersistentVolume",
+                    "metadata": {"name": f"{namespace}-{claim}"},
+                    "spec": {**storage, "capacity": size, "hostPath": {"path": "/tmp"}, "claimRef": reference},
+                },
+                {
+                    "apiVersion": "v1",
+                    "kind": "PersistentVolumeClaim",
+                    "metadata": reference,
+                    "spec": {**storage, "resources": {"requests": size}, "volumeName": f"{namespace}-{claim}"},
+                },
+            ]
+            for item in items:
+                plane.kubectl("apply", "-f", "-", input=json.dumps(item))
 
 
 def _check_pods(plane: ControlPlane, document: Any, prefix: str) -> None:

@@ -110,7 +110,9 @@ class ControlPlane:
             "--allow-privileged=true",
         )
         if not (self.directory / "admin.kubeconfig").exists():
-            self._wait(lambda: (self.directory / "certificates" / "apiserver.crt").exists(), "the API server's certificate")
+            self._wait(
+                lambda: (self.directory / "certificates" / "apiserver.crt").exists(), "the API server's certificate"
+            )
             self._write_kubeconfig("admin")
         self._wait(self._ready, "the API server")
 

@@ -1,7 +1,7 @@
 """Golden cases: golden/CASE with ``input/``, ``args``, and what is expected of them.
 
 ``args`` is a command line without the program's name; it runs in the case's directory, so that paths in messages are
-``input/...``. ``expected/stdout`` and ``expected.stderr`` hold the whole output, ``exit`` the exit code when it is not 0.
+``input/...``. ``expected/stdout`` and ``expected.stderr`` hold the whole output, ``exit`` the exit code unless it is 0.
 
     python tests/golden/cases.py accept [CASE ...]     write what comes out now as what is expected
     python tests/golden/cases.py replay                print every case's outcome as JSON
@@ -91,7 +91,7 @@ def files(outcome: Outcome) -> dict[str, str]:
 
 
 def accept(names: list[str]) -> None:
-    """Write what comes out now. What is accepted is what reviewers read: look at the difference before you commit it."""
+    """Write what comes out now. Reviewers read what is accepted: look at the difference before you commit it."""
     if os.environ.get("CI"):
         sys.exit("golden files are not accepted in CI: run `make golden` on your machine and review the difference")
     for name in names or case_names():

@@ -11,6 +11,7 @@ from dataclasses import asdict
 
 import pytest
 import yaml
+
 from golden import cases
 from gpuctl.backend.validation import schema_validator
 from kubeconform import run_kubeconform

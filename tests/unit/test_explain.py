@@ -355,8 +355,9 @@ class Rule(NamedTuple):
     severity: str
     title: str
     explanation: str
-    example: str | None
     fix: str
+    example: str | None = None
+    companion: str | None = None
 
 
 @pytest.fixture
@@ -367,8 +368,9 @@ def one_code(monkeypatch: pytest.MonkeyPatch) -> None:
         "error",
         "unknown field",
         "A key is not a field\nof its block.\n\nIt is never dropped.",
-        "resources:\n  gpu_typ: A100\n",
         "Correct the spelling.",
+        "resources:\n  gpu_typ: A100  #!\n",
+        "kind: platform\n",
     )
     stub.CODES = {"GPU203": rule}  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "gpuctl.frontend.codes", stub)
@@ -387,7 +389,10 @@ def test_explain_a_code(gpuctl: Cli, topic: str) -> None:
         "\n"
         "Example\n"
         "  resources:\n"
-        "    gpu_typ: A100\n"
+        "    gpu_typ: A100  # <- here\n"
+        "\n"
+        "With this platform\n"
+        "  kind: platform\n"
         "\n"
         "What to do\n"
         "  Correct the spelling.\n"

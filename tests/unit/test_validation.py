@@ -520,9 +520,7 @@ def every_schema(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from every_schema(inner)
 
 
-@pytest.mark.parametrize(
-    "file", sorted(kubernetes_schemas.SCHEMAS.glob("*.json")), ids=lambda file: str(file.name)
-)
+@pytest.mark.parametrize("file", sorted(kubernetes_schemas.SCHEMAS.glob("*.json")), ids=lambda file: str(file.name))
 def test_the_files_are_strict_small_and_closed(file: Path) -> None:
     data = json.loads(file.read_text(encoding="utf-8"))
     kubernetes = json.loads((file.parent / f"kubernetes-{VERSIONS[0]}.json").read_text(encoding="utf-8"))
@@ -555,9 +553,7 @@ def test_the_jobset_file_is_what_its_definition_says() -> None:
     assert kubernetes_schemas.drift(files) == []
 
 
-def test_drift_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_drift_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for file in kubernetes_schemas.SCHEMAS.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     first, second, newest = VERSIONS[0], VERSIONS[1], VERSIONS[-1]

@@ -22,9 +22,9 @@ def command(shell: str) -> int:
     """Print a shell's completion script."""
     from click.shell_completion import get_completion_class
 
-    from gpuctl.cli.main import PROGRAM, cli
+    from gpuctl.cli.main import COMPLETION, PROGRAM, cli
 
     completion = get_completion_class(shell)
     assert completion is not None, "click completes these shells"
-    click.echo(completion(cli, {}, PROGRAM, f"_{PROGRAM.upper()}_COMPLETE").source())
+    click.echo(completion(cli, {}, PROGRAM, COMPLETION).source())
     return 0

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from gpuctl.language.reference import Entry, Match
 
 MAX_WIDTH = 100
+MARK = "#!"
+"""Ends the line of an example on which its diagnostic stands."""
 
 
 @click.command(
@@ -139,7 +141,11 @@ def _code(code: str) -> int:
     if rule.example:
         click.echo()
         _print_heading("Example")
-        click.echo(textwrap.indent(rule.example.rstrip("\n"), "  "))
+        click.echo(textwrap.indent(rule.example.rstrip("\n").replace(MARK, "# <- here"), "  "))
+    if rule.companion:
+        click.echo()
+        _print_heading("With this platform")
+        click.echo(textwrap.indent(rule.companion.rstrip("\n"), "  "))
     if rule.fix:
         click.echo()
         _print_heading("What to do")

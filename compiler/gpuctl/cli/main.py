@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import gc
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -28,6 +30,8 @@ COMMANDS: dict[str, str] = {
 
 SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3
 PROGRAM = "gpuctl"
+COMPLETION = "_GPUCTL_COMPLETE"
+"""The variable by which a shell asks click for completions."""
 
 
 class Group(click.Group):
@@ -47,7 +51,7 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            close = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+            close = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.65)
             hint = f" Did you mean `{PROGRAM} {close[0]}`?" if close else f" `{PROGRAM} --help` lists the commands."
             raise click.UsageError(f"There is no command `{name}`.{hint}", ctx)
         return super().resolve_command(ctx, args)
@@ -75,8 +79,12 @@ def run(arguments: Sequence[str]) -> int:
     gc.set_threshold(200_000, 50, 100)
     gc.enable()
     debug = "--debug" in arguments
+    for stream, errors in ((sys.stdout, "strict"), (sys.stderr, "backslashreplace")):
+        # Manifests are UTF-8, whatever the locale says.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=errors)
     try:
-        result: Any = cli.main(args=list(arguments), prog_name=PROGRAM, standalone_mode=False)
+        result = _invoke(list(arguments))
         sys.stdout.flush()
         return result if isinstance(result, int) else SUCCESS
     except click.exceptions.Exit as stop:
@@ -88,13 +96,34 @@ def run(arguments: Sequence[str]) -> int:
         click.echo("Interrupted.", err=True)
         return 130
     except BrokenPipeError:
-        # The reader went away (`| head`): say nothing, and keep Python from failing once more when it flushes.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader went away (`| head`): nothing to say.
+        _close_output()
         return 141
+    except OSError as error:
+        if debug:
+            raise
+        _close_output()
+        reason = (error.strerror or str(error)).lower()
+        click.echo(f"{PROGRAM}: cannot write the output: {reason}", err=True)
+        return FAILURE
     except Exception as error:
         if debug:
             raise
         return _internal(error)
+
+
+def _invoke(arguments: list[str]) -> Any:
+    if COMPLETION in os.environ:
+        return cli.main(args=arguments, prog_name=PROGRAM, standalone_mode=False)
+    # Not click's own `main`: it ends the process with 1, which says "invalid" here, when a reader goes away.
+    with cli.make_context(PROGRAM, arguments) as context:
+        return cli.invoke(context)
+
+
+def _close_output() -> None:
+    """Keep Python from failing once more when it flushes at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _internal(error: Exception) -> int:

@@ -210,7 +210,7 @@ class _Binder:
                 return self._value(node, option)
             names = [_ARTICLES[kind] for kind in ("scalar", "list", "mapping") if getattr(shape, kind) is not None]
             return self._wrong(node, " or ".join(names))
-        return self._free(node)
+        return self._free(node) if node.kind == "mapping" else self._wrong(node, "mapping")
 
     def _mapping(self, node: Node, shape: ModelShape) -> dict[str, Any]:
         data: dict[str, Any] = {}
@@ -289,6 +289,8 @@ class _Binder:
             return self._wrong(node, "scalar")
         scalar = shape.scalar
         if scalar is Scalar.TEXT:
+            if self.path == ["kind"]:
+                return self.kind_name  # Read before everything else; it may be an alias.
             if shape.choices and text not in shape.choices:
                 return self._choice(node, shape.choices)
             return text
@@ -487,6 +489,8 @@ class _Binder:
                 self._report_path(
                     path, "GPU206", f"`{name}` must be {word} {bound}", f"write a number that is {word} {bound}"
                 )
+            elif not self._said(path) and kind not in _OTHER_BRANCH:
+                self._report_path(path, "GPU202", f"`{format_path(path[-1:])}`: {item['msg'].lower()}")
 
     def _validation_span(self, path: Path, *, key: bool) -> Span:
         return locate(self.chunk, self.root, path, key=key)
@@ -528,6 +532,8 @@ class _Binder:
         return tuple(path)
 
 
+# What pydantic says of the branches of a union that a value does not take; the first pass chose the branch.
+_OTHER_BRANCH = frozenset({"string_type", "int_type", "list_type", "dict_type", "model_type"})
 _MISSING_HINTS = {
     "job": "add `job:` with a `name:`",
     "environment": "add `environment:` with an `image:`",

@@ -29,6 +29,7 @@ def _job(kind: str, rest: str = "", *, job: str = "name: demo", environment: str
 
 
 _POOL = "kind: pool\nversion: v0.1\npool: {name: train}\nnodes:\n  n1: {gpu-type: A100, gpu-count: 8}\n"
+_WHOLE_NODE = "resources: {pool: train, gpu: 8, cpu: 1, memory: 1Gi}\n"
 _PLATFORM = "kind: platform\nversion: v0.1\n"
 
 _RULES = (
@@ -383,10 +384,7 @@ _RULES = (
         "that it will happen.",
         "Give urgent jobs `priority: high`, or add nodes.",
         _POOL.replace("{name: train}", "{name: train}  #!")
-        + "".join(
-            f"---\n{_job('training', 'resources: {pool: train, gpu: 8, cpu: 1, memory: 1Gi}' + chr(10), job=f'name: demo-{i}')}"
-            for i in range(2)
-        ),
+        + "".join(f"---\n{_job('training', _WHOLE_NODE, job=f'name: demo-{number}')}" for number in range(2)),
     ),
     Rule(
         "GPU405",
@@ -433,7 +431,7 @@ _RULES = (
     Rule(
         "GPU409",
         "warning",
-        "/dev/shm larger than memory",
+        "shared memory larger than memory",
         "What is in /dev/shm counts as the pod's memory: it would be killed before /dev/shm is full.",
         "Raise memory, or lower shm.",
         _job("compute", "resources:\n  memory: 1Gi\n  shm: 2Gi  #!\n"),

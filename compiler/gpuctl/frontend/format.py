@@ -37,6 +37,8 @@ def format_source(source: Source) -> Formatted:
     protected: set[int] = set()
     for document in documents:
         _Walker(document, edits, protected).walk()
+    if not any(_is_ours(document) for document in documents):
+        return Formatted(source.text, [])
     lines = source.text.split("\n")
     for (line, start), ((_, end), text) in sorted(edits.items(), reverse=True):
         lines[line] = lines[line][:start] + text + lines[line][end:]
@@ -53,6 +55,11 @@ def format_source(source: Source) -> Formatted:
 def _read(name: str, text: str) -> tuple[list[RawDocument], list[Diagnostic]]:
     diagnostics: list[Diagnostic] = []
     return list(read(Source(name, text, direct=False), diagnostics)), diagnostics
+
+
+def _is_ours(document: RawDocument) -> bool:
+    _, text = kind_of(document.root)
+    return ALIASES.get(text or "", text) in KINDS
 
 
 class _Walker:
@@ -73,7 +80,9 @@ class _Walker:
                 self._replace(node, kind)
             self._visit(root, kind_shape(kind))
         else:
-            self._visit(root, None)
+            # Somebody else's document: not a byte of it changes.
+            chunk = self.document.chunk
+            self.protected.update(range(self.first, self.first + chunk.text.count("\n") + 1))
 
     def _visit(self, node: Node, shape: Shape | None) -> None:
         if isinstance(shape, UnionShape):

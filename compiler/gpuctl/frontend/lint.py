@@ -25,6 +25,21 @@ _SECRET_OPTION = r"(?i)--?(?:[\w-]+\.)*(?:[\w-]*[-_])?(?:token|password|passwd|s
 _REFERENCE = r"\$\([A-Za-z_][\w.-]*\)|\$\{?[A-Za-z_]"
 
 
+_GIVEN_SECRET = (  # noqa: S105 - options, not a password
+    r"(?i)(--?(?:[\w-]+\.)*(?:[\w-]*[-_])?(?:token|password|passwd|secret|api[-_]?key)"
+    r"(?:=|[ \t]+|[\"'][ \t]*,[ \t]*[\"']?)[\"']?)(?![$/-])([^\s\"',\]]+)"
+)
+
+
+def redact(text: str) -> str:
+    """Text with credentials blotted out, its length kept: options that give a token, and tokens of known form."""
+    if re.search(_GIVEN_SECRET, text):
+        text = re.sub(_GIVEN_SECRET, lambda match: match[1] + "*" * len(match[2]), text)
+    if re.search(_CREDENTIAL, text):
+        text = re.sub(_CREDENTIAL, lambda match: "*" * len(match[0]), text)
+    return text
+
+
 class Word(NamedTuple):
     """One word of the command line and its path in the document."""
 

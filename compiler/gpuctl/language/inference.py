@@ -1,6 +1,6 @@
 """``kind: inference``: a model behind a Service, with optional autoscaling."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -114,7 +114,9 @@ def _stabilization(name: str, value: str | None) -> None:
 class InferenceService(ServiceBlock):
     """The service of an inference."""
 
-    replicas: Count = Field(1, le=10000, description="Number of pods; ignored under autoscaling.", examples=[2])
+    replicas: Annotated[Count, Field(le=10000)] = Field(
+        1, description="Number of pods; ignored under autoscaling.", examples=[2]
+    )
 
 
 class Inference(Workload):

@@ -177,9 +177,9 @@ class PriorityLevel(Block):
     """One priority and its PriorityClass."""
 
     className: ObjectName | None = Field(  # noqa: N815
-        None, description="Name of the PriorityClass.", examples=["gpuctl-high"]
+        None, description="Name of the PriorityClass.", examples=["team-urgent"]
     )
-    value: Integer | None = Field(None, le=1000000000, description="Its value.", examples=[1000000])
+    value: Annotated[Integer, Field(le=1000000000)] | None = Field(None, description="Its value.", examples=[750000])
     preemption: Boolean | None = Field(
         None, description="Whether its pods may evict less urgent ones to get a place.", examples=[True]
     )

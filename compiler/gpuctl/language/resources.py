@@ -1,5 +1,7 @@
 """The ``resources:`` block: what a pod gets, and where."""
 
+from typing import Annotated
+
 from pydantic import Field
 
 from gpuctl.language.fields import Block, Count, DnsLabel, LabelValue, Memory, PositiveCount, PositiveQuantity, Share
@@ -54,9 +56,8 @@ class Resources(Block):
 class TrainingResources(Resources):
     """Resources of a training, which can span nodes."""
 
-    nodes: PositiveCount = Field(
+    nodes: Annotated[PositiveCount, Field(le=10000)] = Field(
         1,
-        le=10000,
         description="Number of nodes. More than one starts that many pods with MASTER_ADDR, NODE_RANK and the PET_ "
         "variables "
         "that torchrun reads.",

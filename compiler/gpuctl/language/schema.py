@@ -11,11 +11,11 @@ consequences that the models do not show:
   are ``kind``, ``job.name``, and what items of lists and entries of mappings need.
 - Text of ``environment`` and ``service`` may hold ``{{...}}`` templates, whose value no editor knows.
 
-Dialect: draft-07, with ``definitions``. VS Code, yaml-language-server before 1.20, the JetBrains editors and
-SchemaStore understand that and not all of 2020-12, and nothing is used that 2020-12 reads differently. The keyword
-that says "this key in any spelling" is ``patternProperties`` and not ``propertyNames``, because yaml-language-server
-looks through YAML's ``<<`` for the first and not for the second. ``errorMessage`` and ``markdownDescription`` are
-understood by the language servers, and ignored by everybody else.
+Dialect: draft-07, with ``definitions``. Every editor understands that, and few understand 2020-12
+(yaml-language-server, which most of them use, does so since 1.20); nothing is used that 2020-12 reads differently.
+The keyword that says "this key in any spelling" is ``patternProperties`` and not ``propertyNames``, because
+yaml-language-server looks through YAML's ``<<`` for the first and not for the second. ``errorMessage``,
+``markdownDescription`` and ``defaultSnippets`` are the language servers', and ignored by everybody else.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The ``service:`` block of long-running workloads: ports, replicas, health."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -38,7 +38,7 @@ class ExtraPort(Block):
 class ServiceBlock(Block):
     """How the workload is reached. The Service is called `svc-NAME`."""
 
-    replicas: Count = Field(1, le=10000, description="Number of pods.", examples=[2])
+    replicas: Annotated[Count, Field(le=10000)] = Field(1, description="Number of pods.", examples=[2])
     port: Port = Field(8000, description="Port the program listens on, and of the Service.", examples=[8000])
     targetPort: Port | None = Field(  # noqa: N815
         None, description="Port inside the container, when it differs from `port`.", examples=[8080]
@@ -126,5 +126,7 @@ class ServiceBlock(Block):
 class NotebookService(ServiceBlock):
     """The service of a notebook: one replica, port 8888 unless said otherwise."""
 
-    replicas: Count = Field(1, ge=1, le=1, description="Always 1: a notebook is one person's.", examples=[1])
+    replicas: Annotated[Count, Field(ge=1, le=1)] = Field(
+        1, description="Always 1: a notebook is one person's.", examples=[1]
+    )
     port: Port = Field(8888, description="Port the notebook listens on, and of the Service.", examples=[8888])

@@ -7,14 +7,17 @@ alias. Keys that users invent (labels, env names, nodes, users) are never folded
 from __future__ import annotations
 
 import difflib
+import string
 from collections.abc import Iterable
 from functools import lru_cache
+
+_FOLDING = str.maketrans(string.ascii_uppercase, string.ascii_lowercase, "-_")
 
 
 @lru_cache(maxsize=4096)
 def fold(key: str) -> str:
-    """The form under which two spellings of one key are equal."""
-    return key.replace("-", "").replace("_", "").lower()
+    """The form under which two spellings of one key are equal. Only ASCII letters have two cases here."""
+    return key.translate(_FOLDING)
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str | None:

@@ -1,6 +1,6 @@
 """``kind: training``: a job that runs to its end, on one node or several."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -23,9 +23,8 @@ class TrainingJob(JobBlock):
         "GPUs x nodes.",
         examples=[8],
     )
-    retries: Count = Field(
+    retries: Annotated[Count, Field(le=1000)] = Field(
         0,
-        le=1000,
         description="How often a failed run is started again. An eviction by a more urgent job does not count on one "
         "node.",
         examples=[2],

@@ -10,7 +10,7 @@ from typing import TextIO
 import click
 
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span, count
-from gpuctl.frontend.lint import SECRET_CODES
+from gpuctl.frontend.lint import SECRET_CODES, redact
 from gpuctl.frontend.source import Source
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
@@ -78,8 +78,12 @@ def _one(diagnostic: Diagnostic, lines: _Lines, coloured: bool) -> str:
         shown, caret = before[0] + marked + before[1], "^" * max(1, _width(marked))
         text += f"{margin} {bar}\n"
         text += f"{_style(str(span.line), 'blue', coloured)} {bar} {shown}\n"
-        advice = f" {diagnostic.hint}" if diagnostic.hint else ""
-        text += f"{margin} {bar} {' ' * _width(before[0])}{_style(caret + advice, colour, coloured)}\n"
+        hint, indent = diagnostic.hint, _width(before[0])
+        beside = hint is not None and indent + len(caret) + len(hint) < _WIDEST
+        advice = f" {hint}" if beside else ""
+        text += f"{margin} {bar} {' ' * indent}{_style(caret + advice, colour, coloured)}\n"
+        if hint is not None and not beside:
+            text += f"{margin} = {hint}\n"
     elif diagnostic.hint:
         text += f"{margin} = {diagnostic.hint}\n"
     for related in diagnostic.related:
@@ -89,7 +93,7 @@ def _one(diagnostic: Diagnostic, lines: _Lines, coloured: bool) -> str:
 
 def _excerpt(line: str, span: Span, *, hidden: bool) -> tuple[tuple[str, str], str]:
     """The line as (before, after) and the marked part; a long line is cut around the mark, tabs become blanks."""
-    line = "".join(c if c.isprintable() else " " for c in line)
+    line = redact("".join(c if c.isprintable() else " " for c in line))
     start = min(span.column - 1, len(line))
     end = len(line) if span.end_line != span.line else min(span.end_column - 1, len(line))
     marked = line[start:end]
@@ -102,8 +106,9 @@ def _excerpt(line: str, span: Span, *, hidden: bool) -> tuple[tuple[str, str], s
     room = max(0, _WIDEST - len(before) - len(marked))
     if len(after) > room:
         after = after[: max(0, room - 3)] + "..."
-    if hidden:
-        marked = "*" * min(len(marked), 8)
+    if hidden and "*" not in marked:
+        # A credential that stands in a line of its own, away from the option that it is for.
+        marked = "*" * len(marked)
     return (before, after), marked
 
 
