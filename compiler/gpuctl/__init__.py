@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Compilation", "Diagnostic", "Source", "__version__", "compile", "lift"]
+__all__ = ["Compilation", "Diagnostic", "Source", "__version__", "compile", "emit_stream", "lift"]
 
 if TYPE_CHECKING:
+    from gpuctl.backend.emitter import emit_stream
     from gpuctl.backend.lift import lift
     from gpuctl.compilation import Compilation, compile
     from gpuctl.frontend.diagnostics import Diagnostic
@@ -23,6 +24,7 @@ _HOMES = {
     "Diagnostic": "gpuctl.frontend.diagnostics",
     "Source": "gpuctl.frontend.source",
     "compile": "gpuctl.compilation",
+    "emit_stream": "gpuctl.backend.emitter",
     "lift": "gpuctl.backend.lift",
 }
 

@@ -13,7 +13,10 @@ def main() -> None:
     gc.disable()
     # Looking for plugins of pydantic reads the metadata of every installed package; none of them is ours.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    from gpuctl.cli.main import run
+    try:
+        from gpuctl.cli.main import run
+    except KeyboardInterrupt:
+        sys.exit(130)
 
     code = run(sys.argv[1:])
     # What is left needs no collecting: the process ends, and its memory with it.

@@ -15,6 +15,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.lint import redact
 from gpuctl.frontend.load import Loaded, load
 from gpuctl.frontend.source import Source
+from gpuctl.language.names import is_dns_label
 from gpuctl.language.settings import Settings
 
 
@@ -66,8 +67,13 @@ def compile(
     :param directory: what paths count from when no source has one; default: the current directory.
     :param stdin: what ``-`` reads; default: standard input.
 
-    Deterministic: the same sources give the same objects in any order. It never raises for what a source contains.
+    Deterministic: the same sources give the same objects in any order. It never raises for what a source contains, only
+    ``ValueError`` for an illegal ``namespace`` or ``gitops``.
     """
+    if not is_dns_label(namespace):
+        raise ValueError(f"`{namespace}` is not a legal namespace name")
+    if gitops not in (None, "argocd", "flux"):
+        raise ValueError(f"gitops is None, 'argocd' or 'flux', not {gitops!r}")
     if isinstance(sources, (str, os.PathLike, Source)):
         sources = [sources]
     loaded = load(sources, platform=platform, namespace=namespace, versions=VERSIONS, directory=directory, stdin=stdin)
@@ -114,10 +120,10 @@ def _notes_on_nodes(loaded: Loaded) -> list[Diagnostic]:
         document.diagnostic(
             Severity.NOTE,
             "GPU606",
-            f"the labels of {len(document.model.nodes)} nodes are left out of the output: "
+            f"the labels of the pool's nodes ({len(document.model.nodes)}) are left out of the output: "
             "`kubectl apply` and `kubectl delete` of a Node are dangerous",
             ("nodes",),
-            "`gpuctl apply` labels nodes itself; --nodes includes them",
+            "label them with `kubectl label node`; --nodes includes them",
             key=True,
         )
         for document in loaded.documents

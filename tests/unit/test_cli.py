@@ -655,6 +655,25 @@ def test_a_full_disk_is_no_bug_of_ours(here: Path) -> None:
     assert "no space left on device" in result.stderr.lower()
 
 
+def test_a_file_of_ours_that_is_missing_is_a_bug(gpuctl: Cli, here: Path, monkeypatch: Patch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise FileNotFoundError(2, "No such file or directory", "kubernetes-1.36.json")
+
+    monkeypatch.setattr("gpuctl.compilation.compile", broken)
+    found = gpuctl("render", "good.yaml")
+    assert (found.code, found.out) == (70, "")
+    assert "internal error: FileNotFoundError" in found.err
+
+
+@pytest.mark.parametrize("line", ["render good.yaml >&-", "render - <&-"])
+def test_a_closed_stream_is_no_bug_of_ours(line: str, here: Path) -> None:
+    command = f"{shlex.quote(sys.executable)} -m gpuctl {line}"
+    result = subprocess.run(["bash", "-c", command], env=environment(), capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "internal error" not in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 # Completion -----------------------------------------------------------------------------------------------
 
 
@@ -917,3 +936,18 @@ def test_a_credential_is_in_no_hint(command: str, gpuctl: Cli, here: Path) -> No
     (here / "job.yaml").write_text(re.sub(r"command: .*", f"command: {command}", GOOD))
     assert TOKEN not in gpuctl("validate", "job.yaml").out
     assert TOKEN not in gpuctl("validate", "-o", "json", "job.yaml").out
+
+
+@pytest.mark.parametrize(
+    "words", ['"--password=abc,s3cr3t"', '"--password", "abc s3cr3t"', '"--password", "it\'s3cr3t"']
+)
+def test_a_credential_is_masked_to_its_end(words: str, gpuctl: Cli, here: Path) -> None:
+    (here / "job.yaml").write_text(GOOD.replace('"--lr", "2e-5"', words))
+    found = gpuctl("validate", "job.yaml")
+    assert "GPU507" in found.out
+    assert "s3cr3t" not in found.out
+
+
+def test_a_number_is_no_credential(gpuctl: Cli, here: Path) -> None:
+    (here / "job.yaml").write_text(GOOD.replace('"--lr", "2e-5"', '"--max-token", "256"'))
+    assert "GPU507" not in gpuctl("validate", "job.yaml").out

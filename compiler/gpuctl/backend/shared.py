@@ -26,7 +26,6 @@ def priority_class(context: Context, level: str) -> Object:
         "metadata": metadata(priority.class_name, None, managed_labels(), shared_annotations(context)),
         "value": priority.value,
         "preemptionPolicy": "PreemptLowerPriority" if priority.preempts else "Never",
-        "globalDefault": False,
         "description": f"gpuctl jobs of {level} priority; {how}.",
     }
 

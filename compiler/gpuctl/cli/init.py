@@ -4,7 +4,22 @@ from __future__ import annotations
 
 import click
 
-KINDS = ("training", "inference", "notebook", "compute", "pool", "quota", "platform")
+from gpuctl.language.kinds import ALIASES, KINDS, WORKLOADS
+
+
+def _kind(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    from gpuctl.language.spelling import nearest
+
+    kind = ALIASES.get(value, value)
+    if kind not in KINDS:
+        close = nearest(value, KINDS)
+        hint = f"Did you mean `{close}`?" if close else f"The kinds are {', '.join(KINDS)}."
+        raise click.BadParameter(f"there is no kind `{value}`. {hint}", context, parameter)
+    return kind
+
+
+def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 
 @click.command(
@@ -12,13 +27,12 @@ KINDS = ("training", "inference", "notebook", "compute", "pool", "quota", "platf
     short_help="Print a commented starter document.",
     epilog="Example:\n\n  $ gpuctl init training > training.yaml",
 )
-@click.argument("kind", type=click.Choice(KINDS), metavar="KIND")
+@click.argument("kind", metavar="KIND", callback=_kind, shell_complete=_complete)
 @click.option("--name", metavar="NAME", help="Name of the job, pool or quota.")
 def command(kind: str, name: str | None) -> int:
     """Print a commented, valid document of a KIND: training, inference, notebook, compute, pool, quota or platform."""
     from importlib.resources import files
 
-    from gpuctl.language.kinds import WORKLOADS
     from gpuctl.language.names import is_dns_1035_label, longest_job_name, nearest_dns_label
 
     text = (files("gpuctl.cli") / "starters" / f"{kind}.yaml").read_text(encoding="utf-8")

@@ -28,6 +28,27 @@ COMMANDS: dict[str, str] = {
     "version": "Print the version.",
 }
 
+# Commands of the product's documents that talk to a cluster.
+LATER = frozenset(
+    {
+        *("create", "apply", "delete", "diff", "prune", "recover", "get", "describe", "logs", "label", "add", "remove"),
+        *(
+            "pause",
+            "resume",
+            "rerun",
+            "query",
+            "why",
+            "exec",
+            "port-forward",
+            "wait",
+            "build",
+            "impact",
+            "fit",
+            "snapshot",
+        ),
+    }
+)
+
 SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3
 PROGRAM = "gpuctl"
 COMPLETION = "_GPUCTL_COMPLETE"
@@ -51,6 +72,12 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
+            if name in LATER:
+                raise click.UsageError(
+                    f"`{PROGRAM} {name}` is not in this version, which compiles and checks. "
+                    f"To submit: `{PROGRAM} render -f FILE | kubectl apply -f -`",
+                    ctx,
+                )
             close = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.65)
             hint = f" Did you mean `{PROGRAM} {close[0]}`?" if close else f" `{PROGRAM} --help` lists the commands."
             raise click.UsageError(f"There is no command `{name}`.{hint}", ctx)
@@ -78,11 +105,18 @@ def run(arguments: Sequence[str]) -> int:
     # A compile builds large trees that live to its end: collecting them in between only costs time.
     gc.set_threshold(200_000, 50, 100)
     gc.enable()
+    if sys.stdin is None or sys.stdout is None or sys.stderr is None:
+        # Python has no stream for a descriptor that is closed at the start.
+        click.echo(f"{PROGRAM}: a standard stream is closed; redirect it to /dev/null instead", err=True)
+        return FAILURE
     debug = "--debug" in arguments
     for stream, errors in ((sys.stdout, "strict"), (sys.stderr, "backslashreplace")):
-        # Manifests are UTF-8, whatever the locale says.
+        # Files and pipes are UTF-8, whatever the locale says; a terminal shows what it can.
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors=errors)
+            if stream.isatty():
+                stream.reconfigure(errors="replace")
+            else:
+                stream.reconfigure(encoding="utf-8", errors=errors)
     try:
         result = _invoke(list(arguments))
         sys.stdout.flush()
@@ -102,6 +136,8 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         if debug:
             raise
+        if error.filename is not None:
+            return _internal(error)
         _close_output()
         reason = (error.strerror or str(error)).lower()
         click.echo(f"{PROGRAM}: cannot write the output: {reason}", err=True)

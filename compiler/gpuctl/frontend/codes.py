@@ -682,7 +682,7 @@ _RULES = (
         "A manifest of a Node is dangerous in other hands: `kubectl apply` of an absent name makes a phantom node, "
         "`kubectl "
         "delete -f` deletes the machine's object.",
-        "Nothing; `gpuctl apply` labels nodes itself. `--nodes` includes them.",
+        "Label the nodes with `kubectl label node`, or include them with `--nodes`.",
         "kind: pool\nversion: v0.1\npool: {name: p}\nnodes:  #!\n  n1: {gpu-type: A100}\n",
     ),
     Rule(

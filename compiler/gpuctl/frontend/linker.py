@@ -97,8 +97,7 @@ def _names(documents: Sequence[Document]) -> Iterator[Diagnostic]:
             yield document.diagnostic(
                 ERROR,
                 "GPU417",
-                f"two jobs are called `{name}` in namespace `{document.namespace}`: "
-                f"a {earlier.kind} and this {document.kind}",
+                f"two jobs are called `{name}` in namespace `{document.namespace}` ({earlier.kind}, {document.kind})",
                 ("job", "name"),
                 "rename one: commands find a job by its name",
                 related=(Related("the other one", earlier.span(("job", "name"))),),

@@ -25,16 +25,16 @@ _SECRET_OPTION = r"(?i)--?(?:[\w-]+\.)*(?:[\w-]*[-_])?(?:token|password|passwd|s
 _REFERENCE = r"\$\([A-Za-z_][\w.-]*\)|\$\{?[A-Za-z_]"
 
 
-_GIVEN_SECRET = (  # noqa: S105 - options, not a password
+_GIVEN_VALUE = (
     r"(?i)(--?(?:[\w-]+\.)*(?:[\w-]*[-_])?(?:token|password|passwd|secret|api[-_]?key)"
-    r"(?:=|[ \t]+|[\"'][ \t]*,[ \t]*[\"']?)[\"']?)(?![$/-])([^\s\"',\]]+)"
+    r"(?:=|[ \t]+|[\"'][ \t]*,[ \t]*[\"']?)[\"']?)(?![$/-]|\d+\b)([^\s\"',\]]+)"
 )
 
 
 def redact(text: str) -> str:
     """Text with credentials blotted out, its length kept: options that give a token, and tokens of known form."""
-    if re.search(_GIVEN_SECRET, text):
-        text = re.sub(_GIVEN_SECRET, lambda match: match[1] + "*" * len(match[2]), text)
+    if re.search(_GIVEN_VALUE, text):
+        text = re.sub(_GIVEN_VALUE, lambda match: match[1] + "*" * len(match[2]), text)
     if re.search(_CREDENTIAL, text):
         text = re.sub(_CREDENTIAL, lambda match: "*" * len(match[0]), text)
     return text
@@ -211,7 +211,7 @@ def _credentials(document: Document, model: Job, words: list[Word]) -> Iterator[
         name, equals, value = word.text.partition("=")
         if not equals and index + 1 < len(words):
             value = words[index + 1].text
-        named = re.match(_SECRET_OPTION, name) is not None and value.strip("'\"") != ""
+        named = re.match(_SECRET_OPTION, name) is not None and value.strip("'\"") != "" and not value.isdigit()
         if named and not re.search(_REFERENCE, value) and not value.startswith("-") and not value.startswith("/"):
             target = word if equals else words[index + 1]
             yield _credential(document, target.path, f"`{name}` gives a credential in the command", name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gpuctl.frontend.binder import bind, kind_of
 from gpuctl.frontend.checks import check, check_platform
-from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.linker import link
 from gpuctl.frontend.reader import RawDocument, read
@@ -64,6 +64,11 @@ def load(
             if bound is not None and bound.model is not None:
                 loaded.documents.append(Document(bound.kind, bound.model, raw.chunk, raw.number))
     complete = not any(diagnostic.severity is Severity.ERROR for diagnostic in loaded.diagnostics)
+    if complete and not loaded.documents and loaded.sources:
+        name = found.sources[0].name if found.sources else next(iter(loaded.sources))
+        message = "there is no document of gpuctl's in the files that were named"
+        hint = "a document starts with `kind:`; `gpuctl init training` prints one"
+        loaded.diagnostics.append(Diagnostic(Severity.ERROR, "GPU009", message, Span(name, 1, 1, 1, 1), hint=hint))
     for document in loaded.documents:
         loaded.diagnostics += check(document, loaded.settings)
     loaded.diagnostics += link(loaded.documents, loaded.settings, namespace, complete=complete)

@@ -23,6 +23,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.syntax import character_error, syntax_error
 from gpuctl.language.fields import shorten
+from gpuctl.language.kinds import ALIASES, KINDS
 
 MAX_DEPTH = 64
 MAX_EXPANDED = 100_000
@@ -34,6 +35,8 @@ _TAB_LINE = r"(?m)^[ ]*\t[ \t]*(?=\r?$)"
 _RESHAPED = "\x85\u2028\u2029\ufeff"
 _RESHAPED_PATTERN = f"[{_RESHAPED}]"
 _KNOWN_TAGS = {"tag:yaml.org,2002:str": False, "!": False}
+_OURS = rf"(?mi)^[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?({'|'.join([*KINDS, *ALIASES])})\b"
+"""A line that makes a document one of gpuctl's, for text that cannot be read."""
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
@@ -121,7 +124,11 @@ def read(source: Source, diagnostics: list[Diagnostic]) -> Iterator[RawDocument]
                     empty = False
                     yield RawDocument(chunk, number, root)
         except ReadError as error:
-            diagnostics.append(error.diagnostic)
+            if source.direct or re.search(_OURS, chunk.text):
+                diagnostics.append(error.diagnostic)
+            else:
+                message = f"a document that is not ours cannot be read as YAML: left alone ({error.diagnostic.message})"
+                diagnostics.append(Diagnostic(Severity.NOTE, "GPU105", message, error.diagnostic.span))
     if empty and len(diagnostics) == before and source.direct:
         message = "there is no document in this file"
         hint = "start with `gpuctl init training`, or name another file"

@@ -163,8 +163,10 @@ def _similar_file(name: str) -> str | None:
         present = sorted(os.listdir(path.parent))
     except OSError:
         return None
-    close = difflib.get_close_matches(path.name, present, n=1)
-    return f"did you mean `{path.parent / close[0]}`?" if close else None
+    # By the part that people misspell: by whole names, everything that ends in .yaml is near.
+    stems = {Path(entry).stem: entry for entry in present}
+    close = difflib.get_close_matches(path.stem, stems, n=1)
+    return f"did you mean `{path.parent / stems[close[0]]}`?" if close else None
 
 
 def find_platform(inputs: Sequence[str | os.PathLike[str] | Source], directory: Path) -> Path | None:

@@ -30,7 +30,7 @@ def render(
 ) -> str:
     """All diagnostics as text; with ``summary`` a last line counts the errors and warnings."""
     diagnostics = list(diagnostics)
-    lines = _Lines(sources)
+    lines = _Lines(sources, [item.span for item in diagnostics if item.code in SECRET_CODES and item.span is not None])
     parts = [_one(diagnostic, lines, coloured) for diagnostic in diagnostics]
     errors, warnings = count(diagnostics, Severity.ERROR), count(diagnostics, Severity.WARNING)
     if summary and (errors or warnings):
@@ -46,8 +46,11 @@ def render(
 class _Lines:
     """The lines of sources, split once each."""
 
-    def __init__(self, sources: Mapping[str, Source]) -> None:
+    def __init__(self, sources: Mapping[str, Source], secrets: Iterable[Span]) -> None:
         self.sources = sources
+        self.secrets: dict[tuple[str, int], list[Span]] = {}
+        for span in secrets:
+            self.secrets.setdefault((span.file, span.line), []).append(span)
         self.split: dict[str, list[str]] = {}
 
     def get(self, span: Span) -> str | None:
@@ -59,7 +62,18 @@ class _Lines:
             lines = self.split[span.file] = source.text.split("\n")
         if span.line > len(lines) or (span.line == span.end_line and span.column == span.end_column):
             return None
-        return lines[span.line - 1].rstrip("\r")
+        line = lines[span.line - 1].rstrip("\r")
+        for secret in self.secrets.get((span.file, span.line), ()):
+            line = _blotted(line, secret)
+        return redact(line)
+
+
+def _blotted(line: str, secret: Span) -> str:
+    """The line with the value of a word blotted out: what stands behind its `=`, or all of it."""
+    start, end = secret.column - 1, secret.end_column - 1 if secret.end_line == secret.line else len(line)
+    option, equals, value = line[start:end].partition("=")
+    blotted = option + equals + "*" * len(value) if equals else "*" * len(option)
+    return line[:start] + blotted + line[end:]
 
 
 def _one(diagnostic: Diagnostic, lines: _Lines, coloured: bool) -> str:
@@ -74,7 +88,7 @@ def _one(diagnostic: Diagnostic, lines: _Lines, coloured: bool) -> str:
     text += f"{margin}{_style('-->', 'blue', coloured)} {span}\n"
     line = lines.get(span)
     if line is not None:
-        before, marked = _excerpt(line, span, hidden=diagnostic.code in SECRET_CODES)
+        before, marked = _excerpt(line, span)
         shown, caret = before[0] + marked + before[1], "^" * max(1, _width(marked))
         text += f"{margin} {bar}\n"
         text += f"{_style(str(span.line), 'blue', coloured)} {bar} {shown}\n"
@@ -91,9 +105,9 @@ def _one(diagnostic: Diagnostic, lines: _Lines, coloured: bool) -> str:
     return text
 
 
-def _excerpt(line: str, span: Span, *, hidden: bool) -> tuple[tuple[str, str], str]:
+def _excerpt(line: str, span: Span) -> tuple[tuple[str, str], str]:
     """The line as (before, after) and the marked part; a long line is cut around the mark, tabs become blanks."""
-    line = redact("".join(c if c.isprintable() else " " for c in line))
+    line = "".join(c if c.isprintable() else " " for c in line)
     start = min(span.column - 1, len(line))
     end = len(line) if span.end_line != span.line else min(span.end_column - 1, len(line))
     marked = line[start:end]
@@ -106,9 +120,6 @@ def _excerpt(line: str, span: Span, *, hidden: bool) -> tuple[tuple[str, str], s
     room = max(0, _WIDEST - len(before) - len(marked))
     if len(after) > room:
         after = after[: max(0, room - 3)] + "..."
-    if hidden and "*" not in marked:
-        # A credential that stands in a line of its own, away from the option that it is for.
-        marked = "*" * len(marked)
     return (before, after), marked
 
 
