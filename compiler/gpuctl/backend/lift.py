@@ -16,7 +16,7 @@ from gpuctl.backend.distribution import needs_torchrun
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.lower import MAIN_KINDS, lower_document
 from gpuctl.backend.metadata import MANAGED_BY
-from gpuctl.backend.patch import diff_spec
+from gpuctl.backend.patch import MERGE_KEYS, diff_spec
 from gpuctl.backend.pod import CONTAINER
 from gpuctl.backend.pool import DATA_KEY
 from gpuctl.backend.service import MAIN_PORT
@@ -35,6 +35,7 @@ from gpuctl.language.resources import DEFAULT_POOL
 from gpuctl.language.settings import Settings
 
 Data = dict[str, Any]
+_MERGE_KEYS = frozenset(MERGE_KEYS.values())
 
 # What the API server fills in; not somebody's wish (k8s.io/kubernetes/pkg/apis/*/v1/defaults.go).
 _SERVER_DEFAULTS: dict[str, Any] = {
@@ -156,24 +157,19 @@ def _document(context: Context, data: Data) -> Document | None:
 
 
 def _without_defaults(patch: Object) -> Object:
+    """A patch without what the API server filled in; what shrinks to nothing by that goes too."""
     result: Object = {}
     for key, value in patch.items():
         if key in _SERVER_DEFAULTS and value == _SERVER_DEFAULTS[key]:
             continue
+        kept = value
         if isinstance(value, dict):
-            value = _without_defaults(value)
-            if not value:
-                continue
+            kept = _without_defaults(value)
         elif isinstance(value, list):
-            items = [_without_defaults(item) if isinstance(item, dict) else item for item in value]
-            value = [
-                item
-                for item in items
-                if not (isinstance(item, dict) and set(item) <= {"name", "mountPath", "containerPort"})
-            ]
-            if not value:
-                continue
-        result[key] = value
+            items = [(item, _without_defaults(item) if isinstance(item, dict) else item) for item in value]
+            kept = [new for old, new in items if new == old or not set(new) <= _MERGE_KEYS]
+        if kept or kept == value:
+            result[key] = kept
     return result
 
 

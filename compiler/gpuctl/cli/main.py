@@ -29,25 +29,9 @@ COMMANDS: dict[str, str] = {
 }
 
 # Commands of the product's documents that talk to a cluster.
-LATER = frozenset(
-    {
-        *("create", "apply", "delete", "diff", "prune", "recover", "get", "describe", "logs", "label", "add", "remove"),
-        *(
-            "pause",
-            "resume",
-            "rerun",
-            "query",
-            "why",
-            "exec",
-            "port-forward",
-            "wait",
-            "build",
-            "impact",
-            "fit",
-            "snapshot",
-        ),
-    }
-)
+LATER = frozenset({"create", "apply", "delete", "diff", "prune", "recover", "build", "impact", "fit", "snapshot"})
+LATER |= {"get", "describe", "query", "logs", "why", "exec", "port-forward", "wait"}
+LATER |= {"label", "add", "remove", "pause", "resume", "rerun"}
 
 SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3
 PROGRAM = "gpuctl"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
 from gpuctl.frontend.reader import Chunk, Node, recompose
+from gpuctl.frontend.source import lines_of
 from gpuctl.language.kinds import Model
 from gpuctl.language.spelling import fold
 
@@ -61,7 +62,7 @@ class Document:
 
 def within(chunk: Chunk, span: Span, part: str) -> Span:
     """The span of ``part`` inside a value's span, where the source shows it literally; else the value's span."""
-    lines = chunk.text.split("\n")
+    lines = lines_of(chunk.text)
     for number in range(span.line, span.end_line + 1):
         line = lines[number - chunk.first_line - 1]
         first = span.column - 1 if number == span.line else 0

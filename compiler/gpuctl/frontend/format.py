@@ -13,7 +13,7 @@ from gpuctl.frontend.binder import kind_of
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.reader import Node, RawDocument, read
 from gpuctl.frontend.shapes import FreeShape, ListShape, MapShape, ModelShape, Shape, UnionShape, kind_shape
-from gpuctl.frontend.source import Source
+from gpuctl.frontend.source import Source, lines_of
 from gpuctl.language.kinds import ALIASES, KINDS
 from gpuctl.language.spelling import fold
 
@@ -39,7 +39,7 @@ def format_source(source: Source) -> Formatted:
         _Walker(document, edits, protected).walk()
     if not any(_is_ours(document) for document in documents):
         return Formatted(source.text, [])
-    lines = source.text.split("\n")
+    lines = lines_of(source.text)
     for (line, start), ((_, end), text) in sorted(edits.items(), reverse=True):
         lines[line] = lines[line][:start] + text + lines[line][end:]
     tidied = _tidy(lines, protected)
@@ -82,7 +82,7 @@ class _Walker:
         else:
             # Somebody else's document: not a byte of it changes.
             chunk = self.document.chunk
-            self.protected.update(range(self.first, self.first + chunk.text.count("\n") + 1))
+            self.protected.update(range(self.first, self.first + len(lines_of(chunk.text))))
 
     def _visit(self, node: Node, shape: Shape | None) -> None:
         if isinstance(shape, UnionShape):

@@ -20,7 +20,7 @@ from yaml import events as yaml_events
 from yaml._yaml import CParser
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
-from gpuctl.frontend.source import Source
+from gpuctl.frontend.source import Source, lines_of
 from gpuctl.frontend.syntax import character_error, syntax_error
 from gpuctl.language.fields import shorten
 from gpuctl.language.kinds import ALIASES, KINDS
@@ -145,7 +145,7 @@ def split(source: Source) -> Iterator[Chunk]:
     line = 0
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         yield Chunk(source, start, end, line)
-        line += text.count("\n", start, end)
+        line += len(lines_of(text[start:end])) - 1
 
 
 def recompose(chunk: Chunk, index: int) -> Node:
@@ -163,17 +163,16 @@ def compose(chunk: Chunk, diagnostics: list[Diagnostic]) -> list[Node]:
     restore: dict[int, str] = {}
     if re.search(_RESHAPED_PATTERN, text):
         text, restore = _reshape(text)
-    repairs_from = 0
     has_tab_lines = re.search(_TAB_LINE, text) is not None
     for _ in range(1 + (min(64, 1 + (16 * 2**20) // (len(text) + 1)) if has_tab_lines else 0)):
         found: list[Diagnostic] = []
         try:
             roots = _Composer(chunk, restore, found).compose(text)
         except yaml.MarkedYAMLError as error:
-            repaired = _blank_tab_lines(text, error, repairs_from) if has_tab_lines else None
+            repaired = _blank_tab_lines(text, error) if has_tab_lines else None
             if repaired is None:
                 raise ReadError(syntax_error(chunk, error)) from None
-            text, repairs_from = repaired
+            text = repaired
         except yaml.reader.ReaderError as error:
             raise ReadError(character_error(chunk, text, error)) from None
         else:
@@ -198,7 +197,7 @@ def _reshape(text: str) -> tuple[str, dict[int, str]]:
     return text.translate(table), {ord(stand_in): chr(character) for character, stand_in in table.items()}
 
 
-def _blank_tab_lines(text: str, error: yaml.MarkedYAMLError, after: int) -> tuple[str, int] | None:
+def _blank_tab_lines(text: str, error: yaml.MarkedYAMLError) -> str | None:
     """Spaces for tabs on the blank lines from the one that libyaml stumbled over up to the next line with text.
 
     libyaml stumbles outside scalars only, so a literal block that contains such lines keeps its tabs. None when the
@@ -212,7 +211,7 @@ def _blank_tab_lines(text: str, error: yaml.MarkedYAMLError, after: int) -> tupl
                 while number < len(lines) and not lines[number].strip():
                     lines[number] = lines[number].replace("\t", " ")
                     number += 1
-                return "\n".join(lines), number
+                return "\n".join(lines)
     return None
 
 

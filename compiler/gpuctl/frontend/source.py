@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterable, Sequence
@@ -118,6 +119,11 @@ def _add(found: Sources, name: str, data: bytes, *, direct: bool) -> None:
         found.sources.append(Source(name, decoded, direct))
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines of a text, broken where YAML breaks them: LF, CRLF, and a CR alone."""
+    return re.split("\r\n|\n|\r", text) if "\r" in text else text.split("\n")
+
+
 def decode(name: str, data: bytes) -> str | Diagnostic:
     """UTF-8 bytes as text without a byte-order mark, or why they are not."""
     if len(data) > MAX_BYTES:
@@ -131,8 +137,8 @@ def decode(name: str, data: bytes) -> str | Diagnostic:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8-sig", "replace")
-        line = before.count("\n") + 1
-        column = len(before) - (before.rfind("\n") + 1) + 1
+        lines = lines_of(before)
+        line, column = len(lines), len(lines[-1]) + 1
         kind = "binary data" if b"\0" in data[:8192] else f"byte 0x{data[error.start]:02x}, which is not UTF-8"
         span = Span(name, line, column, line, column + 1)
         return Diagnostic(Severity.ERROR, "GPU002", f"the file contains {kind}", span, hint="save it as UTF-8 text")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.frontend.source import lines_of
 
 if TYPE_CHECKING:
     from gpuctl.frontend.reader import Chunk
@@ -78,7 +79,7 @@ def syntax_error(chunk: Chunk, error: yaml.MarkedYAMLError) -> Diagnostic:
     problem = str(error.problem or error.context or "not YAML")
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line, mark.column) if mark is not None else (0, 0)
-    lines = chunk.text.split("\n")
+    lines = lines_of(chunk.text)
     character = lines[line][column] if line < len(lines) and column < len(lines[line]) else ""
     code, hint = "GPU004", "check the line and the one above it"
     message = problem
@@ -109,8 +110,8 @@ def character_error(chunk: Chunk, text: str, error: yaml.reader.ReaderError) -> 
     """A character that YAML does not allow; libyaml gives its offset in bytes of UTF-8."""
     match = re.search("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text)
     offset = match.start() if match else 0
-    line = text.count("\n", 0, offset)
-    column = offset - (text.rfind("\n", 0, offset) + 1)
+    before = lines_of(text[:offset])
+    line, column = len(before) - 1, len(before[-1])
     code = ord(match[0]) if match else 0
     what = "a NUL byte: this looks like a binary file" if code == 0 else f"the control character U+{code:04X}"
     hint = "name a YAML file" if code == 0 else 'write it as an escape in double quotes, such as "\\x07"'

@@ -11,7 +11,7 @@ import click
 
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span, count
 from gpuctl.frontend.lint import SECRET_CODES, redact
-from gpuctl.frontend.source import Source
+from gpuctl.frontend.source import Source, lines_of
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 _WIDEST = 120
@@ -59,10 +59,10 @@ class _Lines:
             return None
         lines = self.split.get(span.file)
         if lines is None:
-            lines = self.split[span.file] = source.text.split("\n")
+            lines = self.split[span.file] = lines_of(source.text)
         if span.line > len(lines) or (span.line == span.end_line and span.column == span.end_column):
             return None
-        line = lines[span.line - 1].rstrip("\r")
+        line = lines[span.line - 1]
         for secret in self.secrets.get((span.file, span.line), ()):
             line = _blotted(line, secret)
         return redact(line)

@@ -1,0 +1,255 @@
+"""``lift`` is the inverse of lowering: from the embedded document, and from the fields alone."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import gpuctl
+import pytest
+from gpuctl.backend.canonical import canonical
+from gpuctl.backend.lift import lift
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+PLATFORMS = {
+    "none": None,
+    "rich": """
+kind: platform
+version: v0.1
+labels: {domain: gpu.example.com}
+gpu:
+  sharing: hami
+  types: {A100: {nvidia.com/gpu.product: [NVIDIA-A100-SXM4-80GB, NVIDIA-A100-PCIE-80GB]}}
+  vendors: {nvidia: {resource: nvidia.com/gpu}, amd: {resource: amd.com/gpu}}
+training: {backend: jobset, queue: {train: research}}
+service: {type: ClusterIP}
+image: {pullSecret: login}
+pools:
+  - name: train
+    podPatch: {tolerations: [{key: dedicated, operator: Exists}], containers: [{name: main, stdin: true}]}
+autoscaling: {metrics: {gpu: gpu_use, memory: gpu_memory, queue: waiting}}
+""",
+    "claims": "kind: platform\nversion: v0.1\ngpu: {sharing: volcano}\nstorage: {default: {pvc: {claim: shared, subPath: x}}}\n",
+}
+TEXT = st.one_of(
+    st.sampled_from(
+        ["2e-5", "yes", "{{ messages }}", "{{{{model.name}}", "$(A)", "", "a b", "中文", "line\nline\n", "{{{"]
+    ),
+    st.text(st.characters(blacklist_categories=["Cs", "Cc"]), max_size=8),
+).filter(lambda text: "{{job" not in text and "\ufffe" not in text and "\uffff" not in text)
+NAME = st.from_regex(r"\A[a-z][a-z0-9]{0,8}\Z")
+PATH = st.from_regex(r"\A(/[a-z0-9]{1,4}){1,3}(\.json)?\Z")
+
+
+def block(required: dict[str, Any] | None = None, **optional: Any) -> st.SearchStrategy[dict[str, Any]]:
+    """A mapping with the required keys and any of the optional ones; `_` in names of optional keys stays."""
+    return st.fixed_dictionaries(required or {}, optional=optional)
+
+
+ENV = st.lists(
+    st.one_of(
+        st.fixed_dictionaries({"name": st.sampled_from(["A", "B", "HF_HOME", "FORCE_TORCHRUN"]), "value": TEXT}),
+        st.fixed_dictionaries({"name": st.sampled_from(["C", "D"]), "secret": NAME, "key": NAME}),
+    ),
+    max_size=3,
+    unique_by=lambda item: item["name"],
+)
+COMMAND = st.one_of(
+    st.lists(TEXT, max_size=3),
+    st.sampled_from([["llamafactory-cli", "train"], ["deepspeed", "t.py"], ["torchrun", "t.py"]]),
+)
+WORKDIR = st.one_of(
+    block({"path": PATH}, mountPath=PATH, type=st.sampled_from(["Directory", "FileOrCreate"]), readOnly=st.booleans()),
+    block({"path": PATH, "pvc": block({"claim": NAME}, subPath=NAME)}, mountPath=PATH),
+    block({"path": PATH, "nfs": st.fixed_dictionaries({"server": NAME, "path": PATH})}, readOnly=st.booleans()),
+    block({"path": PATH, "emptyDir": block(size=st.just("1Gi"), medium=st.just("Memory"))}),
+)
+JOB = {
+    "namespace": NAME,
+    "priority": st.sampled_from(["high", "medium", "low"]),
+    "description": TEXT,
+    "labels": st.dictionaries(NAME.map(lambda key: f"x-{key}"), NAME, max_size=2),
+    "annotations": st.dictionaries(NAME.map(lambda key: f"x.example.com/{key}"), TEXT, max_size=2),
+}
+RESOURCES = {
+    "pool": st.sampled_from(["default", "train", "other"]),
+    "gpu": st.integers(0, 8),
+    "gpu-type": st.sampled_from(["A100", "T4"]),
+    "gpu-share": st.sampled_from(["2Gi", "0.5", "1.0"]),
+    "gpu-vendor": st.sampled_from(["nvidia", "amd", "ascend"]),
+    "cpu": st.sampled_from(["1", "500m", 8]),
+    "memory": st.sampled_from(["1Gi", "64Gi", "100G", "1.5Gi"]),
+    "shm": st.sampled_from(["1Gi", "32Gi"]),
+}
+PORTS = st.lists(
+    block({"name": NAME, "port": st.integers(2000, 60000)}, targetPort=st.integers(2000, 60000)), max_size=2
+)
+SERVICE = {
+    "port": st.integers(61000, 65535),
+    "targetPort": st.integers(61000, 65535),
+    "ports": PORTS,
+    "type": st.sampled_from(["NodePort", "ClusterIP", "LoadBalancer"]),
+    "health_check": st.just("/health"),
+    "startup_timeout": st.sampled_from(["10m", "605s", "1h", "45s"]),
+    "timeout": st.sampled_from(["30s", "0s", "2m"]),
+    "request_limit": st.integers(1, 1000),
+}
+PATCH = st.one_of(
+    st.just({"hostIPC": True}),
+    st.just({"tolerations": [{"key": "a", "operator": "Exists"}], "nodeSelector": {"zone": "b"}}),
+    st.just({"containers": [{"name": "main", "env": [{"name": "Z", "value": "1"}]}, {"name": "side", "image": "s:1"}]}),
+    st.just({"volumes": [{"name": "extra", "emptyDir": {}}], "initContainers": [{"name": "i", "image": "i:1"}]}),
+    st.just(
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [
+                            {"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]} for zone in "ab"
+                        ]
+                    }
+                }
+            }
+        }
+    ),
+)
+SCALING = block(
+    {"enabled": st.just(True), "maxReplicas": st.integers(5, 9)},
+    minReplicas=st.integers(1, 5),
+    targetMemoryUtilization=st.integers(1, 100),
+    scaleUpDelay=st.sampled_from(["0s", "90s"]),
+    scaleDownDelay=st.just("5m"),
+    metric=st.sampled_from(["gpu", "queue"]),
+)
+
+
+@st.composite
+def workload(draw: st.DrawFn) -> dict[str, Any]:
+    """A document of one of the four kinds of workloads, over all fields."""
+    kind = draw(st.sampled_from(["training", "inference", "notebook", "compute"]))
+    job = dict(JOB)
+    resources = dict(RESOURCES)
+    if kind == "training":
+        job |= {"epochs": st.integers(1, 9), "batch_size": st.integers(1, 9), "retries": st.integers(0, 3)}
+        job |= {"max_runtime": st.just("1d2h"), "ttl": st.just("7d")}
+        resources["nodes"] = st.integers(1, 3)
+    environment = block(
+        {"image": st.just("registry.example.com/app:v1")},
+        command=COMMAND,
+        args=st.lists(TEXT, max_size=3),
+        env=ENV,
+        workdir=PATH,
+        imagePullSecret=st.one_of(NAME, st.lists(NAME, max_size=2, unique=True)),
+    )
+    document: dict[str, Any] = {"kind": kind, "version": "v0.1"}
+    document["job"] = draw(block({"name": NAME}, **job))
+    document["environment"] = draw(environment)
+    document |= draw(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "resources": block(**resources),
+                "storage": block(workdirs=st.lists(WORKDIR, max_size=3)),
+                "podPatch": PATCH,
+            },
+        )
+    )
+    if kind != "training" and draw(st.booleans()):
+        service = dict(SERVICE)
+        if kind != "notebook":
+            service["replicas"] = st.integers(0, 3)
+        document["service"] = draw(block(**service))
+    if kind == "inference":
+        model = block(
+            source=st.just("hub"), name=NAME, version=st.just("v1"), format=st.just("gguf"), cache=st.booleans()
+        )
+        document |= draw(st.fixed_dictionaries({}, optional={"model": model, "autoscaling": SCALING}))
+    return document
+
+
+def compiled(document: dict[str, Any], platform: str, **options: Any) -> gpuctl.Compilation:
+    """A document, written as JSON, which is YAML too."""
+    text = PLATFORMS[platform]
+    source = gpuctl.Source("platform.yaml", text or "kind: platform\nversion: v0.1\n")
+    return gpuctl.compile(gpuctl.Source("job.yaml", json.dumps(document)), platform=source, **options)
+
+
+def own(result: gpuctl.Compilation) -> list[dict[str, Any]]:
+    """The objects that belong to the document alone."""
+    return [item.object for item in result.lowered if not item.shared]
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@given(document=workload())
+def test_workloads(platform: str, document: dict[str, Any]) -> None:
+    result = compiled(document, platform, embed=True)
+    assume(result.ok)
+    (read,) = result.documents
+    (lifted,) = lift(copy.deepcopy(result.objects), result.settings)
+    assert lifted == canonical(read)
+    assert own(compiled(lifted, platform, embed=True)) == own(result)
+
+    plain = own(compiled(document, platform))
+    (from_fields,) = lift(copy.deepcopy(plain), result.settings, use_annotation=False)
+    again = compiled(from_fields, platform)
+    assert again.ok, [(item.message, item.path) for item in again.diagnostics]
+    assert own(again) == plain
+
+
+POOL = block(
+    {"pool": block({"name": NAME}, description=TEXT)},
+    nodes=st.dictionaries(
+        NAME, block(**{"gpu-type": st.sampled_from(["", "A100"]), "gpu-count": st.integers(0, 8)}), max_size=3
+    ),
+    quota=block(maxJobs=st.integers(1, 9), maxGpuPerJob=st.integers(1, 9)),
+)
+LIMITS = block(
+    {
+        "gpu": st.one_of(
+            st.integers(0, 9), st.dictionaries(st.sampled_from(["nvidia", "amd"]), st.integers(0, 9), min_size=1)
+        )
+    },
+    cpu=st.sampled_from(["1", "500m"]),
+    memory=st.just("4Gi"),
+    maxJobs=st.integers(0, 9),
+)
+QUOTA = block(
+    {
+        "quota": block({"name": NAME}, description=TEXT),
+        "users": st.dictionaries(NAME, LIMITS, min_size=1, max_size=3),
+    },
+    default=block(cpu=st.just("2")),
+)
+
+
+@pytest.mark.parametrize("kind", ["pool", "quota"])
+@pytest.mark.parametrize("platform", PLATFORMS)
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_pools_and_quotas(platform: str, kind: str, data: st.DataObject) -> None:
+    document = {"kind": kind, "version": "v0.1", **data.draw(POOL if kind == "pool" else QUOTA)}
+    result = compiled(document, platform, embed=True)
+    assume(result.ok)
+    (read,) = result.documents
+    (lifted,) = lift(result.objects, result.settings)
+    assert lifted == canonical(read)
+    plain = own(compiled(document, platform))
+    (from_fields,) = lift(plain, result.settings, use_annotation=False)
+    assert own(compiled(from_fields, platform)) == plain
+
+
+def test_objects_of_others_are_passed_over() -> None:
+    result = compiled(
+        {"kind": "compute", "version": "v0.1", "job": {"name": "a"}, "environment": {"image": "a:1"}}, "none"
+    )
+    foreign = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "x", "labels": {"app": "a"}},
+        "spec": {},
+    }
+    assert len(lift([foreign, *result.objects])) == 1
+    assert lift([foreign]) == []
