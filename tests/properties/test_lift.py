@@ -6,12 +6,13 @@ import copy
 import json
 from typing import Any
 
-import gpuctl
 import pytest
-from gpuctl.backend.canonical import canonical
-from gpuctl.backend.lift import lift
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+
+import gpuctl
+from gpuctl.backend.canonical import canonical
+from gpuctl.backend.lift import lift
 
 PLATFORMS = {
     "none": None,

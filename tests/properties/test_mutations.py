@@ -6,8 +6,9 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-import gpuctl
 import pytest
+
+import gpuctl
 from gpuctl.backend.emitter import emit_object
 from gpuctl.cli.printers import text as text_printer
 from gpuctl.frontend.diagnostics import Severity

@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import gpuctl
 import pytest
 import yaml
-from gpuctl.backend.emitter import emit_object, emit_stream
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+import gpuctl
+from gpuctl.backend.emitter import emit_object, emit_stream
 from properties.readers import read_go, read_pyyaml, read_ruamel
 
 TRICKY = """
