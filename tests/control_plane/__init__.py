@@ -177,7 +177,7 @@ class ControlPlane:
         status = {"status": {"capacity": capacity, "allocatable": capacity}}
         self.kubectl("patch", "node", name, "--subresource=status", "--type=merge", "-p", json.dumps(status))
 
-    def wait_for(self, condition: Callable[[], Any], what: str, timeout: float = 20) -> Any:
+    def wait_for(self, condition: Callable[[], Any], what: str, timeout: float = 60) -> Any:
         """Wait until ``condition`` returns something true, and return it."""
         return self._wait(condition, what, timeout)
 
@@ -237,7 +237,7 @@ class ControlPlane:
     def _ready(self) -> bool:
         return self.kubectl("get", "--raw", "/readyz", check=False).strip() == "ok"
 
-    def _wait(self, condition: Callable[[], Any], what: str, timeout: float = 30) -> Any:
+    def _wait(self, condition: Callable[[], Any], what: str, timeout: float = 60) -> Any:
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             for name, process in self.processes.items():

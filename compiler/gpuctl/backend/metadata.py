@@ -17,26 +17,25 @@ def selector(context: Context, document: Document, model: Job) -> dict[str, str]
     return {"app": model.job.name, context.label("job-type"): document.kind}
 
 
-def identity_labels(context: Context, document: Document, model: Job) -> dict[str, str]:
-    """Labels of the objects beside a job's main one (Service, ConfigMap, autoscaler)."""
+def _who(context: Context, document: Document, model: Job) -> dict[str, str]:
     name = model.job.name
     return {
         "app": name,
         "app.kubernetes.io/name": name,
         MANAGED_BY: MANAGER,
         context.label("job-type"): document.kind,
-        context.label("namespace"): document.namespace,
     }
+
+
+def identity_labels(context: Context, document: Document, model: Job) -> dict[str, str]:
+    """Labels of the objects beside a job's main one (Service, ConfigMap, autoscaler)."""
+    return {**_who(context, document, model), context.label("namespace"): document.namespace}
 
 
 def job_labels(context: Context, document: Document, model: Job) -> dict[str, str]:
     """Labels of a job's main object and pods: who it is, its priority and pool, and the user's own."""
-    name = model.job.name
     return {
-        "app": name,
-        "app.kubernetes.io/name": name,
-        MANAGED_BY: MANAGER,
-        context.label("job-type"): document.kind,
+        **_who(context, document, model),
         context.label("priority"): model.job.priority,
         context.label("pool"): model.resources.pool,
         context.label("namespace"): document.namespace,

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler
-from pydantic_core import core_schema
+from pydantic_core import PydanticCustomError, core_schema
 
 from gpuctl.language import names
 from gpuctl.language.durations import parse_duration
@@ -65,50 +65,39 @@ class Block(BaseModel):
     )
 
 
+def _illegal(code: str, value: str, what: str, better: str | None = None) -> PydanticCustomError:
+    """That a value is not ``what`` it should be, with the nearest legal one as the hint."""
+    return problem(code, f"`{shorten(value)}` is not {what}", f"write `{better}`" if better else None)
+
+
 def _dns_1035(value: str) -> str:
     if not names.is_dns_1035_label(value):
-        legal = names.nearest_dns_label(value, letter_first=True)
-        raise problem(
-            "GPU207",
-            f"`{shorten(value)}` is not a legal job name: at most 63 lower-case letters, digits and `-`, "
-            "starting with a letter and not ending in `-`",
-            f"write `{legal}`" if legal else None,
-        )
+        what = "a legal job name: at most 63 lower-case letters, digits and `-`, first a letter and last no `-`"
+        raise _illegal("GPU207", value, what, names.nearest_dns_label(value, letter_first=True))
     return value
 
 
 def _dns_label(value: str) -> str:
     if not names.is_dns_label(value):
-        legal = names.nearest_dns_label(value)
-        raise problem(
-            "GPU207",
-            f"`{shorten(value)}` is not a legal name: at most 63 lower-case letters, digits and `-`, "
-            "not starting or ending in `-`",
-            f"write `{legal}`" if legal else None,
-        )
+        what = "a legal name: at most 63 lower-case letters, digits and `-`, not starting or ending in `-`"
+        raise _illegal("GPU207", value, what, names.nearest_dns_label(value))
     return value
 
 
 def _object_name(value: str) -> str:
     if not names.is_dns_subdomain(value):
-        legal = names.nearest_dns_label(value)
-        raise problem(
-            "GPU207",
-            f"`{shorten(value)}` is not a legal object name: at most 253 lower-case letters, digits, `-` and `.`",
-            f"write `{legal}`" if legal else None,
-        )
+        what = "a legal object name: at most 253 lower-case letters, digits, `-` and `.`"
+        raise _illegal("GPU207", value, what, names.nearest_dns_label(value))
     return value
 
 
 def _label_value(value: str) -> str:
     if not names.is_label_value(value):
-        legal = names.nearest_label_value(value)
-        raise problem(
-            "GPU212",
-            f"`{shorten(value)}` is not a legal label value: at most 63 letters, digits, `-`, `_` and `.`, "
-            "starting and ending with a letter or digit",
-            f"write `{legal}`" if legal else None,
+        what = (
+            "a legal label value: at most 63 letters, digits, `-`, `_` and `.`, "
+            "starting and ending with a letter or digit"
         )
+        raise _illegal("GPU212", value, what, names.nearest_label_value(value))
     return value
 
 
@@ -120,37 +109,31 @@ def _required_label_value(value: str) -> str:
 
 def _label_key(value: str) -> str:
     if not names.is_qualified_name(value):
-        raise problem(
-            "GPU212",
-            f"`{shorten(value)}` is not a legal label or annotation key: an optional DNS prefix and `/`, then at most "
-            "63 letters, digits, `-`, `_` and `.`",
+        what = (
+            "a legal label or annotation key: an optional DNS prefix and `/`, then at most "
+            "63 letters, digits, `-`, `_` and `.`"
         )
+        raise _illegal("GPU212", value, what)
     return value
 
 
 def _domain(value: str) -> str:
-    if not names.is_dns_subdomain(value) or len(value) > names.SUBDOMAIN_MAX:
-        raise problem("GPU207", f"`{shorten(value)}` is not a DNS domain such as `runwhere.ai`")
+    if not names.is_dns_subdomain(value):
+        raise _illegal("GPU207", value, "a DNS domain such as `runwhere.ai`")
     return value
 
 
 def _env_name(value: str) -> str:
     if not names.is_env_name(value):
-        raise problem(
-            "GPU215",
-            f"`{shorten(value)}` is not a legal environment variable name: letters, digits, `_`, `-` and `.`, "
-            "not starting with a digit",
-        )
+        what = "a legal environment variable name: letters, digits, `_`, `-` and `.`, not starting with a digit"
+        raise _illegal("GPU215", value, what)
     return value
 
 
 def _port_name(value: str) -> str:
     if not names.is_port_name(value):
-        raise problem(
-            "GPU207",
-            f"`{shorten(value)}` is not a legal port name: at most 15 lower-case letters, digits and single `-`, "
-            "with at least one letter",
-        )
+        what = "a legal port name: at most 15 lower-case letters, digits and single `-`, with at least one letter"
+        raise _illegal("GPU207", value, what)
     return value
 
 
