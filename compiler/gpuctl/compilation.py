@@ -15,6 +15,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.lint import redact
 from gpuctl.frontend.load import Loaded, load
 from gpuctl.frontend.source import Source
+from gpuctl.language.fields import visible
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.settings import Settings
 
@@ -98,7 +99,7 @@ def _result(loaded: Loaded, context: Context, lowered: list[Lowered], strict: bo
         diagnostics += _notes_on_nodes(loaded)
     return Compilation(
         [item.object for item in lowered],
-        in_source_order(_redacted(diagnostic) for diagnostic in diagnostics),
+        in_source_order(_presentable(diagnostic) for diagnostic in diagnostics),
         loaded.documents,
         lowered,
         loaded.settings,
@@ -106,9 +107,9 @@ def _result(loaded: Loaded, context: Context, lowered: list[Lowered], strict: bo
     )
 
 
-def _redacted(diagnostic: Diagnostic) -> Diagnostic:
-    """Without credentials that a message or hint repeats from a command line."""
-    message, hint = redact(diagnostic.message), redact(diagnostic.hint or "") or None
+def _presentable(diagnostic: Diagnostic) -> Diagnostic:
+    """Without credentials or control characters that a message or hint repeats from a source."""
+    message, hint = visible(redact(diagnostic.message)), visible(redact(diagnostic.hint or "")) or None
     if (message, hint) == (diagnostic.message, diagnostic.hint):
         return diagnostic
     return diagnostic._replace(message=message, hint=hint)

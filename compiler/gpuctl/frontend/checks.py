@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
@@ -241,10 +242,11 @@ def _gpu_share(document: Document, model: Job, settings: Settings) -> Iterator[D
 
 def _storage(document: Document, model: Job) -> Iterator[Diagnostic]:
     workdirs = model.storage.workdirs
+    places = {workdir.target: index for index, workdir in enumerate(workdirs)}
     for index, inner in enumerate(workdirs):
-        for outer_index, outer in enumerate(workdirs):
-            if not inner.target.startswith(outer.target + "/"):
-                continue
+        parents = [str(parent) for parent in PurePosixPath(inner.target).parents]
+        for outer_index in (places[parent] for parent in parents if parent in places):
+            outer = workdirs[outer_index]
             options = ("readOnly", "pvc", "nfs", "emptyDir")
             different = [name for name in options if getattr(inner, name) != getattr(outer, name)]
             if different:

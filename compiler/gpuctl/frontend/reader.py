@@ -163,30 +163,48 @@ def compose(chunk: Chunk, diagnostics: list[Diagnostic]) -> list[Node]:
     restore: dict[int, str] = {}
     if re.search(_RESHAPED_PATTERN, text):
         text, restore = _reshape(text)
-    has_tab_lines = re.search(_TAB_LINE, text) is not None
-    for _ in range(1 + (min(64, 1 + (16 * 2**20) // (len(text) + 1)) if has_tab_lines else 0)):
+    try:
+        return _compose(chunk, text, restore, diagnostics)
+    except yaml.MarkedYAMLError as error:
+        if not re.search(_TAB_LINE, text):
+            raise ReadError(syntax_error(chunk, error)) from None
+    # libyaml refuses lines of blanks and tabs between entries. With blanks for their tabs the structure can be seen;
+    # those that turn out to stand inside a scalar get their tabs back.
+    blanked = re.sub(_TAB_LINE, lambda match: " " * len(match[0]), text)
+    try:
         found: list[Diagnostic] = []
-        try:
-            roots = _Composer(chunk, restore, found).compose(text)
-        except yaml.MarkedYAMLError as error:
-            repaired = _blank_tab_lines(text, error) if has_tab_lines else None
-            if repaired is None:
-                raise ReadError(syntax_error(chunk, error)) from None
-            text = repaired
-        except yaml.reader.ReaderError as error:
-            raise ReadError(character_error(chunk, text, error)) from None
+        roots = _compose(chunk, blanked, restore, found)
+        inside = _lines_of_scalars(roots)
+        if inside:
+            pairs = zip(blanked.split("\n"), text.split("\n"), strict=True)
+            lines = [old if number in inside else new for number, (new, old) in enumerate(pairs)]
+            found = []
+            roots = _compose(chunk, "\n".join(lines), restore, found)
+    except yaml.MarkedYAMLError as error:
+        raise ReadError(syntax_error(chunk, error)) from None
+    diagnostics += found
+    return roots
+
+
+def _compose(chunk: Chunk, text: str, restore: dict[int, str], diagnostics: list[Diagnostic]) -> list[Node]:
+    try:
+        return _Composer(chunk, restore, diagnostics).compose(text)
+    except yaml.reader.ReaderError as error:
+        raise ReadError(character_error(chunk, text, error)) from None
+
+
+def _lines_of_scalars(nodes: list[Node]) -> set[int]:
+    """The lines, from 0, over which scalars of several lines stretch."""
+    lines: set[int] = set()
+    for node in nodes:
+        if node.kind is _SCALAR:
+            if node.end.line > node.start.line:
+                lines.update(range(node.start.line, node.end.line + 1))
+        elif node.kind is _SEQUENCE:
+            lines |= _lines_of_scalars(node.value)
         else:
-            diagnostics += found
-            return roots
-    raise ReadError(
-        Diagnostic(
-            Severity.ERROR,
-            "GPU005",
-            "too many lines of blanks and tabs",
-            chunk.point(0, 0),
-            hint="replace tabs by spaces (`expand -t2 FILE`)",
-        )
-    )
+            lines |= _lines_of_scalars([part for pair in node.value for part in pair])
+    return lines
 
 
 def _reshape(text: str) -> tuple[str, dict[int, str]]:
@@ -195,24 +213,6 @@ def _reshape(text: str) -> tuple[str, dict[int, str]]:
     free = (code for code in range(0xE000, 0xF8FF) if chr(code) not in present)
     table = {ord(character): chr(next(free)) for character in _RESHAPED}
     return text.translate(table), {ord(stand_in): chr(character) for character, stand_in in table.items()}
-
-
-def _blank_tab_lines(text: str, error: yaml.MarkedYAMLError) -> str | None:
-    """Spaces for tabs on the blank lines from the one that libyaml stumbled over up to the next line with text.
-
-    libyaml stumbles outside scalars only, so a literal block that contains such lines keeps its tabs. None when the
-    error is about something else.
-    """
-    marks = [mark for mark in (error.problem_mark, error.context_mark) if mark is not None]
-    lines = text.split("\n")
-    for mark in marks:
-        for number in (mark.line, mark.line - 1):
-            if 0 <= number < len(lines) and "\t" in lines[number] and not lines[number].strip():
-                while number < len(lines) and not lines[number].strip():
-                    lines[number] = lines[number].replace("\t", " ")
-                    number += 1
-                return "\n".join(lines)
-    return None
 
 
 class _Composer:

@@ -281,9 +281,16 @@ def _no_nul(value: str) -> str:
 
 
 def shorten(value: str, limit: int = 80) -> str:
-    """Text for a message: long or multi-line values are cut, control characters made visible."""
-    visible = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value[: limit + 1])
-    return visible if len(value) <= limit else visible[:limit] + "..."
+    """Text for a message: long values are cut, control characters made visible."""
+    shown = visible(value[: limit + 1])
+    return shown if len(value) <= limit else shown[:limit] + "..."
+
+
+def visible(text: str) -> str:
+    """Text for a terminal: characters that do not print as their escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 Text = Annotated[str, Scalar.TEXT, Check(_no_nul)]
