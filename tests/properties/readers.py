@@ -32,29 +32,72 @@ def read_ruamel(text: str, version: str = "1.2") -> Any:
 
 
 def read_go(texts: Sequence[str]) -> list[Any]:
-    """What kubectl reads, for many texts in one process."""
-    result = subprocess.run([_go_reader()], input=json.dumps(list(texts)), capture_output=True, text=True, check=True)
-    values: list[Any] = json.loads(result.stdout)
+    """What kubectl reads, for many texts at once; one process serves all calls."""
+    reader = _go_reader()
+    assert reader.stdin is not None, "it is a pipe"
+    assert reader.stdout is not None, "it is a pipe"
+    reader.stdin.write(json.dumps(list(texts)) + "\n")
+    reader.stdin.flush()
+    values: list[Any] = json.loads(reader.stdout.readline())
     return values
 
 
+def read_all(texts: Sequence[str]) -> list[dict[str, Any]]:
+    """For each text (of one document) what each reader reads, by the reader's name."""
+    return [
+        {
+            "pyyaml": read_pyyaml(text),
+            "ruamel 1.2": read_ruamel(text),
+            "ruamel 1.1": read_ruamel(text, "1.1"),
+            "kubectl": go,
+        }
+        for text, go in zip(texts, read_go(texts), strict=True)
+    ]
+
+
+def same(one: Any, two: Any) -> bool:
+    """Equality of JSON that tells ``True`` from ``1`` and ``1`` from ``"1"``; numbers are equal by value.
+
+    Kubectl's reader prints ``1.0`` as ``1``, ``1e20`` in digits, and an integer beyond 64 bits as the float it is to Go.
+    """
+    if isinstance(one, dict) and isinstance(two, dict):
+        return one.keys() == two.keys() and all(same(value, two[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(two, list):
+        return len(one) == len(two) and all(map(same, one, two))
+    if isinstance(one, bool) or isinstance(two, bool):
+        return one is two
+    if isinstance(one, (int, float)) and isinstance(two, (int, float)):
+        exact = isinstance(one, int) and isinstance(two, int) and -(2**63) <= one < 2**64
+        return one == two if exact else float(one) == float(two)
+    return bool(one == two)
+
+
 @cache
-def _go_reader() -> str:
+def _go_reader() -> subprocess.Popen[str]:
+    return subprocess.Popen([go_reader()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
+
+
+@cache
+def go_reader() -> str:
     """The program, built once into a cache outside the tree."""
     go = shutil.which("go")
     if go is None:
         message = "kubectl's YAML reader needs Go: install Go 1.26"
-        if os.environ.get("CI"):
+        if os.environ.get("CI") == "true":
             pytest.fail(message)
         pytest.skip(message)
     version = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout
-    files = sorted(path for path in MODULE.iterdir() if path.is_file())
-    key = hashlib.sha256(version.encode() + b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+    digest = hashlib.sha256(version.encode())
+    for path in sorted(path for path in MODULE.iterdir() if path.is_file()):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     root = os.environ.get("GPUCTL_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuctl"
-    program = Path(root) / "go-reader" / key
+    program = Path(root).absolute() / "go-reader" / digest.hexdigest()[:16]
     if not program.exists():
         program.parent.mkdir(parents=True, exist_ok=True)
         temporary = program.with_suffix(f".{os.getpid()}")
-        subprocess.run([go, "build", "-trimpath", "-o", str(temporary), "."], cwd=MODULE, check=True)
+        command = [go, "build", "-trimpath", "-o", str(temporary), "."]
+        built = subprocess.run(command, cwd=MODULE, capture_output=True, text=True)
+        if built.returncode:
+            pytest.fail(f"kubectl's YAML reader does not build: {built.stderr.strip()}")
         temporary.replace(program)
     return str(program)

@@ -1,158 +1,336 @@
-"""Every string that a user can write arrives unchanged, for every reader of manifests."""
+"""A user's text, in any place that takes text and any style of YAML, arrives unchanged in the manifest.
+
+From the text of a document through the compiler and the emitter to PyYAML, ruamel.yaml and kubectl's reader.
+"""
 
 from __future__ import annotations
 
+import posixpath
 import random
-from typing import Any
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import pytest
-import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gpuctl
-from gpuctl.backend.emitter import emit_object, emit_stream
+from gpuctl.backend.emitter import emit_stream
 from properties.readers import read_go, read_pyyaml, read_ruamel
+from properties.scale import examples
+from properties.strings import NASTY, STRINGS
+from properties.writer import STYLES, write
 
-TRICKY = """
-1|0|-1|+1|007|012|0o755|0x1F|0b101|1_000|1e5|2e-5|1E5|.5|5.|1.0|-0|+12e03|1e+3|685.230_15e+03|190:20:30|12:30:45|1:30
-.inf|-.inf|+.inf|.NaN|nan|inf|Infinity|-inf|~|null|Null|NULL|nil|none|true|True|FALSE|yes|No|ON|off|y|N|2024-01-01
-2024-01-01T00:00:00Z|2001-12-14 21:59:43.10 -5|<<|=|-|--|---|...|- a|? a|: a|a:|a: b|a :b|a::b|key:|#a|a #b|a#b|&a|*a
-!a|!!str a|%a|@a|`a|{a}|[a]|a]|a}|{{ x }}|$(A)|$$|"a"|'a'|it's|say "x"|\\|a\\nb|,|a,b|;|100%|128Gi|500m|1.5Gi|5M|1k|7d
-http://x:80/a?b=c#d|--model|-m|--lr=2e-5|/data/x|registry.example.com:5000/a/b:v1@sha256:abc|中文|中文：说明|é|😀 x|a	b
-""".replace("\n", "|").split("|")
-TRICKY += [
-    "",
-    " ",
-    "  a",
-    "a ",
+_REFERENCE = re.compile(r"\{\{\{\{|\{\{[ \t]*(?:job|model|resources|service|environment|storage)[ \t]*\.")
+_PLATFORM = gpuctl.Source("platform.yaml", "kind: platform\nversion: v0.1\n")
+_ITEM = "- "
+
+
+class Place(NamedTuple):
+    """A place of a document that takes text.
+
+    ``legal`` says which text it takes; ``lines`` are the document's lines with ``@`` for the scalar, ``column`` that
+    of the key or dash before it; ``flow`` whether it is in a flow collection; ``read`` finds it in the manifest.
+    """
+
+    name: str
+    legal: Callable[[str], bool]
+    before: str
+    column: int
+    after: str
+    read: Callable[[dict[str, Any]], Any]
+    flow: bool = False
+    kind: str = "compute"
+
+
+def _text(text: str) -> bool:
+    return "\0" not in text
+
+
+def _no_reference(text: str) -> bool:
+    """Text of environment and service, where `{{job.name}}` and `{{{{` mean something."""
+    return _text(text) and _REFERENCE.search(text) is None
+
+
+def _not_blank(text: str) -> bool:
+    return _text(text) and text.strip() != ""
+
+
+def _label(text: str) -> bool:
+    return re.fullmatch(r"(?a)[A-Za-z0-9](?:[-\w.]{0,61}[A-Za-z0-9])?|", text) is not None
+
+
+def _path(text: str) -> bool:
+    if not text.startswith("/") or len(text.encode()) > 4096 or _REFERENCE.search(text):
+        return False
+    clean = "/" + posixpath.normpath(text).lstrip("/")
+    control = any(ord(character) < 32 or ord(character) == 127 for character in text)
+    return text == clean != "/" and ".." not in text.split("/") and ":" not in text and not control
+
+
+def _relative(text: str) -> bool:
+    return _text(text) and text != "" and not text.startswith("/") and ".." not in text.split("/")
+
+
+def _url_path(text: str) -> bool:
+    hidden = any(ord(character) <= 32 or ord(character) == 127 for character in text)
+    return text.startswith("/") and not hidden and _no_reference(text)
+
+
+def _workload(objects: dict[str, Any]) -> Any:
+    return next(objects[kind] for kind in ("Deployment", "Job", "StatefulSet") if kind in objects)
+
+
+def _pod(objects: dict[str, Any]) -> Any:
+    return _workload(objects)["spec"]["template"]["spec"]
+
+
+def _main(objects: dict[str, Any]) -> Any:
+    return _pod(objects)["containers"][0]
+
+
+def _variable(name: str) -> Callable[[dict[str, Any]], Any]:
+    return lambda objects: next(item for item in _main(objects)["env"] if item["name"] == name)["value"]
+
+
+def _annotation(name: str) -> Callable[[dict[str, Any]], Any]:
+    return lambda objects: _workload(objects)["metadata"]["annotations"][name]
+
+
+_JOB = "job:\n  name: demo\n"
+_IMAGE = "environment:\n  image: app:v1\n"
+_MAIN = _JOB + _IMAGE
+PLACES = (
+    Place(
+        "command item",
+        _no_reference,
+        _MAIN + "  command:\n    - app\n    - ",
+        4,
+        "\n    - end\n",
+        lambda o: _main(o)["command"][1],
+    ),
+    Place("args item", _no_reference, _MAIN + "  args:\n    - ", 4, "\n", lambda o: _main(o)["args"][0]),
+    Place("args item, not indented", _no_reference, _MAIN + "  args:\n  - ", 2, "\n", lambda o: _main(o)["args"][0]),
+    Place("args in flow", _no_reference, _MAIN + "  args: [a, ", 2, " , b]\n", lambda o: _main(o)["args"][1], True),
+    Place(
+        "args in flow lines",
+        _no_reference,
+        _MAIN + "  args: [\n    ",
+        4,
+        "\n  ]\n",
+        lambda o: _main(o)["args"][0],
+        True,
+    ),
+    Place("env value", _no_reference, _MAIN + "  env:\n    - name: A\n      value: ", 6, "\n", _variable("A")),
+    Place("env value first", _no_reference, _MAIN + "  env:\n    - value: ", 6, "\n      name: A\n", _variable("A")),
+    Place("env in flow", _no_reference, _MAIN + "  env: [{name: A, value: ", 2, " }]\n", _variable("A"), True),
+    Place("env mapping", _no_reference, _MAIN + "  env:\n    A: ", 4, "\n    B: b\n", _variable("A")),
+    Place("env mapping in flow", _no_reference, _MAIN + "  env: {A: ", 2, " , B: b}\n", _variable("A"), True),
+    Place("explicit key", _no_reference, _MAIN + "  env:\n    ? A\n    : ", 4, "\n", _variable("A")),
+    Place("description", _text, _JOB + "  description: ", 2, "\n" + _IMAGE, _annotation("runwhere.ai/description")),
+    Place("annotation", _text, _JOB + "  annotations:\n    x.com/a: ", 4, "\n" + _IMAGE, _annotation("x.com/a")),
+    Place(
+        "annotation of the pod",
+        _text,
+        _JOB + "  annotations: {b: ",
+        2,
+        "}\n" + _IMAGE,
+        lambda o: _workload(o)["spec"]["template"]["metadata"]["annotations"]["b"],
+        True,
+    ),
+    Place(
+        "label",
+        _label,
+        _JOB + "  labels:\n    x.com/a: ",
+        4,
+        "\n" + _IMAGE,
+        lambda o: _workload(o)["metadata"]["labels"]["x.com/a"],
+    ),
+    Place("working directory", _path, _MAIN + "  workdir: ", 2, "\n", lambda o: _main(o)["workingDir"]),
+    Place(
+        "workdir's path",
+        _path,
+        _MAIN + "storage:\n  workdirs:\n    - path: ",
+        6,
+        "\n",
+        lambda o: _pod(o)["volumes"][0]["hostPath"]["path"],
+    ),
+    Place(
+        "workdir's mountPath",
+        _path,
+        _MAIN + "storage:\n  workdirs:\n    - path: /x\n      mountPath: ",
+        6,
+        "\n",
+        lambda o: _main(o)["volumeMounts"][0]["mountPath"],
+    ),
+    Place(
+        "claim's subPath",
+        _relative,
+        _MAIN + "storage:\n  workdirs:\n    - path: /x\n      pvc: {claim: c, subPath: ",
+        6,
+        " }\n",
+        lambda o: _main(o)["volumeMounts"][0]["subPath"],
+        True,
+    ),
+    Place(
+        "nfs server",
+        _not_blank,
+        _MAIN + "storage:\n  workdirs:\n    - path: /x\n      nfs:\n        path: /y\n        server: ",
+        8,
+        "\n",
+        lambda o: _pod(o)["volumes"][0]["nfs"]["server"],
+    ),
+    Place(
+        "health check",
+        _url_path,
+        _MAIN + "service:\n  health_check: ",
+        2,
+        "\n",
+        lambda o: _main(o)["livenessProbe"]["httpGet"]["path"],
+    ),
+    Place(
+        "secret's key",
+        _no_reference,
+        _MAIN + "  env:\n    - {name: A, secret: s, key: ",
+        6,
+        " }\n",
+        lambda o: next(e for e in _main(o)["env"] if e["name"] == "A")["valueFrom"]["secretKeyRef"]["key"],
+        True,
+    ),
+    *(
+        Place(
+            f"model {field}",
+            _not_blank,
+            f"model:\n  {field}: ",
+            2,
+            "\n" + _MAIN,
+            _variable(f"MODEL_{field.upper()}"),
+            kind="inference",
+        )
+        for field in ("source", "name", "version", "format")
+    ),
+    Place(
+        "model annotation",
+        _not_blank,
+        "model:\n  name: ",
+        2,
+        "\n" + _MAIN,
+        _annotation("runwhere.ai/model-name"),
+        kind="inference",
+    ),
+    Place(
+        "training args",
+        _no_reference,
+        _MAIN + "  args:\n    - ",
+        4,
+        "\n",
+        lambda o: _main(o)["args"][0],
+        kind="training",
+    ),
+    Place(
+        "notebook args",
+        _no_reference,
+        _MAIN + "  args:\n    - ",
+        4,
+        "\n",
+        lambda o: _main(o)["args"][0],
+        kind="notebook",
+    ),
+    Place(
+        "pool's description",
+        _text,
+        "pool:\n  name: p\n  description: ",
+        2,
+        "\n",
+        lambda o: o["ConfigMap"]["metadata"]["annotations"]["runwhere.ai/description"],
+        kind="pool",
+    ),
+    Place(
+        "pool's definition",
+        _text,
+        "pool:\n  name: p\n  description: ",
+        2,
+        "\n",
+        lambda o: read_pyyaml(o["ConfigMap"]["data"]["pool.yaml"])["pool"]["description"],
+        kind="pool",
+    ),
+    Place(
+        "quota's description",
+        _text,
+        "quota:\n  name: q\n  description: ",
+        2,
+        "\nusers: {a: {gpu: 1}}\n",
+        lambda o: o["ResourceQuota"]["metadata"]["annotations"]["runwhere.ai/description"],
+        kind="quota",
+    ),
+)
+# In a podPatch YAML's own types count: quoted text is text, and plain text only where it is no number.
+_PATCH = Place(
+    "podPatch",
+    lambda text: True,
+    _MAIN + "podPatch:\n  containers:\n    - name: main\n      env:\n        - name: A\n          value: ",
+    10,
     "\n",
-    "a\n",
-    "a\n\n",
-    "\na",
-    "a\nb",
-    "a\n b\n",
-    " a\nb",
-    "a\n\tb",
-    "a \nb",
-    "\ta",
-    "a\r\nb",
-]
-TRICKY += [
-    "a\rb",
-    "a\x85b",
-    "a\u2028b",
-    "a\u2029b",
-    "\ufeffa",
-    "a\ufeffb",
-    "a\x7fb",
-    "\x01",
-    "\x1b[0m",
-    "\xa0a",
-    "a\u3000",
-]
-TRICKY += ["\u200b", "\ufffe", "\uffff", "\U0001fffe", "x" * 3000, "x: " * 500, "line\n" * 300, "a\n\n\nb\n\n\n"]
-
-CHARACTERS = st.characters(blacklist_categories=["Cs"])
-PIECES = st.one_of(
-    st.sampled_from(TRICKY),
-    st.text(CHARACTERS, max_size=12),
-    st.text("ab01:-.#\n\t \"'{}[],&*!|>%@`~?=_/\\", max_size=10),
-)
-STRINGS = st.one_of(PIECES, st.lists(PIECES, max_size=3).map("".join))
-SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-(2**53), 2**53), STRINGS)
-TREES = st.recursive(
-    SCALARS,
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(STRINGS, inner, max_size=4)),
-    max_leaves=12,
+    _variable("A"),
 )
 
 
-def same(tree: Any) -> str:
-    """The emitted text, after both Python readers gave the tree back."""
-    text = emit_object(tree)
-    assert read_pyyaml(text) == tree
-    assert read_ruamel(text) == tree
-    return text
+def documents(
+    texts: list[str], style: str, generator: random.Random, places: tuple[Place, ...]
+) -> Iterator[tuple[Place, str, str]]:
+    """For each place one of the texts that it takes, and a document that has it there in the style."""
+    for place in places:
+        for text in generator.sample(texts, len(texts)):
+            scalar = write(text, style, place.column, generator, flow=place.flow) if place.legal(text) else None
+            if scalar is None:
+                continue
+            yield place, text, f"kind: {place.kind}\nversion: v0.1\n{place.before}{scalar}{place.after}"
+            break
 
 
-@pytest.mark.parametrize("text", TRICKY, ids=range(len(TRICKY)))
-def test_tricky_strings(text: str) -> None:
-    tree = {"key": text, "list": [text, [text], {"a": text, "b": text}], "nested": {"deep": {"deeper": text}}}
-    if text:
-        tree[text] = text
-    emitted = same(tree)
-    assert read_ruamel(emitted, "1.1") == tree
+def manifest(text: str) -> tuple[str, list[str]]:
+    """The emitted objects that are no other job's, as a stream and one by one."""
+    result = gpuctl.compile(gpuctl.Source("demo.yaml", text), platform=_PLATFORM, shared=False)
+    errors = [(item.message, str(item.span)) for item in result.diagnostics if item.severity.value == "error"]
+    assert not errors, f"{errors} for {text!r}"
+    return emit_stream(result.objects), [emit_stream([obj]) for obj in result.objects]
 
 
-def test_tricky_strings_for_kubectl() -> None:
-    trees = [{"key": text, "list": [text, {"a": text}], text or "empty": {"deep": text}} for text in TRICKY]
-    assert read_go([emit_object(tree) for tree in trees]) == trees
+def assert_arrives(written: list[tuple[Place, str, str]]) -> None:
+    """Compile all documents, and find every text as every reader reads the manifests."""
+    emitted = [manifest(document)[1] for _, _, document in written]
+    flat = [text for texts in emitted for text in texts]
+    readers = {
+        "pyyaml": iter([read_pyyaml(text) for text in flat]),
+        "ruamel": iter([read_ruamel(text) for text in flat]),
+        "kubectl": iter(read_go(flat)),
+    }
+    for (place, text, document), texts in zip(written, emitted, strict=True):
+        for reader, values in readers.items():
+            objects = {obj["kind"]: obj for obj in (next(values) for _ in texts)}
+            assert place.read(objects) == text, f"{place.name}, {reader}: {document!r}"
 
 
-COLLECTED: list[tuple[str, Any]] = []
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("part", range(8))
+def test_the_table(part: int, style: str) -> None:
+    """Every string of the table in every style, spread over the places."""
+    generator = random.Random(f"{part} {style}")
+    written = []
+    texts = NASTY[part::8]
+    for number, text in enumerate(texts):
+        fitting = [place for place in PLACES if place.legal(text)]
+        for place in generator.sample(fitting, min(2, len(fitting))) if len(text) < 500 or number % 2 else fitting[:1]:
+            written += documents([text], style, generator, (place,))
+    assert written
+    assert_arrives(written)
 
 
-@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.dictionaries(STRINGS, TREES, min_size=1, max_size=4))
-def test_trees_round_trip(tree: dict[str, Any]) -> None:
-    COLLECTED.append((same(tree), tree))
-
-
-def test_trees_round_trip_for_kubectl() -> None:
-    """The trees of the test before, in one process."""
-    assert COLLECTED
-    for (text, tree), read in zip(COLLECTED, read_go([text for text, _ in COLLECTED]), strict=True):
-        assert read == tree, text
-
-
-def _quoted(text: str, style: str) -> str | None:
-    """A YAML scalar that stands for the text in a style, or None where the style cannot carry it."""
-    if style == "single":
-        return "'" + text.replace("'", "''") + "'" if text.isprintable() else None
-    escaped = "".join(c if c.isprintable() and c not in '"\\' else f"\\U{ord(c):08x}" for c in text)
-    return f'"{escaped}"'
-
-
-def _plain(text: str) -> bool:
-    """Whether the text is a plain scalar in a flow list: asked of a reader that is not ours."""
-    if not text.isprintable() or text != text.strip() or any(c in text for c in ",[]{}\"'#&*!|>%@`") or not text:
-        return False
-    try:
-        nodes = [token.value for token in yaml.scan(f"[{text}]") if hasattr(token, "value")]
-    except yaml.YAMLError:
-        return False
-    return nodes == [text]
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_end_to_end(seed: int) -> None:
-    """From a document in every style of writing, through the compiler, to all three readers."""
+@pytest.mark.parametrize("style", STYLES)
+@examples(30)
+@given(texts=st.lists(STRINGS, min_size=1, max_size=8), seed=st.integers(0, 2**32))
+def test_any_string_in_every_place(style: str, texts: list[str], seed: int) -> None:
     generator = random.Random(seed)
-    alphabet = "ab01yesno:-.#\"'{}[],&*!|>%@`~?=_/\\ 中é😀$()"
-    words = [word for word in TRICKY if "\0" not in word and len(word) < 200]
-    words += ["".join(generator.choice(alphabet) for _ in range(generator.randint(1, 9))) for _ in range(300)]
-    words = [word for word in words if "{{" not in word and "\ufffe" not in word and "\uffff" not in word]
-    written: list[tuple[str, str]] = []
-    for word in words:
-        for style in ("single", "double"):
-            scalar = _quoted(word, style)
-            if scalar is not None:
-                written.append((scalar, word))
-        if _plain(word) and word not in ("~", "null", "Null", "NULL"):
-            written.append((word, word))
-    arguments = ", ".join(scalar for scalar, _ in written)
-    lines = "".join(f"    - {{name: V{number}, value: {scalar}}}\n" for number, (scalar, _) in enumerate(written))
-    text = (
-        "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n"
-        f"  args: [{arguments}]\n  env:\n{lines}"
-    )
-    result = gpuctl.compile(gpuctl.Source("demo.yaml", text))
-    assert result.ok, [(item.message, str(item.span)) for item in result.diagnostics if item.severity.value == "error"]
-    (deployment,) = [obj for obj in result.objects if obj["kind"] == "Deployment"]
-    emitted = emit_stream([deployment])
-    for read in (read_pyyaml(emitted), read_ruamel(emitted), read_go([emitted])[0]):
-        container = read["spec"]["template"]["spec"]["containers"][0]
-        assert container["args"] == [word for _, word in written]
-        values = {item["name"]: item["value"] for item in container["env"] if item["name"].startswith("V")}
-        assert values == {f"V{number}": word for number, (_, word) in enumerate(written)}
+    texts = [*texts, "/" + texts[0].strip("/").replace(":", ""), "a"]
+    assert_arrives(list(documents(texts, style, generator, PLACES)))
