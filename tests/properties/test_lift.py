@@ -99,6 +99,7 @@ SERVICE = {
 }
 PATCH = st.one_of(
     st.just({"hostIPC": True}),
+    st.just({"terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst", "securityContext": {}}),
     st.just({"tolerations": [{"key": "a", "operator": "Exists"}], "nodeSelector": {"zone": "b"}}),
     st.just({"containers": [{"name": "main", "env": [{"name": "Z", "value": "1"}]}, {"name": "side", "image": "s:1"}]}),
     st.just({"volumes": [{"name": "extra", "emptyDir": {}}], "initContainers": [{"name": "i", "image": "i:1"}]}),

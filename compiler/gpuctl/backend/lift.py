@@ -137,7 +137,10 @@ def _lift_workload(context: Context, obj: Object, ours: Sequence[Object]) -> Dat
         data, document = restored, _document(context, restored) or document
     for lowered in lower_document(context, document):
         if lowered.object["kind"] == obj["kind"]:
-            patch = _without_defaults(diff_spec(_pod_spec(lowered.object), _pod_spec(obj)))
+            patch = diff_spec(_pod_spec(lowered.object), _pod_spec(obj))
+            if "uid" in obj["metadata"]:
+                # Read from a server, which fills in what nobody wrote.
+                patch = _without_defaults(patch)
             if patch:
                 data["podPatch"] = patch
     return data
