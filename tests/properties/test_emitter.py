@@ -130,3 +130,10 @@ def test_what_is_not_json_is_refused(value: Any) -> None:
 def test_keys_must_be_text() -> None:
     with pytest.raises(TypeError):
         emit_object({1: "a"})  # type: ignore[dict-item]
+
+
+def test_output_does_not_depend_on_what_was_emitted_before() -> None:
+    text = "first\nsecond\n"
+    alone = emit_object({"key": text})
+    emit_object({text: "as a key"})
+    assert emit_object({"key": text}) == alone

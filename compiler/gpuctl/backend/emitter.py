@@ -157,7 +157,9 @@ def _text(text: str, pad: str) -> str:
 
 
 def _remember(text: str, rendered: str) -> str:
-    if len(text) <= _CACHED_LENGTH:
+    # Text of several lines is quoted as a key and a block as a value: which of them comes out must not depend on which
+    # was written first.
+    if len(text) <= _CACHED_LENGTH and "\n" not in text:
         if len(_CACHE) >= _CACHE_SIZE:
             _CACHE.clear()
         _CACHE[text] = rendered
