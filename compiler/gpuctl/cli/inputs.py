@@ -24,7 +24,16 @@ def input_options(function: Function) -> Function:
 
 
 def compile_options(function: Function) -> Function:
-    """Options of every command that compiles."""
+    """Options of every command that compiles for a cluster; jobs that name no namespace go to its context's."""
+    return _compile_options(function, None, "Namespace of jobs that name none. Default: the context's.")
+
+
+def offline_compile_options(function: Function) -> Function:
+    """Options of every command that compiles and asks no cluster."""
+    return _compile_options(function, "default", "Namespace of jobs that name none.")
+
+
+def _compile_options(function: Function, namespace: str | None, help: str) -> Function:
     for decorate in (
         click.option("--strict", is_flag=True, help="Treat warnings as errors."),
         click.option(
@@ -36,20 +45,20 @@ def compile_options(function: Function) -> Function:
         click.option(
             "-n",
             "--namespace",
-            default="default",
+            default=namespace,
             metavar="NAME",
             callback=_namespace,
-            help="Namespace of jobs that name none.",
+            help=help,
         ),
     ):
         function = decorate(function)
     return function
 
 
-def _namespace(context: click.Context, parameter: click.Parameter, value: str) -> str:
+def _namespace(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     from gpuctl.language.names import is_dns_label, nearest_dns_label
 
-    if not is_dns_label(value):
+    if value is not None and not is_dns_label(value):
         legal = nearest_dns_label(value)
         hint = f" Did you mean `{legal}`?" if legal else ""
         raise click.BadParameter(f"`{value}` is not a legal namespace name.{hint}", context, parameter)

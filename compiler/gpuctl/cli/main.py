@@ -19,6 +19,11 @@ from gpuctl import __version__
 # Command -> what it does, as `gpuctl --help` lists it: importing every module for its help would cost its start-up.
 COMMANDS: dict[str, str] = {
     "render": "Compile documents to Kubernetes manifests.",
+    "diff": "Show what apply would do.",
+    "apply": "Bring the cluster to what documents say.",
+    "create": "Submit documents; refuses what exists already.",
+    "delete": "Delete jobs, by file or by name.",
+    "recover": "Finish what an apply that was killed left.",
     "validate": "Check documents and report every problem.",
     "fmt": "Rewrite documents in canonical spelling, comments kept.",
     "init": "Print a commented starter document.",
@@ -29,7 +34,7 @@ COMMANDS: dict[str, str] = {
 }
 
 # Commands of the product's documents that talk to a cluster.
-LATER = frozenset({"create", "apply", "delete", "diff", "prune", "recover", "build", "impact", "fit", "snapshot"})
+LATER = frozenset({"build", "impact", "fit", "snapshot"})
 LATER |= {"get", "describe", "query", "logs", "why", "exec", "port-forward", "wait"}
 LATER |= {"label", "add", "remove", "pause", "resume", "rerun"}
 

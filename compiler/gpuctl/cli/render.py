@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from gpuctl.cli.inputs import chosen_inputs, compile_options, input_options
+from gpuctl.cli.inputs import chosen_inputs, input_options, offline_compile_options
 
 
 @click.command(
@@ -15,7 +15,7 @@ from gpuctl.cli.inputs import chosen_inputs, compile_options, input_options
     epilog="Example:\n\n  $ gpuctl render -f training.yaml",
 )
 @input_options
-@compile_options
+@offline_compile_options
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Format.")
 @click.option("--nodes", is_flag=True, help="Include the pools' Node labels. Never `kubectl delete` them.")
 @click.option("--no-shared", is_flag=True, help="Leave out what jobs share: PriorityClasses and Namespaces.")

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from gpuctl.cli.inputs import chosen_inputs, compile_options, input_options
+from gpuctl.cli.inputs import chosen_inputs, input_options, offline_compile_options
 
 FORMATS = ("text", "json", "sarif", "github", "junit")
 
@@ -17,7 +17,7 @@ FORMATS = ("text", "json", "sarif", "github", "junit")
     epilog="Example:\n\n  $ gpuctl validate -o json training.yaml",
 )
 @input_options
-@compile_options
+@offline_compile_options
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="text", show_default=True, help="Format.")
 def command(
     filenames: tuple[str, ...],

@@ -75,6 +75,15 @@ def load(
     return loaded
 
 
+def load_platform(
+    named: str | os.PathLike[str] | None, *, versions: tuple[str, ...], directory: Path | None = None
+) -> Loaded:
+    """The platform alone, for commands without documents: the file named, else the one at or above ``directory``."""
+    loaded = Loaded()
+    _find_platform([], named, directory or Path.cwd(), [], loaded, versions)
+    return loaded
+
+
 def _is_platform(raw: RawDocument) -> bool:
     _, kind = kind_of(raw.root)
     return kind is not None and ALIASES.get(kind, kind) == "platform"

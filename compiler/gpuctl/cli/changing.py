@@ -1,0 +1,279 @@
+"""What the commands that change a cluster have in common: connect, compile, plan, ask, print."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+from gpuctl.cli.connecting import Progress, agreed, cluster_errors, connected, ended_like_interrupted
+from gpuctl.cli.printers import plan as printer
+from gpuctl.cli.requests import Documents, compiled, platform_settings, request_of, set_options
+from gpuctl.cluster.connection import Connection
+from gpuctl.cluster.execute import How
+from gpuctl.cluster.operations import LEASE_WAIT, Dialogue, apply, delete, preview
+from gpuctl.cluster.plan import Plan, Step
+from gpuctl.cluster.records import Records, records
+from gpuctl.compilation import Compilation
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a command was called."""
+
+    command: str
+    kubeconfig: str | None
+    context: str | None
+    yes: bool
+    timeout: float
+    as_json: bool
+    dry_run: str | None = None
+    force: bool = False
+    wait: bool = False
+
+
+def apply_documents(
+    documents: Documents,
+    manner: Manner,
+    *,
+    set_name: str | None = None,
+    prune: bool = False,
+    allow_source: bool = False,
+    allow_empty: bool = False,
+    strategy: str | None = None,
+    relower: bool = False,
+    adopt: bool = False,
+    create_only: bool = False,
+) -> int:
+    """``apply`` and ``create``."""
+    progress = Progress()
+    with cluster_errors(as_json=manner.as_json), ended_like_interrupted():
+        connection = connected(manner.kubeconfig, manner.context)
+        options = set_options(
+            connection,
+            set_name,
+            documents.inputs,
+            documents.namespace,
+            prune=prune,
+            allow_source=allow_source,
+            allow_empty=allow_empty,
+        )
+        compilation = compiled(connection, documents, as_json=manner.as_json, empty=allow_empty)
+        request = request_of(
+            compilation,
+            relower=relower,
+            adopt=adopt,
+            strategy=strategy,
+            create_only=create_only,
+            offline=manner.dry_run == "client",
+        )
+        try:
+            if manner.dry_run is not None:
+                progress.wait("comparing with the cluster ...")
+                plan = preview(connection, request, options, server=manner.dry_run == "server")
+                progress.clear()
+                return _show_plan(plan, manner)
+            how = _how(request.keys, manner, progress)
+            plan = apply(connection, request, how, _dialogue(manner, progress), options)
+            progress.clear()
+            code = _show_result(plan, manner)
+            if manner.wait and code == 0:
+                from gpuctl.cluster.waiting import wait_until_running
+
+                wait_until_running(connection, plan, manner.timeout, progress.wait)
+                progress.clear()
+            return code
+        finally:
+            progress.clear()
+            connection.close()
+
+
+def diff_documents(
+    documents: Documents,
+    kubeconfig: str | None,
+    context: str | None,
+    *,
+    as_json: bool,
+    set_name: str | None,
+    prune: bool,
+    allow_source: bool,
+    allow_empty: bool,
+    strategy: str | None,
+    relower: bool,
+    adopt: bool,
+) -> int:
+    """``diff``."""
+    progress = Progress()
+    with cluster_errors(as_json=as_json):
+        connection = connected(kubeconfig, context)
+        options = set_options(
+            connection,
+            set_name,
+            documents.inputs,
+            documents.namespace,
+            prune=prune,
+            allow_source=allow_source,
+            allow_empty=allow_empty,
+        )
+        compilation = _compiled_for_diff(connection, documents, as_json=as_json, empty=allow_empty)
+        if compilation is None:
+            return 2
+        request = request_of(compilation, relower=relower, adopt=adopt, strategy=strategy)
+        progress.wait("comparing with the cluster ...")
+        plan = preview(connection, request, options)
+        progress.clear()
+        connection.close()
+    if as_json:
+        click.echo(printer.render_json(plan, error="\n".join(plan.errors) or None), nl=False)
+    else:
+        coloured = _is_coloured(sys.stdout)
+        for step in plan.steps:
+            if step.action in ("unchanged", "skip"):
+                if printer.is_worth_a_line(step):
+                    click.echo(printer.planned_line(step, coloured=coloured))
+                continue
+            click.echo(printer.planned_line(step, coloured=coloured))
+            sys.stdout.writelines(printer.diff_text(step, request.keys, coloured=coloured))
+    _tell_notes(plan)
+    for error in dict.fromkeys(plan.errors):
+        click.echo(f"error: {error}", err=True)
+    if plan.errors:
+        return 2
+    return 1 if plan.writes else 0
+
+
+def _compiled_for_diff(
+    connection: Connection, documents: Documents, *, as_json: bool, empty: bool
+) -> Compilation | None:
+    """As :func:`compiled`, but wrong documents mean that the difference cannot be told."""
+    try:
+        return compiled(connection, documents, as_json=as_json, empty=empty)
+    except click.exceptions.Exit:
+        return None
+
+
+def delete_documents(documents: Documents, manner: Manner, *, keep_labels: bool) -> int:
+    """``delete -f``."""
+    from gpuctl.cluster.delete import plan_delete
+
+    with cluster_errors(as_json=manner.as_json), ended_like_interrupted():
+        connection = connected(manner.kubeconfig, manner.context)
+        compilation = compiled(connection, documents, as_json=manner.as_json)
+        keys = records(compilation.settings)
+        plan = plan_delete(connection, compilation.lowered, keys, keep_labels=keep_labels)
+        return _delete(connection, plan, keys, manner)
+
+
+def delete_jobs(names: Sequence[str], namespace: str | None, manner: Manner) -> int:
+    """``delete job NAME``."""
+    from gpuctl.cluster.delete import plan_delete_job
+
+    with cluster_errors(as_json=manner.as_json), ended_like_interrupted():
+        connection = connected(manner.kubeconfig, manner.context)
+        keys = records(platform_settings(None))
+        plan = Plan()
+        for name in dict.fromkeys(names):
+            plan.steps += plan_delete_job(connection, name, namespace, keys).steps
+        return _delete(connection, plan, keys, manner)
+
+
+def _delete(connection: Connection, plan: Plan, keys: Records, manner: Manner) -> int:
+    progress = Progress()
+    try:
+        if manner.force and any(step.deletes for step in plan.steps):
+            progress.say("warning: without their grace period processes may still hold their GPUs for a while")
+        delete(connection, plan, _how(keys, manner, progress), _dialogue(manner, progress))
+        progress.clear()
+        return _show_result(plan, manner)
+    finally:
+        progress.clear()
+        connection.close()
+
+
+def recover_all(namespace: str | None, platform: str | None, manner: Manner) -> int:
+    """``recover``."""
+    from gpuctl.cluster import recover as recovery
+
+    progress = Progress()
+    with cluster_errors(as_json=manner.as_json), ended_like_interrupted():
+        connection = connected(manner.kubeconfig, manner.context)
+        keys = records(platform_settings(platform))
+        found = recovery.find(connection, keys, namespace)
+        results = recovery.recover(connection, keys, found, timeout=manner.timeout, wait=LEASE_WAIT, tell=progress.wait)
+        progress.clear()
+        connection.close()
+    if manner.as_json:
+        click.echo(recovery.render_json(results), nl=False)
+    else:
+        for result in results:
+            click.echo(f"{result.key}: {result.message}")
+        if not results:
+            click.echo("Nothing to recover.", err=True)
+    return 1 if any(result.outcome == "failed" for result in results) else 0
+
+
+def _how(keys: Records, manner: Manner, progress: Progress) -> How:
+    def done(step: Step) -> None:
+        progress.clear()
+        if not manner.as_json and printer.is_worth_a_line(step):
+            progress.clear()
+            click.echo(printer.result_line(step, coloured=_is_coloured(sys.stdout)))
+
+    return How(keys, timeout=manner.timeout, force=manner.force, done=done, tell=progress.wait)
+
+
+def _dialogue(manner: Manner, progress: Progress) -> Dialogue:
+    def ask(plan: Plan) -> bool:
+        progress.clear()
+        return agreed(plan.questions, yes=manner.yes, command=f"gpuctl {manner.command}")
+
+    return Dialogue(ask, progress.say)
+
+
+def _show_plan(plan: Plan, manner: Manner) -> int:
+    if manner.as_json:
+        click.echo(printer.render_json(plan, error="\n".join(plan.errors) or None), nl=False)
+    else:
+        for step in plan.steps:
+            if printer.is_worth_a_line(step):
+                click.echo(printer.planned_line(step, coloured=_is_coloured(sys.stdout)))
+        _tell_notes(plan)
+        for question in plan.questions:
+            click.echo(f"asks first: {question}", err=True)
+        click.echo(f"{printer.summary_line(plan)} ({manner.dry_run} dry run, nothing was changed)", err=True)
+    for error in dict.fromkeys(plan.errors):
+        click.echo(f"error: {error}", err=True)
+    return 1 if plan.errors else 0
+
+
+def _show_result(plan: Plan, manner: Manner) -> int:
+    if manner.as_json:
+        click.echo(printer.render_json(plan), nl=False)
+    _tell_notes(plan)
+    failed = [step for step in plan.steps if step.result in ("failed", "restored")]
+    undone = [step for step in plan.steps if step.result == "not-run"]
+    if failed:
+        said = f"{len(failed)} of {len(plan.steps)} steps failed"
+        if undone:
+            said += f", and {len(undone)} were not begun"
+        click.echo(f"error: {said}", err=True)
+        return 1
+    if undone:
+        click.echo(f"Interrupted: {len(undone)} steps were not begun.", err=True)
+        return INTERRUPTED
+    return 0
+
+
+def _tell_notes(plan: Plan) -> None:
+    for note in dict.fromkeys(plan.notes):
+        click.echo(f"note: {note}", err=True)
+
+
+def _is_coloured(stream: object) -> bool:
+    isatty = getattr(stream, "isatty", lambda: False)
+    return bool(isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,192 @@
+"""Options and manners of the commands that talk to a cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from gpuctl.cluster.connection import Connection
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+
+
+def cluster_options(function: Function) -> Function:
+    """Which cluster, as whom."""
+    for decorate in (
+        click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one."),
+        click.option(
+            "--kubeconfig", type=click.Path(), metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config."
+        ),
+    ):
+        function = decorate(function)
+    return function
+
+
+def changing_options(function: Function) -> Function:
+    """Options of commands that change the cluster."""
+    for decorate in (
+        click.option("-y", "--yes", is_flag=True, help="Agree to everything that would be asked."),
+        click.option(
+            "--timeout",
+            default="5m",
+            show_default=True,
+            callback=_duration,
+            metavar="TIME",
+            help="How long deletions and late quotas are waited for, as in 90s or 10m.",
+        ),
+        json_option,
+    ):
+        function = decorate(function)
+    return function
+
+
+def json_option(function: Function) -> Function:
+    """``-o json``, and ``--json`` for the same."""
+    function = click.option("--json", "as_json", is_flag=True, help="The same as -o json.")(function)
+    return click.option(
+        "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format."
+    )(function)
+
+
+def _duration(context: click.Context, parameter: click.Parameter, value: str) -> float:
+    match = re.fullmatch(r"(\d+)([smh]?)", value)
+    if match is None or int(match[1]) == 0:
+        raise click.BadParameter(f"`{value}` is not a time such as 90s, 5m or 1h", context, parameter)
+    return float(match[1]) * _SECONDS[match[2] or "s"]
+
+
+def connected(kubeconfig: str | None, context: str | None) -> Connection:
+    """The connection that the options name. Errors become those of the command line."""
+    from gpuctl.cluster.configuration import connect
+
+    return connect(kubeconfig=kubeconfig, context=context)
+
+
+class ClusterFailure(click.ClickException):
+    """A failure of the cluster, of the way to it, or of the user's rights in it: exit code 3."""
+
+    exit_code = 3
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"{click.style('error', fg='red') if _coloured() else 'error'}: {self.message}", err=True)
+
+
+class Refusal(ClusterFailure):
+    """The answer is no, and nothing was changed: exit code 1."""
+
+    exit_code = 1
+
+
+def _coloured() -> bool:
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+@contextmanager
+def cluster_errors(*, as_json: bool = False) -> Iterator[None]:
+    """Turn failures of the cluster into messages and exit codes; with ``as_json`` also into one value on stdout."""
+    from gpuctl.cluster.errors import ClusterError
+    from gpuctl.cluster.lease import Held
+    from gpuctl.cluster.operations import Declined, Refused
+    from gpuctl.cluster.plan import Plan
+    from gpuctl.cluster.waiting import NotRunning
+
+    try:
+        yield
+    except Declined as error:
+        raise Refusal(error.message) from None
+    except ClusterError as error:
+        text = error.message + (f"\n  = {error.hint}" if error.hint else "")
+        if as_json:
+            from gpuctl.cli.printers.plan import render_json
+
+            plan = error.plan if isinstance(error, Refused) else None
+            click.echo(render_json(plan or Plan(), error=error.message), nl=False)
+        if isinstance(error, (Refused, Held, NotRunning)):
+            raise Refusal(text) from None
+        raise ClusterFailure(text) from None
+
+
+class Progress:
+    """What is being waited for: one line that is rewritten on a terminal, and nothing in a pipe.
+
+    ``say`` prints a line that stays, to standard error; ``wait`` shows one that goes away again.
+    """
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._shown = 0
+        self._last = ""
+        self._lock = threading.Lock()
+
+    def say(self, text: str) -> None:
+        with self._lock:
+            self._clear()
+            click.echo(text, err=True)
+
+    def wait(self, text: str) -> None:
+        if not self._terminal or text == self._last:
+            return
+        with self._lock:
+            self._clear()
+            width = max(20, shutil.get_terminal_size().columns) - 1
+            shown = text[:width]
+            sys.stderr.write(shown)
+            sys.stderr.flush()
+            self._shown, self._last = len(shown), text
+
+    def clear(self) -> None:
+        with self._lock:
+            self._clear()
+
+    def _clear(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+            self._shown, self._last = 0, ""
+
+
+@contextmanager
+def ended_like_interrupted() -> Iterator[None]:
+    """SIGTERM is treated as Ctrl-C: what was taken apart is put together before the process ends."""
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def agreed(questions: list[str], *, yes: bool, command: str) -> bool:
+    """Whether what would be lost may be lost: ``--yes``, or an answer on a terminal.
+
+    :raises click.UsageError: nobody can be asked (exit code 2).
+    """
+    if not questions or yes:
+        return True
+    for question in questions:
+        click.echo(question, err=True)
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise click.UsageError(f"`{command}` {_these(questions)}; nobody can be asked here: agree with --yes")
+    return click.confirm("Go on?", default=False, err=True)
+
+
+def _these(questions: list[str]) -> str:
+    return questions[0] if len(questions) == 1 else f"{questions[0]}, and {len(questions) - 1} more"

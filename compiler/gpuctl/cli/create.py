@@ -1,0 +1,49 @@
+"""``gpuctl create``: submit what is not there yet."""
+
+from __future__ import annotations
+
+import click
+
+from gpuctl.cli.connecting import changing_options, cluster_options
+from gpuctl.cli.inputs import chosen_inputs, compile_options, input_options
+
+
+@click.command(
+    "create",
+    short_help="Submit documents; refuses what exists already.",
+    epilog="Example:\n\n  $ gpuctl create -f training.yaml -f service.yaml",
+)
+@input_options
+@compile_options
+@cluster_options
+@click.option("--dry-run", type=click.Choice(["client", "server"]), help="Print the plan and change nothing.")
+@click.option("--wait", is_flag=True, help="Wait until what was created runs, or is finished.")
+@changing_options
+def command(
+    filenames: tuple[str, ...],
+    paths: tuple[str, ...],
+    platform: str | None,
+    namespace: str | None,
+    strict: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    dry_run: str | None,
+    wait: bool,
+    yes: bool,
+    timeout: float,
+    output: str,
+    as_json: bool,
+) -> int:
+    """Submit documents.
+
+    When an object exists already, nothing is created; what jobs share (namespaces, priority classes) may exist.
+    """
+    from gpuctl.cli.changing import Manner, apply_documents
+    from gpuctl.cli.requests import Documents
+
+    inputs = chosen_inputs(filenames, paths, "gpuctl create -f training.yaml")
+    return apply_documents(
+        Documents(inputs, platform, namespace, strict),
+        Manner("create", kubeconfig, context, yes, timeout, output == "json" or as_json, dry_run=dry_run, wait=wait),
+        create_only=True,
+    )

@@ -1,0 +1,63 @@
+"""``gpuctl diff``: what an apply would do."""
+
+from __future__ import annotations
+
+import click
+
+from gpuctl.cli.connecting import cluster_options, json_option
+from gpuctl.cli.inputs import chosen_inputs, compile_options, input_options
+
+
+@click.command(
+    "diff",
+    short_help="Show what apply would do.",
+    epilog="Exit code 0: no difference; 1: differences; above: it could not be told.\n\nExample:\n\n"
+    "  $ gpuctl diff -f training.yaml",
+)
+@input_options
+@compile_options
+@cluster_options
+@click.option("--set", "set_name", metavar="NAME", help="The set that the documents are applied as.")
+@click.option("--prune", is_flag=True, help="Show also what --prune would delete.")
+@click.option("--allow-source", is_flag=True, help="Let the set come from other files than before.")
+@click.option("--allow-empty", is_flag=True, help="Let there be no document left.")
+@click.option("--strategy", type=click.Choice(["replace", "rolling"]), help="How changed services are changed.")
+@click.option("--relower", is_flag=True, help="Show also what only a newer gpuctl lowers otherwise.")
+@click.option("--adopt", is_flag=True, help="Show what taking over objects and fields of others would do.")
+@json_option
+def command(
+    filenames: tuple[str, ...],
+    paths: tuple[str, ...],
+    platform: str | None,
+    namespace: str | None,
+    strict: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    set_name: str | None,
+    prune: bool,
+    allow_source: bool,
+    allow_empty: bool,
+    strategy: str | None,
+    relower: bool,
+    adopt: bool,
+    output: str,
+    as_json: bool,
+) -> int:
+    """Show what apply would do to the cluster: the same plan, with the difference of each object. Changes nothing."""
+    from gpuctl.cli.changing import diff_documents
+    from gpuctl.cli.requests import Documents
+
+    inputs = chosen_inputs(filenames, paths, "gpuctl diff -f training.yaml")
+    return diff_documents(
+        Documents(inputs, platform, namespace, strict),
+        kubeconfig,
+        context,
+        as_json=output == "json" or as_json,
+        set_name=set_name,
+        prune=prune,
+        allow_source=allow_source,
+        allow_empty=allow_empty,
+        strategy=strategy,
+        relower=relower,
+        adopt=adopt,
+    )

@@ -1,0 +1,117 @@
+"""A plan for people and for programs: one line a step, a unified diff, or one JSON value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from difflib import unified_diff
+from typing import Any
+
+import click
+
+from gpuctl.backend.emitter import emit_object
+from gpuctl.cluster.differences import before_and_after, masked_change
+from gpuctl.cluster.plan import Plan, Step
+from gpuctl.cluster.records import Records
+
+_DONE = {
+    "create": "created",
+    "replace": "replaced",
+    "update": "updated",
+    "unchanged": "unchanged",
+    "prune": "pruned",
+    "delete": "deleted",
+    "skip": "skipped",
+}
+_COLOURS = {
+    "create": "green",
+    "replace": "yellow",
+    "update": "cyan",
+    "prune": "red",
+    "delete": "red",
+    "failed": "red",
+    "restored": "yellow",
+}
+_WIDTH = 9
+
+
+def planned_line(step: Step, *, coloured: bool = False) -> str:
+    """What will be done: ``replace   deployment.apps/chat -n team-a  (containers[main].image; running for 3h)``."""
+    return _line(step.action, step.action, step, step.reason, step.running, coloured)
+
+
+def result_line(step: Step, *, coloured: bool = False) -> str:
+    """What was done."""
+    if step.result in ("failed", "restored", "not-run"):
+        word = step.result.replace("-", " ")
+        return _line(word, step.result, step, step.error or "", None, coloured)
+    return _line(_DONE[step.action], step.action, step, step.reason, None, coloured)
+
+
+def _line(word: str, colour: str, step: Step, reason: str, running: str | None, coloured: bool) -> str:
+    word = f"{word:<{_WIDTH}}"
+    if coloured and colour in _COLOURS:
+        word = click.style(word, fg=_COLOURS[colour])
+    where = f" -n {step.key.namespace}" if step.key.namespace else ""
+    said = "; ".join(part for part in (reason, running) if part)
+    return f"{word} {step.key.resource.title}/{step.key.name}{where}" + (f"  ({said})" if said else "")
+
+
+def is_worth_a_line(step: Step) -> bool:
+    """Shared objects that are as they should be are not: every job has some."""
+    return not (step.shared and step.action == "unchanged")
+
+
+def summary_line(plan: Plan) -> str:
+    """``2 to create, 1 unchanged``: the numbers of a plan."""
+    words = {"create": "to create", "replace": "to replace", "update": "to update", "prune": "to prune"}
+    words |= {"delete": "to delete", "unchanged": "unchanged", "skip": "skipped"}
+    shown = [step for step in plan.steps if is_worth_a_line(step)]
+    counts = [(sum(step.action == action for step in shown), word) for action, word in words.items()]
+    return ", ".join(f"{number} {word}" for number, word in counts if number) or "nothing to do"
+
+
+def diff_text(step: Step, keys: Records, *, coloured: bool = False) -> Iterator[str]:
+    """The unified diff of one step, in YAML."""
+    before, after = before_and_after(step, keys)
+    name = str(step.key)
+    lines = unified_diff(
+        emit_object(before).splitlines(keepends=True) if before is not None else [],
+        emit_object(after).splitlines(keepends=True) if after is not None else [],
+        f"live/{name}" if before is not None else "/dev/null",
+        f"wanted/{name}" if after is not None else "/dev/null",
+    )
+    for line in lines:
+        colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+        yield click.style(line, fg=colour) if coloured and colour else line
+
+
+def render_json(plan: Plan, *, error: str | None = None) -> str:
+    """One JSON value; ``error`` says why nothing, or not everything, was done."""
+    value: dict[str, Any] = {
+        "set": plan.set_name,
+        "steps": [_step(step) for step in plan.steps],
+        "summary": plan.summary,
+        "notes": plan.notes,
+    }
+    if error is not None:
+        value["error"] = error
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "action": step.action,
+        "apiVersion": step.key.resource.api_version,
+        "kind": step.key.kind,
+        "namespace": step.key.namespace or None,
+        "name": step.key.name,
+        "reason": step.reason or None,
+        "changes": [{"path": change.path, "from": change.old, "to": change.new} for change in _changes(step)],
+        "result": step.result,
+        "error": step.error,
+    }
+
+
+def _changes(step: Step) -> Iterable[Any]:
+    return (masked_change(change) for change in step.changes)

@@ -1,0 +1,132 @@
+"""From a command line's documents to a request for the cluster half."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+if TYPE_CHECKING:
+    from gpuctl.cluster.connection import Connection
+    from gpuctl.cluster.operations import SetOptions
+    from gpuctl.cluster.planner import Request
+    from gpuctl.compilation import Compilation
+    from gpuctl.language.settings import Settings
+
+
+class Documents(NamedTuple):
+    """Which documents, and how they are compiled."""
+
+    inputs: list[str]
+    platform: str | None
+    namespace: str | None
+    strict: bool
+
+
+def compiled(connection: Connection, documents: Documents, *, as_json: bool, empty: bool = False) -> Compilation:
+    """Compile for a cluster: nodes included, documents embedded; what is wrong with them ends the command (1).
+
+    :param empty: no document at all is in order.
+    """
+    from gpuctl.cli.printers import json as json_printer
+    from gpuctl.cli.printers import text
+    from gpuctl.compilation import compile
+
+    result = compile(
+        documents.inputs,
+        platform=documents.platform,
+        namespace=documents.namespace or connection.namespace,
+        strict=documents.strict,
+        nodes=True,
+        embed=True,
+    )
+    if empty and _is_nothing(result, documents.inputs):
+        return result
+    # Whether a pool exists is asked of the cluster, not of the documents.
+    told = [item for item in result.diagnostics if item.code != "GPU401" or not result.ok]
+    text.write(told, result.sources, sys.stderr)
+    if not result.ok:
+        if as_json:
+            click.echo(json_printer.render(result.diagnostics), nl=False)
+        raise click.exceptions.Exit(1)
+    return result
+
+
+def _is_nothing(result: Compilation, inputs: Sequence[str]) -> bool:
+    """Whether the inputs are there and hold no document: an empty directory, or files of somebody else's."""
+    there = all(name == "-" or Path(name).exists() for name in inputs)
+    return there and not result.documents and {item.code for item in result.diagnostics} <= {"GPU001", "GPU009"}
+
+
+def platform_settings(platform: str | None) -> Settings:
+    """The platform's settings for a command without documents; what is wrong with the file ends the command (1)."""
+    from gpuctl.backend.validation import VERSIONS
+    from gpuctl.cli.printers import text
+    from gpuctl.frontend.diagnostics import Severity, count
+    from gpuctl.frontend.load import load_platform
+
+    loaded = load_platform(platform, versions=VERSIONS)
+    text.write(loaded.diagnostics, loaded.sources, sys.stderr)
+    if count(loaded.diagnostics, Severity.ERROR):
+        raise click.exceptions.Exit(1)
+    return loaded.settings
+
+
+def request_of(
+    compilation: Compilation,
+    *,
+    relower: bool = False,
+    adopt: bool = False,
+    strategy: str | None = None,
+    create_only: bool = False,
+    offline: bool = False,
+) -> Request:
+    """The request for a compilation's objects."""
+    from gpuctl.cluster.planner import Request
+    from gpuctl.cluster.records import records
+
+    return Request(
+        compilation.lowered,
+        records(compilation.settings),
+        relower=relower,
+        adopt=adopt,
+        rolling=None if strategy is None else strategy == "rolling",
+        create_only=create_only,
+        offline=offline,
+        platform_rolling=compilation.settings.platform.strategy == "rolling",
+    )
+
+
+def set_options(
+    connection: Connection,
+    name: str | None,
+    inputs: Sequence[str],
+    namespace: str | None,
+    *,
+    prune: bool,
+    allow_source: bool,
+    allow_empty: bool,
+) -> SetOptions | None:
+    """What ``--set`` and its companions say."""
+    if name is None:
+        for flag, given in (("--prune", prune), ("--allow-source", allow_source), ("--allow-empty", allow_empty)):
+            if given:
+                raise click.UsageError(f"{flag} needs --set NAME: only what a set applied earlier can be pruned")
+        return None
+    from gpuctl.cluster.operations import SetOptions
+    from gpuctl.cluster.provenance import sources_of
+    from gpuctl.language.names import is_dns_label
+
+    if not is_dns_label(name):
+        raise click.UsageError(f"`{name}` is not a legal name of a set: use lower case letters, digits and -")
+    return SetOptions(
+        name,
+        namespace or connection.namespace,
+        sources_of(inputs, Path.cwd()),
+        prune=prune,
+        allow_source=allow_source,
+        allow_empty=allow_empty,
+    )

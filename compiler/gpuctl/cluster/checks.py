@@ -1,0 +1,300 @@
+"""Everything that can be known before anything is deleted: rights, the server's own checks, quotas, what pods need.
+
+A refusal here has changed nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import secrets
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from gpuctl.cluster.budget import check_quotas
+from gpuctl.cluster.connection import Connection
+from gpuctl.cluster.errors import ApiError
+from gpuctl.cluster.nodes import POOLS_MANAGER
+from gpuctl.cluster.plan import WRITING, Plan, Step
+from gpuctl.cluster.requests import pod_templates
+from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, Resource, labels_of
+
+
+class Right(NamedTuple):
+    """A verb on a resource in a namespace ("" for the whole cluster)."""
+
+    verb: str
+    resource: Resource
+    namespace: str
+
+
+class Pod(NamedTuple):
+    """One pod of a workload as the server would make it, and how many such ``pods`` the workload runs.
+
+    ``spec`` has the defaults of the server and of LimitRanges.
+    """
+
+    step: Step
+    template: Object
+    pods: int
+
+
+def check(connection: Connection, plan: Plan) -> None:
+    """Add to the plan's errors what would make it fail, and to its notes what deserves attention."""
+    steps = [step for step in plan.steps if step.action in WRITING]
+    if not steps:
+        return
+    plan.errors += _missing_rights(connection, plan)
+    if plan.errors:
+        return
+    new_namespaces = {step.key.name for step in steps if step.key.kind == "Namespace" and step.action == "create"}
+    connection.warnings.clear()
+    refusals: dict[str, list[str]] = {}
+    for errors in connection.each(lambda step: _dry_run(connection, step, new_namespaces, refusals), steps):
+        plan.errors += errors
+    pods = _pods(connection, plan, steps, new_namespaces, refusals)
+    if not plan.errors:
+        templates: dict[int, list[tuple[Object, int]]] = {}
+        for pod in pods:
+            templates.setdefault(id(pod.step), []).append((pod.template, pod.pods))
+        plan.errors += check_quotas(connection, steps, templates, refusals)
+    _surroundings(connection, plan, pods)
+    plan.notes += [f"the API server warns: {warning}" for warning in connection.warnings]
+
+
+def _missing_rights(connection: Connection, plan: Plan) -> list[str]:
+    """What the user may not do. Source: SelfSubjectAccessReview (authorization.k8s.io/v1)."""
+    rights = sorted(set(_rights(plan)))
+
+    def review(right: Right) -> bool:
+        attributes = {
+            "verb": right.verb,
+            "group": right.resource.group,
+            "resource": right.resource.plural,
+            "namespace": right.namespace,
+        }
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        try:
+            answer = connection.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=body)
+        except ApiError as error:
+            if error.status in (403, 404):
+                # A server that does not tell: the requests themselves will.
+                return True
+            raise
+        return bool((answer.get("status") or {}).get("allowed"))
+
+    allowed = connection.each(review, rights)
+    missing: dict[tuple[Resource, str], list[str]] = {}
+    for right, yes in zip(rights, allowed, strict=True):
+        if not yes:
+            missing.setdefault((right.resource, right.namespace), []).append(right.verb)
+    return [
+        f"you may not {' or '.join(verbs)} {resource.plural}"
+        + (f".{resource.group}" if resource.group else "")
+        + (f" in namespace {namespace}" if namespace else " in the whole cluster")
+        for (resource, namespace), verbs in missing.items()
+    ]
+
+
+def _rights(plan: Plan) -> Iterator[Right]:
+    verbs = {"post": ("create",), "patch": ("patch",), "put": ("update",), "labels": ("patch",), "none": ()}
+    for step in plan.steps:
+        if step.action not in WRITING:
+            continue
+        resource, namespace = step.key.resource, step.key.namespace
+        if step.method == "apply":
+            # Server-side apply of an absent object needs both verbs (apiserver, PatchResource).
+            yield Right("patch", resource, namespace)
+            if step.action in ("create", "replace"):
+                yield Right("create", resource, namespace)
+        else:
+            for verb in verbs.get(step.method, ()):
+                yield Right(verb, resource, namespace)
+        if step.deletes:
+            yield Right("delete", resource, namespace)
+            yield Right("watch", resource, namespace)
+            if step.action == "replace":
+                for verb in ("create", "delete", "list"):
+                    yield Right(verb, RESOURCES["Secret"], namespace)
+
+
+def _dry_run(connection: Connection, step: Step, new_namespaces: set[str], refusals: dict[str, list[str]]) -> list[str]:
+    """The server's opinion on one step, as errors. Refusals for a quota are put aside: the plan gives some back."""
+    desired = step.desired
+    if desired is None or step.method in ("none", "delete"):
+        return []
+    try:
+        if step.key.namespace in new_namespaces:
+            _dry_run_elsewhere(connection, desired)
+        elif step.action == "create":
+            connection.create(desired, dry_run=True)
+        elif step.action == "replace":
+            connection.create(_under_temporary_name(desired), dry_run=True)
+        elif step.method == "apply":
+            connection.apply(desired, force=step.adopt, dry_run=True)
+        elif step.method == "labels":
+            connection.apply(desired, manager=POOLS_MANAGER, force=step.adopt, dry_run=True)
+        elif step.method == "patch":
+            connection.patch(step.key, desired, dry_run=True)
+        elif step.method == "put":
+            connection.replace(desired, dry_run=True)
+    except ApiError as error:
+        if error.exceeds_quota:
+            refusals.setdefault(step.key.namespace, []).append(_explained(step, error))
+            return []
+        return [_explained(step, error)]
+    return []
+
+
+def _explained(step: Step, error: ApiError) -> str:
+    if error.exists_already:
+        return (
+            f"{step.key} is there already and is not gpuctl's (it lacks the label "
+            "app.kubernetes.io/managed-by=gpuctl); rename the job, or take the object over with --adopt"
+        )
+    if error.is_conflict and step.method in ("apply", "labels"):
+        return f"{step.key}: {error.message}; take it over with --adopt, or take it out of the document"
+    if error.is_missing and "could not find the requested resource" in error.raw:
+        return f"{step.key}: the cluster does not know this kind; its administrators have to install it"
+    return f"{step.key}: {error.message}"
+
+
+def _dry_run_elsewhere(connection: Connection, desired: Object) -> None:
+    """A namespace that the plan creates cannot be tried in; another one shows at least what is not valid."""
+    probe = _under_temporary_name(desired)
+    probe["metadata"]["namespace"] = "default"
+    try:
+        connection.create(probe, dry_run=True)
+    except ApiError as error:
+        if error.status != 403:
+            raise
+
+
+def _under_temporary_name(desired: Object) -> Object:
+    """The name is as long as the real one; ports and addresses of a dry-run would be bogus or taken."""
+    from gpuctl.cluster.decide import probe
+
+    result = probe(desired)
+    if result["kind"] == "Service":
+        for port in result["spec"].get("ports") or []:
+            port.pop("nodePort", None)
+    return result
+
+
+def _pods(
+    connection: Connection,
+    plan: Plan,
+    steps: Iterable[Step],
+    new_namespaces: set[str],
+    refusals: dict[str, list[str]],
+) -> list[Pod]:
+    """A Pod of each distinct template, tried: a Job's own dry-run says yes over a quota, beyond a LimitRange, without
+    its PriorityClass and against Pod Security."""
+    wanted = [
+        Pod(step, template, count)
+        for step in steps
+        if step.key.kind in WORKLOADS and step.method in ("post", "put") and step.desired is not None
+        for template, count in pod_templates(step.desired)
+    ]
+    distinct = {_fingerprint(pod): pod for pod in wanted}
+    classes = {step.key.name for step in steps if step.key.kind == "PriorityClass"}
+
+    def attempt(pod: Pod) -> tuple[Object, str | None]:
+        namespace = pod.step.key.namespace
+        if namespace in new_namespaces:
+            return pod.template, None
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": f"gpuctl-check-{secrets.token_hex(4)}",
+                "namespace": namespace,
+                "labels": (pod.template.get("metadata") or {}).get("labels") or {},
+                "annotations": (pod.template.get("metadata") or {}).get("annotations") or {},
+            },
+            "spec": copy.deepcopy(pod.template["spec"]),
+        }
+        if body["spec"].get("priorityClassName") in classes:
+            del body["spec"]["priorityClassName"]
+        try:
+            answer = connection.create(body, dry_run=True)
+        except ApiError as error:
+            if error.exceeds_quota:
+                refusals.setdefault(namespace, []).append(f"{pod.step.key}: its pods would be refused: {error.message}")
+            if error.exceeds_quota or error.lacks_permission:
+                return pod.template, None
+            return pod.template, f"{pod.step.key}: its pods would be refused: {error.message}"
+        return {**pod.template, "spec": answer["spec"]}, None
+
+    answers = dict(zip(distinct, connection.each(attempt, distinct.values()), strict=True))
+    plan.errors += [message for _, message in answers.values() if message]
+    return [pod._replace(template=answers[_fingerprint(pod)][0]) for pod in wanted]
+
+
+def _fingerprint(pod: Pod) -> str:
+    """What admission looks at: variables, commands and names of jobs make no difference to it."""
+    spec = dict(pod.template["spec"])
+    for field in ("hostname", "subdomain"):
+        spec.pop(field, None)
+    for field in ("initContainers", "containers"):
+        spec[field] = [
+            {name: value for name, value in container.items() if name not in ("env", "command", "args", "workingDir")}
+            for container in spec.get(field) or []
+        ]
+    return json.dumps([pod.step.key.namespace, spec], sort_keys=True)
+
+
+def _surroundings(connection: Connection, plan: Plan, pods: list[Pod]) -> None:
+    """Pull secrets and nodes that pods need. Where running work would end for something that cannot start, an error."""
+    missing: dict[str, bool] = {}
+    named = sorted({key for pod in pods for key in _pull_secrets(pod)})
+    there = connection.each(lambda key: _exists(connection, key), named)
+    absent = {key for key, exists in zip(named, there, strict=True) if not exists}
+    nodes = _nodes(connection, plan) if any(pod.template["spec"].get("nodeSelector") for pod in pods) else None
+    for pod in pods:
+        ends_something = pod.step.running is not None
+        for key in _pull_secrets(pod):
+            if key in absent:
+                missing[f"{pod.step.title}: there is no pull secret {key.name} in {key.namespace}"] = ends_something
+        selector = pod.template["spec"].get("nodeSelector") or {}
+        if nodes is not None and selector and not any(selector.items() <= labels.items() for labels in nodes):
+            wanted = ", ".join(f"{name}={value}" for name, value in selector.items())
+            missing[f"{pod.step.title}: no node has the labels {wanted}"] = ends_something
+    for text, ends_something in missing.items():
+        if ends_something:
+            plan.errors.append(f"{text}, and what runs now would end for it")
+        else:
+            plan.notes.append(f"{text}: its pods wait until there is one")
+
+
+def _pull_secrets(pod: Pod) -> list[Key]:
+    named = pod.template["spec"].get("imagePullSecrets") or []
+    return [Key("Secret", pod.step.key.namespace, item["name"]) for item in named]
+
+
+def _exists(connection: Connection, key: Key) -> bool:
+    try:
+        return connection.get(key) is not None
+    except ApiError as error:
+        if error.lacks_permission:
+            return True
+        raise
+
+
+def _nodes(connection: Connection, plan: Plan) -> list[dict[str, str]] | None:
+    """The labels of all nodes as they will be, or None when they may not be read."""
+    try:
+        nodes, _ = connection.list_objects(RESOURCES["Node"])
+    except ApiError as error:
+        if error.lacks_permission:
+            return None
+        raise
+    labels = {node["metadata"]["name"]: dict(labels_of(node)) for node in nodes}
+    for step in plan.steps:
+        if step.key.kind == "Node" and step.desired is not None and step.key.name in labels:
+            labels[step.key.name].update(labels_of(step.desired))
+    return list(labels.values())

@@ -1,0 +1,361 @@
+"""A connection to an API server: JSON in, JSON out, sixteen requests at once, and errors that are sentences.
+
+Credentials, TLS, exec plugins and proxies are the official client's; its typed models are not used: they cost most of
+the time of a large list.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from gpuctl import __version__
+from gpuctl.cluster.errors import ApiError, ConfigurationError, ConnectionFailed, api_error
+from gpuctl.cluster.resources import Key, Object, Resource, key_of
+
+CONCURRENCY = 16
+CONNECT_TIMEOUT = 10.0
+READ_TIMEOUT = 60.0
+PATIENCE = 6.0
+"""Seconds for which a request that failed for a passing reason is tried again."""
+PAGE = 500
+MANAGER = "gpuctl"
+
+MERGE_PATCH = "application/merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Connection:
+    """A cluster as one user reaches it.
+
+    ``namespace`` is the context's, ``server`` the address, ``context`` the name of the kubeconfig's context ("" in a
+    cluster). ``patience`` is how many seconds passing failures are retried; a command raises it once it has begun to
+    change things. Safe to use from several threads. :func:`gpuctl.cluster.configuration.connect` makes one.
+    """
+
+    def __init__(self, client: Any, namespace: str, context: str) -> None:
+        self._configuration = client.configuration
+        self._pool = client.rest_client.pool_manager
+        self.server: str = self._configuration.host.rstrip("/")
+        self.namespace = namespace
+        self.context = context
+        self.patience = PATIENCE
+        self.warnings: dict[str, None] = {}
+        self._executor: ThreadPoolExecutor | None = None
+        self._reached = False
+        self._auth_lock = threading.Lock()
+
+    def get(self, key: Key) -> Object | None:
+        """The object, or None when it is absent (or its kind is)."""
+        try:
+            found: Object = self.request("GET", key.path)
+        except ApiError as error:
+            if error.is_missing:
+                return None
+            raise
+        return found
+
+    def list_objects(
+        self, resource: Resource, namespace: str | None = None, *, labels: str = "", fields: str = ""
+    ) -> tuple[list[Object], str]:
+        """All objects of a resource, in pages, and the resource version of the list.
+
+        Without ``namespace``, of all namespaces. Items get the ``apiVersion`` and ``kind`` that a list leaves out.
+        """
+        query = {"limit": str(PAGE), "labelSelector": labels, "fieldSelector": fields}
+        items: list[Object] = []
+        while True:
+            try:
+                page = self.request("GET", resource.path(namespace), query=query)
+            except ApiError as error:
+                if error.status == 410 and "continue" in query:
+                    # The snapshot that the pages came from has expired: begin again.
+                    items = []
+                    del query["continue"]
+                    continue
+                raise
+            items += page.get("items") or []
+            token = page["metadata"].get("continue")
+            if not token:
+                break
+            query["continue"] = token
+        for item in items:
+            item["apiVersion"], item["kind"] = resource.api_version, resource.kind
+        return items, page["metadata"]["resourceVersion"]
+
+    def create(self, obj: Object, *, dry_run: bool = False) -> Object:
+        """POST an object. A create whose answer was lost is looked up before it is called a failure."""
+        key = key_of(obj)
+        query = {"fieldManager": MANAGER, "fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}
+        uncertain = False
+        path = key.resource.path(key.namespace or None)
+
+        def lost() -> None:
+            nonlocal uncertain
+            uncertain = True
+
+        try:
+            created: Object = self.request("POST", path, query=query, body=obj, on_uncertain=lost)
+        except ApiError as error:
+            if error.exists_already and uncertain:
+                live = self.get(key)
+                wanted = obj["metadata"].get("annotations") or {}
+                have = (live or {"metadata": {}})["metadata"].get("annotations") or {}
+                if live is not None and wanted.items() <= have.items():
+                    return live
+            raise
+        return created
+
+    def apply(
+        self, obj: Object, *, manager: str = MANAGER, force: bool = False, dry_run: bool = False
+    ) -> tuple[Object, bool]:
+        """Server-side apply: the object as it is then, and whether it was created by this."""
+        query = {"fieldManager": manager, "force": "true" if force else "false", "fieldValidation": "Strict"}
+        if dry_run:
+            query["dryRun"] = "All"
+        status: list[int] = []
+        result = self.request(
+            "PATCH", key_of(obj).path, query=query, body=obj, content_type=APPLY_PATCH, on_status=status.append
+        )
+        return result, status[-1] == 201
+
+    def patch(self, key: Key, patch: Object, *, manager: str = MANAGER, dry_run: bool = False) -> Object:
+        """JSON merge patch."""
+        query = {"fieldManager": manager, "fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}
+        result: Object = self.request("PATCH", key.path, query=query, body=patch, content_type=MERGE_PATCH)
+        return result
+
+    def replace(self, obj: Object, *, dry_run: bool = False) -> Object:
+        """PUT an object; with its ``resourceVersion`` a change in between is a conflict."""
+        query = {"fieldManager": MANAGER, "fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}
+        result: Object = self.request("PUT", key_of(obj).path, query=query, body=obj)
+        return result
+
+    def delete(self, key: Key, uid: str, *, grace: int | None = None, foreground: bool = True) -> bool:
+        """Delete one incarnation of an object; False when that one is gone already.
+
+        The precondition is on the uid alone: the resource version moves with every status.
+        """
+        options: Object = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid},
+            "propagationPolicy": "Foreground" if foreground else "Background",
+        }
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        try:
+            self.request("DELETE", key.path, body=options)
+        except ApiError as error:
+            if error.is_missing or error.is_conflict:
+                live = self.get(key)
+                if live is None or live["metadata"]["uid"] != uid:
+                    return False
+            raise
+        return True
+
+    def watch(self, resource: Resource, namespace: str | None, version: str, *, labels: str = "") -> Iterator[Object]:
+        """Events ``{"type", "object"}`` since a list's version, until the server or the network ends them."""
+        query = {"watch": "1", "resourceVersion": version, "labelSelector": labels, "timeoutSeconds": "300"}
+        response = self._send("GET", resource.path(namespace), query, None, "", stream=True)
+        try:
+            if response.status != 200:
+                raise api_error(response.status, response.read(), response.headers)
+            buffer = b""
+            for chunk in response.stream(65536, decode_content=True):
+                buffer += chunk
+                *lines, buffer = buffer.split(b"\n")
+                for line in lines:
+                    if line.strip():
+                        yield json.loads(line)
+        except (OSError, ValueError) as error:
+            raise ConnectionFailed(f"the watch on {resource.plural} ended: {innermost(error)}") from None
+        except Exception as error:
+            if type(error).__module__.startswith("urllib3"):
+                raise ConnectionFailed(f"the watch on {resource.plural} ended: {innermost(error)}") from None
+            raise
+        finally:
+            response.close()
+
+    def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """``function`` of every item, sixteen at a time, results in order; the first exception is raised."""
+        items = list(items)
+        if len(items) <= 1:
+            return [function(item) for item in items]
+        return list(self.executor.map(function, items))
+
+    @property
+    def executor(self) -> ThreadPoolExecutor:
+        """The threads that requests run in. Tasks in it must not wait for others in it."""
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(CONCURRENCY, "gpuctl")
+        return self._executor
+
+    def close(self) -> None:
+        """Let go of threads and sockets."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+        self._pool.clear()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Object | None = None,
+        content_type: str = "application/json",
+        on_status: Callable[[int], None] | None = None,
+        on_uncertain: Callable[[], None] | None = None,
+    ) -> Any:
+        """Send a request and return the JSON of the answer.
+
+        What may be repeated is, while ``patience`` lasts: everything after 429 (it was not acted on), reads and
+        idempotent writes after 5xx and broken connections. All our writes are idempotent (a delete names a uid, an
+        apply states fields) except creates, of which ``on_uncertain`` learns that one may have been acted on.
+
+        :raises ApiError: the answer is no success.
+        :raises ConnectionFailed: no answer.
+        """
+        deadline = time.monotonic() + (self.patience if self._reached else min(self.patience, 1.0))
+        pause = 0.1
+        while True:
+            error: ApiError | ConnectionFailed
+            try:
+                response = self._send(method, path, query, body, content_type)
+            except ConnectionFailed as failure:
+                error = failure
+                if failure.sent and on_uncertain is not None:
+                    on_uncertain()
+            else:
+                status: int = response.status
+                if 200 <= status < 300:
+                    if on_status is not None:
+                        on_status(status)
+                    return self._decoded(response, method, path)
+                error = api_error(status, response.data, response.headers)
+                if not error.is_transient or (status == 500 and error.reason not in ("", "InternalError", "Timeout")):
+                    raise error
+                if status != 429 and on_uncertain is not None:
+                    on_uncertain()
+            wait = pause * (0.5 + random.random())  # noqa: S311 - jitter, not a secret
+            if isinstance(error, ApiError) and error.retry_after is not None:
+                wait = max(wait, error.retry_after)
+            if time.monotonic() + wait > deadline:
+                raise error
+            time.sleep(wait)
+            pause = min(pause * 2, 2.0)
+
+    def _decoded(self, response: Any, method: str, path: str) -> Any:
+        for warning in response.headers.getlist("Warning"):
+            # `299 - "text"` (RFC 7234, as the API server writes it).
+            self.warnings[warning.split(" ", 2)[-1].strip('"').replace('\\"', '"')] = None
+        try:
+            value = json.loads(response.data)
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            raise ConnectionFailed(
+                f"{self.server} answered {method} {path} with something that is not Kubernetes' JSON",
+                "check the server's address, and proxies in between",
+            )
+        return value
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Object | None,
+        content_type: str,
+        *,
+        stream: bool = False,
+    ) -> Any:
+        import urllib3
+
+        url = f"{self.server}{path}"
+        if query:
+            url += "?" + urlencode({key: value for key, value in query.items() if value})
+        data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode() if body is not None else None
+        try:
+            response = self._pool.request(
+                method,
+                url,
+                body=data,
+                headers=self._headers(content_type if data is not None else None),
+                timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=READ_TIMEOUT if not stream else 330),
+                preload_content=not stream,
+                retries=False,
+                redirect=False,
+            )
+        except urllib3.exceptions.HTTPError as error:
+            raise self._failure(error) from None
+        self._reached = True
+        return response
+
+    def _headers(self, content_type: str | None) -> dict[str, str]:
+        headers = {"Accept": "application/json", "User-Agent": f"gpuctl/{__version__}"}
+        if content_type is not None:
+            headers["Content-Type"] = content_type
+        with self._auth_lock:
+            # May run an exec plugin again when its token has expired.
+            try:
+                token = self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+            except Exception as error:
+                raise ConfigurationError(f"the credentials could not be renewed: {innermost(error)}") from None
+        if token:
+            headers["Authorization"] = token
+        return headers
+
+    def _failure(self, error: Exception) -> ConnectionFailed:
+        import urllib3
+
+        text = innermost(error)
+        causes = list(_chain(error))
+        sent = not any(
+            isinstance(cause, (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError))
+            for cause in causes
+        )
+        if any(isinstance(cause, urllib3.exceptions.SSLError) for cause in causes):
+            return ConnectionFailed(
+                f"the certificate of {self.server} is not trusted: {text}",
+                "check `certificate-authority` in the kubeconfig",
+                sent=False,
+            )
+        if any(isinstance(cause, urllib3.exceptions.ReadTimeoutError) for cause in causes):
+            return ConnectionFailed(f"{self.server} gave no answer within {READ_TIMEOUT:.0f} s")
+        where = f" (context {self.context})" if self.context else ""
+        return ConnectionFailed(
+            f"{self.server}{where} cannot be reached: {text}",
+            "check the context, the network and the proxy; `kubectl version` should work",
+            sent=sent,
+        )
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        reason = getattr(error, "reason", None)
+        error = reason if isinstance(reason, BaseException) else error.__cause__ or error.__context__
+
+
+def innermost(error: BaseException) -> str:
+    """The innermost reason of an exception, without addresses of objects in memory."""
+    last = list(_chain(error))[-1]
+    if isinstance(last, OSError) and last.strerror:
+        return last.strerror.lower()
+    text = " ".join(str(last).split()) or type(last).__name__
+    if ">: " in text:
+        text = text.split(">: ", 1)[1]
+    return text[:300]

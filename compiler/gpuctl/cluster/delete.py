@@ -1,0 +1,165 @@
+"""Deleting what documents, or a job's name, stand for: exactly what lowering makes, and nothing beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuctl.backend.context import Lowered
+from gpuctl.backend.distribution import hostfile_name
+from gpuctl.backend.order import sort_key
+from gpuctl.backend.service import service_name
+from gpuctl.cluster.compare import Change
+from gpuctl.cluster.connection import Connection
+from gpuctl.cluster.errors import ApiError, ClusterError
+from gpuctl.cluster.nodes import held_labels, labels_to_apply
+from gpuctl.cluster.plan import Plan, Step
+from gpuctl.cluster.planner import title_of
+from gpuctl.cluster.records import Records, is_controlled, is_ours
+from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.cluster.survey import COMPANIONS, OURS, survey
+from gpuctl.cluster.workload import running
+from gpuctl.language.job import Workload
+
+
+def plan_delete(connection: Connection, lowered: list[Lowered], keys: Records, *, keep_labels: bool = False) -> Plan:
+    """What ``delete -f`` deletes: the objects of the documents by kind, name and namespace, if they are ours.
+
+    What jobs share stays (namespaces, priority classes). A pool's labels leave its nodes, its GPU types stay.
+    """
+    own = [item for item in lowered if not item.shared]
+    wanted = {key_of(item.object) for item in own}
+    namespaces = {item.document.namespace for item in own if isinstance(item.document.model, Workload)}
+    live = survey(connection, wanted, namespaces)
+    steps: dict[Key, Step] = {}
+    plan = Plan()
+    for item in own:
+        key = key_of(item.object)
+        title = title_of(item.document)
+        steps[key] = _step(connection, key, live.objects.get(key), title)
+        if isinstance(item.document.model, Workload) and key.kind in WORKLOADS:
+            for other in _parts_of(live.objects.values(), keys, key.namespace, key.name, item.document.kind):
+                steps.setdefault(key_of(other), _step(connection, key_of(other), other, title))
+    for item in lowered:
+        if item.object["kind"] == "Node" and not keep_labels:
+            step = _unlabel(connection, item, keys)
+            if step is not None:
+                steps[step.key] = step
+        if item.document.kind == "pool" and item.object["kind"] == "ConfigMap":
+            _warn_about_users(connection, plan, keys, labels_of(item.object)[keys.pool])
+    plan.steps = _in_order(steps.values())
+    return plan
+
+
+def plan_delete_job(connection: Connection, name: str, namespace: str | None, keys: Records) -> Plan:
+    """What ``delete job NAME`` deletes. Without a namespace all are looked through, as far as they may be read.
+
+    :raises ClusterError: there is no such job, or several.
+    """
+    objects: list[Object] = []
+    for kind in (*WORKLOADS, *COMPANIONS):
+        objects += _named(connection, kind, namespace, name)
+    mains = [obj for obj in objects if obj["kind"] in WORKLOADS and obj["metadata"]["name"] == name]
+    mains = [obj for obj in mains if keys.job_type in labels_of(obj)]
+    if not mains:
+        where = f"in namespace {namespace}" if namespace else "in any namespace that you may read"
+        raise ClusterError(
+            f"there is no job {name} {where}", "`kubectl get jobs,deployments,statefulsets -A` lists what there is"
+        )
+    places = sorted({(labels_of(obj)[keys.job_type], obj["metadata"]["namespace"]) for obj in mains})
+    if len(places) > 1:
+        listed = ", ".join(f"{kind}/{name} in {where}" for kind, where in places)
+        raise ClusterError(
+            f"there are several jobs {name}: {listed}", "say which with -n NAMESPACE, or delete it with -f FILE"
+        )
+    kind, place = places[0]
+    title = f"{kind}/{name}"
+    steps = [_step(connection, key_of(obj), obj, title) for obj in _parts_of(objects, keys, place, name, kind)]
+    return Plan(steps=_in_order(steps))
+
+
+def _in_order(steps: Iterable[Step]) -> list[Step]:
+    """What runs first, then what stands around it."""
+
+    def order(step: Step) -> tuple[int, str, str, str]:
+        return sort_key({"kind": step.key.kind, "metadata": {"namespace": step.key.namespace, "name": step.key.name}})
+
+    return sorted(steps, key=order, reverse=True)
+
+
+def _step(connection: Connection, key: Key, live: Object | None, title: str) -> Step:
+    if live is None:
+        return Step("skip", key, "is not there, or is not gpuctl's", title=title)
+    if not is_ours(live) or is_controlled(live):
+        return Step("skip", key, "is not gpuctl's", title=title)
+    return Step("delete", key, live=live, method="delete", title=title, running=running(live))
+
+
+def _parts_of(objects: Iterable[Object], keys: Records, namespace: str, name: str, kind: str) -> list[Object]:
+    """A job's objects among others: those that lowering may have made for it, by kind, name and labels."""
+    names = {"Service": {service_name(name), name}, "ConfigMap": {hostfile_name(name)}}
+    result = []
+    for obj in objects:
+        metadata, labels = obj["metadata"], labels_of(obj)
+        if metadata.get("namespace") != namespace or metadata["name"] not in names.get(obj["kind"], {name}):
+            continue
+        if obj["kind"] not in (*WORKLOADS, *COMPANIONS) or not is_ours(obj) or is_controlled(obj):
+            continue
+        if labels.get("app") == name and labels.get(keys.job_type) == kind:
+            result.append(obj)
+    return result
+
+
+def _named(connection: Connection, kind: str, namespace: str | None, name: str) -> list[Object]:
+    resource = RESOURCES[kind]
+    labels = f"{OURS},app={name}"
+    try:
+        return connection.list_objects(resource, namespace, labels=labels)[0]
+    except ApiError as error:
+        if error.is_missing:
+            return []
+        if not error.lacks_permission or namespace is not None:
+            raise
+    return connection.list_objects(resource, connection.namespace, labels=labels)[0]
+
+
+def _unlabel(connection: Connection, item: Lowered, keys: Records) -> Step | None:
+    """Let the pool's label go; the GPU type is a fact about the node and stays."""
+    key = key_of(item.object)
+    node = connection.get(key)
+    pool = item.object["metadata"]["labels"][keys.pool]
+    if node is None or labels_of(node).get(keys.pool) != pool:
+        return None
+    kept = {name: labels_of(node)[name] for name in held_labels(node) if name != keys.pool and name in labels_of(node)}
+    change = Change(f"metadata.labels[{keys.pool}]", pool, None)
+    return Step(
+        "update",
+        key,
+        "leaves the pool",
+        desired=labels_to_apply(key, kept, node["metadata"]["uid"]),
+        live=node,
+        method="labels",
+        changes=[change],
+        title=f"pool/{pool}",
+        shared=True,
+    )
+
+
+def _warn_about_users(connection: Connection, plan: Plan, keys: Records, pool: str) -> None:
+    """Jobs that select a pool that is to be deleted: they keep running, but never start again."""
+    users: list[str] = []
+    for kind in WORKLOADS:
+        try:
+            objects, _ = connection.list_objects(RESOURCES[kind], labels=f"{OURS},{keys.pool}={pool}")
+        except ApiError as error:
+            if error.is_missing or error.lacks_permission:
+                continue
+            raise
+        users += [
+            f"{labels_of(obj).get(keys.job_type, kind)}/{obj['metadata']['name']} in {obj['metadata']['namespace']}"
+            for obj in objects
+        ]
+    if users:
+        plan.confirm.append(
+            f"deletes pool {pool}, which {len(users)} of the jobs select; they keep running but cannot start again: "
+            f"{', '.join(users[:5])}{' ...' if len(users) > 5 else ''}"
+        )

@@ -1,0 +1,390 @@
+"""Carrying out a plan: stage by stage, sixteen requests at once, every delete remembered until its successor stands."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpuctl.backend.order import RANKS
+from gpuctl.cluster import journal as journals
+from gpuctl.cluster import nodes
+from gpuctl.cluster.compare import spec_changes
+from gpuctl.cluster.connection import Connection
+from gpuctl.cluster.departures import Departures
+from gpuctl.cluster.errors import ApiError, ClusterError
+from gpuctl.cluster.lease import NAMESPACE_LEASE, Leases
+from gpuctl.cluster.plan import WRITING, Plan, Step
+from gpuctl.cluster.records import Records
+from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
+from gpuctl.cluster.workload import recreatable
+
+_QUOTA_PAUSE = 0.2
+_SLOWEST_PAUSE = 5.0
+_MEANWHILE = "{} was changed by somebody else meanwhile"
+
+
+class Changed(ClusterError):
+    """What the plan rests on is no longer so."""
+
+
+@dataclass
+class How:
+    """The manner of carrying out.
+
+    ``timeout`` in seconds is how long deletions and late quotas are waited for; ``force`` ends pods without grace;
+    ``done`` hears of each finished step, ``tell`` of what is waited for.
+    """
+
+    keys: Records
+    timeout: float = 300.0
+    force: bool = False
+    done: Callable[[Step], None] = lambda step: None
+    tell: Callable[[str], None] = lambda text: None
+
+
+@dataclass
+class _Stage:
+    """Steps that may be carried out at the same time."""
+
+    steps: list[Step]
+    waiting: dict[Key, Step] = field(default_factory=dict)
+    busy: int = 0
+
+
+class Execution:
+    """One run of a plan. ``interrupted`` asks it to begin nothing new and to finish what it has taken apart."""
+
+    def __init__(self, connection: Connection, plan: Plan, how: How) -> None:
+        self.connection = connection
+        self.plan = plan
+        self.how = how
+        self.interrupted = False
+        self._events: queue.Queue[tuple[str, Key, Any]] = queue.Queue()
+        self._leases: Leases | None = None
+        self._journals: list[journals.Journal] = []
+
+    def lease_keys(self) -> set[Key]:
+        """The namespaces in which nobody else may apply meanwhile."""
+        return {Key("Lease", step.key.namespace, NAMESPACE_LEASE) for step in self.plan.steps if step.deletes}
+
+    def run(self, leases: Leases | None = None) -> None:
+        """Carry the plan out; each step's ``result`` and ``error`` tell how it went.
+
+        :raises Changed: an object that would be deleted is no longer what the plan saw; nothing has been done.
+        """
+        self._leases = leases
+        self.connection.patience = max(self.connection.patience, min(self.how.timeout, 120.0))
+        deleting = [step for step in self.plan.steps if step.deletes]
+        departures = Departures(self.connection, [step.live for step in deleting if step.live], self._report_gone)
+        try:
+            if deleting:
+                self._look_afresh(deleting, departures.start())
+                self._journals = journals.write(self.connection, journals.entries_of(deleting), self.how.keys)
+            self._stages()
+        finally:
+            departures.stop()
+        if not any(step.result == "failed" and step.is_remembered for step in self.plan.steps):
+            for journal in self._journals:
+                journals.remove(self.connection, journal)
+
+    def _look_afresh(self, deleting: list[Step], now: list[Object]) -> None:
+        """Time has passed since the plan was made, perhaps with a question to a person in it."""
+        current = {obj["metadata"]["uid"]: obj for obj in now}
+        for step in deleting:
+            assert step.live is not None
+            obj = current.get(step.live["metadata"]["uid"])
+            if obj is None or not _is_same(step.live, obj, self.how.keys):
+                raise Changed(
+                    f"{key_of(step.live)} was changed by somebody else meanwhile", "look at it, and run again"
+                )
+
+    def _stages(self) -> None:
+        """What others need first, then the workloads, then what scales them, then what is pruned."""
+        writing = [step for step in self.plan.steps if step.action in WRITING]
+        for step in self.plan.steps:
+            if step.action not in WRITING:
+                step.result = "done"
+                self.how.done(step)
+        failed = False
+        for group in _grouped(writing):
+            if failed or self.interrupted:
+                for step in group:
+                    step.result = "not-run"
+                    self.how.done(step)
+                continue
+            self._carry_out(group)
+            failed = any(step.result in ("failed", "restored", "not-run") for step in group)
+
+    def _carry_out(self, steps: list[Step]) -> None:
+        stage = _Stage(steps)
+        by_key = {step.key: step for step in steps}
+        by_key.update({key_of(step.live): step for step in steps if step.deletes and step.live is not None})
+        for step in steps:
+            self._submit(stage, step, self._take_away if step.deletes else self._bring_about)
+        deadline = time.monotonic() + self.how.timeout
+        while stage.busy or stage.waiting:
+            try:
+                self._next_event(stage, by_key, deadline)
+            except KeyboardInterrupt:
+                if self.interrupted:
+                    raise
+                self.interrupted = True
+                self.how.tell("interrupted: finishing what is under way; once more leaves it to `gpuctl recover`")
+        self._restore_companions(steps)
+
+    def _next_event(self, stage: _Stage, by_key: dict[Key, Step], deadline: float) -> None:
+        try:
+            kind, key, value = self._events.get(timeout=0.5)
+        except queue.Empty:
+            if stage.waiting and not stage.busy and time.monotonic() > deadline:
+                self._give_up(stage)
+            elif stage.waiting:
+                self._tell_waiting(stage)
+            return
+        step = by_key.get(key)
+        if step is None:
+            return
+        if kind == "gone":
+            if stage.waiting.pop(key, None) is not None:
+                self._is_gone(stage, step)
+            else:
+                # The watch was faster than the answer to the delete.
+                step.error = "gone"
+            return
+        stage.busy -= 1
+        if isinstance(value, BaseException):
+            self._fail(step, value)
+        elif value == "deleted":
+            if step.error == "gone":
+                step.error = None
+                self._is_gone(stage, step)
+            else:
+                stage.waiting[key_of(step.live) if step.live is not None else key] = step
+        else:
+            step.result = value
+            self.how.done(step)
+
+    def _is_gone(self, stage: _Stage, step: Step) -> None:
+        if step.action == "replace":
+            self._submit(stage, step, self._succeed)
+        else:
+            step.result = "done"
+            self.how.done(step)
+
+    def _submit(self, stage: _Stage, step: Step, task: Callable[[Step], str]) -> None:
+        stage.busy += 1
+        future = self.connection.executor.submit(task, step)
+
+        def finished(future: Any) -> None:
+            error = future.exception()
+            self._events.put(("result", step.key, error if error is not None else future.result()))
+
+        future.add_done_callback(finished)
+
+    def _report_gone(self, key: Key) -> None:
+        self._events.put(("gone", key, None))
+
+    def _take_away(self, step: Step) -> str:
+        """Delete the live object; it is waited for elsewhere."""
+        assert step.live is not None
+        if self.interrupted or (self._leases is not None and self._leases.lost):
+            return "not-run"
+        live = key_of(step.live)
+        uid = step.live["metadata"]["uid"]
+        self.connection.delete(live, uid, grace=0 if self.how.force else None)
+        if self.how.force:
+            self._end_pods(step.live)
+        return "deleted"
+
+    def _end_pods(self, live: Object) -> None:
+        """Grace 0 on a Job or Deployment is not handed on to its pods: each is deleted with it."""
+        if live["kind"] not in WORKLOADS:
+            return
+        selector = ((live.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+        if live["kind"] == "JobSet":
+            selector = {"jobset.sigs.k8s.io/jobset-name": live["metadata"]["name"]}
+        if not selector:
+            return
+        labels = ",".join(f"{name}={value}" for name, value in selector.items())
+        pods, _ = self.connection.list_objects(RESOURCES["Pod"], live["metadata"]["namespace"], labels=labels)
+        for pod in pods:
+            self.connection.delete(key_of(pod), pod["metadata"]["uid"], grace=0, foreground=False)
+
+    def _bring_about(self, step: Step) -> str:
+        """A create or an update in place."""
+        if self.interrupted:
+            return "not-run"
+        assert step.desired is not None
+        if step.method == "post":
+            self._create(step.desired)
+        elif step.method == "apply":
+            _, created = self.connection.apply(step.desired, force=step.adopt)
+            if step.action == "create" and not created:
+                step.reason = "somebody else created it meanwhile; it is as wanted now"
+        elif step.method == "labels":
+            node, _ = self.connection.apply(step.desired, manager=nodes.POOLS_MANAGER, force=step.adopt)
+            gone = [change.path[len("metadata.labels[") : -1] for change in step.changes if change.new is None]
+            step.reason = "; ".join([step.reason, *nodes.released(node, gone)])
+        elif step.method == "patch":
+            self.connection.patch(step.key, step.desired)
+        elif step.method == "put":
+            self.connection.replace(self._current(step))
+        return "done"
+
+    def _current(self, step: Step) -> Object:
+        """The object of a rolling update with the live one's version: status moves it all the time."""
+        assert step.desired is not None
+        assert step.live is not None
+        live = self.connection.get(step.key)
+        if live is None or not _is_same(step.live, live, self.how.keys):
+            raise Changed(_MEANWHILE.format(step.key), "look at it, and run again")
+        desired = step.desired
+        spec = dict(desired["spec"])
+        if "replicas" in live["spec"] and any(change.path == "spec.replicas" for change in step.changes) is False:
+            spec["replicas"] = live["spec"]["replicas"]
+        metadata = {**desired["metadata"], "resourceVersion": live["metadata"]["resourceVersion"]}
+        return {**desired, "metadata": metadata, "spec": spec}
+
+    def _succeed(self, step: Step) -> str:
+        """Create the new object where the old one was; if that cannot be, the old one again."""
+        assert step.desired is not None
+        assert step.live is not None
+        try:
+            self._create(step.desired, apply=step.method == "apply")
+        except ClusterError as error:
+            old = recreatable(step.live)
+            step.error = f"{step.key} could not be created: {error.message}"
+            try:
+                self._create(old)
+            except ClusterError as second:
+                step.error += f"; nor could the old one again: {second.message}"
+                raise ClusterError(step.error, "`gpuctl recover` creates it when the cause is removed") from None
+            suspended = (old.get("spec") or {}).get("suspend") and not (step.live.get("spec") or {}).get("suspend")
+            step.error += "; the old one was created again" + (
+                ", suspended because it had finished" if suspended else ""
+            )
+            return "restored"
+        return "done"
+
+    def _create(self, obj: Object, *, apply: bool = False) -> None:
+        """Create; a quota that still counts what was just deleted is waited for."""
+        deadline = time.monotonic() + self.how.timeout
+        pause = _QUOTA_PAUSE
+        # Right after our own delete, or our own change of a quota, its numbers lag behind.
+        lagging = bool(self._journals) or any(step.key.kind == "ResourceQuota" for step in self.plan.steps)
+        while True:
+            try:
+                if apply:
+                    self.connection.apply(obj)
+                else:
+                    self.connection.create(obj)
+                return
+            except ApiError as error:
+                if error.exists_already and self._is_there(obj):
+                    return
+                if not error.exceeds_quota or not lagging or time.monotonic() + pause > deadline:
+                    raise
+            self.how.tell(f"waiting for the quota in {obj['metadata'].get('namespace')} to be given back")
+            time.sleep(pause)
+            pause = min(pause * 1.5, _SLOWEST_PAUSE)
+
+    def _is_there(self, obj: Object) -> bool:
+        """Whether another run created the very same object meanwhile."""
+        live = self.connection.get(key_of(obj))
+        mine = annotations_of(obj).get(self.how.keys.hash)
+        return live is not None and mine is not None and annotations_of(live).get(self.how.keys.hash) == mine
+
+    def _fail(self, step: Step, error: BaseException) -> None:
+        step.result = "failed"
+        if isinstance(error, ClusterError):
+            step.error = error.message if error.message.startswith(str(step.key)) else f"{step.key}: {error.message}"
+            if error.hint:
+                step.error += f" ({error.hint})"
+        elif isinstance(error, KeyboardInterrupt):
+            step.error = "interrupted"
+        else:
+            raise error
+        self.how.done(step)
+
+    def _tell_waiting(self, stage: _Stage) -> None:
+        names = ", ".join(str(key) for key in list(stage.waiting)[:3])
+        more = f" and {len(stage.waiting) - 3} more" if len(stage.waiting) > 3 else ""
+        self.how.tell(f"waiting until gone: {names}{more}")
+
+    def _give_up(self, stage: _Stage) -> None:
+        for key, step in list(stage.waiting.items()):
+            del stage.waiting[key]
+            step.result = "failed"
+            step.error = f"{key} is still there after {self.how.timeout:.0f} s{self._held_by(key)}"
+            if step.action == "replace":
+                step.error += "; the new one is created by `gpuctl recover` or the next apply once it is gone"
+            self.how.done(step)
+
+    def _held_by(self, key: Key) -> str:
+        """Which finalizer, or whose pods, keep an object from going."""
+        try:
+            live = self.connection.get(key)
+        except ClusterError:
+            return ""
+        if live is None:
+            return ""
+        finalizers = [name for name in live["metadata"].get("finalizers") or [] if name != "foregroundDeletion"]
+        if finalizers:
+            return f": finalizer {', '.join(finalizers)} holds it"
+        selector = ((live.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+        if key.kind in WORKLOADS and selector:
+            labels = ",".join(f"{name}={value}" for name, value in selector.items())
+            try:
+                pods, _ = self.connection.list_objects(RESOURCES["Pod"], key.namespace, labels=labels)
+            except ClusterError:
+                return ""
+            held = [pod["metadata"]["name"] for pod in pods[:3]]
+            keeping = sorted({name for pod in pods for name in pod["metadata"].get("finalizers") or []})
+            if held:
+                why = f" (finalizer {', '.join(keeping)})" if keeping else ""
+                return f": its pods are still ending: {', '.join(held)}{why}"
+        return ""
+
+    def _restore_companions(self, steps: Iterable[Step]) -> None:
+        """A companion whose workload is the old one again comes back with it."""
+        results = {step.key: step.result for step in self.plan.steps}
+        for step in steps:
+            if step.companion_of is None or step.result != "done" or step.live is None:
+                continue
+            if results.get(step.companion_of) in ("failed", "restored"):
+                try:
+                    self._create(recreatable(step.live))
+                    step.result = "restored"
+                    step.error = f"{step.key} was created again with {step.companion_of}"
+                except ClusterError as error:
+                    step.result, step.error = "failed", f"{step.key}: {error.message}"
+
+
+def _grouped(steps: list[Step]) -> list[list[Step]]:
+    """Steps by stage. Workloads of all kinds go together, with the companions that leave with them; prunes are last."""
+
+    def stage(step: Step) -> int:
+        if step.action == "prune":
+            return 1000
+        if step.companion_of is not None or step.key.kind in WORKLOADS:
+            return RANKS["Job"]
+        rank = RANKS.get(step.key.kind, 100)
+        return rank if rank < RANKS["ResourceQuota"] else rank // 10 * 10
+
+    groups: dict[int, list[Step]] = {}
+    for step in steps:
+        groups.setdefault(stage(step), []).append(step)
+    return [groups[number] for number in sorted(groups)]
+
+
+def _is_same(planned: Object, now: Object, keys: Records) -> bool:
+    """Whether an object is what the plan saw: same incarnation, generation, hash and spec."""
+    one, two = planned["metadata"], now["metadata"]
+    if one["uid"] != two["uid"] or one.get("generation") != two.get("generation"):
+        return False
+    if annotations_of(planned).get(keys.hash) != annotations_of(now).get(keys.hash):
+        return False
+    return not spec_changes(planned["kind"], planned, now)

@@ -1,0 +1,192 @@
+"""Apply, create and delete from beginning to end: recover what is unfinished, plan, check, ask, carry out."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from gpuctl.cluster import recover as recovery
+from gpuctl.cluster.checks import check
+from gpuctl.cluster.connection import Connection
+from gpuctl.cluster.errors import ApiError, ClusterError
+from gpuctl.cluster.execute import Changed, Execution, How
+from gpuctl.cluster.lease import Leases
+from gpuctl.cluster.plan import Plan
+from gpuctl.cluster.planner import Request, make_plan
+from gpuctl.cluster.resources import Key
+from gpuctl.cluster.sets import SetRun, plan_prune
+
+LEASE_WAIT = 20.0
+"""Seconds that another run is waited for: a little more than a dead one's lease lasts."""
+
+
+class Refused(ClusterError):
+    """The plan cannot be carried out; nothing was changed."""
+
+    def __init__(self, message: str, plan: Plan | None = None) -> None:
+        super().__init__(message, "nothing was changed")
+        self.plan = plan
+
+
+class Declined(ClusterError):
+    """Somebody was asked, and said no."""
+
+
+@dataclass(frozen=True)
+class SetOptions:
+    """``--set``: its name and namespace, what its documents came from, and what may be pruned."""
+
+    name: str
+    namespace: str
+    sources: tuple[str, ...]
+    prune: bool = False
+    allow_source: bool = False
+    allow_empty: bool = False
+
+
+@dataclass
+class Dialogue:
+    """How a command talks: ``ask`` returns whether the plan may go on, ``tell`` says what is being waited for."""
+
+    ask: Callable[[Plan], bool]
+    tell: Callable[[str], None]
+
+
+def preview(
+    connection: Connection, request: Request, options: SetOptions | None = None, *, server: bool = True
+) -> Plan:
+    """The plan, checked by the server unless ``server`` is False. Nothing is written."""
+    return _plan(connection, request, options, server=server)[0]
+
+
+def apply(
+    connection: Connection, request: Request, how: How, dialogue: Dialogue, options: SetOptions | None = None
+) -> Plan:
+    """Bring about what documents ask for. The returned plan's steps tell how each went.
+
+    :raises Refused: something stands against it; nothing was changed.
+    :raises Declined: nothing was changed.
+    :raises Held: another run is at work; nothing was changed.
+    """
+    finish_others(connection, request, how, dialogue)
+    plan, run = _plan(connection, request, options, server=True)
+    _refuse(plan)
+    if plan.questions and not dialogue.ask(plan):
+        raise Declined("nothing was changed")
+    if not plan.writes and (run is None or run.is_settled):
+        Execution(connection, plan, how).run()
+        return plan
+    return _carry_out(connection, plan, run, request, how, dialogue, options)
+
+
+def _carry_out(
+    connection: Connection,
+    plan: Plan,
+    run: SetRun | None,
+    request: Request,
+    how: How,
+    dialogue: Dialogue,
+    options: SetOptions | None,
+) -> Plan:
+    leases = Execution(connection, plan, how).lease_keys()
+    if run is not None:
+        leases.add(run.lease)
+    with _leases(connection, leases, dialogue) as held:
+        for attempt in (1, 2):
+            try:
+                if run is not None:
+                    run.write(connection, run.superset)
+                Execution(connection, plan, how).run(held)
+                break
+            except Changed:
+                # Planned once more; only what is still the same may go on without asking again.
+                again, run = _plan(connection, request, options, server=True)
+                _refuse(again)
+                if attempt == 2 or _outline(again) != _outline(plan):
+                    raise
+                plan = again
+        if run is not None and _all_done(plan):
+            run.write(connection, run.final)
+    return plan
+
+
+def delete(connection: Connection, plan: Plan, how: How, dialogue: Dialogue) -> Plan:
+    """Carry out a plan of deletions."""
+    _refuse(plan)
+    if plan.questions and not dialogue.ask(plan):
+        raise Declined("nothing was changed")
+    check(connection, plan)
+    _refuse(plan)
+    execution = Execution(connection, plan, how)
+    with _leases(connection, execution.lease_keys(), dialogue) as held:
+        execution.run(held)
+    return plan
+
+
+def finish_others(connection: Connection, request: Request, how: How, dialogue: Dialogue) -> None:
+    """Complete or restore what a killed run left in the namespaces concerned."""
+    namespaces = {item.object["metadata"].get("namespace") or "" for item in request.lowered} - {""}
+    found = recovery.unfinished(connection, how.keys, namespaces)
+    if not found:
+        return
+    dialogue.tell("an earlier apply did not finish: recovering what it left")
+    results = recovery.recover(connection, how.keys, found, timeout=how.timeout, wait=LEASE_WAIT, tell=dialogue.tell)
+    for result in results:
+        dialogue.tell(f"{result.key}: {result.message}")
+    failed = [result for result in results if result.outcome == "failed"]
+    if failed:
+        raise Refused(f"an earlier apply could not be finished: {failed[0].key}: {failed[0].message}")
+
+
+def _plan(
+    connection: Connection, request: Request, options: SetOptions | None, *, server: bool
+) -> tuple[Plan, SetRun | None]:
+    run = None
+    if options is not None:
+        run = SetRun.read(connection, options, request)
+        request = replace(request, part_of=run.id)
+    plan = make_plan(connection, request)
+    if run is not None and options is not None:
+        plan.set_name = options.name
+        run.cover(request)
+        if options.prune:
+            plan.steps += plan_prune(connection, run, request.keys, plan)
+    if server and not plan.errors:
+        check(connection, plan)
+    return plan, run
+
+
+def _refuse(plan: Plan) -> None:
+    if plan.errors:
+        raise Refused("\n".join(dict.fromkeys(plan.errors)), plan)
+
+
+def _outline(plan: Plan) -> list[tuple[str, Key]]:
+    return [(step.action, step.key) for step in plan.steps]
+
+
+def _all_done(plan: Plan) -> bool:
+    return all(step.result == "done" for step in plan.steps)
+
+
+@contextlib.contextmanager
+def _leases(connection: Connection, keys: Iterable[Key], dialogue: Dialogue) -> Iterator[Leases | None]:
+    """The leases of a plan; a user who may not take them works without, and is told."""
+    keys = set(keys)
+    if not keys:
+        yield None
+        return
+    leases = Leases(connection)
+    try:
+        leases.acquire(keys, LEASE_WAIT, dialogue.tell)
+    except ApiError as error:
+        if not error.lacks_permission:
+            raise
+        dialogue.tell(f"{error.message}, so nothing keeps two applies apart")
+        yield None
+        return
+    try:
+        yield leases
+    finally:
+        leases.release()

@@ -1,0 +1,97 @@
+"""A plan: for each object what will be done to it, and why. Computed once, then printed or carried out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gpuctl.cluster.compare import Change
+from gpuctl.cluster.resources import Key, Object
+
+Action = Literal["create", "replace", "update", "unchanged", "prune", "delete", "skip"]
+Result = Literal["planned", "done", "failed", "restored", "not-run"]
+Method = Literal["post", "apply", "patch", "put", "delete", "labels", "none"]
+
+ACTIONS: tuple[Action, ...] = ("create", "replace", "update", "unchanged", "prune", "delete", "skip")
+DELETING = frozenset({"replace", "prune", "delete"})
+WRITING = DELETING | {"create", "update"}
+
+
+@dataclass
+class Step:
+    """What is done to one object.
+
+    ``desired`` is the object to send (for ``patch`` the patch), ``live`` the one that is there. ``method`` is how it is
+    sent. ``running`` says what a user loses by it (``running for 3h``), None when nothing. ``adopt`` takes over fields
+    that other managers hold. ``companion_of`` is the workload that a deleted Service or autoscaler belonged to.
+    """
+
+    action: Action
+    key: Key
+    reason: str = ""
+    desired: Object | None = None
+    live: Object | None = None
+    method: Method = "none"
+    changes: list[Change] = field(default_factory=list)
+    title: str = ""
+    running: str | None = None
+    shared: bool = False
+    adopt: bool = False
+    companion_of: Key | None = None
+    result: Result = "planned"
+    error: str | None = None
+
+    @property
+    def deletes(self) -> bool:
+        """Whether a live object goes away by it."""
+        return self.action in DELETING and self.live is not None
+
+    @property
+    def is_remembered(self) -> bool:
+        """Whether the old object must not get lost: something comes in its place, or it goes with its workload."""
+        return self.deletes and (self.action == "replace" or self.companion_of is not None)
+
+
+@dataclass
+class Plan:
+    """All steps, in the order in which they are carried out.
+
+    ``errors`` forbid carrying it out; ``notes`` are worth telling; ``confirm`` are further reasons to ask first.
+    """
+
+    steps: list[Step] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    confirm: list[str] = field(default_factory=list)
+    set_name: str | None = None
+
+    @property
+    def writes(self) -> bool:
+        """Whether anything would change."""
+        return any(step.action in WRITING for step in self.steps)
+
+    @property
+    def deletes(self) -> bool:
+        """Whether any object would go away."""
+        return any(step.deletes for step in self.steps)
+
+    @property
+    def questions(self) -> list[str]:
+        """What somebody has to agree to before the plan is carried out."""
+        asked = []
+        for step in self.steps:
+            if step.action == "prune":
+                lost = f"; it is {step.running}" if step.running else ""
+                asked.append(f"prunes {step.title or step.key} ({step.key}){lost}")
+            elif step.action == "replace" and step.running is not None:
+                lost = (
+                    ", its progress is lost" if step.key.kind in ("Job", "JobSet") else ", it stops serving meanwhile"
+                )
+                asked.append(f"replaces {step.title} in {step.key.namespace}: {step.running}{lost}")
+        return asked + self.confirm
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """Action -> number of steps, for the actions that occur."""
+        counts = {action: sum(step.action == action for step in self.steps) for action in ACTIONS}
+        return {action: number for action, number in counts.items() if number}

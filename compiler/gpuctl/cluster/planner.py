@@ -1,0 +1,254 @@
+"""From what documents ask for and what the cluster holds to a plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gpuctl.backend.context import Lowered
+from gpuctl.backend.distribution import hostfile_name
+from gpuctl.backend.order import sort_key
+from gpuctl.backend.service import service_name
+from gpuctl.cluster import nodes
+from gpuctl.cluster.connection import Connection
+from gpuctl.cluster.decide import Ask, Refusal, Target, Wish, decide, settle
+from gpuctl.cluster.errors import ApiError
+from gpuctl.cluster.plan import Plan, Step
+from gpuctl.cluster.records import PART_OF, Records, is_controlled, is_ours, is_shared, stamp
+from gpuctl.cluster.resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.cluster.survey import COMPANIONS, Survey, read, survey
+from gpuctl.cluster.workload import running
+from gpuctl.frontend.document import Document
+from gpuctl.language.job import Workload
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a command was asked to bring about.
+
+    ``create_only`` refuses what exists, ``offline_dry_run`` decides without the server's dry-runs, ``rolling`` changes
+    Deployments and StatefulSets in place (None: as the document or platform says).
+    """
+
+    lowered: list[Lowered]
+    keys: Records
+    relower: bool = False
+    adopt: bool = False
+    rolling: bool | None = None
+    create_only: bool = False
+    part_of: str | None = None
+    offline: bool = False
+    platform_rolling: bool = False
+
+
+@dataclass
+class Draft:
+    """A plan in the making, with the live state it rests on.
+
+    ``unchanged_documents`` are the ids of documents whose live main object was made from an equal one.
+    """
+
+    plan: Plan
+    live: Survey
+    steps: dict[Key, Step] = field(default_factory=dict)
+    unchanged_documents: frozenset[int] = frozenset()
+
+    def workload(self, namespace: str, name: str) -> Step | None:
+        """The step of the workload of a name."""
+        for kind in WORKLOADS:
+            step = self.steps.get(Key(kind, namespace, name))
+            if step is not None:
+                return step
+        return None
+
+
+def make_plan(connection: Connection, request: Request) -> Plan:
+    """Decide for every object, and for what its job once had and has no more. Reads only, and dry-runs.
+
+    The plan's ``errors`` say what stands against carrying it out.
+    """
+    objects = [item.object for item in request.lowered]
+    wanted = {key_of(obj) for obj in objects}
+    jobs = {item.document.namespace for item in request.lowered if isinstance(item.document.model, Workload)}
+    live = survey(connection, wanted, jobs)
+    if request.adopt:
+        live.objects.update(read(connection, wanted - live.objects.keys() - live.unreadable.keys()))
+    draft = Draft(Plan(), live, unchanged_documents=_unchanged_documents(request, live))
+    asks: list[tuple[Ask, Wish]] = []
+    for lowered in request.lowered:
+        if lowered.object["kind"] == "Node":
+            continue
+        _decide(draft, request, lowered, asks)
+    _ask(connection, draft, asks, offline=request.offline)
+    for document in _documents(request.lowered):
+        if isinstance(document.model, Workload):
+            _other_kinds(draft, request, document, document.model.job.name)
+            _companions(draft, request, document, document.model.job.name, wanted)
+    for step in nodes.plan_nodes(connection, draft.plan, request.lowered, live, request.keys, adopt=request.adopt):
+        draft.steps[step.key] = step
+    draft.plan.steps = sorted(draft.steps.values(), key=_order)
+    if request.create_only:
+        _refuse_existing(draft.plan)
+    return draft.plan
+
+
+def _order(step: Step) -> tuple[int, str, str, str]:
+    return sort_key({"kind": step.key.kind, "metadata": {"namespace": step.key.namespace, "name": step.key.name}})
+
+
+def _documents(lowered: Iterable[Lowered]) -> list[Document]:
+    return list({id(item.document): item.document for item in lowered}.values())
+
+
+def title_of(document: Document) -> str:
+    """``training/x``: a document as messages name it."""
+    model = document.model
+    if isinstance(model, Workload):
+        return f"{document.kind}/{model.job.name}"
+    header = getattr(model, "header", None)
+    return f"{document.kind}/{header.name}" if header is not None else document.kind
+
+
+def _decide(draft: Draft, request: Request, lowered: Lowered, asks: list[tuple[Ask, Wish]]) -> None:
+    shared = lowered.shared
+    desired = lowered.object if shared else stamp(lowered.object, request.keys, request.part_of)
+    key = key_of(desired)
+    if key in draft.live.unreadable:
+        draft.steps[key] = Step("skip", key, draft.live.unreadable[key], desired=desired, shared=True)
+        return
+    wish = Wish(
+        request.keys,
+        relower=request.relower,
+        adopt=request.adopt,
+        part_of=None if shared else request.part_of,
+        rolling=_is_rolling(request, lowered.object),
+    )
+    target = Target(desired, shared, title_of(lowered.document), id(lowered.document) in draft.unchanged_documents)
+    try:
+        decision = decide(target, draft.live.objects.get(key), wish)
+    except Refusal as refusal:
+        draft.plan.errors.append(str(refusal))
+        return
+    if isinstance(decision, Ask):
+        asks.append((decision, wish))
+    else:
+        draft.steps[key] = decision
+
+
+def _is_rolling(request: Request, obj: Object) -> bool:
+    """``--strategy``, else the object's annotation, else the platform."""
+    if request.rolling is not None:
+        return request.rolling
+    own = annotations_of(obj).get(request.keys.strategy)
+    return own == "rolling" if own in ("rolling", "replace") else request.platform_rolling
+
+
+def _unchanged_documents(request: Request, live: Survey) -> frozenset[int]:
+    result = set()
+    for item in request.lowered:
+        text = annotations_of(item.object).get(request.keys.document)
+        main = live.objects.get(key_of(item.object))
+        have = annotations_of(main).get(request.keys.document) if main is not None else None
+        if text is not None and have is not None and _is_same_json(text, have):
+            result.add(id(item.document))
+    return frozenset(result)
+
+
+def _is_same_json(one: str, other: str) -> bool:
+    try:
+        return one == other or bool(json.loads(one) == json.loads(other))
+    except ValueError:
+        return False
+
+
+def _ask(connection: Connection, draft: Draft, asks: list[tuple[Ask, Wish]], *, offline: bool) -> None:
+    """Put all questions to the server at once, and decide with the answers."""
+
+    def answer(ask: Ask) -> Object | ApiError:
+        if offline:
+            return ask.probe
+        try:
+            return connection.create(ask.probe, dry_run=True)
+        except ApiError as error:
+            return error
+
+    answers = connection.each(answer, [ask for ask, _ in asks])
+    for (ask, wish), reply in zip(asks, answers, strict=True):
+        key = ask.target.key
+        if isinstance(reply, ApiError):
+            if reply.lacks_permission or reply.exceeds_quota:
+                # The rights and the quota are looked at with everything else; meanwhile our own text is compared.
+                reply = ask.probe
+            else:
+                draft.plan.errors.append(f"{key}: {reply.message}")
+                continue
+        draft.steps[key] = settle(ask, reply, wish)
+
+
+def _other_kinds(draft: Draft, request: Request, document: Document, name: str) -> None:
+    """A workload of this name that is of another kind: an error, or the same training in another form."""
+    for kind in WORKLOADS:
+        key = Key(kind, document.namespace, name)
+        live = draft.live.objects.get(key)
+        if live is None or key in draft.steps or not is_ours(live) or is_controlled(live):
+            continue
+        job_type = labels_of(live).get(request.keys.job_type)
+        if job_type != document.kind:
+            draft.plan.errors.append(
+                f"{title_of(document)}: {job_type or kind}/{name} exists in {document.namespace}, and a job of another "
+                f"kind cannot have its name; rename one, or `gpuctl delete job {name} -n {document.namespace}` first"
+            )
+            continue
+        # Job and JobSet are two forms of one training: the old form goes when the new one comes.
+        step = draft.workload(document.namespace, name)
+        if step is not None and step.action == "create":
+            step.action, step.live, step.reason = "replace", live, f"was a {kind}"
+            step.running = running(live)
+
+
+def _companions(draft: Draft, request: Request, document: Document, name: str, wanted: set[Key]) -> None:
+    """What this job once had and its document no longer yields goes with the change."""
+    main = next(
+        (
+            step
+            for step in draft.steps.values()
+            if step.key.kind in WORKLOADS and step.key[1:] == (document.namespace, name)
+        ),
+        None,
+    )
+    if main is None or "kept" in main.reason:
+        return
+    names = {"Service": {service_name(name), name}, "ConfigMap": {hostfile_name(name)}}
+    names["HorizontalPodAutoscaler"] = {name}
+    for kind in COMPANIONS:
+        for one in sorted(names[kind]):
+            key = Key(kind, document.namespace, one)
+            live = draft.live.objects.get(key)
+            if live is None or key in wanted or not _is_companion(live, request, document, name):
+                continue
+            draft.steps[key] = Step(
+                "delete",
+                key,
+                f"{title_of(document)} no longer has it",
+                live=live,
+                method="delete",
+                title=title_of(document),
+                companion_of=main.key,
+            )
+
+
+def _is_companion(live: Object, request: Request, document: Document, name: str) -> bool:
+    labels = labels_of(live)
+    if not is_ours(live) or is_controlled(live) or is_shared(live, request.keys):
+        return False
+    if labels.get("app") != name or labels.get(request.keys.job_type) != document.kind:
+        return False
+    other = labels.get(PART_OF)
+    return other is None or request.part_of is None or other == request.part_of
+
+
+def _refuse_existing(plan: Plan) -> None:
+    for step in plan.steps:
+        if step.live is not None and not step.shared and step.key.kind != "Node":
+            plan.errors.append(f"{step.key} exists already; `gpuctl apply` changes what exists")

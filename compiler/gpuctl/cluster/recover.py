@@ -1,0 +1,182 @@
+"""Finishing what a killed run left: each object that a journal remembers is the old or the new one afterwards."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from gpuctl.cluster import journal as journals
+from gpuctl.cluster.connection import Connection
+from gpuctl.cluster.errors import ApiError, ClusterError
+from gpuctl.cluster.journal import Entry, Journal
+from gpuctl.cluster.lease import NAMESPACE_LEASE, holding
+from gpuctl.cluster.records import Records
+from gpuctl.cluster.resources import Key, Object, annotations_of, key_of
+
+_POLL = 0.2
+
+
+class Recovered(NamedTuple):
+    """What became of one object: ``outcome`` is ``new``, ``old`` (kept or created again), ``gone`` or ``failed``."""
+
+    key: Key
+    outcome: str
+    message: str
+
+
+def unfinished(connection: Connection, keys: Records, namespaces: Iterable[str]) -> list[Journal]:
+    """The journals in some namespaces, complete or not."""
+    return journals.find(connection, keys, namespaces)
+
+
+def find(connection: Connection, keys: Records, namespace: str | None) -> list[Journal]:
+    """The journals of a namespace, or of all; where that is forbidden, of the context's namespace."""
+    try:
+        return journals.find(connection, keys, None if namespace is None else {namespace})
+    except ApiError as error:
+        if namespace is not None or not error.lacks_permission:
+            raise
+    return journals.find(connection, keys, {connection.namespace})
+
+
+def recover(
+    connection: Connection,
+    keys: Records,
+    found: Iterable[Journal],
+    *,
+    timeout: float,
+    wait: float,
+    tell: Callable[[str], None],
+) -> list[Recovered]:
+    """Complete what can be completed, else restore; then take the journals away.
+
+    A journal of a run that is still under way is not touched: its lease is waited for, ``wait`` seconds.
+
+    :raises Held: the run that wrote a journal is still at work.
+    """
+    found = list(found)
+    leases = {Key("Lease", journal.namespace, NAMESPACE_LEASE) for journal in found}
+    results: list[Recovered] = []
+    if not found:
+        return results
+    connection.patience = max(connection.patience, min(timeout, 120.0))
+    with holding(connection, leases, wait, tell):
+        # The run may have finished, and taken its journal away, while its lease was waited for.
+        for journal in journals.find(connection, keys, {journal.namespace for journal in found}):
+            outcome = _finish(connection, journal, timeout, tell)
+            results += outcome
+            if all(item.outcome != "failed" for item in outcome):
+                journals.remove(connection, journal)
+    return results
+
+
+def _finish(connection: Connection, journal: Journal, timeout: float, tell: Callable[[str], None]) -> list[Recovered]:
+    if not journal.complete:
+        return []
+    main = [entry for entry in journal.entries if entry.companion_of is None]
+    results = connection.each(lambda entry: _entry(connection, entry, timeout, tell), main)
+    outcomes = {result.key: result.outcome for result in results}
+    for entry in journal.entries:
+        if entry.companion_of is not None:
+            results.append(_companion(connection, entry, outcomes.get(entry.companion_of)))
+    return results
+
+
+def _entry(connection: Connection, entry: Entry, timeout: float, tell: Callable[[str], None]) -> Recovered:
+    new = entry.new
+    key = key_of(new) if new is not None else entry.key
+    try:
+        if key != entry.key and connection.get(key) is not None:
+            return Recovered(key, "new", "the new object is there")
+        live = connection.get(entry.key)
+        if live is not None and live["metadata"]["uid"] == entry.uid:
+            if not live["metadata"].get("deletionTimestamp"):
+                return Recovered(key, "old", "was not yet deleted: the old object is there")
+            _wait_until_gone(connection, entry, timeout, tell)
+        elif live is not None:
+            if new is not None and annotations_of(new).items() <= annotations_of(live).items():
+                return Recovered(key, "new", "the new object is there")
+            return Recovered(key, "old", "had been created again")
+        if new is None:
+            return Recovered(key, "gone", "was deleted, as it was meant to be")
+        return _create(connection, entry, new, key, timeout)
+    except ClusterError as error:
+        return Recovered(key, "failed", error.message)
+
+
+def _create(connection: Connection, entry: Entry, new: Object, key: Key, timeout: float) -> Recovered:
+    try:
+        _put_up(connection, new, timeout, apply=entry.method == "apply")
+    except ClusterError as error:
+        _put_up(connection, entry.old, timeout)
+        return Recovered(
+            key, "old", f"the old object was created again, because the new one is refused: {error.message}"
+        )
+    return Recovered(key, "new", "the new object was created")
+
+
+def _put_up(connection: Connection, obj: Object, timeout: float, *, apply: bool = False) -> None:
+    """Create; a quota may still count what has gone."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            if apply:
+                connection.apply(obj)
+            else:
+                connection.create(obj)
+            return
+        except ApiError as error:
+            if error.exists_already:
+                return
+            if not error.exceeds_quota or time.monotonic() > deadline:
+                raise
+        time.sleep(1)
+
+
+def _wait_until_gone(connection: Connection, entry: Entry, timeout: float, tell: Callable[[str], None]) -> None:
+    deadline = time.monotonic() + timeout
+    told = False
+    while True:
+        live = connection.get(entry.key)
+        if live is None or live["metadata"]["uid"] != entry.uid:
+            return
+        if time.monotonic() > deadline:
+            finalizers = ", ".join(live["metadata"].get("finalizers") or []) or "none"
+            raise ClusterError(f"{entry.key} is still there after {timeout:.0f} s; its finalizers: {finalizers}")
+        if not told:
+            told = True
+            tell(f"waiting until {entry.key} is gone")
+        time.sleep(_POLL)
+
+
+def _companion(connection: Connection, entry: Entry, main: str | None) -> Recovered:
+    """What left with its workload comes back when the old workload does."""
+    try:
+        live = connection.get(entry.key)
+        if live is not None and not live["metadata"].get("deletionTimestamp"):
+            return Recovered(entry.key, "old", "was not yet deleted")
+        if main != "old":
+            return Recovered(entry.key, "gone", "left with the change, as it was meant to")
+        _wait_until_gone(connection, entry, 60, lambda text: None)
+        _put_up(connection, entry.old, 60)
+        return Recovered(entry.key, "old", "was created again with its workload")
+    except ClusterError as error:
+        return Recovered(entry.key, "failed", error.message)
+
+
+def render_json(results: Iterable[Recovered]) -> str:
+    """What was recovered, as one JSON value."""
+    steps = [
+        {
+            "kind": result.key.kind,
+            "apiVersion": result.key.resource.api_version,
+            "namespace": result.key.namespace,
+            "name": result.key.name,
+            "outcome": result.outcome,
+            "message": result.message,
+        }
+        for result in results
+    ]
+    return json.dumps({"recovered": steps}, ensure_ascii=False, indent=2) + "\n"

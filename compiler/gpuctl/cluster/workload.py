@@ -1,0 +1,146 @@
+"""What a live workload is doing: running, finished, paused; and how it can be made again."""
+
+from __future__ import annotations
+
+import copy
+from datetime import datetime, timezone
+from typing import Any
+
+from gpuctl.cluster.resources import Object
+
+_SERVER_METADATA = (
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+    "selfLink",
+    "ownerReferences",
+    "finalizers",
+)
+_JOB_LABELS = (
+    "controller-uid",
+    "job-name",
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-name",
+)
+_SERVICE_FIELDS = ("clusterIP", "clusterIPs", "healthCheckNodePort")
+
+
+def condition(obj: Object, kind: str) -> Any:
+    """The condition of a type that holds, or None."""
+    for item in (obj.get("status") or {}).get("conditions") or []:
+        if item.get("type") == kind and item.get("status") == "True":
+            return item
+    return None
+
+
+def finished(obj: Object) -> str | None:
+    """``finished`` or ``failed`` for a Job or JobSet that has ended, else None."""
+    if obj["kind"] == "Job":
+        if condition(obj, "Complete") or condition(obj, "SuccessCriteriaMet"):
+            return "finished"
+        return "failed" if condition(obj, "Failed") or condition(obj, "FailureTarget") else None
+    if obj["kind"] == "JobSet":
+        return "finished" if condition(obj, "Completed") else "failed" if condition(obj, "Failed") else None
+    return None
+
+
+def running(obj: Object) -> str | None:
+    """``running for 3h`` when pods of a workload run, so that a user loses something by its end; else None."""
+    status = obj.get("status") or {}
+    since = obj["metadata"].get("creationTimestamp")
+    kind = obj["kind"]
+    if finished(obj):
+        return None
+    if kind == "Job":
+        if not status.get("active"):
+            return None
+        since = status.get("startTime") or since
+    elif kind in ("Deployment", "StatefulSet"):
+        if not (status.get("readyReplicas") or status.get("availableReplicas")):
+            return None
+        available = condition(obj, "Available")
+        since = (available or {}).get("lastTransitionTime") or since
+    elif kind == "JobSet":
+        jobs = status.get("replicatedJobsStatus") or []
+        if not any(item.get("active") or item.get("ready") for item in jobs):
+            return None
+    else:
+        return None
+    return f"running for {age(since)}"
+
+
+def age(timestamp: str | None, now: datetime | None = None) -> str:
+    """How long ago a time of the API (RFC 3339) was: ``45s``, ``12m``, ``3h``, ``2d``."""
+    if not timestamp:
+        return "unknown time"
+    then = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
+    seconds = max(0, int(((now or datetime.now(timezone.utc)) - then).total_seconds()))
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size or (unit != "d" and seconds >= size):
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def recreatable(live: Object) -> Object:
+    """A live object as it can be created again, without what the server or a controller filled in.
+
+    A finished Job comes back suspended: it must not run a second time unasked. Its ``selector`` and the labels that
+    name its pods are the server's (batch/v1 ``generateSelector``).
+    """
+    metadata = {key: value for key, value in live["metadata"].items() if key not in _SERVER_METADATA}
+    finalizers = [name for name in live["metadata"].get("finalizers") or [] if "/" in name]
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    annotations = {
+        key: value
+        for key, value in (metadata.get("annotations") or {}).items()
+        if key != "deployment.kubernetes.io/revision"
+    }
+    metadata.pop("annotations", None)
+    if annotations:
+        metadata["annotations"] = annotations
+    body = {key: value for key, value in live.items() if key not in ("metadata", "status")}
+    result: Object = copy.deepcopy({**body, "metadata": metadata})
+    if live["kind"] == "Job":
+        spec = result["spec"]
+        if not spec.get("manualSelector"):
+            spec.pop("selector", None)
+            labels = (spec["template"].get("metadata") or {}).get("labels") or {}
+            for label in _JOB_LABELS:
+                labels.pop(label, None)
+        spec["template"].get("metadata", {}).pop("creationTimestamp", None)
+        if finished(live):
+            spec["suspend"] = True
+    elif live["kind"] == "JobSet" and finished(live):
+        result["spec"]["suspend"] = True
+    elif live["kind"] == "Service" and live["spec"].get("clusterIP") != "None":
+        for name in _SERVICE_FIELDS:
+            result["spec"].pop(name, None)
+    return result
+
+
+def carried_over(desired: Object, live: Object, paused_key: str, set_key: str) -> Object:
+    """What a new incarnation takes from the old: a pause, the replicas an autoscaler chose, the set it is in."""
+    result = copy.deepcopy(desired)
+    metadata, spec = result["metadata"], result["spec"]
+    old_annotations = live["metadata"].get("annotations") or {}
+    if set_key in (live["metadata"].get("labels") or {}) and set_key not in (metadata.get("labels") or {}):
+        metadata.setdefault("labels", {})[set_key] = live["metadata"]["labels"][set_key]
+    paused = old_annotations.get(paused_key)
+    kind = desired["kind"]
+    if paused is not None and live["kind"] == kind:
+        if kind in ("Job", "JobSet"):
+            spec["suspend"] = True
+            metadata.setdefault("annotations", {})[paused_key] = paused
+        else:
+            metadata.setdefault("annotations", {})[paused_key] = str(spec.get("replicas", paused))
+            spec["replicas"] = 0
+    elif kind in ("Deployment", "StatefulSet") and "replicas" not in spec:
+        replicas = (live.get("spec") or {}).get("replicas")
+        if isinstance(replicas, int) and replicas > 0:
+            spec["replicas"] = replicas
+    return result

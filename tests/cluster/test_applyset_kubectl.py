@@ -1,0 +1,210 @@
+"""Our sets and kubectl's: each reads the other's parent, takes its form, and refuses to manage it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from control_plane import ControlPlane
+from gpuctl.cluster import applyset
+from gpuctl.cluster.applyset import ApplySet, NotOurSet
+from gpuctl.cluster.records import PART_OF
+from gpuctl.cluster.resources import RESOURCES
+
+PREFIX = "runwhere.ai"
+HOME, AWAY = "applyset-home", "applyset-away"
+
+SPECS: dict[str, dict[str, Any]] = {
+    "ConfigMap": {"data": {"k": "v"}},
+    "Service": {"spec": {"clusterIP": "None", "ports": [{"port": 80}]}},
+    "Job": {
+        "spec": {
+            "suspend": True,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}},
+        }
+    },
+    "PriorityClass": {"value": 7},
+}
+
+
+@pytest.fixture(autouse=True)
+def namespaces(plane: ControlPlane) -> Iterator[None]:
+    """Two namespaces, empty of sets and members at the start of each test."""
+    for name in (HOME, AWAY):
+        if plane.kubectl("get", "namespace", name, "--ignore-not-found") == "":
+            plane.kubectl("create", "namespace", name)
+    yield
+    for name in (HOME, AWAY):
+        plane.kubectl("delete", "secrets,services,jobs", "--all", "-n", name)
+        plane.kubectl("delete", "configmaps", "-l", "test=applyset", "-n", name)
+    plane.kubectl("delete", "priorityclasses", "-l", "test=applyset")
+
+
+def _object(kind: str, name: str, namespace: str | None = HOME, member_of: str | None = None) -> dict[str, Any]:
+    labels = {"test": "applyset"} | ({PART_OF: member_of} if member_of else {})
+    metadata = {"name": name, "labels": labels} | ({"namespace": namespace} if namespace else {})
+    return {"apiVersion": RESOURCES[kind].api_version, "kind": kind, "metadata": metadata, **SPECS[kind]}
+
+
+def _kubectl_prune(plane: ControlPlane, *objects: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    """``kubectl apply --prune`` of these objects as the set ``demo``."""
+    command = [str(plane.binaries / "kubectl"), f"--kubeconfig={plane.kubeconfig()}", "apply", "-n", HOME]
+    return subprocess.run(
+        [*command, "--prune", "--applyset=demo", "-f", "-"],
+        input="\n---\n".join(json.dumps(obj) for obj in objects),
+        env={**os.environ, "KUBECTL_APPLYSET": "true"},
+        capture_output=True,
+        text=True,
+    )
+
+
+def _create(plane: ControlPlane, *objects: dict[str, Any]) -> None:
+    plane.kubectl("create", "-f", "-", input="\n---\n".join(json.dumps(obj) for obj in objects))
+
+
+def _parent(plane: ControlPlane) -> dict[str, Any]:
+    secret = plane.get("secret", "demo", "-n", HOME)
+    assert isinstance(secret, dict)
+    return secret
+
+
+def _read(secret: dict[str, Any]) -> ApplySet:
+    return applyset.parse_parent(secret, label_prefix=PREFIX, any_tooling=True)
+
+
+def _write(written: ApplySet, existing: dict[str, Any] | None = None) -> dict[str, Any]:
+    return applyset.parent_object(written, existing=existing, label_prefix=PREFIX)
+
+
+def _present(plane: ControlPlane) -> set[str]:
+    """What the tests made and still exists."""
+    listed = plane.get("configmaps,services,jobs,priorityclasses", "-A", "-l", "test=applyset")["items"]
+    return {f"{item['kind']}/{item['metadata']['name']}" for item in listed}
+
+
+def _kubectl_tooling(plane: ControlPlane) -> str:
+    version = json.loads(plane.kubectl("version", "--client", "-o", "json"))["clientVersion"]["gitVersion"]
+    return f"kubectl/{version}"
+
+
+def test_kubectl_refuses_our_set(plane: ControlPlane) -> None:
+    """It knows our Secret for a set, names us, and changes nothing."""
+    member = _object("ConfigMap", "member", member_of=applyset.identity("demo", HOME))
+    _create(plane, _write(applyset.exact("demo", HOME, [member])), member)
+    before = _parent(plane)
+    result = _kubectl_prune(plane, _object("ConfigMap", "other"))
+    assert result.returncode == 1
+    assert result.stderr == (
+        'error: ApplySet parent object "secrets./demo" already exists and is managed by tooling "gpuctl" '
+        'instead of "kubectl"\n'
+    )
+    assert _parent(plane) == before
+    assert _present(plane) == {"ConfigMap/member"}
+
+
+def test_kubectls_set_is_read_and_refused(plane: ControlPlane) -> None:
+    objects = [_object("Service", "svc"), _object("Job", "job"), _object("PriorityClass", "pc", namespace=None)]
+    result = _kubectl_prune(plane, *objects)
+    assert result.returncode == 0, result.stderr
+    parent = _parent(plane)
+    tooling = _kubectl_tooling(plane)
+    read = _read(parent)
+    assert read == applyset.exact("demo", HOME, objects)._replace(tooling=tooling)
+    assert read.group_kinds == {"Service", "Job.batch", "PriorityClass.scheduling.k8s.io"}
+    assert parent["metadata"]["labels"] == {applyset.ID: read.id}
+    assert applyset.member_of(plane.get("job", "job", "-n", HOME)) == read.id
+    with pytest.raises(NotOurSet) as caught:
+        applyset.parse_parent(parent, label_prefix=PREFIX)
+    assert str(caught.value) == f"the set demo is managed by {tooling}; gpuctl manages only its own sets"
+
+
+def test_kubectl_writes_the_annotations_that_we_write(plane: ControlPlane) -> None:
+    """For the same objects: equal texts, but for the additional namespaces, which it writes even when empty."""
+    objects = [_object("Service", "svc"), _object("Job", "job"), _object("ConfigMap", "map")]
+    result = _kubectl_prune(plane, *objects)
+    assert result.returncode == 0, result.stderr
+    theirs = _parent(plane)["metadata"]
+    ours = _write(applyset.exact("demo", HOME, objects)._replace(tooling=_kubectl_tooling(plane)))["metadata"]
+    assert theirs["annotations"] == {**ours["annotations"], applyset.NAMESPACES: ""}
+    assert theirs["labels"] == ours["labels"]
+
+
+def test_kubectl_prunes_with_our_parent(plane: ControlPlane) -> None:
+    """Under its own name in the tooling it takes every annotation as we write it, also those of other namespaces."""
+    part_of = applyset.identity("demo", HOME)
+    members = [
+        _object("ConfigMap", "kept", member_of=part_of),
+        _object("ConfigMap", "dropped", member_of=part_of),
+        _object("Job", "dropped", namespace=AWAY, member_of=part_of),
+        _object("Service", "dropped", namespace=AWAY, member_of=part_of),
+        _object("PriorityClass", "dropped", namespace=None, member_of=part_of),
+    ]
+    strangers = [
+        _object("ConfigMap", "stranger"),
+        _object("Job", "stranger", namespace=AWAY, member_of=applyset.identity("demo", AWAY)),
+    ]
+    written = applyset.exact("demo", HOME, members, ("git:jobs",))._replace(tooling=_kubectl_tooling(plane))
+    _create(plane, _write(written), *members, *strangers)
+    result = _kubectl_prune(plane, _object("ConfigMap", "kept"))
+    assert result.returncode == 0, result.stderr
+    assert sorted(line for line in result.stdout.splitlines() if line.endswith(" pruned")) == [
+        "configmap/dropped pruned",
+        "job.batch/dropped pruned",
+        "priorityclass.scheduling.k8s.io/dropped pruned",
+        "service/dropped pruned",
+    ]
+    assert _present(plane) == {"ConfigMap/kept", "ConfigMap/stranger", "Job/stranger"}
+    assert _read(_parent(plane)) == written._replace(group_kinds=frozenset({"ConfigMap"}), namespaces=frozenset())
+
+
+@pytest.mark.parametrize("resources", ["jobs.batch,services", "jobs,services"])
+def test_deprecated_annotation_means_to_us_what_it_means_to_kubectl(plane: ControlPlane, resources: str) -> None:
+    """kubectl prunes the kinds that we read, and no others; both leave the annotation out when they write."""
+    part_of = applyset.identity("demo", HOME)
+    parent = _write(ApplySet("demo", HOME, tooling=_kubectl_tooling(plane)))
+    del parent["metadata"]["annotations"][applyset.GROUP_KINDS]
+    parent["metadata"]["annotations"][applyset.GROUP_RESOURCES] = resources
+    members = {
+        RESOURCES[kind].group_kind: _object(kind, "member", member_of=part_of)
+        for kind in ("ConfigMap", "Job", "Service")
+    }
+    read = _read(parent)
+    _create(plane, parent, *members.values())
+    result = _kubectl_prune(plane, _object("PriorityClass", "new", namespace=None))
+    assert result.returncode == 0, result.stderr
+    left = {f"{obj['kind']}/member" for kind, obj in members.items() if kind not in read.group_kinds}
+    assert left == {"ConfigMap/member"}
+    assert _present(plane) == left | {"PriorityClass/new"}
+    rewritten = _write(read, parent)["metadata"]["annotations"]
+    assert rewritten[applyset.GROUP_KINDS] == "Job.batch,Service"
+    assert applyset.GROUP_RESOURCES not in rewritten
+
+
+def test_a_kind_the_server_does_not_know_stops_kubectl_and_us(plane: ControlPlane) -> None:
+    unknown = ApplySet("demo", HOME, frozenset({"Service", "Widget.example.com"}), tooling=_kubectl_tooling(plane))
+    _create(plane, _write(unknown))
+    result = _kubectl_prune(plane, _object("ConfigMap", "new"))
+    assert result.returncode == 1
+    assert 'could not find mapping for kind in "applyset.kubernetes.io/contains-group-kinds"' in result.stderr
+    with pytest.raises(NotOurSet, match=r"does not know: Widget\.example\.com"):
+        applyset.resources_of(_read(_parent(plane)))
+
+
+def test_parent_is_replaced_only_as_it_was_read(plane: ControlPlane) -> None:
+    """Superset, then the exact set, on the live Secret; what was written in between by another is a conflict."""
+    _create(plane, _write(applyset.exact("demo", HOME, [_object("Job", "a", AWAY)], ("git:a",))))
+    stale = _parent(plane)
+    desired = applyset.exact("demo", HOME, [_object("Service", "b")], ("git:b",))
+    superset = applyset.superset(_read(stale), desired)
+    plane.kubectl("replace", "-f", "-", input=json.dumps(_write(superset, stale)))
+    assert _read(_parent(plane)) == superset
+    plane.kubectl("replace", "-f", "-", input=json.dumps(_write(desired, _parent(plane))))
+    assert _read(_parent(plane)) == desired
+    with pytest.raises(RuntimeError, match="the object has been modified"):
+        plane.kubectl("replace", "-f", "-", input=json.dumps(_write(superset, stale)))
+    assert _read(_parent(plane)) == desired

@@ -1,0 +1,384 @@
+"""Sets and their sources: the parent Secret written and read, what is refused and in which words."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuctl import __version__
+from gpuctl.cluster import applyset
+from gpuctl.cluster.applyset import ApplySet, NotOurSet
+from gpuctl.cluster.provenance import refused, sources_of
+from gpuctl.cluster.resources import RESOURCES
+
+PREFIX = "runwhere.ai"
+SOURCES = f"{PREFIX}/sources"
+MY_ID = "applyset-0eFHV8ySqp7XoShsGvyWFQD3s96yqwHmzc4e0HR1dsY-v1"
+
+
+def _object(kind: str, namespace: str | None = None, name: str = "x", **metadata: Any) -> dict[str, Any]:
+    where = {} if namespace is None else {"namespace": namespace}
+    return {
+        "apiVersion": RESOURCES[kind].api_version,
+        "kind": kind,
+        "metadata": {"name": name, **where, **metadata},
+    }
+
+
+def _secret(
+    annotations: Mapping[str, str | None] | None = None, labels: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """A sound parent of an empty set, but for the annotations (None: absent) and labels given."""
+    wanted = {applyset.TOOLING: "gpuctl/v0.1.0", applyset.GROUP_KINDS: "", **(annotations or {})}
+    return _object(
+        "Secret",
+        "test",
+        "my-set",
+        labels={applyset.ID: MY_ID} if labels is None else labels,
+        annotations={key: value for key, value in wanted.items() if value is not None},
+    )
+
+
+def _parse(secret: dict[str, Any], **options: bool) -> ApplySet:
+    return applyset.parse_parent(secret, label_prefix=PREFIX, **options)
+
+
+def _write(written: ApplySet, existing: dict[str, Any] | None = None) -> dict[str, Any]:
+    return applyset.parent_object(written, existing=existing, label_prefix=PREFIX)
+
+
+FULL = ApplySet(
+    "my-set", "test", frozenset({"Service", "Job.batch", "ConfigMap"}), frozenset({"b", "a"}), ("git:jobs", "stdin")
+)
+
+
+def test_id_is_the_one_of_the_specification() -> None:
+    """Every part of the parent's identity counts; ids are legal label values."""
+    assert applyset.identity("my-set", "test") == MY_ID
+    others = [("my-set", ""), ("my-set", "test", "ConfigMap"), ("my-set", "test", "Secret", "x.io"), ("other", "test")]
+    ids = {MY_ID, *(applyset.identity(*other) for other in others)}
+    assert len(ids) == 5
+    assert all(re.fullmatch(r"applyset-[A-Za-z0-9_-]{43}-v1", each) and len(each) <= 63 for each in ids)
+
+
+def test_parent_of_a_new_set() -> None:
+    assert _write(FULL) == {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": "my-set",
+            "namespace": "test",
+            "labels": {"applyset.kubernetes.io/id": MY_ID},
+            "annotations": {
+                "applyset.kubernetes.io/tooling": f"gpuctl/v{__version__}",
+                "applyset.kubernetes.io/contains-group-kinds": "ConfigMap,Job.batch,Service",
+                "applyset.kubernetes.io/additional-namespaces": "a,b",
+                SOURCES: '["git:jobs", "stdin"]',
+            },
+        },
+    }
+
+
+def test_parent_of_a_set_in_one_namespace_names_no_others() -> None:
+    """The parent's own namespace is not additional, and nothing is written of what is empty, but for the kinds."""
+    parent = _write(ApplySet("my-set", "test", frozenset(), frozenset({"test"})))
+    assert parent["metadata"]["annotations"] == {applyset.TOOLING: applyset.OUR_TOOLING, applyset.GROUP_KINDS: ""}
+
+
+def test_existing_parent_keeps_what_is_not_ours() -> None:
+    """Others' metadata and the resourceVersion stay; what the set no longer has goes; the argument is not changed."""
+    existing = _secret(
+        {
+            "team": "vision",
+            applyset.GROUP_KINDS: None,
+            applyset.GROUP_RESOURCES: "services",
+            applyset.NAMESPACES: "gone",
+            SOURCES: '["git:gone"]',
+        },
+        {"owner": "ann"},
+    )
+    existing["metadata"] |= {"resourceVersion": "7", "uid": "u", "managedFields": [{"manager": "x"}]}
+    existing |= {"type": "Opaque", "data": {"k": "dg=="}}
+    before = json.dumps(existing)
+    assert _write(ApplySet("my-set", "test", frozenset({"Job.batch"})), existing) == {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "Opaque",
+        "data": {"k": "dg=="},
+        "metadata": {
+            "name": "my-set",
+            "namespace": "test",
+            "resourceVersion": "7",
+            "uid": "u",
+            "labels": {"owner": "ann", applyset.ID: MY_ID},
+            "annotations": {
+                "team": "vision",
+                applyset.TOOLING: applyset.OUR_TOOLING,
+                applyset.GROUP_KINDS: "Job.batch",
+            },
+        },
+    }
+    assert json.dumps(existing) == before
+
+
+def test_what_is_written_is_read() -> None:
+    assert _parse(_write(FULL)) == FULL
+    empty = ApplySet("my-set", "test")
+    assert _parse(_write(empty, _write(FULL))) == empty
+
+
+def test_own_namespace_among_the_additional_ones_is_not_additional() -> None:
+    read = _parse(_secret({applyset.NAMESPACES: "test,other"}))
+    assert read.namespaces == {"other"}
+    assert read.all_namespaces == {"test", "other"}
+
+
+def test_sources_under_another_prefix_are_not_ours() -> None:
+    assert applyset.parse_parent(_write(FULL), label_prefix="example.com").sources == ()
+
+
+@pytest.mark.parametrize("tooling", ["gpuctl/v0.0.1", "gpuctl/v99.1.0-rc.1+build", "gpuctl"])
+def test_any_gpuctl_may_manage_any_gpuctls_set(tooling: str) -> None:
+    assert _parse(_secret({applyset.TOOLING: tooling})).tooling == tooling
+
+
+@pytest.mark.parametrize(
+    ("tooling", "shown"),
+    [
+        ("kubectl/v1.36.3", "kubectl/v1.36.3"),
+        ("acme/gpuctl/v1", "acme/gpuctl/v1"),
+        ("gpuctl/fork/v1", "gpuctl/fork/v1"),
+        ("kpt", "kpt"),
+        ("\x1b[31mx/v1", "\\x1b[31mx/v1"),
+    ],
+)
+def test_another_tools_set_is_refused(tooling: str, shown: str) -> None:
+    """The tool is all before the last slash, as for kubectl; to look at the set is allowed."""
+    secret = _secret({applyset.TOOLING: tooling})
+    with pytest.raises(NotOurSet) as caught:
+        _parse(secret)
+    assert str(caught.value) == f"the set my-set is managed by {shown}; gpuctl manages only its own sets"
+    assert _parse(secret, any_tooling=True).tooling == tooling
+
+
+@pytest.mark.parametrize(
+    ("annotations", "labels", "message"),
+    [
+        ({applyset.TOOLING: None}, {}, "secret/my-set in test exists and is not the parent of a set"),
+        (
+            {applyset.TOOLING: None},
+            None,
+            "secret/my-set in test is marked as the parent of a set, but lacks the annotation applyset.kubernetes.io/tooling",
+        ),
+        (
+            {},
+            {},
+            "secret/my-set in test has the annotations of a set's parent, but lacks the label applyset.kubernetes.io/id",
+        ),
+        (
+            {},
+            {applyset.ID: "applyset-x-v1"},
+            f"secret/my-set in test has another set's id: the label applyset.kubernetes.io/id is applyset-x-v1, and for this name and namespace it is {MY_ID}",
+        ),
+        (
+            {applyset.GROUP_KINDS: None},
+            None,
+            "secret/my-set in test lacks the annotation applyset.kubernetes.io/contains-group-kinds, which says what the set contains",
+        ),
+    ],
+)
+def test_what_is_no_parent_is_refused(
+    annotations: dict[str, str | None], labels: dict[str, str] | None, message: str
+) -> None:
+    for any_tooling in (False, True):
+        with pytest.raises(NotOurSet) as caught:
+            _parse(_secret(annotations, labels), any_tooling=any_tooling)
+        assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "shown"),
+    [
+        (applyset.GROUP_KINDS, "Job.batch,,Service", "an empty entry"),
+        (applyset.GROUP_KINDS, "Job.batch, Service", " Service"),
+        (applyset.GROUP_KINDS, "Job.", "Job."),
+        (applyset.GROUP_KINDS, "Job.batch\n", "Job.batch\\n"),
+        (applyset.NAMESPACES, "a,", "an empty entry"),
+        (applyset.NAMESPACES, "Team_A", "Team_A"),
+        (SOURCES, "git:jobs", "git:jobs"),
+        (SOURCES, '{"git:jobs": 1}', '{"git:jobs": 1}'),
+        (SOURCES, "[1]", "[1]"),
+        (SOURCES, "[" * 200_000, "[" * 80),
+    ],
+)
+def test_damaged_annotations_are_refused(key: str, text: str, shown: str) -> None:
+    with pytest.raises(NotOurSet) as caught:
+        _parse(_secret({key: text}))
+    assert str(caught.value) == f"secret/my-set in test is damaged: cannot read {shown} in its annotation {key}"
+
+
+def test_deprecated_annotation_is_read_where_the_kinds_are_absent() -> None:
+    """Resources, with their group or without, in any case; the current annotation wins, even when it is empty."""
+    resources = {applyset.GROUP_RESOURCES: "configmaps,Deployments.apps,jobs,services"}
+    read = _parse(_secret({applyset.GROUP_KINDS: None, **resources}))
+    assert read.group_kinds == {"ConfigMap", "Deployment.apps", "Job.batch", "Service"}
+    assert _parse(_secret({applyset.GROUP_KINDS: "", **resources})).group_kinds == frozenset()
+
+
+@pytest.mark.parametrize("resource", ["certificates.cert-manager.io", "jobs.apps", "", "Job.batch"])
+def test_deprecated_annotation_with_what_is_no_resource(resource: str) -> None:
+    annotations = {applyset.GROUP_KINDS: None, applyset.GROUP_RESOURCES: f"services,{resource}"}
+    with pytest.raises(NotOurSet, match=f"cannot read {resource or 'an empty entry'} in"):
+        _parse(_secret(annotations))
+
+
+def test_empty_deprecated_annotation_alone_says_nothing() -> None:
+    with pytest.raises(NotOurSet, match="lacks the annotation applyset"):
+        _parse(_secret({applyset.GROUP_KINDS: None, applyset.GROUP_RESOURCES: ""}))
+
+
+def test_exact_set_of_objects() -> None:
+    """Cluster-scoped objects add their kind, and no namespace; an object without a namespace is in the parent's."""
+    objects = [
+        _object("Job", "test"),
+        _object("Service", "other"),
+        _object("ConfigMap"),
+        _object("PriorityClass", "never"),
+        {"apiVersion": "example.com/v1", "kind": "Unknown", "metadata": {"name": "x", "namespace": "third"}},
+    ]
+    assert applyset.exact("my-set", "test", objects, ("git:jobs",)) == ApplySet(
+        "my-set",
+        "test",
+        frozenset({"Job.batch", "Service", "ConfigMap", "PriorityClass.scheduling.k8s.io", "Unknown.example.com"}),
+        frozenset({"other", "third"}),
+        ("git:jobs",),
+        applyset.OUR_TOOLING,
+    )
+
+
+def test_superset_covers_before_and_after() -> None:
+    """Nothing of either is left out, and the writer is this gpuctl."""
+    before = FULL._replace(tooling="gpuctl/v0.0.1")
+    after = applyset.exact("my-set", "test", [_object("Deployment", "c"), _object("Job", "a")], ("git:new", "stdin"))
+    assert applyset.superset(before, after) == ApplySet(
+        "my-set",
+        "test",
+        frozenset({"Service", "Job.batch", "ConfigMap", "Deployment.apps"}),
+        frozenset({"a", "b", "c"}),
+        ("git:jobs", "git:new", "stdin"),
+        applyset.OUR_TOOLING,
+    )
+    assert applyset.superset(None, after) == after
+
+
+def test_resources_to_list() -> None:
+    assert applyset.resources_of(FULL) == (RESOURCES["ConfigMap"], RESOURCES["Job"], RESOURCES["Service"])
+
+
+def test_unknown_kind_of_a_newer_gpuctl_is_kept_and_named() -> None:
+    """Reading and the superset keep it; listing refuses, or the exact set would forget it."""
+    annotations = {applyset.GROUP_KINDS: "Job.batch,Widget.x.io,Job.x.io", applyset.TOOLING: "gpuctl/v9.0.0"}
+    read = _parse(_secret(annotations))
+    assert "Widget.x.io" in applyset.superset(read, FULL).group_kinds
+    with pytest.raises(NotOurSet) as caught:
+        applyset.resources_of(read)
+    message = f"the set my-set contains kinds that gpuctl {__version__} does not know: Job.x.io, Widget.x.io"
+    assert (caught.value.message, caught.value.hint) == (message, "it was written by gpuctl/v9.0.0")
+
+
+def test_group_kind_of_objects_and_resources_agree() -> None:
+    for kind, resource in RESOURCES.items():
+        assert applyset.group_kind(_object(kind)) == applyset.group_kind(resource)
+    assert applyset.group_kind(_object("Service")) == "Service"
+    assert applyset.group_kind(_object("Job")) == "Job.batch"
+
+
+def test_member_of() -> None:
+    assert applyset.member_of(_object("Job", labels={"applyset.kubernetes.io/part-of": MY_ID})) == MY_ID
+    assert applyset.member_of(_object("Job", labels={applyset.ID: MY_ID})) is None
+    assert applyset.member_of(_object("Job")) is None
+
+
+def _repository(root: Path) -> Path:
+    (root / "teams" / "vision").mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    return root
+
+
+def test_two_checkouts_have_the_same_sources(tmp_path: Path) -> None:
+    """Whether inputs are named from the root, from below, by their whole path or through a link."""
+    first, second = _repository(tmp_path / "first"), _repository(tmp_path / "deep" / "second")
+    (tmp_path / "link").symlink_to(first)
+    expected = ("git:.", "git:teams/vision/a.yaml")
+    assert sources_of(["teams/vision/a.yaml", "."], first) == expected
+    assert sources_of([str(second / "teams/vision/../vision/a.yaml"), f"{second}/"], tmp_path) == expected
+    assert sources_of(["a.yaml", "../.."], second / "teams" / "vision") == expected
+    assert sources_of(["link/teams/vision/a.yaml", "link"], tmp_path) == expected
+
+
+def test_a_linked_work_tree_is_a_checkout(tmp_path: Path) -> None:
+    """There ``.git`` is a file; a repository in a repository is its own."""
+    root = _repository(tmp_path / "root")
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.com"]
+    subprocess.run(["git", *identity, "commit", "-q", "--allow-empty", "-m", "x"], cwd=root, check=True)
+    subprocess.run(["git", "worktree", "add", "-q", str(root / "inner")], cwd=root, check=True, capture_output=True)
+    assert (root / "inner" / ".git").is_file()
+    assert sources_of(["inner/jobs/a.yaml"], root) == ("git:jobs/a.yaml",)
+
+
+def test_sources_outside_git_are_whole_real_paths(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    real = os.path.realpath(tmp_path)
+    assert sources_of(["link/b.yaml", "real/a.yaml", "./real/b.yaml"], tmp_path) == (
+        f"file:{real}/real/a.yaml",
+        f"file:{real}/real/b.yaml",
+    )
+
+
+def test_standard_input_is_a_source(tmp_path: Path) -> None:
+    assert sources_of(["-", "a", "-"], tmp_path) == (f"file:{os.path.realpath(tmp_path)}/a", "stdin")
+    assert sources_of([], tmp_path) == ()
+
+
+@pytest.mark.parametrize(
+    ("remembered", "given"),
+    [((), ("git:a",)), ((), ()), (("git:a",), ("git:a",)), (("git:a", "git:b"), ("git:b", "git:a", "git:a"))],
+)
+def test_same_sources_are_allowed(remembered: tuple[str, ...], given: tuple[str, ...]) -> None:
+    assert refused(remembered, given) is None
+
+
+@pytest.mark.parametrize(
+    ("remembered", "given", "difference"),
+    [
+        (("git:a",), ("git:b",), "came from git:a, and this run gives git:b instead"),
+        (("git:a", "git:b"), ("git:a",), "came from git:b too, which this run leaves out"),
+        (("git:a",), (), "came from git:a too, which this run leaves out"),
+        (("git:a",), ("git:a", "stdin"), "did not come from stdin, which this run adds"),
+        (
+            ("git:a", "git:b", "git:c"),
+            ("git:d", "git:e", "git:f", "git:g", "git:h"),
+            "came from git:a, git:b and git:c, and this run gives git:d, git:e, git:f and 2 more instead",
+        ),
+        (("git:\x1b[2J\udc80",), (), "came from git:\\x1b[2J\\udc80 too, which this run leaves out"),
+    ],
+)
+def test_other_sources_are_refused(remembered: tuple[str, ...], given: tuple[str, ...], difference: str) -> None:
+    sentence = f"the set {difference}: give the same sources, or `--allow-source` if this is intended"
+    assert refused(remembered, given) == sentence
+
+
+def test_any_file_name_survives_the_annotation() -> None:
+    """Chinese, and bytes that are no text: what is sent is plain ASCII."""
+    odd = FULL._replace(sources=("git:训练/a.yaml", "git:\udcff"))
+    parent = _write(odd)
+    assert parent["metadata"]["annotations"][SOURCES].isascii()
+    assert _parse(parent) == odd
