@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 import click
 
-from gpuctl.cli.connecting import Progress, agreed, cluster_errors, connected, ended_like_interrupted
+from gpuctl.cli.connecting import Progress, agreed, cluster_errors, connected
 from gpuctl.cli.printers import plan as printer
 from gpuctl.cli.requests import Documents, compiled, platform_settings, request_of, set_options
 from gpuctl.cluster.connection import Connection
@@ -52,7 +53,7 @@ def apply_documents(
 ) -> int:
     """``apply`` and ``create``."""
     progress = Progress()
-    with cluster_errors(as_json=manner.as_json), ended_like_interrupted():
+    with cluster_errors(as_json=manner.as_json):
         connection = connected(manner.kubeconfig, manner.context)
         options = set_options(
             connection,
@@ -161,7 +162,7 @@ def delete_documents(documents: Documents, manner: Manner, *, keep_labels: bool)
     """``delete -f``."""
     from gpuctl.cluster.delete import plan_delete
 
-    with cluster_errors(as_json=manner.as_json), ended_like_interrupted():
+    with cluster_errors(as_json=manner.as_json):
         connection = connected(manner.kubeconfig, manner.context)
         compilation = compiled(connection, documents, as_json=manner.as_json)
         keys = records(compilation.settings)
@@ -173,7 +174,7 @@ def delete_jobs(names: Sequence[str], namespace: str | None, manner: Manner) -> 
     """``delete job NAME``."""
     from gpuctl.cluster.delete import plan_delete_job
 
-    with cluster_errors(as_json=manner.as_json), ended_like_interrupted():
+    with cluster_errors(as_json=manner.as_json):
         connection = connected(manner.kubeconfig, manner.context)
         keys = records(platform_settings(None))
         plan = Plan()
@@ -200,7 +201,7 @@ def recover_all(namespace: str | None, platform: str | None, manner: Manner) -> 
     from gpuctl.cluster import recover as recovery
 
     progress = Progress()
-    with cluster_errors(as_json=manner.as_json), ended_like_interrupted():
+    with cluster_errors(as_json=manner.as_json):
         connection = connected(manner.kubeconfig, manner.context)
         keys = records(platform_settings(platform))
         found = recovery.find(connection, keys, namespace)
@@ -220,11 +221,13 @@ def recover_all(namespace: str | None, platform: str | None, manner: Manner) -> 
 def _how(keys: Records, manner: Manner, progress: Progress) -> How:
     def done(step: Step) -> None:
         progress.clear()
-        if not manner.as_json and printer.is_worth_a_line(step):
-            progress.clear()
+        if manner.as_json or not printer.is_worth_a_line(step):
+            return
+        # A reader that went away (`| head`) must not stop a plan half way; the exit tells of it.
+        with contextlib.suppress(OSError, ValueError):
             click.echo(printer.result_line(step, coloured=_is_coloured(sys.stdout)))
 
-    return How(keys, timeout=manner.timeout, force=manner.force, done=done, tell=progress.wait)
+    return How(keys, timeout=manner.timeout, force=manner.force, done=done, tell=progress.wait, warn=progress.say)
 
 
 def _dialogue(manner: Manner, progress: Progress) -> Dialogue:
@@ -265,8 +268,7 @@ def _show_result(plan: Plan, manner: Manner) -> int:
         return 1
     if undone:
         click.echo(f"Interrupted: {len(undone)} steps were not begun.", err=True)
-        return INTERRUPTED
-    return 0
+    return INTERRUPTED if plan.interrupted else 1 if undone else 0
 
 
 def _tell_notes(plan: Plan) -> None:

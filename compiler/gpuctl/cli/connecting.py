@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -155,23 +153,6 @@ class Progress:
             sys.stderr.write("\r\x1b[2K")
             sys.stderr.flush()
             self._shown, self._last = 0, ""
-
-
-@contextmanager
-def ended_like_interrupted() -> Iterator[None]:
-    """SIGTERM is treated as Ctrl-C: what was taken apart is put together before the process ends."""
-
-    def handler(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def agreed(questions: list[str], *, yes: bool, command: str) -> bool:

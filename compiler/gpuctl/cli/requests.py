@@ -97,6 +97,7 @@ def request_of(
         create_only=create_only,
         offline=offline,
         platform_rolling=compilation.settings.platform.strategy == "rolling",
+        gpu_resources=frozenset(gpu.resource for gpu in compilation.settings.gpus.values()),
     )
 
 

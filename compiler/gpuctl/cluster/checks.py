@@ -16,6 +16,8 @@ from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError
 from gpuctl.cluster.nodes import POOLS_MANAGER
 from gpuctl.cluster.plan import WRITING, Plan, Step
+from gpuctl.cluster.pools import check_pools
+from gpuctl.cluster.records import Records
 from gpuctl.cluster.requests import pod_templates
 from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, Resource, labels_of
 
@@ -39,8 +41,18 @@ class Pod(NamedTuple):
     pods: int
 
 
-def check(connection: Connection, plan: Plan) -> None:
-    """Add to the plan's errors what would make it fail, and to its notes what deserves attention."""
+class Platform(NamedTuple):
+    """What the checks must know of the platform: the keys of its records, and the resources that are GPUs."""
+
+    keys: Records
+    gpu_resources: frozenset[str]
+
+
+def check(connection: Connection, plan: Plan, platform: Platform | None = None) -> None:
+    """Add to the plan's errors what would make it fail, and to its notes what deserves attention.
+
+    Without ``platform``, for plans that only delete, pools are not looked at.
+    """
     steps = [step for step in plan.steps if step.action in WRITING]
     if not steps:
         return
@@ -58,6 +70,8 @@ def check(connection: Connection, plan: Plan) -> None:
         for pod in pods:
             templates.setdefault(id(pod.step), []).append((pod.template, pod.pods))
         plan.errors += check_quotas(connection, steps, templates, refusals)
+    if platform is not None and not plan.errors:
+        plan.errors += check_pools(connection, plan.steps, platform.keys, platform.gpu_resources)
     _surroundings(connection, plan, pods)
     plan.notes += [f"the API server warns: {warning}" for warning in connection.warnings]
 

@@ -22,6 +22,7 @@ from gpuctl.cluster.resources import Key, Object, Resource, key_of
 CONCURRENCY = 16
 CONNECT_TIMEOUT = 10.0
 READ_TIMEOUT = 60.0
+WATCH_TIMEOUT = 120
 PATIENCE = 6.0
 """Seconds for which a request that failed for a passing reason is tried again."""
 PAGE = 500
@@ -52,6 +53,7 @@ class Connection:
         self.warnings: dict[str, None] = {}
         self._executor: ThreadPoolExecutor | None = None
         self._reached = False
+        self._closed = False
         self._auth_lock = threading.Lock()
 
     def get(self, key: Key) -> Object | None:
@@ -165,7 +167,12 @@ class Connection:
 
     def watch(self, resource: Resource, namespace: str | None, version: str, *, labels: str = "") -> Iterator[Object]:
         """Events ``{"type", "object"}`` since a list's version, until the server or the network ends them."""
-        query = {"watch": "1", "resourceVersion": version, "labelSelector": labels, "timeoutSeconds": "300"}
+        query = {
+            "watch": "1",
+            "resourceVersion": version,
+            "labelSelector": labels,
+            "timeoutSeconds": str(WATCH_TIMEOUT),
+        }
         response = self._send("GET", resource.path(namespace), query, None, "", stream=True)
         try:
             if response.status != 200:
@@ -201,7 +208,8 @@ class Connection:
         return self._executor
 
     def close(self) -> None:
-        """Let go of threads and sockets."""
+        """Let go of threads and sockets. Requests that are being repeated fail instead."""
+        self._closed = True
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
         self._pool.clear()
@@ -250,7 +258,7 @@ class Connection:
             wait = pause * (0.5 + random.random())  # noqa: S311 - jitter, not a secret
             if isinstance(error, ApiError) and error.retry_after is not None:
                 wait = max(wait, error.retry_after)
-            if time.monotonic() + wait > deadline:
+            if self._closed or time.monotonic() + wait > deadline:
                 raise error
             time.sleep(wait)
             pause = min(pause * 2, 2.0)
@@ -292,7 +300,9 @@ class Connection:
                 url,
                 body=data,
                 headers=self._headers(content_type if data is not None else None),
-                timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=READ_TIMEOUT if not stream else 330),
+                timeout=urllib3.Timeout(
+                    connect=CONNECT_TIMEOUT, read=READ_TIMEOUT if not stream else WATCH_TIMEOUT + 15
+                ),
                 preload_content=not stream,
                 retries=False,
                 redirect=False,

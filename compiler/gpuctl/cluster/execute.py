@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
+import signal
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 from gpuctl.backend.order import RANKS
@@ -23,6 +27,7 @@ from gpuctl.cluster.workload import recreatable
 
 _QUOTA_PAUSE = 0.2
 _SLOWEST_PAUSE = 5.0
+_LOOK = 10.0
 _MEANWHILE = "{} was changed by somebody else meanwhile"
 
 
@@ -35,7 +40,7 @@ class How:
     """The manner of carrying out.
 
     ``timeout`` in seconds is how long deletions and late quotas are waited for; ``force`` ends pods without grace;
-    ``done`` hears of each finished step, ``tell`` of what is waited for.
+    ``done`` hears of each finished step, ``tell`` of what is waited for, ``warn`` of what has to be known.
     """
 
     keys: Records
@@ -43,6 +48,7 @@ class How:
     force: bool = False
     done: Callable[[Step], None] = lambda step: None
     tell: Callable[[str], None] = lambda text: None
+    warn: Callable[[str], None] = lambda text: None
 
 
 @dataclass
@@ -62,6 +68,8 @@ class Execution:
         self.plan = plan
         self.how = how
         self.interrupted = False
+        self._told = False
+        self._next_look = time.monotonic() + _LOOK
         self._events: queue.Queue[tuple[str, Key, Any]] = queue.Queue()
         self._leases: Leases | None = None
         self._journals: list[journals.Journal] = []
@@ -83,12 +91,33 @@ class Execution:
             if deleting:
                 self._look_afresh(deleting, departures.start())
                 self._journals = journals.write(self.connection, journals.entries_of(deleting), self.how.keys)
-            self._stages()
+            with self._interruptible():
+                self._stages()
         finally:
             departures.stop()
         if not any(step.result == "failed" and step.is_remembered for step in self.plan.steps):
             for journal in self._journals:
                 journals.remove(self.connection, journal)
+
+    @contextlib.contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """From here on a signal must not break in between a delete and its create: the first one is only noted."""
+
+        def note(number: int, frame: FrameType | None) -> None:
+            if self.interrupted:
+                raise KeyboardInterrupt
+            self.interrupted = self.plan.interrupted = True
+
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        signals = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+        before = {number: signal.signal(number, note) for number in signals}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def _look_afresh(self, deleting: list[Step], now: list[Object]) -> None:
         """Time has passed since the plan was made, perhaps with a question to a person in it."""
@@ -126,13 +155,10 @@ class Execution:
             self._submit(stage, step, self._take_away if step.deletes else self._bring_about)
         deadline = time.monotonic() + self.how.timeout
         while stage.busy or stage.waiting:
-            try:
-                self._next_event(stage, by_key, deadline)
-            except KeyboardInterrupt:
-                if self.interrupted:
-                    raise
-                self.interrupted = True
-                self.how.tell("interrupted: finishing what is under way; once more leaves it to `gpuctl recover`")
+            self._next_event(stage, by_key, deadline)
+            if self.interrupted and not self._told:
+                self._told = True
+                self.how.warn("interrupted: finishing what is under way; once more leaves it to `gpuctl recover`")
         self._restore_companions(steps)
 
     def _next_event(self, stage: _Stage, by_key: dict[Key, Step], deadline: float) -> None:
@@ -143,6 +169,7 @@ class Execution:
                 self._give_up(stage)
             elif stage.waiting:
                 self._tell_waiting(stage)
+                self._look_again(stage)
             return
         step = by_key.get(key)
         if step is None:
@@ -303,11 +330,21 @@ class Execution:
             step.error = error.message if error.message.startswith(str(step.key)) else f"{step.key}: {error.message}"
             if error.hint:
                 step.error += f" ({error.hint})"
-        elif isinstance(error, KeyboardInterrupt):
-            step.error = "interrupted"
         else:
-            raise error
+            # A mistake of ours must not keep the other steps from being put together.
+            step.error = f"{step.key}: internal error: {type(error).__name__}: {error}"
         self.how.done(step)
+
+    def _look_again(self, stage: _Stage) -> None:
+        """A watch over a network that swallows packets says nothing: now and then the objects are asked for."""
+        if time.monotonic() < self._next_look:
+            return
+        self._next_look = time.monotonic() + _LOOK
+        for key, step in list(stage.waiting.items()):
+            with contextlib.suppress(ClusterError):
+                live = self.connection.get(key)
+                if step.live is not None and (live is None or live["metadata"]["uid"] != step.live["metadata"]["uid"]):
+                    self._report_gone(key)
 
     def _tell_waiting(self, stage: _Stage) -> None:
         names = ", ".join(str(key) for key in list(stage.waiting)[:3])

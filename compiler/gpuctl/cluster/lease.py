@@ -102,8 +102,9 @@ class Leases:
         self._thread.start()
 
     def release(self) -> None:
-        """Give all back."""
+        """Give all back. A server that is away is not waited for: the leases expire."""
         self._stop.set()
+        self._connection.patience = min(self._connection.patience, 2.0)
         if self._thread is not None:
             self._thread.join(timeout=2)
         for key, lease in self._held.items():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from gpuctl.cluster import recover as recovery
-from gpuctl.cluster.checks import check
+from gpuctl.cluster.checks import Platform, check
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError, ClusterError
 from gpuctl.cluster.execute import Changed, Execution, How
@@ -153,7 +153,7 @@ def _plan(
         if options.prune:
             plan.steps += plan_prune(connection, run, request.keys, plan)
     if server and not plan.errors:
-        check(connection, plan)
+        check(connection, plan, Platform(request.keys, request.gpu_resources))
     return plan, run
 
 

@@ -57,6 +57,7 @@ class Plan:
     """All steps, in the order in which they are carried out.
 
     ``errors`` forbid carrying it out; ``notes`` are worth telling; ``confirm`` are further reasons to ask first.
+    ``interrupted`` tells that somebody stopped it on the way.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -64,6 +65,7 @@ class Plan:
     notes: list[str] = field(default_factory=list)
     confirm: list[str] = field(default_factory=list)
     set_name: str | None = None
+    interrupted: bool = False
 
     @property
     def writes(self) -> bool:

@@ -40,6 +40,7 @@ class Request:
     part_of: str | None = None
     offline: bool = False
     platform_rolling: bool = False
+    gpu_resources: frozenset[str] = frozenset()
 
 
 @dataclass

@@ -164,7 +164,8 @@ def shortfalls(
 def unspecified(quotas: Iterable[Object], added: Iterable[Usage]) -> list[Unspecified]:
     """Resources that quotas want of every container and pods in ``added`` leave open.
 
-    Source: core/pods.go, Constraints. A pod that sets its own ``resources`` need not. LimitRanges' defaults must be in the pods already.
+    A pod that sets its own ``resources`` need not. LimitRanges' defaults must be in the pods already.
+    Source: core/pods.go, Constraints.
     """
     pods = [usage.object for usage in added if usage.object["kind"] == "Pod" and usage.number]
     result = []
@@ -358,12 +359,14 @@ def _scopes(quota: Object) -> Iterator[Object]:
 
 def _in_scope(pod: Object, scope: Object) -> bool:
     """Source: core/pods.go, podMatchesScopeFunc."""
-    spec, name = pod["spec"], scope["scopeName"]
+    spec: Object = pod["spec"]
+    name: str = scope["scopeName"]
     if name in ("Terminating", "NotTerminating"):
         return (spec.get("activeDeadlineSeconds") is not None) == (name == "Terminating")
     if name in ("BestEffort", "NotBestEffort"):
         quality = (pod.get("status") or {}).get("qosClass")
-        return (quality == "BestEffort" if quality else is_best_effort(spec)) == (name == "BestEffort")
+        best_effort = quality == "BestEffort" if quality else is_best_effort(spec)
+        return bool(best_effort) == (name == "BestEffort")
     if name == "PriorityClass":
         return _selects(scope, spec.get("priorityClassName"))
     return name == "CrossNamespacePodAffinity" and any(_reaches_out(term) for term in _affinity_terms(spec))
@@ -371,7 +374,7 @@ def _in_scope(pod: Object, scope: Object) -> bool:
 
 def _selects(scope: Object, value: str | None) -> bool:
     """Labels' rules with one label, which a pod without a class does not have: NotIn holds for it."""
-    operator = scope["operator"]
+    operator: str = scope["operator"]
     if operator in ("Exists", "DoesNotExist"):
         return bool(value) == (operator == "Exists")
     return (bool(value) and value in scope["values"]) == (operator == "In")

@@ -20,7 +20,7 @@ Amounts = dict[str, Fraction]
 """Resource name -> amount: cores for cpu, bytes for memory and storage, pieces for everything else."""
 
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([KMGTPE]i)|([numkMGTPE]?)|[eE]([+-]?\d{1,3}))", re.ASCII)
-_BINARY = {suffix: 2 ** (10 * power) for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
+_BINARY = {suffix: 1 << 10 * power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 _DECIMAL = {suffix: 3 * power for power, suffix in enumerate(("n", "u", "m", "", *"kMGTPE"), -3)}
 _LARGEST = Fraction(2**63 - 1)
 # resourcehelper.IsSupportedPodLevelResource: these and huge pages count in a pod's own `resources`, nothing else does.
@@ -34,12 +34,11 @@ def _parse(text: str) -> Fraction:
     if match is None:
         raise ValueError(f"{text!r} is not a quantity")
     digits, binary, decimal, exponent = match.groups()
-    power = int(exponent) if exponent else _DECIMAL.get(decimal, 0)
-    value = Fraction(digits.removesuffix("."))
+    digits = digits.removesuffix(".")
     if binary:
         # Only binary ones are capped, whatever the comment on Quantity says (ParseQuantity).
-        return min(_LARGEST, value * _BINARY[binary])
-    return value * Fraction(10 ** max(power, 0), 10 ** max(-power, 0))
+        return min(_LARGEST, Fraction(digits) * _BINARY[binary])
+    return Fraction(f"{digits}e{exponent or _DECIMAL[decimal]}")
 
 
 def quantity(value: str | int | float) -> Fraction:
