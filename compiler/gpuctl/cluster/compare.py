@@ -18,6 +18,7 @@ Tree = dict[str, Any]
 
 MANAGER = "gpuctl"
 _ABSENT: Any = object()
+_ALL: Any = object()
 
 # Lists that Kubernetes merges by key (`+listMapKey` in its API types); all others are compared as a whole.
 _LIST_KEYS: dict[str, tuple[str, ...]] = {
@@ -71,23 +72,28 @@ class Change(NamedTuple):
 
 
 def spec_changes(
-    kind: str, desired: Object, live: Object, *, removed_from: Tree | None = None, ignored: Collection[str] = ()
+    kind: str,
+    desired: Object,
+    live: Object,
+    *,
+    removed_from: Tree | None = None,
+    stated: Object | None = None,
+    ignored: Collection[str] = (),
 ) -> list[Change]:
     """Differences outside metadata and status.
 
     :param removed_from: the fields that are ours in ``live``; such a field that ``desired`` lacks is a removal.
+    :param stated: what we say ourselves, when ``desired`` has the server's defaults too: a default counts only where the
+        live field is ours.
     :param ignored: further paths that make no difference.
     """
     compare = _Comparison(_IGNORED.get(kind, frozenset()) | set(ignored))
-    skipped = ("apiVersion", "kind", "metadata", "status")
-    return list(
-        compare.mapping(
-            {key: value for key, value in desired.items() if key not in skipped},
-            {key: value for key, value in live.items() if key not in skipped},
-            removed_from,
-            "",
-        )
-    )
+    said = _ALL if stated is None else _body(stated)
+    return list(compare.mapping(_body(desired), _body(live), removed_from, said, ""))
+
+
+def _body(obj: Object) -> Object:
+    return {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "status")}
 
 
 def metadata_changes(desired: Object, live: Object, owned: Tree | None, keep: Callable[[str], bool]) -> list[Change]:
@@ -111,54 +117,58 @@ def metadata_changes(desired: Object, live: Object, owned: Tree | None, keep: Ca
 
 
 class _Comparison:
+    """A walk over three trees at once: what is wanted, what is there, and which of that is ours.
+
+    ``said`` follows what we state ourselves; ``_ALL`` below a point means that everything there counts.
+    """
+
     def __init__(self, ignored: Collection[str]) -> None:
         self.ignored = ignored
 
-    def mapping(self, desired: Object, live: Object, owned: Tree | None, path: str) -> Iterator[Change]:
+    def mapping(self, desired: Object, live: Object, owned: Tree | None, said: Any, path: str) -> Iterator[Change]:
         for key, value in desired.items():
             where = identity_path(path, key)
-            if where in self.ignored:
+            ours = (owned or {}).get(f"f:{key}")
+            is_said = said is _ALL or (isinstance(said, dict) and key in said)
+            if where in self.ignored or (not is_said and ours is None):
                 continue
-            have = live.get(key, _ABSENT)
-            yield from self.value(key, value, have, (owned or {}).get(f"f:{key}"), where)
-        if owned:
-            for key, have in live.items():
-                where = identity_path(path, key)
-                if key not in desired and f"f:{key}" in owned and where not in self.ignored and not _is_empty(have):
-                    yield Change(where, have, None)
+            below = said if said is _ALL else said[key] if is_said else None
+            yield from self.value(key, value, live.get(key, _ABSENT), ours, below, where)
+        for key, have in live.items() if owned else ():
+            where = identity_path(path, key)
+            if key not in desired and f"f:{key}" in (owned or {}) and where not in self.ignored and not _is_empty(have):
+                yield Change(where, have, None)
 
-    def value(self, key: str, desired: Any, live: Any, owned: Tree | None, path: str) -> Iterator[Change]:
+    def value(self, key: str, desired: Any, live: Any, owned: Tree | None, said: Any, path: str) -> Iterator[Change]:
         if live is _ABSENT or live is None:
             if not _is_empty(desired):
                 yield Change(path, None, desired)
         elif isinstance(desired, dict) and isinstance(live, dict):
             if key in _QUANTITIES:
-                desired, live = _canonical(desired, live)
-            yield from self.mapping(desired, live, owned, path)
+                desired = _respelt(desired, live)
+            yield from self.mapping(desired, live, owned, said, path)
         elif isinstance(desired, list) and isinstance(live, list):
-            yield from self.sequence(key, desired, live, owned, path)
+            yield from self.sequence(key, desired, live, owned, said, path)
         elif desired != live and not _same_scalar(key, desired, live):
             yield Change(path, live, desired)
 
     def sequence(
-        self, key: str, desired: list[Any], live: list[Any], owned: Tree | None, path: str
+        self, key: str, desired: list[Any], live: list[Any], owned: Tree | None, said: Any, path: str
     ) -> Iterator[Change]:
         keys = _keys_of(key, desired, live)
         if keys is None:
-            if len(desired) != len(live):
-                yield Change(path, live, desired)
-                return
-            for index, (want, have) in enumerate(zip(desired, live, strict=True)):
-                yield from self.value("", want, have, None, f"{path}[{index}]")
+            yield from self.atomic(desired, live, said, path)
             return
         found = {_identity(item, keys): item for item in live}
+        stated = {_identity(item, keys): item for item in said} if isinstance(said, list) else {}
         wanted = [_identity(item, keys) for item in desired]
         for identity, item in zip(wanted, desired, strict=True):
             where = f"{path}[{identity[0]}]"
             if identity not in found:
                 yield Change(where, None, item)
             else:
-                yield from self.mapping(item, found[identity], _item_tree(owned, item), where)
+                below = _ALL if said is _ALL else stated.get(identity)
+                yield from self.mapping(item, found[identity], _item_tree(owned, item), below, where)
         for identity, item in found.items():
             if identity not in wanted and _item_tree(owned, item) is not None:
                 yield Change(f"{path}[{identity[0]}]", item, None)
@@ -166,6 +176,15 @@ class _Comparison:
             order = [identity for identity in found if identity in wanted]
             if order != [identity for identity in wanted if identity in found]:
                 yield Change(f"{path} (order)", [item[0] for item in order], [item[0] for item in wanted])
+
+    def atomic(self, desired: list[Any], live: list[Any], said: Any, path: str) -> Iterator[Change]:
+        """Lists that have one owner: all of it is ours, or nothing."""
+        if len(desired) != len(live):
+            yield Change(path, live, desired)
+            return
+        for index, (want, have) in enumerate(zip(desired, live, strict=True)):
+            below = said[index] if isinstance(said, list) and index < len(said) else _ALL
+            yield from self.value("", want, have, None, below, f"{path}[{index}]")
 
 
 def identity_path(path: str, key: str) -> str:
@@ -189,20 +208,18 @@ def _is_empty(value: Any) -> bool:
 
 
 def _same_scalar(key: str, desired: Any, live: Any) -> bool:
-    if isinstance(desired, bool) or isinstance(live, bool) or key not in _QUANTITIES:
+    if key not in _QUANTITIES or not all(isinstance(value, (str, int)) for value in (desired, live)):
         return False
     want, have = parse_quantity(str(desired)), parse_quantity(str(live))
     return want is not None and want == have
 
 
-def _canonical(desired: Object, live: Object) -> tuple[Object, Object]:
-    """Maps of quantities with equal amounts in equal spelling."""
-    result = {
+def _respelt(desired: Object, live: Object) -> Object:
+    """A map of quantities; those that equal the live ones in the live spelling."""
+    return {
         name: live[name] if name in live and _same_scalar("requests", value, live[name]) else value
         for name, value in desired.items()
-        if not isinstance(value, (dict, list))
     }
-    return {**desired, **result}, live
 
 
 def _keys_of(key: str, *lists: list[Any]) -> tuple[str, ...] | None:

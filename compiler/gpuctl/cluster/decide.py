@@ -104,19 +104,16 @@ def settle(ask: Ask, answer: Object, wish: Wish) -> Step:
     target, live = ask.target, ask.live
     known = wish.keys.hash in annotations_of(live)
     same = annotations_of(live).get(wish.keys.hash) == annotations_of(target.desired)[wish.keys.hash]
-    owned = owned_fields(live, adopted=not known)
     changes = spec_changes(
-        target.key.kind, answer, live, removed_from=None if same else owned, ignored=_ignored(target, live, wish)
+        target.key.kind,
+        answer,
+        live,
+        # With an equal hash nothing can have been taken out of the document.
+        removed_from=None if same else owned_fields(live, adopted=not known),
+        stated=target.desired,
+        ignored=_ignored(target, live, wish),
     )
-    if same:
-        # Only what we state counts: the rest of the answer is defaults.
-        stated = {change.path for change in spec_changes(target.key.kind, target.desired, live)}
-        changes = [change for change in changes if _is_within(change.path, stated)]
     return _workload_step(target, live, wish, changes)
-
-
-def _is_within(path: str, stated: set[str]) -> bool:
-    return any(path == one or path.startswith((f"{one}.", f"{one}[")) or one.startswith(path) for one in stated)
 
 
 def _priority_class(target: Target, live: Object) -> Step:

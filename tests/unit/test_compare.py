@@ -1,0 +1,199 @@
+"""What makes a difference between the wanted object and the live one, and what never does."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from gpuctl.cluster.compare import (
+    Change,
+    applied_fields,
+    foreign_managers,
+    metadata_changes,
+    owned_fields,
+    spec_changes,
+    unstated,
+)
+
+CONTAINER: dict[str, Any] = {
+    "name": "main",
+    "image": "app:1",
+    "args": ["a", "b"],
+    "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
+    "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"nvidia.com/gpu": "1"}},
+    "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+}
+DESIRED: dict[str, Any] = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "x", "namespace": "n", "labels": {"app": "x"}, "annotations": {"note": "1"}},
+    "spec": {"replicas": 2, "template": {"spec": {"containers": [CONTAINER], "nodeSelector": {"pool": "a"}}}},
+}
+
+
+def live(**spec: Any) -> dict[str, Any]:
+    """The object as a server would hold it: with defaults, a status and the fields of its managers."""
+    result = copy.deepcopy(DESIRED)
+    result["metadata"] |= {"uid": "u", "generation": 1}
+    result["spec"] |= {"revisionHistoryLimit": 10, **spec}
+    pod = result["spec"]["template"]["spec"]
+    pod |= {"restartPolicy": "Always", "schedulerName": "default-scheduler"}
+    pod["containers"][0] |= {"terminationMessagePath": "/dev/termination-log"}
+    result["status"] = {"replicas": 1}
+    return result
+
+
+def container(obj: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = obj["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
+def paths(changes: list[Change]) -> list[str]:
+    return [change.path for change in changes]
+
+
+def test_defaults_and_status_are_no_difference() -> None:
+    assert spec_changes("Deployment", DESIRED, live()) == []
+
+
+def test_a_change_names_its_path_and_both_values() -> None:
+    there = live()
+    container(there)["image"] = "app:0"
+    path = "spec.template.spec.containers[main].image"
+    assert spec_changes("Deployment", DESIRED, there) == [Change(path, "app:0", "app:1")]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("resources", {"requests": {"cpu": "1000m", "memory": "1024Mi"}, "limits": {"nvidia.com/gpu": 1}}),
+        ("env", [*CONTAINER["env"], {"name": "OTHER", "value": "somebody's"}]),
+        ("volumeMounts", [*CONTAINER["volumeMounts"], {"name": "token", "mountPath": "/var/run"}]),
+    ],
+    ids=["equal quantities in other spelling", "another's variable", "another's mount"],
+)
+def test_no_difference(field: str, value: Any) -> None:
+    there = live()
+    container(there)[field] = value
+    assert spec_changes("Deployment", DESIRED, there) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "path"),
+    [
+        (
+            "resources",
+            {**CONTAINER["resources"], "limits": {"nvidia.com/gpu": "2"}},
+            ".resources.limits[nvidia.com/gpu]",
+        ),
+        ("args", ["b", "a"], ".args[0]"),
+        ("args", ["a"], ".args"),
+        ("env", [CONTAINER["env"][0]], ".env[B]"),
+        ("env", CONTAINER["env"][::-1], ".env (order)"),
+        ("env", [{"name": "A", "value": "9"}, CONTAINER["env"][1]], ".env[A].value"),
+        ("volumeMounts", [], ".volumeMounts[/data]"),
+    ],
+)
+def test_difference(field: str, value: Any, path: str) -> None:
+    there = live()
+    container(there)[field] = value
+    changed = paths(spec_changes("Deployment", DESIRED, there))
+    assert f"spec.template.spec.containers[main]{path}" in changed or changed == [
+        f"spec.template.spec.containers[main].{field}"
+    ]
+
+
+def test_what_the_api_leaves_out_when_empty_is_no_difference() -> None:
+    desired = copy.deepcopy(DESIRED)
+    container(desired)["env"] = [{"name": "A", "value": ""}]
+    desired["spec"]["template"]["spec"]["hostNetwork"] = False
+    there = live()
+    container(there)["env"] = [{"name": "A"}]
+    assert spec_changes("Deployment", desired, there) == []
+
+
+def test_removed_fields_count_where_they_are_ours() -> None:
+    """Somebody's own field stays; ours that is no longer in the document is a change."""
+    there = live(paused=True, minReadySeconds=5)
+    tree = {"f:spec": {"f:minReadySeconds": {}}}
+    assert spec_changes("Deployment", DESIRED, there, removed_from=tree) == [Change("spec.minReadySeconds", 5, None)]
+    item = 'k:{"name":"OLD"}'
+    env = {"f:spec": {"f:template": {"f:spec": {"f:containers": {'k:{"name":"main"}': {"f:env": {item: {}}}}}}}}
+    container(there)["env"].append({"name": "OLD", "value": "1"})
+    expected = "spec.template.spec.containers[main].env[OLD]"
+    assert paths(spec_changes("Deployment", DESIRED, there, removed_from=env)) == [expected]
+
+
+def test_a_default_counts_only_where_the_live_field_is_ours() -> None:
+    """The server's answer to a dry-run has defaults; what another manager made of one is not ours to undo."""
+    answer = live()
+    there = live(revisionHistoryLimit=3)
+    assert spec_changes("Deployment", answer, there, stated=DESIRED) == []
+    ours = {"f:spec": {"f:revisionHistoryLimit": {}}}
+    found = spec_changes("Deployment", answer, there, stated=DESIRED, removed_from=ours)
+    assert found == [Change("spec.revisionHistoryLimit", 3, 10)]
+
+
+def test_what_belongs_to_a_job_controller_or_kueue_is_never_a_difference() -> None:
+    desired = {"kind": "Job", "spec": {"suspend": False, "template": {"metadata": {"labels": {"app": "x"}}}}}
+    labels = {"app": "x", "controller-uid": "u", "batch.kubernetes.io/job-name": "x"}
+    there = {
+        "spec": {"suspend": True, "selector": {"matchLabels": {"u": "u"}}, "template": {"metadata": {"labels": labels}}}
+    }
+    owned = {"f:spec": {"f:selector": {}, "f:template": {"f:metadata": {"f:labels": {"f:controller-uid": {}}}}}}
+    assert spec_changes("Job", desired, there, removed_from=owned) == []
+
+
+def test_ignored_paths() -> None:
+    assert spec_changes("Deployment", DESIRED, live(replicas=5), ignored=("spec.replicas",)) == []
+    assert paths(spec_changes("Deployment", DESIRED, live(replicas=5))) == ["spec.replicas"]
+
+
+def test_labels_and_annotations_at_our_keys() -> None:
+    there = live()
+    there["metadata"]["labels"] = {"app": "y", "theirs": "1", "old": "1", "record": "1"}
+    owned = {"f:metadata": {"f:labels": {"f:app": {}, "f:old": {}, "f:record": {}}}}
+    assert metadata_changes(DESIRED, there, owned, lambda key: key == "record") == [
+        Change("metadata.labels.app", "y", "x"),
+        Change("metadata.labels.old", "1", None),
+    ]
+
+
+def managed(*entries: tuple[str, str, dict[str, Any], str]) -> dict[str, Any]:
+    fields = [
+        {"manager": manager, "operation": operation, "fieldsV1": tree, "subresource": subresource}
+        for manager, operation, tree, subresource in entries
+    ]
+    return {**live(), "metadata": {**live()["metadata"], "managedFields": fields}}
+
+
+IMAGE = {"f:spec": {"f:template": {"f:spec": {"f:containers": {'k:{"name":"main"}': {"f:image": {}}}}}}}
+REPLICAS = {"f:spec": {"f:replicas": {}}}
+
+
+def test_fields_of_managers() -> None:
+    obj = managed(
+        ("gpuctl", "Update", REPLICAS, ""),
+        ("kubectl-edit", "Update", IMAGE, ""),
+        ("gpuctl", "Apply", {"f:data": {}}, ""),
+        ("kube-controller-manager", "Update", {"f:status": {}}, "status"),
+        ("kube-controller-manager", "Update", {"f:metadata": {}}, ""),
+    )
+    assert owned_fields(obj) == {**REPLICAS, "f:data": {}}
+    assert owned_fields(obj, adopted=True) == {"f:spec": {**REPLICAS["f:spec"], **IMAGE["f:spec"]}, "f:data": {}}
+    assert applied_fields(obj, "gpuctl") == {"f:data": {}}
+    assert foreign_managers(DESIRED, obj) == ["kubectl-edit"]
+
+
+def test_a_manager_of_fields_that_we_do_not_state_is_no_rival() -> None:
+    obj = managed(("kubectl-edit", "Update", {"f:spec": {"f:paused": {}}}, ""))
+    assert foreign_managers(DESIRED, obj) == []
+
+
+def test_unstated() -> None:
+    tree = {"f:spec": {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}}}
+    assert not unstated({"spec": {"ports": [{"port": 80}]}}, tree)
+    assert unstated({"spec": {"ports": [{"port": 81}]}}, tree)
+    assert unstated({"spec": {}}, tree)

@@ -1,0 +1,127 @@
+"""What a live workload does, and how it is made again."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+
+from gpuctl.cluster import lease
+from gpuctl.cluster.workload import age, carried_over, finished, recreatable, running
+
+NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
+SERVER = {
+    "uid": "u",
+    "resourceVersion": "7",
+    "generation": 2,
+    "creationTimestamp": "2030-01-01T00:00:00Z",
+    "managedFields": [],
+    "finalizers": ["foregroundDeletion", "example.com/keep"],
+}
+
+
+@pytest.mark.parametrize(
+    ("then", "expected"),
+    [
+        ("2030-01-02T03:04:00Z", "5s"),
+        ("2030-01-02T03:02:05Z", "2m"),
+        ("2030-01-02T00:04:05Z", "3h"),
+        ("2029-12-31T03:04:05Z", "2d"),
+        ("2030-01-02T03:05:00Z", "0s"),
+        (None, "unknown time"),
+    ],
+)
+def test_age(then: str | None, expected: str) -> None:
+    assert age(then, NOW) == expected
+
+
+def job(**status: Any) -> dict[str, Any]:
+    labels = {"app": "x", "controller-uid": "u", "job-name": "x"}
+    labels |= {"batch.kubernetes.io/controller-uid": "u", "batch.kubernetes.io/job-name": "x"}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "x", "namespace": "n", "labels": {"app": "x"}, **SERVER},
+        "spec": {
+            "selector": {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}},
+            "suspend": False,
+            "template": {"metadata": {"creationTimestamp": None, "labels": labels}, "spec": {}},
+        },
+        "status": status,
+    }
+
+
+COMPLETE = [{"type": "Complete", "status": "True"}]
+FAILED = [{"type": "Failed", "status": "True"}]
+
+
+@pytest.mark.parametrize(
+    ("status", "ended", "runs"),
+    [
+        ({"active": 1, "startTime": "2000-01-01T00:00:00Z"}, None, True),
+        ({}, None, False),
+        ({"conditions": COMPLETE}, "finished", False),
+        ({"conditions": FAILED}, "failed", False),
+        ({"succeeded": 1, "active": 3}, None, True),
+        ({"conditions": [{"type": "Complete", "status": "False"}]}, None, False),
+    ],
+)
+def test_what_a_job_does(status: dict[str, Any], ended: str | None, runs: bool) -> None:
+    assert finished(job(**status)) == ended
+    assert (running(job(**status)) is not None) == runs
+
+
+def test_a_running_job_is_made_again_as_it_was() -> None:
+    again = recreatable(job(active=1))
+    assert again["metadata"] == {
+        "name": "x", "namespace": "n", "labels": {"app": "x"}, "finalizers": ["example.com/keep"],
+    }  # fmt: skip
+    assert again["spec"] == {"suspend": False, "template": {"metadata": {"labels": {"app": "x"}}, "spec": {}}}
+    assert "status" not in again
+
+
+def test_a_finished_job_is_made_again_suspended() -> None:
+    assert recreatable(job(conditions=COMPLETE))["spec"]["suspend"] is True
+    assert recreatable(job(conditions=FAILED))["spec"]["suspend"] is True
+
+
+def test_a_service_is_made_again_without_its_address_unless_headless() -> None:
+    service = {
+        "kind": "Service",
+        "metadata": {"name": "x"},
+        "spec": {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]},
+    }
+    assert recreatable(service)["spec"] == {}
+    service["spec"] = {"clusterIP": "None", "clusterIPs": ["None"]}
+    assert recreatable(service)["spec"]["clusterIP"] == "None"
+
+
+def deployment(replicas: int | None, annotations: dict[str, str] | None = None) -> dict[str, Any]:
+    spec: dict[str, Any] = {} if replicas is None else {"replicas": replicas}
+    return {"kind": "Deployment", "metadata": {"name": "x", "annotations": annotations or {}}, "spec": spec}
+
+
+def test_an_autoscaled_deployment_starts_with_the_live_number() -> None:
+    assert carried_over(deployment(None), deployment(5), "paused", "set")["spec"] == {"replicas": 5}
+    assert carried_over(deployment(2), deployment(5), "paused", "set")["spec"] == {"replicas": 2}
+
+
+def test_a_pause_is_carried_over() -> None:
+    again = carried_over(deployment(3), deployment(0, {"paused": "2"}), "paused", "set")
+    assert (again["spec"], again["metadata"]["annotations"]) == ({"replicas": 0}, {"paused": "3"})
+    paused = job()
+    paused["metadata"]["annotations"] = {"paused": "1"}
+    assert carried_over(job(), paused, "paused", "set")["spec"]["suspend"] is True
+
+
+def test_the_holder_of_a_lease() -> None:
+    mine = lease.identity()
+    assert not lease.is_dead(mine)
+    who, pid, _, machine = mine.split("#")
+    assert pid == str(os.getpid())
+    assert lease.is_dead("#".join((who, pid, "1", machine))), "the same number, but another process"
+    assert not lease.is_dead("#".join((who, pid, "1", "another machine"))), "who knows"
+    assert not lease.is_dead("somebody else's form")
+    assert lease.describe(mine) == f"{who} (process {pid})"
