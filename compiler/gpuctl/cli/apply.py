@@ -64,7 +64,7 @@ def command(
 
     inputs = chosen_inputs(filenames, paths, "gpuctl apply -f training.yaml")
     as_json = as_json or output == "json"
-    manner = Manner("apply", kubeconfig, context, yes, timeout, as_json, dry_run=dry_run, force=force, wait=wait)
+    manner = Manner(kubeconfig, context, yes, timeout, as_json, dry_run=dry_run, force=force, wait=wait)
     return apply_documents(
         Documents(inputs, platform, namespace, strict),
         manner,

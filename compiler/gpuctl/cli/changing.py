@@ -27,7 +27,6 @@ INTERRUPTED = 130
 class Manner:
     """How a command was called."""
 
-    command: str
     kubeconfig: str | None
     context: str | None
     yes: bool
@@ -81,14 +80,12 @@ def apply_documents(
                 return _show_plan(plan, manner)
             how = _how(request.keys, manner, progress)
             plan = apply(connection, request, how, _dialogue(manner, progress), options)
-            progress.clear()
-            code = _show_result(plan, manner)
-            if manner.wait and code == 0:
+            if manner.wait and all(step.result == "done" for step in plan.steps):
                 from gpuctl.cluster.waiting import wait_until_running
 
                 wait_until_running(connection, plan, manner.timeout, progress.wait)
-                progress.clear()
-            return code
+            progress.clear()
+            return _show_result(plan, manner)
         finally:
             progress.clear()
             connection.close()
@@ -233,7 +230,7 @@ def _how(keys: Records, manner: Manner, progress: Progress) -> How:
 def _dialogue(manner: Manner, progress: Progress) -> Dialogue:
     def ask(plan: Plan) -> bool:
         progress.clear()
-        return agreed(plan.questions, yes=manner.yes, command=f"gpuctl {manner.command}")
+        return agreed(plan, yes=manner.yes)
 
     return Dialogue(ask, progress.say)
 

@@ -15,6 +15,7 @@ import click
 
 if TYPE_CHECKING:
     from gpuctl.cluster.connection import Connection
+    from gpuctl.cluster.plan import Plan
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -87,6 +88,12 @@ class Refusal(ClusterFailure):
     exit_code = 1
 
 
+class MissingYes(ClusterFailure):
+    """What has to be asked first can be asked nobody: exit code 2, as of other things that a command line lacks."""
+
+    exit_code = 2
+
+
 def _coloured() -> bool:
     return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
@@ -96,21 +103,21 @@ def cluster_errors(*, as_json: bool = False) -> Iterator[None]:
     """Turn failures of the cluster into messages and exit codes; with ``as_json`` also into one value on stdout."""
     from gpuctl.cluster.errors import ClusterError
     from gpuctl.cluster.lease import Held
-    from gpuctl.cluster.operations import Declined, Refused
+    from gpuctl.cluster.operations import Refused, Unasked
     from gpuctl.cluster.plan import Plan
     from gpuctl.cluster.waiting import NotRunning
 
     try:
         yield
-    except Declined as error:
-        raise Refusal(error.message) from None
     except ClusterError as error:
         text = error.message + (f"\n  = {error.hint}" if error.hint else "")
         if as_json:
             from gpuctl.cli.printers.plan import render_json
 
-            plan = error.plan if isinstance(error, Refused) else None
+            plan = error.plan if isinstance(error, (Refused, NotRunning)) else None
             click.echo(render_json(plan or Plan(), error=error.message), nl=False)
+        if isinstance(error, Unasked):
+            raise MissingYes(text) from None
         if isinstance(error, (Refused, Held, NotRunning)):
             raise Refusal(text) from None
         raise ClusterFailure(text) from None
@@ -155,19 +162,17 @@ class Progress:
             self._shown, self._last = 0, ""
 
 
-def agreed(questions: list[str], *, yes: bool, command: str) -> bool:
+def agreed(plan: Plan, *, yes: bool) -> bool:
     """Whether what would be lost may be lost: ``--yes``, or an answer on a terminal.
 
-    :raises click.UsageError: nobody can be asked (exit code 2).
+    :raises Unasked: nobody can be asked.
     """
-    if not questions or yes:
+    from gpuctl.cluster.operations import Unasked
+
+    if yes:
         return True
-    for question in questions:
+    for question in plan.questions:
         click.echo(question, err=True)
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise click.UsageError(f"`{command}` {_these(questions)}; nobody can be asked here: agree with --yes")
+        raise Unasked("nobody can be asked here: agree with --yes", plan)
     return click.confirm("Go on?", default=False, err=True)
-
-
-def _these(questions: list[str]) -> str:
-    return questions[0] if len(questions) == 1 else f"{questions[0]}, and {len(questions) - 1} more"

@@ -44,6 +44,6 @@ def command(
     inputs = chosen_inputs(filenames, paths, "gpuctl create -f training.yaml")
     return apply_documents(
         Documents(inputs, platform, namespace, strict),
-        Manner("create", kubeconfig, context, yes, timeout, output == "json" or as_json, dry_run=dry_run, wait=wait),
+        Manner(kubeconfig, context, yes, timeout, output == "json" or as_json, dry_run=dry_run, wait=wait),
         create_only=True,
     )

@@ -43,7 +43,7 @@ def command(
     from gpuctl.cli.changing import Manner, delete_documents, delete_jobs
     from gpuctl.cli.requests import Documents
 
-    manner = Manner("delete", kubeconfig, context, yes, timeout, output == "json" or as_json, force=force)
+    manner = Manner(kubeconfig, context, yes, timeout, output == "json" or as_json, force=force)
     if arguments and arguments[0] in ("job", "jobs"):
         if filenames:
             raise click.UsageError("Name jobs, or files with -f; not both")

@@ -31,6 +31,4 @@ def command(
     """
     from gpuctl.cli.changing import Manner, recover_all
 
-    return recover_all(
-        namespace, platform, Manner("recover", kubeconfig, context, yes, timeout, output == "json" or as_json)
-    )
+    return recover_all(namespace, platform, Manner(kubeconfig, context, yes, timeout, output == "json" or as_json))

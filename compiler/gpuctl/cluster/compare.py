@@ -83,8 +83,8 @@ def spec_changes(
     """Differences outside metadata and status.
 
     :param removed_from: the fields that are ours in ``live``; such a field that ``desired`` lacks is a removal.
-    :param stated: what we say ourselves, when ``desired`` has the server's defaults too: a default counts only where the
-        live field is ours.
+    :param stated: what we say ourselves, when ``desired`` has the server's defaults too: a default counts only where
+        the live field is ours.
     :param ignored: further paths that make no difference.
     """
     compare = _Comparison(_IGNORED.get(kind, frozenset()) | set(ignored))

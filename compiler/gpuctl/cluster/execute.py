@@ -238,7 +238,8 @@ class Execution:
         labels = ",".join(f"{name}={value}" for name, value in selector.items())
         pods, _ = self.connection.list_objects(RESOURCES["Pod"], live["metadata"]["namespace"], labels=labels)
         for pod in pods:
-            self.connection.delete(key_of(pod), pod["metadata"]["uid"], grace=0, foreground=False)
+            if _is_pod_of(pod, live):
+                self.connection.delete(key_of(pod), pod["metadata"]["uid"], grace=0, foreground=False)
 
     def _bring_about(self, step: Step) -> str:
         """A create or an update in place."""
@@ -398,6 +399,16 @@ class Execution:
                     step.error = f"{step.key} was created again with {step.companion_of}"
                 except ClusterError as error:
                     step.result, step.error = "failed", f"{step.key}: {error.message}"
+
+
+def _is_pod_of(pod: Object, workload: Object) -> bool:
+    """Whether a workload, or a ReplicaSet or Job that it made, controls a pod: labels alone are anybody's."""
+    name, uid = workload["metadata"]["name"], workload["metadata"]["uid"]
+    for owner in pod["metadata"].get("ownerReferences") or []:
+        if owner.get("controller"):
+            made = owner["kind"] in ("ReplicaSet", "Job") and owner["name"].startswith(f"{name}-")
+            return bool(owner["uid"] == uid or (made and workload["kind"] in ("Deployment", "JobSet")))
+    return False
 
 
 def _grouped(steps: list[Step]) -> list[list[Step]]:

@@ -29,8 +29,12 @@ class Refused(ClusterError):
         self.plan = plan
 
 
-class Declined(ClusterError):
+class Declined(Refused):
     """Somebody was asked, and said no."""
+
+
+class Unasked(Refused):
+    """Somebody has to be asked, and nobody can be."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +69,14 @@ def apply(
 ) -> Plan:
     """Bring about what documents ask for. The returned plan's steps tell how each went.
 
-    :raises Refused: something stands against it; nothing was changed.
-    :raises Declined: nothing was changed.
+    :raises Refused: something stands against it, or somebody was asked and said no; nothing was changed.
     :raises Held: another run is at work; nothing was changed.
     """
     finish_others(connection, request, how, dialogue)
     plan, run = _plan(connection, request, options, server=True)
     _refuse(plan)
     if plan.questions and not dialogue.ask(plan):
-        raise Declined("nothing was changed")
+        raise Declined("not agreed to", plan)
     if not plan.writes and (run is None or run.is_settled):
         Execution(connection, plan, how).run()
         return plan
@@ -100,10 +103,10 @@ def _carry_out(
                 Execution(connection, plan, how).run(held)
                 break
             except Changed:
-                # Planned once more; only what is still the same may go on without asking again.
+                # Planned once more; what takes nothing away that was not agreed to may go on.
                 again, run = _plan(connection, request, options, server=True)
                 _refuse(again)
-                if attempt == 2 or _outline(again) != _outline(plan):
+                if attempt == 2 or not _deletions(again) <= _deletions(plan):
                     raise
                 plan = again
         if run is not None and _all_done(plan):
@@ -115,7 +118,7 @@ def delete(connection: Connection, plan: Plan, how: How, dialogue: Dialogue) -> 
     """Carry out a plan of deletions."""
     _refuse(plan)
     if plan.questions and not dialogue.ask(plan):
-        raise Declined("nothing was changed")
+        raise Declined("not agreed to", plan)
     check(connection, plan)
     _refuse(plan)
     execution = Execution(connection, plan, how)
@@ -162,8 +165,8 @@ def _refuse(plan: Plan) -> None:
         raise Refused("\n".join(dict.fromkeys(plan.errors)), plan)
 
 
-def _outline(plan: Plan) -> list[tuple[str, Key]]:
-    return [(step.action, step.key) for step in plan.steps]
+def _deletions(plan: Plan) -> set[tuple[str, Key]]:
+    return {(step.action, step.key) for step in plan.steps if step.deletes}
 
 
 def _all_done(plan: Plan) -> bool:

@@ -44,7 +44,7 @@ _UNITS = (("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18))
 # Resources that every container must set as soon as a quota has them (core/pods.go, validationSet).
 _DEMANDED = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
 
-_AMOUNT = r"[^\s,=]+=[+-]?[\d.]+(?:[eE][+-]?\d+|[numkMGTPE]?i?)"
+_AMOUNT = r"[^\s,=]+=[+-]?[\d.]+(?:[eE][+-]?\d+|[A-Za-z]{0,2})"
 _LIST = rf"(?:{_AMOUNT}(?:,{_AMOUNT})*)?"
 _EXCEEDED = re.compile(
     rf"exceeded quota: (?P<quota>[^\s,]+), requested: (?P<requested>{_LIST}), used: (?P<used>{_LIST}), "

@@ -18,6 +18,10 @@ _LEAVING = frozenset({"prune", "delete", "skip"})
 class NotRunning(ClusterError):
     """A workload failed, or did not start in time; it was applied all the same."""
 
+    def __init__(self, message: str, plan: Plan, hint: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.plan = plan
+
 
 def wait_until_running(connection: Connection, plan: Plan, timeout: float, tell: Callable[[str], None]) -> None:
     """Wait until every workload of a plan runs, has finished, or is suspended on purpose.
@@ -30,16 +34,16 @@ def wait_until_running(connection: Connection, plan: Plan, timeout: float, tell:
         found = dict(zip(waiting, connection.each(connection.get, waiting), strict=True))
         for key, obj in found.items():
             if obj is None:
-                raise NotRunning(f"{key} was deleted while it was waited for")
+                raise NotRunning(f"{key} was deleted while it was waited for", plan)
             if finished(obj) == "failed":
                 why = condition(obj, "Failed") or {}
-                raise NotRunning(f"{key} failed: {why.get('message') or why.get('reason') or 'see its pods'}")
+                raise NotRunning(f"{key} failed: {why.get('message') or why.get('reason') or 'see its pods'}", plan)
         waiting = [key for key, obj in found.items() if obj is not None and not is_up(obj)]
         if not waiting:
             return
         if time.monotonic() > deadline:
             text = f"{_named(waiting)} did not start within {timeout:.0f} s"
-            raise NotRunning(text, "it keeps trying; look at its pods and their events")
+            raise NotRunning(text, plan, "it keeps trying; look at its pods and their events")
         tell(f"waiting until running: {_named(waiting)}")
         time.sleep(_POLL)
 
