@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PYTHONPATH :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint fmt golden schemas control-plane bench docs clean
+.PHONY: help setup demo test lint fmt golden schemas control-plane sandbox bench docs clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t16
@@ -57,6 +57,9 @@ docs: setup ## Generate the field reference and the list of diagnostics
 
 control-plane: ## Build the Kubernetes control plane for tests, in a cache outside the tree
 	tests/control-plane/build
+
+sandbox: setup ## Run a Kubernetes with simulated GPU nodes to try gpuctl on, until Ctrl-C
+	@PYTHONPATH=tests $(BIN)/python -m control_plane.sandbox
 
 bench: setup ## Measure, as ratios within one run
 	$(BIN)/python benchmarks/run.py

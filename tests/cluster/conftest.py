@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from cluster_tools import POOL, Place, places
 from control_plane import BinariesMissing, ControlPlane, find_binaries
+from fault_tools.world import Api
+
+_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -21,3 +28,37 @@ def plane() -> Iterator[ControlPlane]:
         pytest.skip(str(error))
     with ControlPlane(binaries) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def jobset(plane: ControlPlane) -> None:
+    """JobSet's CRD, so that the API server knows the kind."""
+    plane.install_jobset()
+
+
+@pytest.fixture(scope="session")
+def api(plane: ControlPlane) -> Api:
+    """The API server, as its admin."""
+    return Api(plane)
+
+
+@pytest.fixture(scope="session")
+def drill_nodes(plane: ControlPlane) -> None:
+    """Room for everything that runs in a :func:`place`."""
+    for number in range(4):
+        plane.add_node(f"{POOL}-{number}", labels={"runwhere.ai/pool": POOL}, gpus=64, cpu="512", memory="4Ti")
+
+
+@pytest.fixture
+def place(
+    plane: ControlPlane,
+    api: Api,
+    drill_nodes: None,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> Iterator[Place]:
+    """A namespace of its own, with room for what runs there."""
+    title = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:50].strip("-")
+    yield from places(plane, api, tmp_path, capsys, monkeypatch, f"{title}-{next(_numbers)}")

@@ -19,12 +19,6 @@ EXAMPLES = sorted(path for path in (cases.ROOT / "examples").iterdir() if path.i
 DOMAIN = "runwhere.ai"
 
 
-@pytest.fixture(scope="session")
-def jobset(plane: ControlPlane) -> None:
-    """JobSet's CRD, so that the API server knows the kind."""
-    plane.install_jobset()
-
-
 def _ensure_namespaces(plane: ControlPlane, objects: list[dict[str, Any]]) -> None:
     wanted = {obj["metadata"].get("namespace", "default") for obj in objects}
     present = set(plane.kubectl("get", "namespaces", "-o", "jsonpath={.items[*].metadata.name}").split())

@@ -4,11 +4,13 @@
         plane.add_node("gpu-1", labels={"runwhere.ai/pool": "training-pool"}, gpus=8)
         plane.kubectl("apply", "-f", "-", input=manifests)
 
-Everything listens on free loopback ports, lives in a temporary directory, and is ended by process id.
+What becomes of a pod is chosen by its annotations, see :mod:`control_plane.outcomes`. Everything listens on free
+loopback ports, lives in one directory, and is ended by process id.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import secrets
 import shutil
@@ -19,12 +21,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from control_plane.kubelet import Kubelet, LogKey
 from control_plane.processes import Process, free_ports
+from control_plane.stages import stages
+from control_plane.users import USERS, Rule, grants, namespaces_and_roles
 
-STAGES = Path(__file__).resolve().parents[1] / "control-plane" / "stages.yaml"
+BUILD = Path(__file__).resolve().parents[1] / "control-plane" / "build"
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
-# user -> groups; what they may do is bound in _bind_users.
-USERS: dict[str, str] = {"admin": "system:masters", "alice": "", "reader": "", "controller": "system:masters"}
 
 
 class BinariesMissing(Exception):
@@ -33,23 +36,54 @@ class BinariesMissing(Exception):
 
 def find_binaries(build: bool = False) -> Path:
     """The directory with the programs, built first if ``build``; raises :class:`BinariesMissing`."""
-    script = STAGES.parent / "build"
-    arguments = [str(script), *PROGRAMS] if build else [str(script), "--only-find", *PROGRAMS]
+    arguments = [str(BUILD), *PROGRAMS] if build else [str(BUILD), "--only-find", *PROGRAMS]
     result = subprocess.run(arguments, capture_output=not build, stdout=subprocess.PIPE if build else None, text=True)
     if result.returncode:
         raise BinariesMissing("the Kubernetes control plane is not built: run `make control-plane`")
     return Path(result.stdout.strip())
 
 
-class ControlPlane:
-    """A running control plane. ``start`` takes about 5 s."""
+class ProgramEnded(RuntimeError):
+    """A program of the control plane has ended by itself."""
 
-    def __init__(self, binaries: Path) -> None:
+
+_NODE_LABELS = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
+_KWOK = "kwok.x-k8s.io/v1alpha1"
+_EXECUTE = {
+    "apiVersion": _KWOK,
+    "kind": "ClusterExec",
+    "metadata": {"name": "here"},
+    "spec": {"execs": [{"local": {"workDir": "/"}}]},
+}
+# Any port of any pod answers HTTP.
+_PAGE = "HTTP/1.1 200 OK\\r\\nContent-Length: 16\\r\\n\\r\\na simulated pod\\n"
+_PORT_FORWARD = {
+    "apiVersion": _KWOK,
+    "kind": "ClusterPortForward",
+    "metadata": {"name": "page"},
+    "spec": {"forwards": [{"command": ["sh", "-c", f"read -r request; printf '{_PAGE}'"]}]},
+}
+
+
+class ControlPlane:
+    """A running control plane. ``start`` takes about 4 s on two cores.
+
+    ``directory`` is where everything lives, by default a temporary one; it is removed in the end. With ``events`` a pod
+    that starts tells the events that kubelet does. With ``execute``, ``kubectl exec`` runs commands, on this machine.
+    """
+
+    def __init__(
+        self, binaries: Path, *, directory: Path | None = None, events: bool = False, execute: bool = True
+    ) -> None:
         self.binaries = binaries
-        self.directory = Path(tempfile.mkdtemp(prefix="gpuctl-control-plane-"))
+        self.directory = directory or Path(tempfile.mkdtemp(prefix="gpuctl-control-plane-"))
+        self.events = events
+        self.execute = execute
         self.processes: dict[str, Process] = {}
         self.tokens = {user: secrets.token_hex(16) for user in USERS}
-        self.etcd_port, self.peer_port, self.port, self.kubelet_port = free_ports(4)
+        self.etcd_port, self.peer_port, self.port, self.kubelet_port, self.kwok_port = free_ports(5)
+        self._commands: dict[str, list[str]] = {}
+        self._kubelet: Kubelet | None = None
 
     def __enter__(self) -> ControlPlane:
         try:
@@ -64,32 +98,55 @@ class ControlPlane:
 
     def start(self) -> None:
         """Start everything and wait until the API server answers and the users exist."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._write_credentials()
         self._start_etcd()
         self.start_api_server()
         for user in USERS:
             self._write_kubeconfig(user)
         config = f"--kubeconfig={self.kubeconfig('controller')}"
-        common = (config, "--leader-elect=false", "--secure-port=0")
-        self._start("kube-controller-manager", *common, "--concurrent-job-syncs=10")
+        # Tests and benchmarks make and delete hundreds of objects; the defaults are 20 and 50 requests a second.
+        fast = ("--kube-api-qps=500", "--kube-api-burst=1000")
+        common = (config, "--leader-elect=false", "--secure-port=0", *fast)
+        syncs = [f"--concurrent-{name}-syncs=20" for name in ("job", "deployment", "statefulset", "gc", "namespace")]
+        self._start("kube-controller-manager", *common, *syncs)
         self._start("kube-scheduler", *common)
-        self._start(
-            "kwok",
-            config,
-            f"--config={STAGES}",
-            "--manage-all-nodes",
-            "--node-ip=127.0.0.1",
-            f"--node-port={self.kubelet_port}",
-            f"--server-address=127.0.0.1:{self.kubelet_port}",
-        )
+        self._start_kubelets(config)
         self._bind_users()
 
     def stop(self) -> None:
         """End every process and remove the directory."""
+        if self._kubelet:
+            self._kubelet.stop()
+            self._kubelet = None
         for process in reversed(self.processes.values()):
             process.stop()
         self.processes.clear()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def stop_program(self, name: str, *, kill: bool = False) -> None:
+        """End one program: nothing is scheduled, or no controller acts, or the API server is gone."""
+        self.processes.pop(name).stop(kill=kill)
+
+    def start_program(self, name: str) -> None:
+        """Start a program again that was ended."""
+        if name == "kube-apiserver":
+            self.start_api_server()
+        else:
+            self._start(name, *self._commands[name])
+
+    def pause(self, name: str) -> None:
+        """Let a program stand still: it answers nothing, as if the network were cut."""
+        self.processes[name].pause()
+
+    def resume(self, name: str) -> None:
+        """Let a program go on."""
+        self.processes[name].resume()
+
+    def restart_api_server(self, *, kill: bool = False) -> None:
+        """End the API server and start it again, on the same port and with the same data."""
+        self.stop_api_server(kill=kill)
+        self.start_api_server()
 
     def start_api_server(self) -> None:
         """Start the API server alone (again), and wait until it is ready."""
@@ -118,7 +175,7 @@ class ControlPlane:
 
     def stop_api_server(self, *, kill: bool = False) -> None:
         """End the API server alone."""
-        self.processes.pop("kube-apiserver").stop(kill=kill)
+        self.stop_program("kube-apiserver", kill=kill)
 
     def kubeconfig(self, user: str = "admin") -> Path:
         """A user's kubeconfig."""
@@ -126,7 +183,8 @@ class ControlPlane:
 
     def kubectl(self, *arguments: str, user: str = "admin", input: str | None = None, check: bool = True) -> str:
         """Run kubectl as a user and return what it printed; with ``check`` a failure raises with its message."""
-        command = [str(self.binaries / "kubectl"), f"--kubeconfig={self.kubeconfig(user)}", *arguments]
+        options = (f"--kubeconfig={self.kubeconfig(user)}", f"--cache-dir={self.directory / 'kubectl-cache'}")
+        command = [str(self.binaries / "kubectl"), *options, *arguments]
         result = subprocess.run(command, input=input, capture_output=True, text=True)
         if check and result.returncode:
             raise RuntimeError(f"kubectl {' '.join(arguments)}: {result.stderr.strip()[:2000]}")
@@ -152,6 +210,33 @@ class ControlPlane:
         self._wait(lambda: "No resources" in self.kubectl("get", "jobsets", check=False), "JobSet's CRD")
         self._wait(lambda: "jobset" in self.kubectl("get", "--raw", "/openapi/v3", check=False), "JobSet's schema")
 
+    def grant(self, user: str, namespace: str | None, rules: Sequence[Rule] | str) -> None:
+        """Allow a user more, in a namespace or everywhere: rules of RBAC, or the name of a ClusterRole."""
+        self.create(*grants(user, namespace, rules))
+
+    def create(self, *objects: Mapping[str, Any]) -> None:
+        """Create objects, in this order."""
+        items = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        self.kubectl("create", "-f", "-", input=json.dumps(items))
+
+    def write_log(self, namespace: str, pod: str, text: str, *, container: str = "", previous: bool = False) -> None:
+        """Append lines to the log of a pod's containers, or of one; ``previous`` is of the run before a restart.
+
+        A container nothing was written for says that it is simulated, then counts its seconds.
+        """
+        if self._kubelet is None:
+            raise RuntimeError("the control plane does not run")
+        self._kubelet.logs.write(LogKey(namespace, pod, container, previous), text)
+
+    def annotate(self, namespace: str, pod: str, **annotations: str | None) -> None:
+        """Set ``gpuctl.test/...`` annotations of a pod that runs: ``outcome="evicted"``; None removes one.
+
+        In a name ``_`` stands for ``-``.
+        """
+        values = {f"gpuctl.test/{name.replace('_', '-')}": value for name, value in annotations.items()}
+        patch = json.dumps({"metadata": {"annotations": values}})
+        self.kubectl("patch", "pod", pod, "-n", namespace, "--type=merge", "-p", patch)
+
     def add_node(
         self,
         name: str,
@@ -162,6 +247,7 @@ class ControlPlane:
         cpu: str = "64",
         memory: str = "512Gi",
         taints: Sequence[Mapping[str, str]] = (),
+        annotations: Mapping[str, str] | None = None,
     ) -> None:
         """A node that kwok runs: pods are really bound to it and their status is simulated."""
         capacity = {"cpu": cpu, "memory": memory, "pods": "110"}
@@ -170,20 +256,69 @@ class ControlPlane:
         node = {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+            "metadata": {
+                "name": name,
+                "labels": {**_NODE_LABELS, "kubernetes.io/hostname": name, **(labels or {})},
+                "annotations": dict(annotations or {}),
+            },
             "spec": {"taints": list(taints)},
         }
         self.kubectl("create", "-f", "-", input=json.dumps(node))
         status = {"status": {"capacity": capacity, "allocatable": capacity}}
         self.kubectl("patch", "node", name, "--subresource=status", "--type=merge", "-p", json.dumps(status))
 
+    def wait_for_nodes(self) -> None:
+        """Wait until every node is ready and without the taint that it has until then."""
+
+        def ready() -> bool:
+            nodes = self.get("nodes")["items"]
+            return not any(
+                taint["key"] == "node.kubernetes.io/not-ready"
+                for node in nodes
+                for taint in node["spec"].get("taints", [])
+            )
+
+        self._wait(ready, "the nodes")
+
     def wait_for(self, condition: Callable[[], Any], what: str, timeout: float = 60) -> Any:
         """Wait until ``condition`` returns something true, and return it."""
         return self._wait(condition, what, timeout)
 
+    def check(self) -> None:
+        """Raise an error with the last lines of its log when a program has ended by itself."""
+        for name, process in self.processes.items():
+            if process.ended:
+                raise ProgramEnded(f"{name} has ended; its last lines:\n{process.tail()}")
+
     def _start(self, program: str, *arguments: str) -> None:
         log = self.directory / f"{program}.log"
+        self._commands[program] = list(arguments)
         self.processes[program] = Process([str(self.binaries / program), *arguments], log, self.directory)
+
+    def _start_kubelets(self, config: str) -> None:
+        documents: list[dict[str, Any]] = [*stages(events=self.events), _PORT_FORWARD]
+        if self.execute:
+            documents.append(_EXECUTE)
+        path = self.directory / "kwok.yaml"
+        path.write_text("\n---\n".join(json.dumps(document) for document in documents))
+        self._kubelet = Kubelet(
+            self.kubelet_port,
+            self.directory / "certificates",
+            f"https://127.0.0.1:{self.port}",
+            self.tokens["controller"],
+            self.kwok_port,
+        )
+        self._start(
+            "kwok",
+            config,
+            f"--config={path}",
+            "--manage-all-nodes",
+            "--node-ip=127.0.0.1",
+            f"--node-port={self.kubelet_port}",
+            f"--server-address=127.0.0.1:{self.kwok_port}",
+            "--cidr=10.128.0.0/16",
+            "--v=WARN",
+        )
 
     def _start_etcd(self) -> None:
         client, peer = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{self.peer_port}"
@@ -200,7 +335,7 @@ class ControlPlane:
         )
 
     def _write_credentials(self) -> None:
-        lines = [f'{self.tokens[user]},{user},{user},"{groups}"' for user, groups in USERS.items()]
+        lines = [f'{self.tokens[name]},{name},{name},"{user.groups}"' for name, user in USERS.items()]
         tokens = self.directory / "tokens.csv"
         tokens.touch(0o600)
         tokens.write_text("\n".join(lines) + "\n")
@@ -208,6 +343,7 @@ class ControlPlane:
         subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
 
     def _write_kubeconfig(self, user: str) -> None:
+        certificate = (self.directory / "certificates" / "apiserver.crt").read_bytes()
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -216,7 +352,7 @@ class ControlPlane:
                     "name": "test",
                     "cluster": {
                         "server": f"https://127.0.0.1:{self.port}",
-                        "certificate-authority": str(self.directory / "certificates" / "apiserver.crt"),
+                        "certificate-authority-data": base64.b64encode(certificate).decode(),
                     },
                 }
             ],
@@ -229,10 +365,7 @@ class ControlPlane:
         path.write_text(json.dumps(config))
 
     def _bind_users(self) -> None:
-        """alice may edit one namespace; reader may view all."""
-        self.kubectl("create", "namespace", "team-a")
-        self.kubectl("create", "rolebinding", "alice", "--clusterrole=edit", "--user=alice", "-n", "team-a")
-        self.kubectl("create", "clusterrolebinding", "reader", "--clusterrole=view", "--user=reader")
+        self.create(*namespaces_and_roles())
 
     def _ready(self) -> bool:
         return self.kubectl("get", "--raw", "/readyz", check=False).strip() == "ok"
@@ -240,9 +373,7 @@ class ControlPlane:
     def _wait(self, condition: Callable[[], Any], what: str, timeout: float = 60) -> Any:
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            for name, process in self.processes.items():
-                if process.ended:
-                    raise RuntimeError(f"{name} ended while waiting for {what}:\n{process.tail()}")
+            self.check()
             result = condition()
             if result:
                 return result

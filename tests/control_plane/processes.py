@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import secrets
 import signal
 import socket
 import subprocess
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+# Looked up here: between fork and exec a process with threads must do as little as it can.
+_PRCTL = ctypes.CDLL(None).prctl
+# Below the ports that Linux gives to outgoing connections (net.ipv4.ip_local_port_range): none of those takes a port
+# between its choice and its use.
+_PORTS = range(20_000, 32_000)
 
 
 def free_ports(number: int) -> list[int]:
     """Loopback ports that nobody listens on, each another one."""
-    sockets = [socket.socket() for _ in range(number)]
-    for item in sockets:
-        item.bind(("127.0.0.1", 0))
-    ports = [item.getsockname()[1] for item in sockets]
-    for item in sockets:
-        item.close()
-    return ports
+    with ExitStack() as open_sockets:
+        ports: list[int] = []
+        while len(ports) < number:
+            item = open_sockets.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                item.bind(("127.0.0.1", secrets.choice(_PORTS)))
+                ports.append(item.getsockname()[1])
+        return ports
 
 
 class Process:
@@ -37,6 +46,8 @@ class Process:
                 stderr=subprocess.STDOUT,
                 cwd=directory,
                 env={"PATH": os.environ.get("PATH", ""), "HOME": str(directory)},
+                # Ctrl-C in a terminal is for us, who end these in order.
+                start_new_session=True,
                 preexec_fn=_end_with_parent,
             )
 
@@ -50,11 +61,20 @@ class Process:
         if self.ended:
             return
         self.process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
+        self.resume()
         try:
             self.process.wait(5)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+    def pause(self) -> None:
+        """Let it stand still: connections to it stay open and get no answer."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self.process.send_signal(signal.SIGCONT)
 
     def tail(self, lines: int = 20) -> str:
         """The last lines of its log."""
@@ -63,4 +83,4 @@ class Process:
 
 def _end_with_parent() -> None:
     """Ask the kernel to end this process when its parent is killed: SIGKILL runs no cleanup of ours."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -26,6 +26,7 @@ def status(code: int, message: str, reason: str = "", **details: Any) -> ApiErro
         (IMMUTABLE, "field is immutable"),
         ('Invalid value: "A": must be lower case', '"A": must be lower case'),
         ("Required value", "Required value"),
+        ('Not found: "x"', 'Not found: "x"'),
         ('Unsupported value: "x": supported values: "a", "b"', '"x": supported values: "a", "b"'),
     ],
 )
@@ -65,6 +66,10 @@ def test_the_kinds_of_403(message: str, quota: bool, permission: bool) -> None:
 
 def test_a_missing_right_is_said_plainly() -> None:
     assert status(403, RBAC, "Forbidden").message == "user al may not delete jobs.batch in namespace n"
+
+
+def test_the_name_of_a_trial_is_not_shown() -> None:
+    assert status(403, SECURITY, "Forbidden").message.startswith('violates PodSecurity "restricted:latest"')
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import click
 
-from gpuctl.cli.connecting import Progress, agreed, cluster_errors, connected
+from gpuctl.cli.connecting import NotTold, Progress, agreed, cluster_errors, connected
 from gpuctl.cli.printers import plan as printer
 from gpuctl.cli.requests import Documents, compiled, platform_settings, request_of, set_options
 from gpuctl.cluster.connection import Connection
@@ -63,7 +63,7 @@ def apply_documents(
             allow_source=allow_source,
             allow_empty=allow_empty,
         )
-        compilation = compiled(connection, documents, as_json=manner.as_json, empty=allow_empty)
+        compilation = compiled(connection, documents, as_json=manner.as_json, empty=allow_empty or prune)
         request = request_of(
             compilation,
             relower=relower,
@@ -107,7 +107,7 @@ def diff_documents(
 ) -> int:
     """``diff``."""
     progress = Progress()
-    with cluster_errors(as_json=as_json):
+    with cluster_errors(as_json=as_json, refusal=NotTold):
         connection = connected(kubeconfig, context)
         options = set_options(
             connection,
@@ -118,7 +118,7 @@ def diff_documents(
             allow_source=allow_source,
             allow_empty=allow_empty,
         )
-        compilation = _compiled_for_diff(connection, documents, as_json=as_json, empty=allow_empty)
+        compilation = _compiled_for_diff(connection, documents, as_json=as_json, empty=allow_empty or prune)
         if compilation is None:
             return 2
         request = request_of(compilation, relower=relower, adopt=adopt, strategy=strategy)
@@ -138,6 +138,8 @@ def diff_documents(
             click.echo(printer.planned_line(step, coloured=coloured))
             sys.stdout.writelines(printer.diff_text(step, request.keys, coloured=coloured))
     _tell_notes(plan)
+    for right in plan.lacking:
+        click.echo(f"note: this could not be applied: {right}", err=True)
     for error in dict.fromkeys(plan.errors):
         click.echo(f"error: {error}", err=True)
     if plan.errors:
@@ -237,23 +239,26 @@ def _dialogue(manner: Manner, progress: Progress) -> Dialogue:
 
 def _show_plan(plan: Plan, manner: Manner) -> int:
     if manner.as_json:
-        click.echo(printer.render_json(plan, error="\n".join(plan.errors) or None), nl=False)
+        click.echo(printer.render_json(plan, error="\n".join(plan.obstacles) or None), nl=False)
     else:
         for step in plan.steps:
             if printer.is_worth_a_line(step):
                 click.echo(printer.planned_line(step, coloured=_is_coloured(sys.stdout)))
         _tell_notes(plan)
-        for question in plan.questions:
-            click.echo(f"asks first: {question}", err=True)
-        click.echo(f"{printer.summary_line(plan)} ({manner.dry_run} dry run, nothing was changed)", err=True)
-    for error in dict.fromkeys(plan.errors):
+        if not plan.obstacles:
+            for question in plan.questions:
+                click.echo(f"asks first: {question}", err=True)
+            click.echo(f"{printer.summary_line(plan)} ({manner.dry_run} dry run, nothing was changed)", err=True)
+    for error in plan.obstacles:
         click.echo(f"error: {error}", err=True)
-    return 1 if plan.errors else 0
+    return 1 if plan.obstacles else 0
 
 
 def _show_result(plan: Plan, manner: Manner) -> int:
     if manner.as_json:
         click.echo(printer.render_json(plan), nl=False)
+    elif sys.stdout.isatty():
+        click.echo(printer.summary_line(plan, done=True), err=True)
     _tell_notes(plan)
     failed = [step for step in plan.steps if step.result in ("failed", "restored")]
     undone = [step for step in plan.steps if step.result == "not-run"]

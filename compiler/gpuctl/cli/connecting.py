@@ -79,13 +79,21 @@ class ClusterFailure(click.ClickException):
     exit_code = 3
 
     def show(self, file: Any = None) -> None:
-        click.echo(f"{click.style('error', fg='red') if _coloured() else 'error'}: {self.message}", err=True)
+        head = click.style("error", fg="red") if _coloured() else "error"
+        for line in self.message.splitlines():
+            click.echo(line if line.startswith(" ") else f"{head}: {line}", err=True)
 
 
 class Refusal(ClusterFailure):
     """The answer is no, and nothing was changed: exit code 1."""
 
     exit_code = 1
+
+
+class NotTold(Refusal):
+    """A difference that cannot be told: exit code 2, because 1 says that there is one."""
+
+    exit_code = 2
 
 
 class MissingYes(ClusterFailure):
@@ -99,12 +107,16 @@ def _coloured() -> bool:
 
 
 @contextmanager
-def cluster_errors(*, as_json: bool = False) -> Iterator[None]:
-    """Turn failures of the cluster into messages and exit codes; with ``as_json`` also into one value on stdout."""
+def cluster_errors(*, as_json: bool = False, refusal: type[Refusal] = Refusal) -> Iterator[None]:
+    """Turn failures of the cluster into messages and exit codes; with ``as_json`` also into one value on stdout.
+
+    ``refusal`` is what becomes of a no.
+    """
+    from gpuctl.cluster.applyset import NotOurSet
     from gpuctl.cluster.errors import ClusterError
     from gpuctl.cluster.lease import Held
-    from gpuctl.cluster.operations import Refused, Unasked
-    from gpuctl.cluster.plan import Plan
+    from gpuctl.cluster.operations import Unasked
+    from gpuctl.cluster.plan import Plan, Refused
     from gpuctl.cluster.waiting import NotRunning
 
     try:
@@ -118,8 +130,8 @@ def cluster_errors(*, as_json: bool = False) -> Iterator[None]:
             click.echo(render_json(plan or Plan(), error=error.message), nl=False)
         if isinstance(error, Unasked):
             raise MissingYes(text) from None
-        if isinstance(error, (Refused, Held, NotRunning)):
-            raise Refusal(text) from None
+        if isinstance(error, (Refused, NotOurSet, Held, NotRunning)):
+            raise refusal(text) from None
         raise ClusterFailure(text) from None
 
 

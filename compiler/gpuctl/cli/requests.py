@@ -98,6 +98,7 @@ def request_of(
         offline=offline,
         platform_rolling=compilation.settings.platform.strategy == "rolling",
         gpu_resources=frozenset(gpu.resource for gpu in compilation.settings.gpus.values()),
+        settings=compilation.settings,
     )
 
 

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from gpuctl.cluster.budget import check_quotas
-from gpuctl.cluster.connection import Connection
+from gpuctl.cluster.connection import MANAGER, Connection
 from gpuctl.cluster.errors import ApiError
 from gpuctl.cluster.nodes import POOLS_MANAGER
 from gpuctl.cluster.plan import WRITING, Plan, Step
 from gpuctl.cluster.pools import check_pools
 from gpuctl.cluster.records import Records
 from gpuctl.cluster.requests import pod_templates
-from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, Resource, labels_of
+from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, Resource, key_of, labels_of
 
 
 class Right(NamedTuple):
@@ -56,8 +56,8 @@ def check(connection: Connection, plan: Plan, platform: Platform | None = None) 
     steps = [step for step in plan.steps if step.action in WRITING]
     if not steps:
         return
-    plan.errors += _missing_rights(connection, plan)
-    if plan.errors:
+    plan.lacking += _missing_rights(connection, plan)
+    if plan.lacking:
         return
     new_namespaces = {step.key.name for step in steps if step.key.kind == "Namespace" and step.action == "create"}
     connection.warnings.clear()
@@ -106,12 +106,16 @@ def _missing_rights(connection: Connection, plan: Plan) -> list[str]:
     for right, yes in zip(rights, allowed, strict=True):
         if not yes:
             missing.setdefault((right.resource, right.namespace), []).append(right.verb)
-    return [
-        f"you may not {' or '.join(verbs)} {resource.plural}"
-        + (f".{resource.group}" if resource.group else "")
-        + (f" in namespace {namespace}" if namespace else " in the whole cluster")
-        for (resource, namespace), verbs in missing.items()
-    ]
+    return [_lacking(resource, namespace, verbs) for (resource, namespace), verbs in sorted(missing.items())]
+
+
+def _lacking(resource: Resource, namespace: str, verbs: list[str]) -> str:
+    what = " or ".join([", ".join(verbs[:-1]), verbs[-1]] if len(verbs) > 1 else verbs)
+    text = f"you may not {what} {resource.plural}" + (f".{resource.group}" if resource.group else "")
+    text += f" in namespace {namespace}" if namespace else " in the whole cluster"
+    if resource is RESOURCES["Secret"]:
+        text += ": what is replaced is kept in one until its successor is there"
+    return text
 
 
 def _rights(plan: Plan) -> Iterator[Right]:
@@ -128,9 +132,10 @@ def _rights(plan: Plan) -> Iterator[Right]:
         else:
             for verb in verbs.get(step.method, ()):
                 yield Right(verb, resource, namespace)
-        if step.deletes:
-            yield Right("delete", resource, namespace)
-            yield Right("watch", resource, namespace)
+        if step.deletes and step.live is not None:
+            leaving = key_of(step.live).resource
+            yield Right("delete", leaving, namespace)
+            yield Right("watch", leaving, namespace)
             if step.action == "replace":
                 for verb in ("create", "delete", "list"):
                     yield Right(verb, RESOURCES["Secret"], namespace)
@@ -149,9 +154,9 @@ def _dry_run(connection: Connection, step: Step, new_namespaces: set[str], refus
         elif step.action == "replace":
             connection.create(_under_temporary_name(desired), dry_run=True)
         elif step.method == "apply":
-            connection.apply(desired, force=step.adopt, dry_run=True)
+            _dry_run_apply(connection, step, desired, MANAGER)
         elif step.method == "labels":
-            connection.apply(desired, manager=POOLS_MANAGER, force=step.adopt, dry_run=True)
+            _dry_run_apply(connection, step, desired, POOLS_MANAGER)
         elif step.method == "patch":
             connection.patch(step.key, desired, dry_run=True)
         elif step.method == "put":
@@ -164,15 +169,27 @@ def _dry_run(connection: Connection, step: Step, new_namespaces: set[str], refus
     return []
 
 
+def _dry_run_apply(connection: Connection, step: Step, desired: Object, manager: str) -> None:
+    """What would be taken over from others is told, where that is wanted."""
+    try:
+        connection.apply(desired, manager=manager, dry_run=True)
+    except ApiError as error:
+        if not step.adopt or not error.is_conflict:
+            raise
+        connection.apply(desired, manager=manager, force=True, dry_run=True)
+        step.reason += f"; takes over what others hold: {error.message}"
+
+
 def _explained(step: Step, error: ApiError) -> str:
     if error.exists_already:
         return (
             f"{step.key} is there already and is not gpuctl's (it lacks the label "
-            "app.kubernetes.io/managed-by=gpuctl); rename the job, or take the object over with --adopt"
+            "app.kubernetes.io/managed-by=gpuctl); rename the job, or take the object over with `gpuctl apply --adopt`"
         )
     if error.is_conflict and step.method in ("apply", "labels"):
         return f"{step.key}: {error.message}; take it over with --adopt, or take it out of the document"
-    if error.is_missing and "could not find the requested resource" in error.raw:
+    # For a group that no CRD defines the answer is a page, not a Status.
+    if error.is_missing and (not error.raw or "could not find the requested resource" in error.raw):
         return f"{step.key}: the cluster does not know this kind; its administrators have to install it"
     return f"{step.key}: {error.message}"
 
@@ -239,6 +256,8 @@ def _pods(
         except ApiError as error:
             if error.exceeds_quota:
                 refusals.setdefault(namespace, []).append(f"{pod.step.key}: its pods would be refused: {error.message}")
+            if error.lacks_permission:
+                plan.notes.append(f"whether pods would be accepted was not tried: {error.message}")
             if error.exceeds_quota or error.lacks_permission:
                 return pod.template, None
             return pod.template, f"{pod.step.key}: its pods would be refused: {error.message}"
@@ -264,25 +283,30 @@ def _fingerprint(pod: Pod) -> str:
 
 def _surroundings(connection: Connection, plan: Plan, pods: list[Pod]) -> None:
     """Pull secrets and nodes that pods need. Where running work would end for something that cannot start, an error."""
-    missing: dict[str, bool] = {}
+    missing: dict[str, dict[str, None]] = {}
+    ending: dict[str, None] = {}
     named = sorted({key for pod in pods for key in _pull_secrets(pod)})
     there = connection.each(lambda key: _exists(connection, key), named)
     absent = {key for key, exists in zip(named, there, strict=True) if not exists}
     nodes = _nodes(connection, plan) if any(pod.template["spec"].get("nodeSelector") for pod in pods) else None
     for pod in pods:
-        ends_something = pod.step.running is not None
-        for key in _pull_secrets(pod):
-            if key in absent:
-                missing[f"{pod.step.title}: there is no pull secret {key.name} in {key.namespace}"] = ends_something
+        said = [f"there is no pull secret {key.name} in {key.namespace}" for key in _pull_secrets(pod) if key in absent]
         selector = pod.template["spec"].get("nodeSelector") or {}
         if nodes is not None and selector and not any(selector.items() <= labels.items() for labels in nodes):
-            wanted = ", ".join(f"{name}={value}" for name, value in selector.items())
-            missing[f"{pod.step.title}: no node has the labels {wanted}"] = ends_something
-    for text, ends_something in missing.items():
-        if ends_something:
-            plan.errors.append(f"{text}, and what runs now would end for it")
-        else:
-            plan.notes.append(f"{text}: its pods wait until there is one")
+            said.append("no node has the labels " + ", ".join(f"{name}={value}" for name, value in selector.items()))
+        for text in said:
+            missing.setdefault(text, {})[pod.step.title] = None
+            if pod.step.running is not None:
+                ending[f"{pod.step.title}: {text}, and what runs now would end for it"] = None
+    plan.errors += ending
+    if not ending:
+        plan.notes += [f"{text}, which {_enumerated(list(titles))} will wait for" for text, titles in missing.items()]
+
+
+def _enumerated(titles: list[str]) -> str:
+    shown = titles[:3] if len(titles) > 4 else titles
+    more = f" and {len(titles) - len(shown)} more" if len(titles) > len(shown) else ""
+    return ", ".join(shown) + more
 
 
 def _pull_secrets(pod: Pod) -> list[Key]:

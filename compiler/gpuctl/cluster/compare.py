@@ -35,6 +35,10 @@ _LIST_KEYS: dict[str, tuple[str, ...]] = {
 _SERVICE_PORT = ("port", "protocol")
 # `$(NAME)` in a variable refers to those before it, and init containers run one after another.
 _ORDERED = frozenset({"env", "initContainers"})
+# Maps that have one owner (`+structType=atomic`): managed fields do not say which keys they had.
+_ATOMIC_MAPS = frozenset({"nodeSelector", "selector"})
+# Lists to which others add: Kueue a flavour's tolerations.
+_GROWING = frozenset({"tolerations", "schedulingGates"})
 # Fields whose values, or whose maps' values, are quantities.
 _QUANTITIES = frozenset({"requests", "limits", "hard", "defaultRequest", "default", "min", "max", "sizeLimit"})
 _QUANTITIES |= {"averageValue", "value", "storage", "memory", "cpu"}
@@ -146,6 +150,8 @@ class _Comparison:
         elif isinstance(desired, dict) and isinstance(live, dict):
             if key in _QUANTITIES:
                 desired = _respelt(desired, live)
+            if key in _ATOMIC_MAPS and owned == {}:
+                owned = {f"f:{name}": {} for name in live}
             yield from self.mapping(desired, live, owned, said, path)
         elif isinstance(desired, list) and isinstance(live, list):
             yield from self.sequence(key, desired, live, owned, said, path)
@@ -157,6 +163,8 @@ class _Comparison:
     ) -> Iterator[Change]:
         keys = _keys_of(key, desired, live)
         if keys is None:
+            if key in _GROWING and owned is None and all(item in live for item in desired):
+                return
             yield from self.atomic(desired, live, said, path)
             return
         found = {_identity(item, keys): item for item in live}
@@ -196,6 +204,12 @@ def list_identity(field: str, item: Any, index: int) -> Any:
     """What names an item of a list in a path: the first of its keys, or its number."""
     keys = _keys_of(field, [item])
     return _identity(item, keys)[0] if keys is not None else index
+
+
+def item_key(field: str, item: Any) -> Object | None:
+    """The keys by which Kubernetes merges an item of a list, with their values; None in a list that has one owner."""
+    keys = _keys_of(field, [item])
+    return dict(zip(keys, _identity(item, keys), strict=True)) if keys is not None else None
 
 
 def _step(key: str) -> str:
@@ -311,11 +325,15 @@ def _touches(desired: Any, tree: Tree) -> bool:
     return False
 
 
+# Controllers that apply what people wrote.
+_DELIVERERS = ("argocd-", "kustomize-controller", "helm-controller")
+
+
 def _is_ours(manager: str, adopted: bool) -> bool:
     if manager == MANAGER:
         return True
     controllers = ("controller", "kueue", "autoscaler", "scheduler", "kubelet", "gpuctl-")
-    return adopted and not any(word in manager for word in controllers)
+    return adopted and (manager.startswith(_DELIVERERS) or not any(word in manager for word in controllers))
 
 
 def _union(trees: Iterable[Tree]) -> Tree:

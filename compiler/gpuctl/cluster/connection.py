@@ -90,9 +90,8 @@ class Connection:
             if not token:
                 break
             query["continue"] = token
-        for item in items:
-            item["apiVersion"], item["kind"] = resource.api_version, resource.kind
-        return items, page["metadata"]["resourceVersion"]
+        head = {"apiVersion": resource.api_version, "kind": resource.kind}
+        return [{**head, **item} for item in items], page["metadata"]["resourceVersion"]
 
     def create(self, obj: Object, *, dry_run: bool = False) -> Object:
         """POST an object. A create whose answer was lost is looked up before it is called a failure."""

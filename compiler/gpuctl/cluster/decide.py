@@ -6,15 +6,18 @@ A decision may need the server's opinion: then it is :class:`Ask`, and :func:`se
 from __future__ import annotations
 
 import copy
+import re
 import secrets
 import string
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from gpuctl.cluster.compare import (
     IN_PLACE,
     MANAGER,
     Change,
+    Tree,
     applied_fields,
     foreign_managers,
     metadata_changes,
@@ -29,6 +32,8 @@ from gpuctl.cluster.workload import carried_over, finished, running
 
 _RECORDED = "records the document; nothing else changes"
 _ADOPTED = "adopted: it is as it should be"
+_SHORTEST_PROBE = 12
+_TOOLS = ("kubectl.kubernetes.io/", "argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/", "meta.helm.sh/")
 # Kinds that are never deleted and never replaced.
 _PERMANENT = frozenset({"CustomResourceDefinition", "PersistentVolume", "PersistentVolumeClaim"})
 
@@ -81,6 +86,10 @@ class Refusal(Exception):
     """Something that must be cleared up before anything is done; ``str()`` says what."""
 
 
+class OtherSet(Refusal):
+    """The object is in another set; ``str()`` is the id of that one."""
+
+
 def decide(target: Target, live: Object | None, wish: Wish) -> Step | Ask:
     """The step for a target, or the question that has to be asked first. Raises :class:`Refusal`."""
     desired, key = target.desired, target.key
@@ -93,7 +102,7 @@ def decide(target: Target, live: Object | None, wish: Wish) -> Step | Ask:
         return _namespace(target, live)
     _refuse_others(target, live, wish)
     if _is_kept(target, live, wish):
-        return _kept(target, live, wish)
+        return kept(key, live, target.title, wish)
     if key.kind in WORKLOADS:
         return _workload(target, live, wish)
     return _in_place(target, live, wish)
@@ -113,6 +122,17 @@ def settle(ask: Ask, answer: Object, wish: Wish) -> Step:
         stated=target.desired,
         ignored=_ignored(target, live, wish),
     )
+    return _workload_step(target, live, wish, changes)
+
+
+def settle_alone(ask: Ask, former: Tree | None, wish: Wish) -> Step:
+    """The step for a workload that the server may not be asked about.
+
+    :param former: the fields that its document stated before (None: not known, so that removals are not seen).
+    """
+    target, live = ask.target, ask.live
+    ignored = _ignored(target, live, wish)
+    changes = spec_changes(target.key.kind, target.desired, live, removed_from=former, ignored=ignored)
     return _workload_step(target, live, wish, changes)
 
 
@@ -138,11 +158,11 @@ def _refuse_others(target: Target, live: Object, wish: Wish) -> None:
     if not is_ours(live) and not wish.adopt:
         raise Refusal(
             f"{key} is there already and is not gpuctl's (it lacks the label app.kubernetes.io/managed-by=gpuctl); "
-            "rename the job, or take the object over with --adopt"
+            "rename the job, or take the object over with `gpuctl apply --adopt`"
         )
     other = labels_of(live).get(PART_OF)
     if other is not None and wish.part_of is not None and other != wish.part_of:
-        raise Refusal(f"{key} belongs to another set ({other}); an object is in one set at most")
+        raise OtherSet(other)
 
 
 def _is_kept(target: Target, live: Object, wish: Wish) -> bool:
@@ -152,18 +172,18 @@ def _is_kept(target: Target, live: Object, wish: Wish) -> bool:
     return have is not None and have != want and target.same_document and not wish.relower
 
 
-def _kept(target: Target, live: Object, wish: Wish) -> Step:
+def kept(key: Key, live: Object, title: str, wish: Wish) -> Step:
+    """The step for an object that is left as it is though its document would be lowered otherwise now."""
     from gpuctl import __version__
 
     by = annotations_of(live).get(wish.keys.lowered_by, "an older version")
     why = f"kept, lowered by gpuctl {by}"
     if by == __version__:
-        why = "kept: the document is unchanged, only the platform's or a pool's settings are not"
-    step = Step("unchanged", target.key, f"{why}; --relower replaces it", live=live, title=target.title)
-    return _joined(step, target, live, wish)
+        why = "kept: the platform's or a pool's settings changed, the document did not"
+    return _joined(Step("unchanged", key, f"{why}; --relower replaces it", live=live, title=title), live, wish)
 
 
-def _joined(step: Step, target: Target, live: Object, wish: Wish) -> Step:
+def _joined(step: Step, live: Object, wish: Wish) -> Step:
     """An object that is left alone still joins the set that is applied."""
     if wish.part_of is None or labels_of(live).get(PART_OF) == wish.part_of:
         return step
@@ -205,7 +225,8 @@ def _ignored(target: Target, live: Object, wish: Wish) -> tuple[str, ...]:
 def probe(desired: Object) -> Object:
     """The object under a temporary name of the same length: a dry-run under its own would be a conflict."""
     probe = copy.deepcopy(desired)
-    length = len(probe["metadata"]["name"])
+    # Of one letter the name would often be the real one, or another's; limits are on long names.
+    length = max(len(probe["metadata"]["name"]), _SHORTEST_PROBE)
     alphabet = string.ascii_lowercase
     probe["metadata"]["name"] = "".join(secrets.choice(alphabet) for _ in range(length))
     return probe
@@ -214,7 +235,7 @@ def probe(desired: Object) -> Object:
 def _workload_step(target: Target, live: Object, wish: Wish, changes: list[Change]) -> Step:
     kind, desired = target.key.kind, target.desired
     known = wish.keys.hash in annotations_of(live)
-    metadata = metadata_changes(desired, live, owned_fields(live, adopted=not known), wish.keys.is_record)
+    metadata = metadata_changes(desired, live, owned_fields(live, adopted=not known), partial(_stays, wish.keys))
     in_place = (*IN_PLACE[kind], "spec.replicas") if kind in ("Deployment", "StatefulSet") else IN_PLACE[kind]
     if all(change.path in in_place for change in changes):
         # The version alone is no reason to write.
@@ -224,6 +245,11 @@ def _workload_step(target: Target, live: Object, wish: Wish, changes: list[Chang
     if wish.rolling and kind in ("Deployment", "StatefulSet"):
         return _rolling_step(target, live, wish, [*changes, *_shown(metadata, wish)])
     return _replacement(target, live, wish, [*changes, *_shown(metadata, wish)], _why(changes))
+
+
+def _stays(keys: Records, name: str) -> bool:
+    """Labels and annotations that are never removed: other commands', and those of tools that brought the object."""
+    return keys.is_record(name) or name.startswith(_TOOLS)
 
 
 def _finished_hint(step: Step, live: Object) -> Step:
@@ -238,8 +264,9 @@ def _patch_step(
     target: Target, live: Object, wish: Wish, changes: list[Change], metadata: list[Change], known: bool
 ) -> Step:
     patch: Object = {"metadata": {"uid": live["metadata"]["uid"]}}
+    wanted = carried_over(target.desired, live, wish.keys.paused, PART_OF)["metadata"]
     for part in ("labels", "annotations"):
-        values = dict(target.desired["metadata"].get(part) or {})
+        values = dict(wanted.get(part) or {})
         values.update(dict.fromkeys(_removed(metadata, part)))
         patch["metadata"][part] = values
     if changes:
@@ -287,7 +314,7 @@ def _replacement(target: Target, live: Object, wish: Wish, changes: list[Change]
     return Step(
         "replace",
         target.key,
-        reason,
+        reason if is_ours(live) else f"is not gpuctl's; {reason}",
         desired=desired,
         live=live,
         method="post",
@@ -309,7 +336,7 @@ def _in_place(target: Target, live: Object, wish: Wish) -> Step:
         return step
     tree = applied_fields(live, MANAGER)
     changes = spec_changes(key.kind, desired, live, removed_from=tree)
-    metadata = metadata_changes(desired, live, tree, wish.keys.is_record)
+    metadata = metadata_changes(desired, live, tree, partial(_stays, wish.keys))
     bookkeeping = all(change.path.endswith(f"[{wish.keys.lowered_by}]") for change in metadata)
     if not changes and bookkeeping and not unstated(_without_records(desired), _without_records_tree(tree, wish)):
         return Step("unchanged", key, live=live, desired=desired, title=target.title, shared=target.shared)
@@ -363,6 +390,15 @@ def _shown(metadata: list[Change], wish: Wish) -> list[Change]:
 
 def _why(changes: list[Change]) -> str:
     """The fields that differ, the first few by name."""
-    paths = [change.path.removeprefix("spec.template.spec.").removeprefix("spec.") for change in changes]
+    if [change.path for change in changes] == [f"metadata.labels[{PART_OF}]"]:
+        return "joins the set"
+    # Many variables follow from another field, which says more.
+    paths = [_named(change.path) for change in sorted(changes, key=lambda change: ".env[" in change.path)]
     shown = ", ".join(paths[:3])
     return shown + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
+
+
+def _named(path: str) -> str:
+    """A path as people say it: ``containers[main].image``, ``annotation example.com/owner``."""
+    match = re.fullmatch(r"metadata\.(label|annotation)s(?:\.|\[)(.*?)\]?", path)
+    return f"{match[1]} {match[2]}" if match else path.removeprefix("spec.template.spec.").removeprefix("spec.")

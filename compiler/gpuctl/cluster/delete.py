@@ -8,15 +8,14 @@ from gpuctl.backend.context import Lowered
 from gpuctl.backend.distribution import hostfile_name
 from gpuctl.backend.order import sort_key
 from gpuctl.backend.service import service_name
-from gpuctl.cluster.compare import Change
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError, ClusterError
-from gpuctl.cluster.nodes import held_labels, labels_to_apply
+from gpuctl.cluster.nodes import leave, users_of, warn_about_users
 from gpuctl.cluster.plan import Plan, Step
 from gpuctl.cluster.planner import title_of
 from gpuctl.cluster.records import Records, is_controlled, is_ours
 from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
-from gpuctl.cluster.survey import COMPANIONS, OURS, survey
+from gpuctl.cluster.survey import COMPANIONS, OPTIONAL, OURS, survey
 from gpuctl.cluster.workload import running
 from gpuctl.language.job import Workload
 
@@ -41,11 +40,12 @@ def plan_delete(connection: Connection, lowered: list[Lowered], keys: Records, *
                 steps.setdefault(key_of(other), _step(connection, key_of(other), other, title))
     for item in lowered:
         if item.object["kind"] == "Node" and not keep_labels:
-            step = _unlabel(connection, item, keys)
+            step = leave(connection, key_of(item.object), labels_of(item.object)[keys.pool], keys)
             if step is not None:
                 steps[step.key] = step
         if item.document.kind == "pool" and item.object["kind"] == "ConfigMap":
-            _warn_about_users(connection, plan, keys, labels_of(item.object)[keys.pool])
+            pool = labels_of(item.object)[keys.pool]
+            warn_about_users(plan, pool, users_of(connection, pool, keys).values())
     plan.steps = _in_order(steps.values())
     return plan
 
@@ -112,54 +112,13 @@ def _parts_of(objects: Iterable[Object], keys: Records, namespace: str, name: st
 def _named(connection: Connection, kind: str, namespace: str | None, name: str) -> list[Object]:
     resource = RESOURCES[kind]
     labels = f"{OURS},app={name}"
-    try:
-        return connection.list_objects(resource, namespace, labels=labels)[0]
-    except ApiError as error:
-        if error.is_missing:
-            return []
-        if not error.lacks_permission or namespace is not None:
-            raise
-    return connection.list_objects(resource, connection.namespace, labels=labels)[0]
-
-
-def _unlabel(connection: Connection, item: Lowered, keys: Records) -> Step | None:
-    """Let the pool's label go; the GPU type is a fact about the node and stays."""
-    key = key_of(item.object)
-    node = connection.get(key)
-    pool = item.object["metadata"]["labels"][keys.pool]
-    if node is None or labels_of(node).get(keys.pool) != pool:
-        return None
-    kept = {name: labels_of(node)[name] for name in held_labels(node) if name != keys.pool and name in labels_of(node)}
-    change = Change(f"metadata.labels[{keys.pool}]", pool, None)
-    return Step(
-        "update",
-        key,
-        "leaves the pool",
-        desired=labels_to_apply(key, kept, node["metadata"]["uid"]),
-        live=node,
-        method="labels",
-        changes=[change],
-        title=f"pool/{pool}",
-        shared=True,
-    )
-
-
-def _warn_about_users(connection: Connection, plan: Plan, keys: Records, pool: str) -> None:
-    """Jobs that select a pool that is to be deleted: they keep running, but never start again."""
-    users: list[str] = []
-    for kind in WORKLOADS:
+    for where in dict.fromkeys((namespace, namespace or connection.namespace)):
         try:
-            objects, _ = connection.list_objects(RESOURCES[kind], labels=f"{OURS},{keys.pool}={pool}")
+            return connection.list_objects(resource, where, labels=labels)[0]
         except ApiError as error:
-            if error.is_missing or error.lacks_permission:
-                continue
-            raise
-        users += [
-            f"{labels_of(obj).get(keys.job_type, kind)}/{obj['metadata']['name']} in {obj['metadata']['namespace']}"
-            for obj in objects
-        ]
-    if users:
-        plan.confirm.append(
-            f"deletes pool {pool}, which {len(users)} of the jobs select; they keep running but cannot start again: "
-            f"{', '.join(users[:5])}{' ...' if len(users) > 5 else ''}"
-        )
+            if error.is_missing or (error.lacks_permission and where is not None and kind in OPTIONAL):
+                return []
+            if not error.lacks_permission or namespace is not None:
+                raise
+            refusal = error
+    raise ClusterError(refusal.message, "say where the job is with -n NAMESPACE")

@@ -152,6 +152,8 @@ def explanation(message: str) -> str:
     if match is None:
         return _shorten(message)
     value = (match["value"] or "").strip()
+    if not value and match[1] in ("Not found", "Duplicate value"):
+        return _shorten(message)
     if not value or len(value) > 60 or "{" in value:
         return match["why"]
     return f"{value}: {match['why']}"
@@ -164,7 +166,8 @@ def _manager(message: str) -> str:
 
 
 def _plain(raw: str) -> str:
-    """The message without a repeated Go struct."""
+    """The message without a repeated Go struct, and without the object, which may have had a temporary name."""
+    raw = re.sub(r'\A[\w.-]+ "[^"]*" is (?:forbidden|invalid): ', "", raw)
     return re.sub(r"Invalid value: \S*\{.*\}: ", "", raw, flags=re.DOTALL)
 
 

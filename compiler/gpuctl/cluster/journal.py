@@ -97,10 +97,13 @@ def remove(connection: Connection, journal: Journal) -> None:
         connection.delete(key_of(secret), secret["metadata"]["uid"], foreground=False)
 
 
-def find(connection: Connection, keys: Records, namespaces: Iterable[str] | None) -> list[Journal]:
+def find(
+    connection: Connection, keys: Records, namespaces: Iterable[str] | None, *, strict: bool = False
+) -> list[Journal]:
     """The journals that are there, in some namespaces or (None) in all.
 
-    A namespace whose Secrets may not be listed is passed over: its journals are somebody else's to finish.
+    A namespace whose Secrets may not be listed is passed over, unless ``strict``: its journals are somebody else's to
+    finish.
     """
     resource = RESOURCES["Secret"]
     found: list[Object] = []
@@ -108,7 +111,7 @@ def find(connection: Connection, keys: Records, namespaces: Iterable[str] | None
         try:
             found += connection.list_objects(resource, namespace, labels=keys.journal)[0]
         except ApiError as error:
-            if namespace is None or not error.lacks_permission:
+            if strict or namespace is None or not error.lacks_permission:
                 raise
     groups: dict[tuple[str, str], list[Object]] = {}
     for secret in found:

@@ -13,8 +13,8 @@ from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError
 from gpuctl.cluster.plan import Plan, Step
 from gpuctl.cluster.records import Records
-from gpuctl.cluster.resources import Key, Object, key_of, labels_of
-from gpuctl.cluster.survey import Survey
+from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.cluster.survey import OURS, Survey
 
 POOLS_MANAGER = "gpuctl-pools"
 
@@ -29,23 +29,82 @@ def plan_nodes(
         if key in live.unreadable:
             yield Step("skip", key, live.unreadable[key], shared=True, title=title)
         elif key not in live.objects:
-            plan.notes.append(f"{title}: there is no node {key.name} in the cluster; it is labelled when it has joined")
+            plan.notes.append(f"{title}: there is no node {key.name} in the cluster; apply again when it has joined")
             yield Step("skip", key, "not in the cluster", shared=True, title=title)
         else:
             yield _label(key, item.object["metadata"]["labels"], live.objects[key], title, adopt=adopt)
-    leaving = [key for key in _former_nodes(lowered, live) if key not in wanted]
-    for key in sorted(leaving):
-        node = _read(connection, key)
-        if node is None:
+    for key, pool in sorted(_former_nodes(lowered, live, keys).items()):
+        node = _read(connection, key) if key not in wanted else None
+        if node is None or labels_of(node).get(keys.pool) != pool:
+            # Gone, or already in another pool.
             continue
-        title = f"pool/{labels_of(node).get(keys.pool, '')}"
         if held_labels(node):
-            step = _label(key, {}, node, title, adopt=False)
-            step.reason = "leaves the pool"
+            step = _label(key, {}, node, f"pool/{pool}", adopt=False)
+            step.reason = f"leaves the pool {pool}"
             yield step
-        elif keys.pool in labels_of(node):
+        else:
             stays = "; ".join(released(node, [keys.pool]))
-            plan.notes.append(f"node {key.name} leaves the pool, but {stays}")
+            plan.notes.append(f"node {key.name} leaves the pool {pool}, but {stays}")
+
+
+def leave(connection: Connection, key: Key, pool: str, keys: Records) -> Step | None:
+    """Let the label of a pool that is deleted go; the GPU type is a fact about the node and stays."""
+    node = _read(connection, key)
+    if node is None or labels_of(node).get(keys.pool) != pool:
+        return None
+    labels = labels_of(node)
+    kept = {name: labels[name] for name in held_labels(node) if name != keys.pool and name in labels}
+    return Step(
+        "update",
+        key,
+        f"leaves the pool {pool}",
+        desired=labels_to_apply(key, kept, node["metadata"]["uid"]),
+        live=node,
+        method="labels",
+        changes=[Change(f"metadata.labels[{keys.pool}]", pool, None)],
+        title=f"pool/{pool}",
+        shared=True,
+    )
+
+
+def pool_of(obj: Object, keys: Records) -> str | None:
+    """The pool whose definition an object is; None for every other object."""
+    is_definition = obj["kind"] == "ConfigMap" and DATA_KEY in (obj.get("data") or {})
+    return labels_of(obj).get(keys.pool) if is_definition else None
+
+
+def nodes_of(definition_map: Object) -> list[Key]:
+    """The nodes that a pool's definition in the cluster names."""
+    try:
+        definition = yaml.safe_load(definition_map["data"][DATA_KEY])
+    except yaml.YAMLError:
+        return []
+    named = definition.get("nodes") if isinstance(definition, dict) else None
+    return [Key("Node", "", str(name)) for name in named or {}]
+
+
+def users_of(connection: Connection, pool: str, keys: Records) -> dict[Key, str]:
+    """The jobs that select a pool, as far as they may be read, and how messages name them."""
+    users: dict[Key, str] = {}
+    for kind in WORKLOADS:
+        try:
+            objects, _ = connection.list_objects(RESOURCES[kind], labels=f"{OURS},{keys.pool}={pool}")
+        except ApiError as error:
+            if error.is_missing or error.lacks_permission:
+                continue
+            raise
+        for obj in objects:
+            key = key_of(obj)
+            users[key] = f"{labels_of(obj).get(keys.job_type, kind)}/{key.name} in {key.namespace}"
+    return users
+
+
+def warn_about_users(plan: Plan, pool: str, users: Iterable[str]) -> None:
+    """Jobs that select a pool that is deleted keep running, but never start again: somebody has to agree."""
+    users = list(users)
+    if users:
+        named = ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else "")
+        plan.confirm.append(f"deletes pool {pool}; jobs that select it keep running but cannot start again: {named}")
 
 
 def labels_to_apply(key: Key, labels: dict[str, str], uid: str) -> Object:
@@ -84,9 +143,7 @@ def _label(key: Key, labels: dict[str, str], node: Object, title: str, *, adopt:
     return Step(
         "update",
         key,
-        ", ".join(
-            f"{change.path[16:-1].split('/')[-1]} {change.old or '-'} -> {change.new or '-'}" for change in changes
-        ),
+        ", ".join(_said(change) for change in changes),
         desired=labels_to_apply(key, labels, node["metadata"]["uid"]),
         live=node,
         method="labels",
@@ -102,20 +159,15 @@ def _said(change: Change) -> str:
     return f"{name} {change.new}" if change.old is None else f"{name} {change.old} -> {change.new or 'none'}"
 
 
-def _former_nodes(lowered: Iterable[Lowered], live: Survey) -> list[Key]:
-    """Nodes that the live definitions of the applied pools name."""
-    names: dict[str, None] = {}
+def _former_nodes(lowered: Iterable[Lowered], live: Survey, keys: Records) -> dict[Key, str]:
+    """Nodes that the live definitions of the applied pools name, and the pool of each."""
+    found: dict[Key, str] = {}
     for item in lowered:
         obj = live.objects.get(key_of(item.object))
-        if obj is None or obj["kind"] != "ConfigMap" or DATA_KEY not in (obj.get("data") or {}):
-            continue
-        try:
-            definition = yaml.safe_load(obj["data"][DATA_KEY])
-        except yaml.YAMLError:
-            continue
-        former = definition.get("nodes") if isinstance(definition, dict) else None
-        names.update(dict.fromkeys(str(name) for name in former or {}))
-    return [Key("Node", "", name) for name in names]
+        pool = pool_of(obj, keys) if obj is not None else None
+        if obj is not None and pool is not None:
+            found.update(dict.fromkeys(nodes_of(obj), pool))
+    return found
 
 
 def _read(connection: Connection, key: Key) -> Object | None:

@@ -9,24 +9,16 @@ from dataclasses import dataclass, replace
 from gpuctl.cluster import recover as recovery
 from gpuctl.cluster.checks import Platform, check
 from gpuctl.cluster.connection import Connection
-from gpuctl.cluster.errors import ApiError, ClusterError
+from gpuctl.cluster.errors import ApiError
 from gpuctl.cluster.execute import Changed, Execution, How
 from gpuctl.cluster.lease import Leases
-from gpuctl.cluster.plan import Plan
+from gpuctl.cluster.plan import Plan, Refused
 from gpuctl.cluster.planner import Request, make_plan
 from gpuctl.cluster.resources import Key
 from gpuctl.cluster.sets import SetRun, plan_prune
 
 LEASE_WAIT = 20.0
 """Seconds that another run is waited for: a little more than a dead one's lease lasts."""
-
-
-class Refused(ClusterError):
-    """The plan cannot be carried out; nothing was changed."""
-
-    def __init__(self, message: str, plan: Plan | None = None) -> None:
-        super().__init__(message, "nothing was changed")
-        self.plan = plan
 
 
 class Declined(Refused):
@@ -95,6 +87,7 @@ def _carry_out(
     leases = Execution(connection, plan, how).lease_keys()
     if run is not None:
         leases.add(run.lease)
+        _make_home(connection, plan, run)
     with _leases(connection, leases, dialogue) as held:
         for attempt in (1, 2):
             try:
@@ -147,12 +140,17 @@ def _plan(
 ) -> tuple[Plan, SetRun | None]:
     run = None
     if options is not None:
+        if options.prune and not options.allow_empty and all(item.shared for item in request.lowered):
+            raise Refused(
+                f"there is no document left, and --prune would delete all that the set {options.name} contains: "
+                "--allow-empty if this is intended"
+            )
         run = SetRun.read(connection, options, request)
         request = replace(request, part_of=run.id)
     plan = make_plan(connection, request)
     if run is not None and options is not None:
         plan.set_name = options.name
-        run.cover(request)
+        run.cover(request, plan)
         if options.prune:
             plan.steps += plan_prune(connection, run, request.keys, plan)
     if server and not plan.errors:
@@ -160,9 +158,17 @@ def _plan(
     return plan, run
 
 
+def _make_home(connection: Connection, plan: Plan, run: SetRun) -> None:
+    """The set's parent and lease are written before all else, perhaps into a namespace that the plan creates."""
+    for step in plan.steps:
+        if step.key == Key("Namespace", "", run.options.namespace) and step.action == "create" and step.desired:
+            connection.apply(step.desired)
+            step.method = "none"
+
+
 def _refuse(plan: Plan) -> None:
-    if plan.errors:
-        raise Refused("\n".join(dict.fromkeys(plan.errors)), plan)
+    if plan.obstacles:
+        raise Refused("\n".join(plan.obstacles), plan)
 
 
 def _deletions(plan: Plan) -> set[tuple[str, Key]]:

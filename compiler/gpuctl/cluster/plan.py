@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gpuctl.cluster.compare import Change
+from gpuctl.cluster.errors import ClusterError
 from gpuctl.cluster.resources import Key, Object
 
 Action = Literal["create", "replace", "update", "unchanged", "prune", "delete", "skip"]
@@ -56,16 +57,23 @@ class Step:
 class Plan:
     """All steps, in the order in which they are carried out.
 
-    ``errors`` forbid carrying it out; ``notes`` are worth telling; ``confirm`` are further reasons to ask first.
-    ``interrupted`` tells that somebody stopped it on the way.
+    ``errors`` forbid carrying it out, and so do the rights that are ``lacking``, which a look at it does not need.
+    ``notes`` are worth telling; ``confirm`` are further reasons to ask first. ``interrupted`` tells that somebody
+    stopped it on the way.
     """
 
     steps: list[Step] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     confirm: list[str] = field(default_factory=list)
     set_name: str | None = None
     interrupted: bool = False
+
+    @property
+    def obstacles(self) -> list[str]:
+        """All that forbids carrying it out."""
+        return list(dict.fromkeys([*self.errors, *self.lacking]))
 
     @property
     def writes(self) -> bool:
@@ -97,3 +105,11 @@ class Plan:
         """Action -> number of steps, for the actions that occur."""
         counts = {action: sum(step.action == action for step in self.steps) for action in ACTIONS}
         return {action: number for action, number in counts.items() if number}
+
+
+class Refused(ClusterError):
+    """A plan cannot be made, or cannot be carried out; nothing was changed."""
+
+    def __init__(self, message: str, plan: Plan | None = None) -> None:
+        super().__init__(message, "nothing was changed")
+        self.plan = plan

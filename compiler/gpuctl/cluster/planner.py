@@ -12,22 +12,28 @@ from gpuctl.backend.order import sort_key
 from gpuctl.backend.service import service_name
 from gpuctl.cluster import nodes
 from gpuctl.cluster.connection import Connection
-from gpuctl.cluster.decide import Ask, Refusal, Target, Wish, decide, settle
+from gpuctl.cluster.decide import Ask, OtherSet, Refusal, Target, Wish, decide, kept, settle, settle_alone
 from gpuctl.cluster.errors import ApiError
+from gpuctl.cluster.former import former_fields
 from gpuctl.cluster.plan import Plan, Step
 from gpuctl.cluster.records import PART_OF, Records, is_controlled, is_ours, is_shared, stamp
 from gpuctl.cluster.resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.cluster.sets import in_other_sets
 from gpuctl.cluster.survey import COMPANIONS, Survey, read, survey
 from gpuctl.cluster.workload import running
 from gpuctl.frontend.document import Document
 from gpuctl.language.job import Workload
+from gpuctl.language.settings import Settings
+
+# A training is one or the other, as the platform says.
+_FORMS = frozenset({"Job", "JobSet"})
 
 
 @dataclass(frozen=True)
 class Request:
     """What a command was asked to bring about.
 
-    ``create_only`` refuses what exists, ``offline_dry_run`` decides without the server's dry-runs, ``rolling`` changes
+    ``create_only`` refuses what exists, ``offline`` decides without the server's dry-runs, ``rolling`` changes
     Deployments and StatefulSets in place (None: as the document or platform says).
     """
 
@@ -41,19 +47,22 @@ class Request:
     offline: bool = False
     platform_rolling: bool = False
     gpu_resources: frozenset[str] = frozenset()
+    settings: Settings = field(default_factory=Settings)
 
 
 @dataclass
 class Draft:
     """A plan in the making, with the live state it rests on.
 
-    ``unchanged_documents`` are the ids of documents whose live main object was made from an equal one.
+    ``unchanged_documents`` are the ids of documents whose live main object was made from an equal one;
+    ``in_other_sets`` are the ids of sets to which objects belong already.
     """
 
     plan: Plan
     live: Survey
     steps: dict[Key, Step] = field(default_factory=dict)
     unchanged_documents: frozenset[int] = frozenset()
+    in_other_sets: dict[Key, str] = field(default_factory=dict)
 
     def workload(self, namespace: str, name: str) -> Step | None:
         """The step of the workload of a name."""
@@ -77,11 +86,13 @@ def make_plan(connection: Connection, request: Request) -> Plan:
         live.objects.update(read(connection, wanted - live.objects.keys() - live.unreadable.keys()))
     draft = Draft(Plan(), live, unchanged_documents=_unchanged_documents(request, live))
     asks: list[tuple[Ask, Wish]] = []
+    in_old_form = _keep_old_forms(draft, request)
     for lowered in request.lowered:
-        if lowered.object["kind"] == "Node":
+        if lowered.object["kind"] == "Node" or (id(lowered.document) in in_old_form and not lowered.shared):
             continue
         _decide(draft, request, lowered, asks)
-    _ask(connection, draft, asks, offline=request.offline)
+    _ask(connection, draft, asks, request)
+    draft.plan.errors += in_other_sets(connection, draft.in_other_sets)
     for document in _documents(request.lowered):
         if isinstance(document.model, Workload):
             _other_kinds(draft, request, document, document.model.job.name)
@@ -128,6 +139,9 @@ def _decide(draft: Draft, request: Request, lowered: Lowered, asks: list[tuple[A
     target = Target(desired, shared, title_of(lowered.document), id(lowered.document) in draft.unchanged_documents)
     try:
         decision = decide(target, draft.live.objects.get(key), wish)
+    except OtherSet as other:
+        draft.in_other_sets[key] = str(other)
+        return
     except Refusal as refusal:
         draft.plan.errors.append(str(refusal))
         return
@@ -156,6 +170,28 @@ def _unchanged_documents(request: Request, live: Survey) -> frozenset[int]:
     return frozenset(result)
 
 
+def _keep_old_forms(draft: Draft, request: Request) -> set[int]:
+    """Steps for trainings that the platform would now make a Job of instead of a JobSet, or the other way round.
+
+    What an unchanged document once became is kept; the ids of these documents.
+    """
+    kept_documents = set()
+    for item in request.lowered:
+        text = annotations_of(item.object).get(request.keys.document)
+        main = key_of(item.object)
+        if text is None or main.kind not in _FORMS or request.relower:
+            continue
+        for kind in _FORMS - {main.kind}:
+            live = draft.live.objects.get(main._replace(kind=kind))
+            have = annotations_of(live).get(request.keys.document) if live is not None else None
+            if live is None or have is None or not is_ours(live) or not _is_same_json(text, have):
+                continue
+            wish = Wish(request.keys, part_of=request.part_of)
+            draft.steps[key_of(live)] = kept(key_of(live), live, title_of(item.document), wish)
+            kept_documents.add(id(item.document))
+    return kept_documents
+
+
 def _is_same_json(one: str, other: str) -> bool:
     try:
         return one == other or bool(json.loads(one) == json.loads(other))
@@ -163,12 +199,12 @@ def _is_same_json(one: str, other: str) -> bool:
         return False
 
 
-def _ask(connection: Connection, draft: Draft, asks: list[tuple[Ask, Wish]], *, offline: bool) -> None:
+def _ask(connection: Connection, draft: Draft, asks: list[tuple[Ask, Wish]], request: Request) -> None:
     """Put all questions to the server at once, and decide with the answers."""
 
-    def answer(ask: Ask) -> Object | ApiError:
-        if offline:
-            return ask.probe
+    def answer(ask: Ask) -> Object | ApiError | None:
+        if request.offline:
+            return None
         try:
             return connection.create(ask.probe, dry_run=True)
         except ApiError as error:
@@ -178,13 +214,16 @@ def _ask(connection: Connection, draft: Draft, asks: list[tuple[Ask, Wish]], *, 
     for (ask, wish), reply in zip(asks, answers, strict=True):
         key = ask.target.key
         if isinstance(reply, ApiError):
-            if reply.lacks_permission or reply.exceeds_quota:
-                # The rights and the quota are looked at with everything else; meanwhile our own text is compared.
-                reply = ask.probe
-            else:
+            if not reply.lacks_permission and not reply.exceeds_quota:
                 draft.plan.errors.append(f"{key}: {reply.message}")
                 continue
-        draft.steps[key] = settle(ask, reply, wish)
+            if reply.lacks_permission:
+                draft.plan.notes.append(f"compared here, without the API server's dry-run: {reply.message}")
+            reply = None
+        if reply is None:
+            draft.steps[key] = settle_alone(ask, former_fields(ask.live, request.settings), wish)
+        else:
+            draft.steps[key] = settle(ask, reply, wish)
 
 
 def _other_kinds(draft: Draft, request: Request, document: Document, name: str) -> None:

@@ -33,12 +33,14 @@ def unfinished(connection: Connection, keys: Records, namespaces: Iterable[str])
 
 def find(connection: Connection, keys: Records, namespace: str | None) -> list[Journal]:
     """The journals of a namespace, or of all; where that is forbidden, of the context's namespace."""
-    try:
-        return journals.find(connection, keys, None if namespace is None else {namespace})
-    except ApiError as error:
-        if namespace is not None or not error.lacks_permission:
-            raise
-    return journals.find(connection, keys, {connection.namespace})
+    for where in dict.fromkeys((namespace, namespace or connection.namespace)):
+        try:
+            return journals.find(connection, keys, None if where is None else {where}, strict=True)
+        except ApiError as error:
+            if namespace is not None or not error.lacks_permission:
+                raise
+            refusal = error
+    raise ClusterError(refusal.message, "say where with -n NAMESPACE")
 
 
 def recover(

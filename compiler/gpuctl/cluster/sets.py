@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,13 @@ from gpuctl.cluster import applyset
 from gpuctl.cluster.applyset import ApplySet
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError, ClusterError
+from gpuctl.cluster.execute import Changed
 from gpuctl.cluster.lease import set_lease
-from gpuctl.cluster.plan import Plan, Step
+from gpuctl.cluster.nodes import leave, nodes_of, pool_of, users_of, warn_about_users
+from gpuctl.cluster.plan import Plan, Refused, Step
 from gpuctl.cluster.provenance import refused
 from gpuctl.cluster.records import PART_OF, Records, is_controlled, is_ours, is_shared
-from gpuctl.cluster.resources import Key, Object, Resource, key_of
+from gpuctl.cluster.resources import RESOURCES, Key, Object, Resource, key_of, labels_of
 from gpuctl.cluster.workload import running
 
 if TYPE_CHECKING:
@@ -36,16 +39,22 @@ class SetRun:
     def read(cls, connection: Connection, options: SetOptions, request: Request) -> SetRun:
         """Look the set up.
 
-        :raises ClusterError: the Secret is no set of ours, or remembers other sources.
+        :raises Refused: the set remembers other sources.
+        :raises NotOurSet: the Secret is no set of ours.
         """
         key = Key("Secret", options.namespace, options.name)
-        parent = connection.get(key)
+        try:
+            parent = connection.get(key)
+        except ApiError as error:
+            if not error.lacks_permission:
+                raise
+            raise ClusterError(error.message, "-n NAMESPACE says where the set is kept") from None
         prefix = request.keys.hash.rpartition("/")[0]
         recorded = applyset.parse_parent(parent, label_prefix=prefix) if parent is not None else None
         if recorded is not None and not options.allow_source:
             why = refused(recorded.sources, options.sources)
             if why is not None:
-                raise ClusterError(f"set {options.name}: {why}")
+                raise Refused(f"set {options.name}: {why}")
         run = cls(options, prefix, parent, recorded)
         run.wanted = applyset.exact(options.name, options.namespace, [], options.sources)
         return run
@@ -75,22 +84,31 @@ class SetRun:
         """Whether the parent says already what it is to say."""
         return self.recorded == self.final
 
-    def cover(self, request: Request) -> None:
-        """Take in the objects that are applied."""
+    def cover(self, request: Request, plan: Plan) -> None:
+        """Take in the objects that are applied, and those that stay in an older form."""
         members = [item.object for item in request.lowered if not item.shared]
+        members += [step.live for step in plan.steps if step.live is not None and not step.shared and not step.deletes]
         self.wanted = applyset.exact(self.options.name, self.options.namespace, members, self.options.sources)
 
     def write(self, connection: Connection, state: ApplySet) -> None:
-        """Write the parent, unless it says so already."""
+        """Write the parent, unless it says so already.
+
+        :raises Changed: another run wrote it since it was read.
+        """
         if self.recorded == state:
             return
         secret = applyset.parent_object(state, existing=self.parent, label_prefix=self.label_prefix)
-        self.parent = connection.create(secret) if self.parent is None else connection.replace(secret)
+        try:
+            self.parent = connection.create(secret) if self.parent is None else connection.replace(secret)
+        except ApiError as error:
+            if not error.is_conflict:
+                raise
+            raise Changed(f"the set {self.options.name} was changed by another run meanwhile", "run again") from None
         self.recorded = state
 
 
 def plan_prune(connection: Connection, run: SetRun, keys: Records, plan: Plan) -> list[Step]:
-    """Steps that delete members which are no longer wanted.
+    """Steps that delete members which are no longer wanted, and take a pool's label off its nodes with it.
 
     Never an object that a controller made, a shared one, one that is not ours, or one of another set.
     """
@@ -101,10 +119,30 @@ def plan_prune(connection: Connection, run: SetRun, keys: Records, plan: Plan) -
         key = key_of(obj)
         if key in wanted or key in gone or is_controlled(obj) or is_shared(obj, keys) or not is_ours(obj):
             continue
-        title = f"{obj['metadata'].get('labels', {}).get(keys.job_type, '')}/{key.name}".removeprefix("/")
+        title = f"{labels_of(obj).get(keys.job_type, '')}/{key.name}".removeprefix("/")
         reason = f"no longer in the set {run.options.name}"
         steps.append(Step("prune", key, reason, live=obj, method="delete", title=title, running=running(obj)))
-    return sorted(steps, key=lambda step: step.key)
+    steps.sort(key=lambda step: step.key)
+    gone.update(step.key for step in steps)
+    return [*_leaving_nodes(connection, keys, plan, steps, gone), *steps]
+
+
+def _leaving_nodes(
+    connection: Connection, keys: Records, plan: Plan, pruned: Iterable[Step], gone: set[Key]
+) -> Iterator[Step]:
+    """Nodes of pools that are pruned, unless another pool takes them in this very plan."""
+    wanted = {step.key for step in plan.steps}
+    for step in pruned:
+        pool = pool_of(step.live, keys) if step.live is not None else None
+        if step.live is None or pool is None:
+            continue
+        step.title = f"pool/{pool}"
+        users = users_of(connection, pool, keys)
+        warn_about_users(plan, pool, [name for key, name in users.items() if key not in gone])
+        for node in nodes_of(step.live):
+            leaving = leave(connection, node, pool, keys) if node not in wanted else None
+            if leaving is not None:
+                yield leaving
 
 
 def _members(connection: Connection, run: SetRun) -> Iterable[Object]:
@@ -127,3 +165,27 @@ def _members(connection: Connection, run: SetRun) -> Iterable[Object]:
             raise
 
     return [obj for group in connection.each(members, tasks) for obj in group]
+
+
+def in_other_sets(connection: Connection, members: dict[Key, str]) -> Iterator[str]:
+    """Why objects cannot be applied with a set: they belong to others, whose ids are given; a sentence for each."""
+    for identity in sorted(set(members.values())):
+        keys = sorted(key for key, value in members.items() if value == identity)
+        named = ", ".join(str(key) for key in keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
+        key = keys[0]
+        other = _named_set(connection, identity, key.namespace)
+        yield (
+            f"{named} {'belongs' if len(keys) == 1 else 'belong'} to {other}; an object is in one set at most. "
+            "To move it, first take it out: "
+            f"`kubectl label {key.resource.title}/{key.name} -n {key.namespace} {PART_OF}-`"
+        )
+
+
+def _named_set(connection: Connection, identity: str, namespace: str) -> str:
+    """A set by its parent's name, where that may be read; else by its id."""
+    for where in (None, connection.namespace, namespace):
+        with contextlib.suppress(ApiError):
+            found, _ = connection.list_objects(RESOURCES["Secret"], where, labels=f"{applyset.ID}={identity}")
+            if found:
+                return f"the set {found[0]['metadata']['name']} of namespace {found[0]['metadata']['namespace']}"
+    return f"another set ({identity})"

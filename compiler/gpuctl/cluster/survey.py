@@ -15,7 +15,7 @@ COMPANIONS = ("Service", "ConfigMap", "HorizontalPodAutoscaler")
 JOB_KINDS = (*WORKLOADS, *COMPANIONS)
 _BY_NAME = frozenset({"Namespace", "PriorityClass", "Node"})
 # Kinds that exist only where something is installed.
-_OPTIONAL = frozenset({"JobSet"})
+OPTIONAL = frozenset({"JobSet"})
 
 
 class Survey(NamedTuple):
@@ -32,14 +32,14 @@ def survey(connection: Connection, wanted: Collection[Key], job_namespaces: Coll
     """
     found: dict[Key, Object] = {}
     unreadable: dict[Key, str] = {}
-    named = [key for key in wanted if key.kind in _BY_NAME]
+    named = [key for key in sorted(wanted) if key.kind in _BY_NAME]
     for key, result in zip(named, connection.each(lambda key: _get(connection, key), named), strict=True):
         if isinstance(result, ApiError):
             unreadable[key] = result.message
         elif result is not None:
             found[key] = result
     needed: dict[str, set[str]] = {}
-    for key in wanted:
+    for key in sorted(wanted):
         if key.kind not in _BY_NAME:
             needed.setdefault(key.kind, set()).add(key.namespace)
     required = {kind: set(namespaces) for kind, namespaces in needed.items()}
@@ -78,7 +78,7 @@ def _ours(connection: Connection, kind: str, namespaces: set[str], required: set
         try:
             result += connection.list_objects(resource, namespace, labels=OURS)[0]
         except ApiError as error:
-            if error.is_missing and kind in _OPTIONAL:
+            if error.is_missing and kind in OPTIONAL:
                 # The kind is not installed: a create will say so, and nothing of it can be there.
                 continue
             if error.lacks_permission and namespace not in required:

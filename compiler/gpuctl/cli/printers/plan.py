@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from difflib import unified_diff
 from typing import Any
@@ -44,7 +45,9 @@ def result_line(step: Step, *, coloured: bool = False) -> str:
     """What was done."""
     if step.result in ("failed", "restored", "not-run"):
         word = step.result.replace("-", " ")
-        return _line(word, step.result, step, step.error or "", None, coloured)
+        # The line names the object already.
+        error = re.sub(rf"\A{re.escape(str(step.key))}:? ", "", step.error or "")
+        return _line(word, step.result, step, error, None, coloured)
     return _line(_DONE[step.action], step.action, step, step.reason, None, coloured)
 
 
@@ -62,13 +65,18 @@ def is_worth_a_line(step: Step) -> bool:
     return not (step.shared and step.action == "unchanged")
 
 
-def summary_line(plan: Plan) -> str:
-    """``2 to create, 1 unchanged``: the numbers of a plan."""
-    words = {"create": "to create", "replace": "to replace", "update": "to update", "prune": "to prune"}
-    words |= {"delete": "to delete", "unchanged": "unchanged", "skip": "skipped"}
+def summary_line(plan: Plan, *, done: bool = False) -> str:
+    """The numbers of a plan: ``2 to create, 1 unchanged``, or when it is ``done`` ``2 created, 1 unchanged``."""
     shown = [step for step in plan.steps if is_worth_a_line(step)]
-    counts = [(sum(step.action == action for step in shown), word) for action, word in words.items()]
-    return ", ".join(f"{number} {word}" for number, word in counts if number) or "nothing to do"
+    counts: dict[str, int] = {}
+    for action, past in _DONE.items():
+        for step in shown:
+            if step.action == action:
+                failed = step.result in ("failed", "restored", "not-run")
+                future = past if action in ("unchanged", "skip") else f"to {action}"
+                word = step.result.replace("-", " ") if failed else past if done else future
+                counts[word] = counts.get(word, 0) + 1
+    return ", ".join(f"{number} {word}" for word, number in counts.items()) or "nothing to do"
 
 
 def diff_text(step: Step, keys: Records, *, coloured: bool = False) -> Iterator[str]:

@@ -1,0 +1,308 @@
+"""What is refused before anything is deleted, and what is asked: the running object stays the one it was."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cluster_tools import Place, compute, image, inference, training
+from control_plane import ControlPlane
+
+V2 = {"environment": image("v2")}
+
+
+def quota(place: Place, **hard: int) -> None:
+    """A quota on GPUs (and other things) in the namespace, of which the API server knows what is in use."""
+    names = {"gpu": "requests.nvidia.com/gpu", "jobs": "count/jobs.batch"}
+    spec = {"hard": {names[name]: str(value) for name, value in hard.items()}}
+    place.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "limits"}, "spec": spec})
+    place.until(lambda: place.get("ResourceQuota", "limits")["status"].get("used"), "the quota's use")
+
+
+def used(place: Place) -> int:
+    """GPUs in use by the quota's account."""
+    return int(place.get("ResourceQuota", "limits")["status"]["used"]["requests.nvidia.com/gpu"])
+
+
+@pytest.fixture
+def running(place: Place) -> Iterator[str]:
+    """A training that runs; its uid, which must be the same afterwards."""
+    place.apply(training())
+    place.running("train")
+    uid, pods = place.uid("Job", "train"), place.pods("train")
+    yield uid
+    assert place.uid("Job", "train") == uid
+    assert place.pods("train") == pods
+    assert place.objects(("Secret", "Lease")) == {}
+
+
+def refused(place: Place, *documents: dict[str, Any], flags: tuple[str, ...] = ("--yes",)) -> str:
+    """What an apply says that is refused; the preview says the same."""
+    preview = place.apply(*documents, flags=("--dry-run=server", *flags), code=1)
+    outcome = place.apply(*documents, flags=flags, code=1)
+    assert "nothing was changed" in outcome.err
+    for line in outcome.err.splitlines():
+        if line.startswith("error: "):
+            assert line in preview.err
+    value = place.apply(*documents, flags=("-o", "json", *flags), code=1).value
+    assert value["error"]
+    assert {step["result"] for step in value["steps"]} == {"planned"}
+    return outcome.err
+
+
+def test_more_gpus_than_the_quota_has(place: Place, running: str) -> None:
+    quota(place, gpu=2)
+    said = refused(place, training(resources={"gpu": 3}, **V2))
+    assert "quota limits: requests.nvidia.com/gpu would be 3 of 2" in said
+
+
+def test_several_jobs_that_fit_one_by_one_but_not_together(place: Place, running: str) -> None:
+    quota(place, gpu=3)
+    place.until(lambda: used(place) == 1, "the use of what runs")
+    for number in (1, 2, 3):
+        assert place.plan(training(f"next-{number}")).code == 0 or number == 3
+    said = refused(place, *[training(f"next-{number}") for number in (1, 2, 3)])
+    assert "would be 4 of 3 (in use 1, needed 3)" in said
+
+
+def test_a_replacement_that_fits_only_with_what_the_old_one_gives_back(place: Place) -> None:
+    place.apply(training(resources={"gpu": 2}))
+    place.running("train")
+    quota(place, gpu=3)
+    place.until(lambda: used(place) == 2, "the use of what runs")
+    uid = place.uid("Job", "train")
+    place.apply(training(resources={"gpu": 3}), flags=("--yes",))
+    assert place.uid("Job", "train") != uid
+    place.running("train")
+
+
+def test_too_many_jobs(place: Place, running: str) -> None:
+    quota(place, jobs=2)
+    said = refused(place, training("a"), training("b"))
+    assert "count/jobs.batch would be 3 of 2" in said
+
+
+def test_beyond_a_limit_range(place: Place, running: str) -> None:
+    limits = {"limits": [{"type": "Container", "max": {"memory": "8Gi"}}]}
+    place.create({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": limits})
+    said = refused(place, training(resources={"memory": "16Gi"}))
+    assert "job.batch/train" in said
+    assert "maximum memory usage per Container is 8Gi, but limit is 16Gi" in said
+
+
+def test_pod_security(place: Place, running: str) -> None:
+    labels = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    place.api.call("PATCH", f"/api/v1/namespaces/{place.namespace}", labels, "application/merge-patch+json")
+    said = refused(place, training(**V2))
+    assert 'violates PodSecurity "restricted' in said
+
+
+def test_a_priority_class_that_is_gone_is_made_again(place: Place, running: str) -> None:
+    """It is a shared object of the documents: absent, it is simply created before the job."""
+    plane = place.plane
+    plane.kubectl("delete", "priorityclass", "gpuctl-high", "--ignore-not-found")
+    plan = place.plan(training(job={"priority": "high"}))
+    assert any(step["name"] == "gpuctl-high" and step["action"] == "create" for step in plan.value["steps"])
+
+
+def test_a_priority_class_that_is_gone_and_that_the_user_may_not_make(
+    place: Place, running: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Job's own dry-run says nothing about it; its pods would never come."""
+    place.plane.grant("nobody", place.namespace, "admin")
+    monkeypatch.setenv("KUBECONFIG", str(place.plane.kubeconfig("nobody")))
+    place.platform("priorities: {high: {className: gone, value: 7}}")
+    said = refused(place, training(job={"priority": "high"}))
+    assert "job.batch/train" in said
+    assert "no PriorityClass with name gone was found" in said
+    assert "gpuctl-check" not in said
+
+
+def test_a_priority_class_of_another_value(place: Place, running: str) -> None:
+    body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 9}
+    place.plane.create(body)
+    place.platform("priorities: {high: {className: urgent, value: 7}}")
+    said = refused(place, training("other", job={"priority": "high"}))
+    assert "PriorityClass urgent has the value 9 in the cluster and 7 here" in said
+
+
+def test_a_missing_pull_secret_where_something_would_end(place: Place, running: str) -> None:
+    secret = {"environment": {**image("v2"), "imagePullSecret": "registry"}}
+    said = refused(place, training(**secret))
+    assert f"there is no pull secret registry in {place.namespace}" in said
+    note = place.apply(training("fresh", **secret))
+    assert "note: there is no pull secret registry" in note.err
+    assert place.exists("Job", "fresh")
+
+
+def test_a_pool_without_nodes_where_something_would_end(place: Place, running: str) -> None:
+    said = refused(place, training(resources={"pool": "nowhere"}))
+    assert "no node has the labels runwhere.ai/pool=nowhere" in said
+    assert "what runs now would end for it" in said
+    note = place.apply(training("fresh", resources={"pool": "nowhere"}))
+    assert "note: no node has the labels runwhere.ai/pool=nowhere" in note.err
+
+
+def test_what_the_server_does_not_accept(place: Place, running: str) -> None:
+    mounts = [{"name": "main", "volumeMounts": [{"name": "no-such-volume", "mountPath": "/x"}]}]
+    said = refused(place, training(podPatch={"containers": mounts}, **V2))
+    assert "job.batch/train" in said
+    assert "spec.template.spec.containers[0].volumeMounts" in said
+    assert "no-such-volume" in said
+    assert "{" not in said
+
+
+def test_a_node_port_of_somebody_else(place: Place, running: str) -> None:
+    port = {"ports": [{"port": 80, "nodePort": 30777}], "type": "NodePort"}
+    place.create({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "theirs"}, "spec": port})
+    said = refused(place, inference(service={"nodePort": 30777}))
+    assert "service/svc-serve" in said
+    assert "30777: provided port is already allocated" in said
+
+
+def test_a_kind_that_the_cluster_does_not_have(place: Place) -> None:
+    crd = ("customresourcedefinition", "jobsets.jobset.x-k8s.io")
+    installed = "jobsets" in place.plane.kubectl("get", *crd, "--ignore-not-found")
+    place.plane.kubectl("delete", *crd, "--ignore-not-found")
+    try:
+        place.platform("training: {backend: jobset}")
+        said = refused(place, training(resources={"nodes": 2}))
+        assert "jobset.jobset.x-k8s.io/train" in said
+        assert "the cluster does not know this kind" in said
+    finally:
+        if installed:
+            place.plane.install_jobset()
+
+
+def test_every_question_is_told_at_once_and_nothing_is_asked_twice(place: Place) -> None:
+    place.apply(training("one"), training("two"), inference())
+    place.running("one", "two", "serve")
+    before = place.records()
+    changed = [training("one", **V2), training("two", **V2), inference(**V2)]
+    outcome = place.apply(*changed, code=2)
+    assert [line.partition(":")[0] for line in outcome.err.splitlines()] == [
+        f"replaces training/one in {place.namespace}",
+        f"replaces inference/serve in {place.namespace}",
+        f"replaces training/two in {place.namespace}",
+        "error",
+        "  = nothing was changed",
+    ]
+    assert outcome.out == ""
+    value = place.apply(*changed, flags=("-o", "json"), code=2).value
+    assert {step["action"] for step in value["steps"]} == {"unchanged", "replace"}
+    assert place.records() == before
+
+
+def test_on_a_terminal_it_is_asked(place: Place, running: str) -> None:
+    file = place.file(training(**V2))
+    arguments = [sys.executable, "-m", "gpuctl", "apply", "-f", file, "-n", place.namespace]
+    script = (
+        "import pty, sys, os\n"
+        "def read(fd):\n"
+        "    data = os.read(fd, 1024)\n"
+        "    if b'[y/N]' in data: os.write(fd, b'n\\n')\n"
+        "    return data\n"
+        "status = pty.spawn(sys.argv[1:], read)\n"
+        "sys.exit(os.waitstatus_to_exitcode(status))\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60
+    )
+    assert result.returncode == 1, result.stdout
+    assert "replaces training/train" in result.stdout
+    assert "Go on? [y/N]: n" in result.stdout
+    assert "nothing was changed" in result.stdout
+
+
+def test_create_refuses_before_it_creates_anything(place: Place) -> None:
+    place.gpuctl("create", "-f", place.file(training("one")))
+    before = place.records()
+    both = place.file(training("one"), training("two"), compute())
+    refused = place.gpuctl("create", "-f", both, code=1)
+    assert f"job.batch/one in {place.namespace} exists already; `gpuctl apply` changes what exists" in refused.err
+    assert place.records() == before
+    place.gpuctl("create", "-f", place.file(training("two"), compute()))
+    assert place.names() == {"Job/one", "Job/two", "Deployment/comp", "Service/svc-comp"}
+
+
+def test_create_refuses_what_is_somebody_elses(place: Place) -> None:
+    port = {"ports": [{"port": 80}]}
+    place.create({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "svc-comp"}, "spec": port})
+    outcome = place.gpuctl("create", "-f", place.file(compute()), code=1)
+    assert f"service/svc-comp in {place.namespace}" in outcome.err
+    assert place.names() == {"Service/svc-comp"}
+
+
+def test_a_namespace_that_is_not_there_is_made(place: Place) -> None:
+    name = f"{place.namespace[:50]}-new"
+    document = training(job={"namespace": name})
+    try:
+        preview = place.apply(document, flags=("--dry-run=server",))
+        assert f"create    namespace/{name}" in preview.out
+        place.apply(document, flags=("--wait",))
+        assert "Running" in place.plane.kubectl("get", "pods", "-n", name)
+    finally:
+        place.plane.kubectl("delete", "namespace", name, "--ignore-not-found", "--wait=false")
+
+
+def test_a_namespace_that_is_going_away(place: Place) -> None:
+    name = f"{place.namespace[:50]}-old"
+    plane: ControlPlane = place.plane
+    plane.kubectl("create", "namespace", name)
+    held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["example.com/held"]}}
+    plane.kubectl("create", "-n", name, "-f", "-", input=json.dumps(held))
+    plane.kubectl("delete", "namespace", name, "--wait=false")
+    try:
+        said = place.apply(training(job={"namespace": name}), code=1).err
+        assert f"namespace {name} is being deleted: wait until it is gone" in said
+    finally:
+        plane.kubectl("patch", "configmap", "held", "-n", name, "-p", '{"metadata":{"finalizers":null}}')
+
+
+def test_wait(place: Place) -> None:
+    started = place.apply(training(), inference(), flags=("--wait",))
+    assert "created" in started.out
+    assert place.get("Job", "train")["status"]["ready"] == 1
+    never = training("never", resources={"gpu": 65})
+    late = place.apply(never, flags=("--wait", "--timeout=1s"), code=1)
+    assert f"job.batch/never in {place.namespace} did not start within 1 s" in late.err
+    assert place.exists("Job", "never")
+    failing = training("failing", job={"annotations": {"gpuctl.test/outcome": "fail"}})
+    outcome = place.apply(failing, flags=("--wait", "-o", "json"), code=1)
+    assert "job.batch/failing" in outcome.value["error"]
+    assert outcome.actions == {"Job/failing": "create"}
+
+
+def test_a_stuck_finalizer_is_named_and_recovery_completes(place: Place) -> None:
+    place.apply(training(), compute())
+    place.running("train", "comp")
+    place.patch("Job", "train", {"metadata": {"finalizers": ["example.com/held"]}})
+    uid = place.uid("Job", "train")
+    late = place.apply(training(**V2), compute(**V2), flags=("--yes", "--timeout=2s"), code=1)
+    (line,) = [line for line in late.out.splitlines() if "job.batch/train" in line]
+    assert line.startswith(f"failed    job.batch/train -n {place.namespace}  (is still there after 2 s: ")
+    assert "finalizer example.com/held holds it" in line
+    assert place.uid("Job", "train") == uid
+    place.patch("Job", "train", {"metadata": {"finalizers": None}})
+    recovered = place.gpuctl("recover")
+    assert f"job.batch/train in {place.namespace}: the new object was created" in recovered.out
+    assert place.uid("Job", "train") != uid
+    assert image("v2")["image"] in str(place.get("Job", "train"))
+    assert not place.objects(("Secret", "Lease"))
+    assert "Nothing to recover." in place.gpuctl("recover").err
+    assert set(place.plan(training(**V2), compute(**V2)).actions.values()) == {"unchanged"}
+
+
+def test_the_next_apply_recovers_first(place: Place) -> None:
+    place.apply(training())
+    place.patch("Job", "train", {"metadata": {"finalizers": ["example.com/held"]}})
+    place.apply(training(**V2), flags=("--yes", "--timeout=1s"), code=1)
+    place.patch("Job", "train", {"metadata": {"finalizers": None}})
+    outcome = place.apply(training(**V2))
+    assert "an earlier apply did not finish: recovering what it left" in outcome.err
+    assert "unchanged job.batch/train" in outcome.out

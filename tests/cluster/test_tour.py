@@ -1,0 +1,78 @@
+"""The READMEs' tour, every command of it, on the sandbox that it starts."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from control_plane import ControlPlane
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+_BLOCK = re.compile(r"<!-- (tour[^>]*?) -->\n```\w+\n(.*?)```", re.DOTALL)
+
+
+@pytest.fixture
+def sandbox(plane: ControlPlane, tmp_path: Path) -> Iterator[Path]:
+    """The directory of a running sandbox. ``plane`` is asked for because it says what is missing."""
+    home = tmp_path / "sandbox"
+    command = [sys.executable, "-m", "control_plane.sandbox", f"--directory={home}"]
+    path = os.pathsep.join((str(ROOT / "tests"), str(ROOT / "compiler")))
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            if line.startswith("Ctrl-C here"):
+                break
+        else:
+            pytest.fail("the sandbox ended")
+        yield home
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+
+
+def test_the_tour(sandbox: Path, tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    (clone / ".git").mkdir(parents=True)
+    shutil.copytree(ROOT / "examples", clone / "examples")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "gpuctl").write_text(f'#!/bin/sh\nexec {sys.executable} -m gpuctl "$@"\n')
+    (programs / "gpuctl").chmod(0o755)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "compiler"),
+        "KUBECONFIG": str(sandbox / "kubeconfig"),
+        "PATH": os.pathsep.join((str(programs), str(sandbox / "bin"), os.environ["PATH"])),
+    }
+
+    def run(command: str) -> str:
+        result = subprocess.run(command, shell=True, cwd=clone, env=environment, capture_output=True, text=True)
+        # `gpuctl diff` says with 1 that there is a difference.
+        assert result.returncode == (1 if command.startswith("gpuctl diff") else 0), (
+            command,
+            result.stdout,
+            result.stderr,
+        )
+        return result.stdout
+
+    printed: list[tuple[str, str]] = []
+    for note, text in _BLOCK.findall(README):
+        if note == "tour output":
+            assert text.removeprefix("# ...\n") in printed[-1][1], printed[-1]
+        elif note == "tour":
+            commands = [line for line in text.splitlines() if not line.startswith((". ", "export "))]
+            printed += [(command, run(command)) for command in commands]
+    first, second = (output for command, output in printed if command == "gpuctl apply -f my-team")
+    assert "created   job.batch/qwen2-finetune -n nlp" in first
+    assert {line.split()[0] for line in second.splitlines()} == {"unchanged"}
+    assert run("kubectl get jobs,deployments,statefulsets,services -n nlp -o name") == ""

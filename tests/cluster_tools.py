@@ -1,0 +1,254 @@
+"""A namespace to try commands in: documents in, what is in the cluster out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from control_plane import ControlPlane
+from fault_tools.world import Api
+from gpuctl.cli.main import run
+from gpuctl.cluster.resources import RESOURCES, Key
+
+Object = dict[str, Any]
+Document = dict[str, Any]
+
+DOMAIN = "runwhere.ai"
+HASH, LOWERED_BY, PAUSED, STRATEGY = (f"{DOMAIN}/{name}" for name in ("hash", "lowered-by", "paused", "strategy"))
+JOB_TYPE = f"{DOMAIN}/job-type"
+POOL = "drill"
+"""The pool of the documents below; its nodes are there for the whole session."""
+KINDS = ("Job", "Deployment", "StatefulSet", "Service", "ConfigMap", "HorizontalPodAutoscaler", "ResourceQuota")
+KINDS += ("LimitRange",)
+MERGE_PATCH = "application/merge-patch+json"
+
+
+class Outcome(NamedTuple):
+    """What a command answered."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def value(self) -> Any:
+        """Standard output as the one JSON value that it is."""
+        return json.loads(self.out)
+
+    @property
+    def actions(self) -> dict[str, str]:
+        """``kind/name`` -> action, of the JSON of a plan, without what jobs share."""
+        shared = ("Namespace", "PriorityClass", "Node")
+        return {
+            f"{step['kind']}/{step['name']}": step["action"]
+            for step in self.value["steps"]
+            if step["kind"] not in shared
+        }
+
+
+class Place:
+    """A namespace, files for it, and the command line. ``transcript`` is everything that was run."""
+
+    def __init__(self, plane: ControlPlane, api: Api, namespace: str, directory: Path, capsys: Any) -> None:
+        self.plane = plane
+        self.api = api
+        self.namespace = namespace
+        self.directory = directory
+        self.transcript: list[str] = []
+        self._capsys = capsys
+
+    def gpuctl(self, *arguments: str, code: int | None = 0) -> Outcome:
+        """Run a command in the namespace; ``code`` is the exit code that is expected (None: any)."""
+        everything = [*arguments, "-n", self.namespace]
+        self._capsys.readouterr()
+        result = run(everything)
+        outcome = Outcome(result, *self._capsys.readouterr())
+        self.transcript.append(f"$ gpuctl {' '.join(everything)}\n{outcome.out}{outcome.err}-> {result}\n")
+        assert code is None or result == code, f"exit code {result}\n{outcome.out}{outcome.err}"
+        return outcome
+
+    def file(self, *documents: Document, name: str = "jobs.yaml") -> str:
+        """Write documents to a file; its path."""
+        path = self.directory / name
+        path.write_text("\n---\n".join(json.dumps(document, indent=1) for document in documents) + "\n")
+        return str(path)
+
+    def platform(self, text: str) -> None:
+        """Write the platform's settings."""
+        (self.directory / "platform.yaml").write_text(f"kind: platform\nversion: v0.1\n{text}\n")
+
+    def apply(self, *documents: Document, flags: tuple[str, ...] = (), code: int | None = 0) -> Outcome:
+        """Apply documents."""
+        return self.gpuctl("apply", "-f", self.file(*documents), *flags, code=code)
+
+    def plan(self, *documents: Document, flags: tuple[str, ...] = (), code: int | None = 0) -> Outcome:
+        """The preview of an apply, as JSON."""
+        return self.gpuctl("apply", "-f", self.file(*documents), "--dry-run=server", "-o", "json", *flags, code=code)
+
+    def kubectl(self, *arguments: str, input: str | None = None, check: bool = True) -> str:
+        """Run kubectl in the namespace."""
+        return self.plane.kubectl(*arguments, "-n", self.namespace, input=input, check=check)
+
+    def path(self, kind: str, name: str) -> str:
+        """The path of an object."""
+        return Key(kind, self.namespace, name).path
+
+    def get(self, kind: str, name: str) -> Object:
+        """An object that is there."""
+        return self.api.call("GET", Key(kind, self.namespace, name).path)
+
+    def uid(self, kind: str, name: str) -> str:
+        """The identity of an object."""
+        return str(self.get(kind, name)["metadata"]["uid"])
+
+    def exists(self, kind: str, name: str) -> bool:
+        """Whether there is such an object."""
+        return self.api.request("GET", Key(kind, self.namespace, name).path)[0] == 200
+
+    def patch(self, kind: str, name: str, patch: Object, *, manager: str = "somebody", subresource: str = "") -> Object:
+        """Merge patch by a manager."""
+        path = self.path(kind, name) + (f"/{subresource}" if subresource else "")
+        return self.api.call("PATCH", f"{path}?fieldManager={manager}", patch, MERGE_PATCH)
+
+    def create(self, obj: Object, *, manager: str = "somebody") -> Object:
+        """Create an object that is not gpuctl's."""
+        path = RESOURCES[obj["kind"]].path(self.namespace)
+        return self.api.call("POST", f"{path}?fieldManager={manager}", obj)
+
+    def objects(self, kinds: tuple[str, ...] = KINDS) -> dict[str, Object]:
+        """``kind/name`` -> object, of everything in the namespace."""
+        result = {}
+        for kind in kinds:
+            for item in self.api.call("GET", RESOURCES[kind].path(self.namespace))["items"] or []:
+                if item["metadata"]["name"] != "kube-root-ca.crt":
+                    result[f"{kind}/{item['metadata']['name']}"] = item
+        return result
+
+    def names(self) -> set[str]:
+        """``kind/name`` of everything in the namespace."""
+        return set(self.objects())
+
+    def uids(self) -> dict[str, str]:
+        """``kind/name`` -> uid of everything in the namespace."""
+        return {name: obj["metadata"]["uid"] for name, obj in self.objects().items()}
+
+    def records(self) -> dict[str, Any]:
+        """``kind/name`` -> what every write changes, but for controllers' writes of status."""
+        return {name: unstatused(obj) for name, obj in self.objects((*KINDS, "Secret", "Lease")).items()}
+
+    def pods(self, name: str) -> dict[str, str]:
+        """Name -> uid of the pods of a job that are not leaving."""
+        items = self.api.call("GET", f"{RESOURCES['Pod'].path(self.namespace)}?labelSelector=app%3D{name}")["items"]
+        return {
+            item["metadata"]["name"]: item["metadata"]["uid"]
+            for item in items
+            if "deletionTimestamp" not in item["metadata"]
+        }
+
+    def running(self, *names: str, pods: int = 1) -> dict[str, str]:
+        """Wait until the pods of jobs run and their workloads know it; name -> uid of all these pods."""
+        found: dict[str, str] = {}
+        for name in names:
+            self.until(lambda name=name: self._runs(name, pods), f"the pods of {name}")
+            found |= self.pods(name)
+        return found
+
+    def until(self, condition: Callable[[], Any], what: str, timeout: float = 30) -> Any:
+        """Wait until a condition holds."""
+        return self.api.wait(condition, what, timeout)
+
+    def _runs(self, name: str, pods: int) -> bool:
+        for kind, count in (
+            ("Job", "ready"),
+            ("Deployment", "availableReplicas"),
+            ("StatefulSet", "availableReplicas"),
+        ):
+            status, obj = self.api.request("GET", Key(kind, self.namespace, name).path)
+            if status == 200:
+                return (obj.get("status") or {}).get(count, 0) >= pods
+        return False
+
+
+def unstatused(obj: Object) -> Object:
+    """An object without status, and without what a write of status changes."""
+    metadata = dict(obj["metadata"])
+    metadata.pop("resourceVersion")
+    metadata["managedFields"] = [
+        entry for entry in metadata.get("managedFields") or [] if entry.get("subresource") != "status"
+    ]
+    annotations = {
+        key: value
+        for key, value in (metadata.get("annotations") or {}).items()
+        if key != "deployment.kubernetes.io/revision"
+    }
+    return {**obj, "metadata": {**metadata, "annotations": annotations}, "status": None}
+
+
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> Document:
+    """``base`` with ``changes`` merged in, map by map; None takes a field away."""
+    result = dict(base)
+    for key, value in changes.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(result.get(key), Mapping):
+            result[key] = merged(result[key], value)
+        else:
+            result[key] = value
+    return result
+
+
+def _document(kind: str, name: str, changes: Mapping[str, Any], **blocks: Any) -> Document:
+    base = {
+        "kind": kind,
+        "version": "v0.1",
+        "job": {"name": name},
+        "environment": {"image": f"registry.example.com/{kind}:v1", "command": ["run"]},
+        "resources": {"pool": POOL, "gpu": 1, "cpu": 2, "memory": "4Gi"},
+        **blocks,
+    }
+    return merged(base, changes)
+
+
+def training(name: str = "train", **changes: Any) -> Document:
+    """A training of one node."""
+    return _document("training", name, changes)
+
+
+def inference(name: str = "serve", **changes: Any) -> Document:
+    """A model server of one replica, without an autoscaler."""
+    return _document("inference", name, changes, service={"replicas": 1, "port": 8000})
+
+
+def notebook(name: str = "note", **changes: Any) -> Document:
+    """A notebook."""
+    return _document("notebook", name, changes, service={"port": 8888})
+
+
+def compute(name: str = "comp", **changes: Any) -> Document:
+    """A service without GPUs."""
+    return _document(
+        "compute", name, changes, resources={"pool": POOL, "cpu": 1, "memory": "1Gi"}, service={"port": 9000}
+    )
+
+
+def image(tag: str) -> dict[str, str]:
+    """An ``environment`` block with another image."""
+    return {"image": f"registry.example.com/app:{tag}"}
+
+
+def places(
+    plane: ControlPlane, api: Api, directory: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> Iterator[Place]:
+    """A place in a namespace of its own, which goes away afterwards; the transcript is shown when a test fails."""
+    api.create_namespace(name)
+    monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig()))
+    monkeypatch.chdir(directory)
+    place = Place(plane, api, name, directory, capsys)
+    yield place
+    capsys.readouterr()
+    print("\n".join(place.transcript))
+    api.call("DELETE", f"/api/v1/namespaces/{name}")

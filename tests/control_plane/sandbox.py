@@ -1,0 +1,207 @@
+"""``make sandbox``: a cluster to try gpuctl on, for a person who has none.
+
+Kubernetes itself is real: API server, scheduler, controllers. Nodes are simulated: pods are scheduled and counted, but no
+container runs. It stays in the foreground until Ctrl-C, which ends every process and removes every file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from control_plane import BinariesMissing, ControlPlane, find_binaries
+
+ROOT = Path(__file__).resolve().parents[2]
+POOLS = ROOT / "examples" / "tour" / "pools.yaml"
+NAMESPACE, PULL_SECRET = "nlp", "registry-login"
+"""Where the documents of ``examples/tour`` go, and the secret that their platform names."""
+
+
+class Machine(NamedTuple):
+    """A simulated node."""
+
+    name: str
+    model: str
+    gpus: int
+    cpu: str
+    memory: str
+
+
+MACHINES = (
+    Machine("gpu-1", "A100-80G", 8, "128", "1Ti"),
+    Machine("gpu-2", "A100-80G", 8, "128", "1Ti"),
+    Machine("gpu-3", "L40S-48G", 8, "96", "768Gi"),
+    Machine("gpu-4", "A10-24G", 4, "48", "192Gi"),
+    Machine("cpu-1", "", 0, "64", "256Gi"),
+)
+"""The nodes: those of the pools in ``examples/tour``, one with GPUs in no pool, one without any."""
+
+
+class Failed(Exception):
+    """The sandbox cannot run; the message says why, and what to do."""
+
+
+def main() -> int:
+    """Run a sandbox until it is told to stop."""
+    parser = argparse.ArgumentParser(prog="make sandbox", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--directory", type=Path, metavar="DIR", help="where to live: a new or empty directory")
+    parser.add_argument("--exit-when-ready", action="store_true", help="stop as soon as everything runs")
+    arguments = parser.parse_args()
+    # Closing the terminal or `kill` end it like Ctrl-C.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        with _home(arguments.directory) as directory:
+            run(directory, exit_when_ready=arguments.exit_when_ready)
+    except KeyboardInterrupt:
+        with contextlib.suppress(OSError):
+            print("\nsandbox: stopped, everything is removed")
+        return 130
+    except (Failed, BinariesMissing, RuntimeError, subprocess.SubprocessError, OSError) as error:
+        print(f"sandbox: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def run(directory: Path, *, exit_when_ready: bool) -> None:
+    """Start everything in a directory, say what to try, and wait."""
+    binaries = _binaries()
+    print("sandbox: starting etcd, the API server, the scheduler and the controllers ...", flush=True)
+    start = time.monotonic()
+    with ControlPlane(binaries, directory=directory / "control-plane", events=True, execute=False) as plane:
+        try:
+            for machine in MACHINES:
+                labels = {"nvidia.com/gpu.product": machine.model} if machine.gpus else {}
+                plane.add_node(machine.name, labels=labels, gpus=machine.gpus, cpu=machine.cpu, memory=machine.memory)
+            plane.wait_for_nodes()
+            kubeconfig = _write_kubeconfig(plane, directory)
+            tools = directory / "bin"
+            tools.mkdir()
+            (tools / "kubectl").symlink_to(binaries / "kubectl")
+            _make_pools(plane, kubeconfig)
+            print(_welcome(time.monotonic() - start, kubeconfig, tools), flush=True)
+            while not exit_when_ready:
+                time.sleep(0.5)
+                plane.check()
+        finally:
+            # A second Ctrl-C must not stop the cleaning up.
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def _home(wanted: Path | None) -> Iterator[Path]:
+    """A directory of our own, which nobody else reads; it is removed in the end.
+
+    What a sandbox that was killed left in a default directory is removed first: a lock says that it is gone.
+    """
+    if wanted is not None:
+        wanted = wanted.absolute()
+        if wanted.exists() and (not wanted.is_dir() or any(wanted.iterdir())):
+            raise Failed(f"{wanted} is not an empty directory; name another one")
+    cache = Path(os.environ.get("GPUCTL_CACHE") or _cache_home() / "gpuctl")
+    names = (cache / f"sandbox{'' if number == 1 else f'-{number}'}" for number in count(1))
+    for directory in [wanted] if wanted else names:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(directory, os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Removed by its last owner between our open and our lock: not the one that others will find.
+            if not directory.exists() or directory.stat().st_ino != os.fstat(lock).st_ino:
+                os.close(lock)
+                continue
+        except BlockingIOError:
+            os.close(lock)
+            continue
+        try:
+            directory.chmod(0o700)
+            for left in directory.iterdir():
+                shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+            yield directory
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+            os.close(lock)
+        return
+    raise Failed(f"another sandbox uses {wanted}; name another directory")
+
+
+def _cache_home() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def _binaries() -> Path:
+    if shutil.which("openssl") is None:
+        raise Failed("openssl is missing: it makes the key of the cluster's tokens; install it")
+    try:
+        return find_binaries()
+    except BinariesMissing:
+        if shutil.which("go") is None:
+            raise Failed("Kubernetes is built from source for this, once: install Go 1.26 or newer") from None
+        print("sandbox: building Kubernetes, once; this takes some minutes ...", flush=True)
+        return find_binaries(build=True)
+
+
+def _write_kubeconfig(plane: ControlPlane, directory: Path) -> Path:
+    config = json.loads(plane.kubeconfig().read_text())
+    name = "gpuctl-sandbox"
+    config["clusters"][0]["name"] = config["contexts"][0]["name"] = config["current-context"] = name
+    config["contexts"][0]["context"]["cluster"] = name
+    path = directory / "kubeconfig"
+    path.touch(0o600)
+    path.write_text(json.dumps(config, indent=2) + "\n")
+    return path
+
+
+def _make_pools(plane: ControlPlane, kubeconfig: Path) -> None:
+    """Put the nodes into the pools of the tour, and its namespace's pull secret where its jobs look for it."""
+    result = _gpuctl(kubeconfig, "apply", "--yes", "-f", str(POOLS))
+    if result.returncode:
+        raise Failed(f"gpuctl apply -f {POOLS} failed:\n{result.stderr.strip()}")
+    plane.kubectl("create", "namespace", NAMESPACE)
+    login = ("--docker-server=registry.example.com", "--docker-username=sandbox", "--docker-password=none")
+    plane.kubectl("create", "secret", "docker-registry", PULL_SECRET, "-n", NAMESPACE, *login)
+
+
+def _gpuctl(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gpuctl", *arguments]
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+
+
+def _welcome(seconds: float, kubeconfig: Path, tools: Path) -> str:
+    gpus = sum(machine.gpus for machine in MACHINES)
+    return f"""
+Ready after {seconds:.1f} s: {len(MACHINES)} nodes with {gpus} GPUs in all, pools training-pool and serving-pool.
+Pods are scheduled for real, but the nodes are simulated: no container runs.
+
+In another terminal, here:
+  . .venv/bin/activate
+  export KUBECONFIG={kubeconfig}
+  export PATH={tools}:$PATH
+  gpuctl apply -f examples/tour
+  kubectl get pods -n nlp -o wide
+
+Annotations choose what becomes of a pod, so you can see it fail:
+  kubectl annotate pods --all -n nlp gpuctl.test/outcome=oom     (complete, fail, evicted, ...)
+
+Ctrl-C here stops it and removes everything."""
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

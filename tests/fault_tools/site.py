@@ -1,0 +1,139 @@
+"""Where a command is disturbed: a namespace, a proxy of its own before the API server, and the file that is applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from control_plane import ControlPlane
+from fault_tools.proxy import Policy, Proxy, Request, Upstream
+from fault_tools.world import Api, Snapshot, foreign_objects
+from fault_tools.zygote import Result, Running, Zygote
+
+TIMEOUT = 60.0
+JOBS = frozenset({"train", "serve", "note"})
+
+Victim = Callable[[], Running]
+"""The command that runs, for a policy that is made before it starts."""
+
+
+@dataclass(frozen=True)
+class Base:
+    """What all sites of a session share."""
+
+    plane: ControlPlane
+    upstream: Upstream
+    zygote: Zygote
+    api: Api
+
+
+@dataclass(frozen=True)
+class Site:
+    """One place; ``config`` is a kubeconfig that goes through the proxy, ``direct`` one that does not."""
+
+    base: Base
+    namespace: str
+    proxy: Proxy
+    directory: Path
+    config: str
+    flags: tuple[str, ...] = ("--yes",)
+
+    @property
+    def file(self) -> Path:
+        """The documents."""
+        return self.directory / "jobs.yaml"
+
+    @property
+    def direct(self) -> str:
+        """A kubeconfig that does not go through the proxy."""
+        return str(self.base.plane.kubeconfig())
+
+    @property
+    def apply_arguments(self) -> list[str]:
+        """The apply of the file in the namespace."""
+        return ["apply", "-f", str(self.file), "-n", self.namespace, *self.flags]
+
+    @property
+    def recover_arguments(self) -> list[str]:
+        """The recovery in the namespace."""
+        return ["recover", "-n", self.namespace]
+
+    def prepare(self, documents: str) -> None:
+        """Apply documents undisturbed, wait until their pods run, and put beside them what is not ours."""
+        self.base.api.create_namespace(self.namespace)
+        for obj in foreign_objects():
+            self.base.api.create(obj, self.namespace)
+        self.file.write_text(documents)
+        started = self.apply(self.direct)
+        assert started.code == 0, started.stderr
+        self.base.api.wait(self._runs, f"the pods in {self.namespace}")
+
+    def snapshot(self) -> Snapshot:
+        """What is in the namespace."""
+        return self.base.api.snapshot(self.namespace)
+
+    def apply(self, config: str | None = None, *more: str) -> Result:
+        """Apply the file; through the proxy unless ``config`` says otherwise."""
+        return self.run([*self.apply_arguments, *more], config)
+
+    def recover(self, config: str | None = None) -> Result:
+        """Finish what a killed run left."""
+        return self.run(self.recover_arguments, config)
+
+    def run(self, arguments: list[str], config: str | None = None) -> Result:
+        """Run a command to its end."""
+        return self.start(arguments, config).wait(TIMEOUT)
+
+    def start(self, arguments: list[str], config: str | None = None) -> Running:
+        """Start a command."""
+        return self.base.zygote.start(arguments, env={"KUBECONFIG": config or self.config}, cwd=self.directory)
+
+    def disturb(self, arguments: list[str], policy: Callable[[Victim], Policy]) -> Result:
+        """Run a command under a policy that can reach it, and wait until nothing of it is under way."""
+        return self.disturbed(arguments, policy)[1]
+
+    def disturbed(self, arguments: list[str], policy: Callable[[Victim], Policy]) -> tuple[Running, Result]:
+        """Like :meth:`disturb`; also what ran."""
+        running: Future[Running] = Future()
+        self.proxy.reset(policy(lambda: running.result(10)))
+        running.set_result(self.start(arguments))
+        result = running.result().wait(TIMEOUT)
+        # What a dead process had sent may still be on its way: nobody types `recover` faster than that.
+        self.proxy.drain()
+        return running.result(), result
+
+    def _runs(self) -> bool:
+        """Whether a pod of each job runs."""
+        pods = self.base.api.list_objects("Pod", self.namespace)
+        running = {pod["metadata"]["labels"]["app"] for pod in pods if pod["status"].get("phase") == "Running"}
+        return running >= JOBS
+
+
+@contextmanager
+def site(base: Base, namespace: str, directory: Path, flags: tuple[str, ...] = ("--yes",)) -> Iterator[Site]:
+    """A site; what runs there ends with it. The namespace is not there before :meth:`Site.prepare`."""
+    directory.mkdir(exist_ok=True)
+    with Proxy(base.plane, base.upstream) as proxy:
+        config = proxy.kubeconfig(directory / "kubeconfig")
+        try:
+            yield Site(base, namespace, proxy, directory, str(config), flags)
+        finally:
+            base.api.clear(namespace)
+
+
+def ends_workload(request: Request) -> bool:
+    """Whether a request deletes a workload."""
+    return request.method == "DELETE" and request.path.rsplit("/", 2)[-2] in ("jobs", "deployments", "statefulsets")
+
+
+def makes_job(image: str) -> Callable[[Request], bool]:
+    """Requests that create a training of this image."""
+    return lambda request: (
+        request.is_write
+        and request.method == "POST"
+        and request.path.endswith("/jobs")
+        and f"registry.example.com/train:{image}".encode() in request.body
+    )

@@ -1,0 +1,291 @@
+"""Fast looks at a namespace and fast changes in it: HTTPS with the admin's token, no kubectl process.
+
+api = Api(plane)
+before = api.snapshot("team-a")
+api.delete("Job", "team-a", "train")
+api.wait(lambda: ("Job", "train") not in api.snapshot("team-a"), "the job to go")
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote
+
+from control_plane import ControlPlane
+
+Object = dict[str, Any]
+Value = TypeVar("Value")
+
+DOMAIN = "runwhere.ai"
+HASH = f"{DOMAIN}/hash"
+JOURNAL = f"{DOMAIN}/journal"
+FOREIGN = "foreign"
+"""How the names of objects begin that are not ours."""
+# kind -> (path before "namespaces", plural).
+PATHS: dict[str, tuple[str, str]] = {
+    "Job": ("/apis/batch/v1", "jobs"),
+    "Deployment": ("/apis/apps/v1", "deployments"),
+    "StatefulSet": ("/apis/apps/v1", "statefulsets"),
+    "Service": ("/api/v1", "services"),
+    "HorizontalPodAutoscaler": ("/apis/autoscaling/v2", "horizontalpodautoscalers"),
+    "ConfigMap": ("/api/v1", "configmaps"),
+    "Secret": ("/api/v1", "secrets"),
+    "Lease": ("/apis/coordination.k8s.io/v1", "leases"),
+    "Pod": ("/api/v1", "pods"),
+    "ResourceQuota": ("/api/v1", "resourcequotas"),
+}
+WORKLOADS = ("Job", "Deployment", "StatefulSet")
+SNAPSHOT = (*WORKLOADS, "Service", "HorizontalPodAutoscaler", "ConfigMap", "Secret", "Lease")
+# What the server writes into a spec: another value after a restore is no difference to anybody.
+_ALLOCATED = ("clusterIP", "clusterIPs", "healthCheckNodePort")
+_JOB_LABELS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
+_IDLE_ERRORS = (http.client.RemoteDisconnected, http.client.CannotSendRequest, ConnectionError, ssl.SSLEOFError)
+
+
+class Live(NamedTuple):
+    """An object as it was at the moment of a snapshot. ``spec`` is comparable between namespaces and incarnations."""
+
+    uid: str
+    generation: int
+    hash: str | None
+    spec: str
+    object: Object
+
+    @property
+    def held(self) -> bool:
+        """Of a Lease: whether somebody holds it."""
+        return bool((self.object.get("spec") or {}).get("holderIdentity"))
+
+    @property
+    def is_journal(self) -> bool:
+        """Of a Secret: whether it is a part of a journal."""
+        return JOURNAL in (self.object["metadata"].get("labels") or {})
+
+
+Snapshot = dict[tuple[str, str], Live]
+"""(kind, name) -> the object."""
+
+
+class Api:
+    """The API server, as its admin. Safe to use from several threads."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._port = plane.port
+        self._token = plane.tokens["admin"]
+        self._context = ssl.create_default_context(cafile=str(plane.directory / "certificates" / "apiserver.crt"))
+        self._local = threading.local()
+
+    def request(
+        self, method: str, path: str, body: Object | None = None, content_type: str = "application/json"
+    ) -> tuple[int, Object]:
+        """Status and decoded body of an answer."""
+        headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
+        data = None
+        if body is not None:
+            data = json.dumps(body).encode()
+            headers["Content-Type"] = content_type
+        for attempt in (1, 2):
+            connection: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
+            if connection is None:
+                connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=30, context=self._context)
+                self._local.connection = connection
+            try:
+                connection.request(method, path, data, headers)
+                response = connection.getresponse()
+                return response.status, json.loads(response.read())
+            except _IDLE_ERRORS:
+                # The server was restarted since the last request of this thread, or that was 90 seconds ago.
+                connection.close()
+                self._local.connection = None
+                if attempt == 2:
+                    raise
+        raise AssertionError("unreachable")
+
+    def call(
+        self, method: str, path: str, body: Object | None = None, content_type: str = "application/json"
+    ) -> Object:
+        """Like :meth:`request`; anything but success raises."""
+        status, value = self.request(method, path, body, content_type)
+        if status >= 300:
+            raise RuntimeError(f"{method} {path}: {status} {value.get('message', value)}")
+        return value
+
+    def list_objects(self, kind: str, namespace: str) -> list[Object]:
+        """All objects of a kind in a namespace."""
+        items = self.call("GET", path_of(kind, namespace)).get("items")
+        return list(items or [])
+
+    def get(self, kind: str, namespace: str, name: str) -> Object | None:
+        """An object, or None."""
+        status, value = self.request("GET", path_of(kind, namespace, name))
+        if status == 404:
+            return None
+        if status != 200:
+            raise RuntimeError(f"{kind} {namespace}/{name}: {status} {value.get('message')}")
+        return value
+
+    def create(self, obj: Object, namespace: str) -> Object:
+        """Create an object in a namespace."""
+        return self.call("POST", path_of(obj["kind"], namespace), obj)
+
+    def create_namespace(self, name: str) -> None:
+        """Create a namespace."""
+        self.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+
+    def patch(self, kind: str, namespace: str, name: str, patch: Object) -> Object:
+        """JSON merge patch."""
+        return self.call("PATCH", path_of(kind, namespace, name), patch, "application/merge-patch+json")
+
+    def delete(self, kind: str, namespace: str, name: str) -> None:
+        """Delete an object; its dependents follow in the background. Absent is fine."""
+        status, value = self.request(
+            "DELETE", path_of(kind, namespace, name), {"propagationPolicy": "Background", "gracePeriodSeconds": 0}
+        )
+        if status not in (200, 202, 404):
+            raise RuntimeError(f"delete {kind} {namespace}/{name}: {status} {value.get('message')}")
+
+    def clear(self, namespace: str) -> None:
+        """Delete what runs and what holds ports in a namespace; the namespace stays."""
+        for kind in (*WORKLOADS, "HorizontalPodAutoscaler", "Service"):
+            for item in self.list_objects(kind, namespace):
+                self.delete(kind, namespace, item["metadata"]["name"])
+
+    def snapshot(self, namespace: str) -> Snapshot:
+        """All objects of the kinds that commands work with; empty when there is no such namespace."""
+        result: Snapshot = {}
+        for kind in SNAPSHOT:
+            for item in self.list_objects(kind, namespace):
+                name = item["metadata"]["name"]
+                if (kind, name) != ("ConfigMap", "kube-root-ca.crt"):
+                    result[kind, name] = _live(kind, namespace, item)
+        return result
+
+    def wait(self, condition: Callable[[], Value], what: str, timeout: float = 30) -> Value:
+        """Wait until ``condition`` returns something true, and return it."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            result = condition()
+            if result:
+                return result
+            time.sleep(0.03)
+        raise TimeoutError(f"waited {timeout:.0f} s for {what}")
+
+
+def path_of(kind: str, namespace: str, name: str | None = None) -> str:
+    """An object's path, or its kind's in a namespace."""
+    prefix, plural = PATHS[kind]
+    path = f"{prefix}/namespaces/{quote(namespace)}/{plural}"
+    return path if name is None else f"{path}/{quote(name)}"
+
+
+def _live(kind: str, namespace: str, obj: Object) -> Live:
+    metadata = obj["metadata"]
+    annotations: Mapping[str, str] = metadata.get("annotations") or {}
+    spec = json.loads(json.dumps(obj.get("spec") or obj.get("data") or {}))
+    if kind == "Job":
+        spec.pop("selector", None)
+        for label in _JOB_LABELS:
+            (spec["template"]["metadata"].get("labels") or {}).pop(label, None)
+    if kind == "Service":
+        for key in _ALLOCATED:
+            spec.pop(key, None)
+        for port in spec.get("ports") or []:
+            port.pop("nodePort", None)
+    text = json.dumps(spec, sort_keys=True, indent=1).replace(namespace, "NAMESPACE")
+    return Live(metadata["uid"], metadata.get("generation", 0), annotations.get(HASH), text, obj)
+
+
+def lost(now: Snapshot, old: Snapshot, new: Snapshot) -> list[str]:
+    """What is neither the old object nor the new one, or is not there at all though it was and shall be."""
+    problems = []
+    for key, was in old.items():
+        live, wanted = now.get(key), new.get(key)
+        title = "/".join(key)
+        if is_bookkeeping(key, was) or _is_foreign(key):
+            continue
+        if live is None:
+            if wanted is not None:
+                problems.append(f"{title} is absent")
+        elif live.object["metadata"].get("deletionTimestamp"):
+            problems.append(f"{title} is being deleted")
+        elif live.spec not in (was.spec, wanted.spec if wanted is not None else None):
+            problems.append(f"{title} is neither the old nor the new one:\n{live.spec}")
+        elif live.spec == was.spec != (wanted.spec if wanted is not None else None) and live.hash != was.hash:
+            problems.append(f"{title} is the old one with another hash: {live.hash}, not {was.hash}")
+    for key in now.keys() - old.keys():
+        wanted = new.get(key)
+        if not is_bookkeeping(key, now[key]) and (wanted is None or wanted.spec != now[key].spec):
+            problems.append(f"{'/'.join(key)} is there and was never asked for:\n{now[key].spec}")
+    return problems
+
+
+def unlike(now: Snapshot, new: Snapshot) -> list[str]:
+    """What is not as it was wanted."""
+    now = {key: live for key, live in now.items() if not is_bookkeeping(key, live)}
+    problems = [f"{'/'.join(key)} is absent" for key in new.keys() - now.keys()]
+    problems += [f"{'/'.join(key)} should not be there" for key in now.keys() - new.keys()]
+    for key in now.keys() & new.keys():
+        if now[key].spec != new[key].spec:
+            problems.append(f"{'/'.join(key)} is not as wanted:\n{now[key].spec}")
+    return problems
+
+
+def rest(now: Snapshot) -> list[str]:
+    """What a command must not leave behind."""
+    journals = [f"the journal {name} is left" for (_, name), live in now.items() if live.is_journal]
+    leases = [f"the lease {name} is held" for (kind, name), live in now.items() if kind == "Lease" and live.held]
+    return journals + leases
+
+
+def touched(now: Snapshot, old: Snapshot) -> list[str]:
+    """What is not ours and did not stay as it was."""
+    foreign = [key for key in old if _is_foreign(key)]
+    return [
+        f"{'/'.join(key)}, which is not ours, was touched"
+        for key in foreign
+        if key not in now or now[key]._replace(object={}) != old[key]._replace(object={})
+    ]
+
+
+def is_bookkeeping(key: tuple[str, str], live: Live) -> bool:
+    """What commands write for themselves while they run."""
+    return key[0] == "Lease" or live.is_journal
+
+
+def _is_foreign(key: tuple[str, str]) -> bool:
+    return key[1].startswith(FOREIGN)
+
+
+def foreign_objects() -> list[Object]:
+    """Objects with our jobs' label `app` that somebody else made."""
+    labels = {"app": "train"}
+    pod = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "main", "image": "registry.example.com/foreign:v1"}]},
+    }
+    return [
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": f"{FOREIGN}-server", "labels": labels},
+            "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": pod},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": f"{FOREIGN}-service", "labels": {"app": "serve"}},
+            "spec": {"selector": {"app": "serve"}, "ports": [{"port": 80}]},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": f"{FOREIGN}-settings", "labels": {"app": "note"}},
+            "data": {"key": "value"},
+        },
+    ]

@@ -1,0 +1,296 @@
+"""A process that has imported gpuctl already and forks once per command.
+
+    with Zygote() as zygote:
+        result = zygote.run(["apply", "-f", "job.yaml"], env={"KUBECONFIG": path})
+        running = zygote.start(["apply", "-f", "job.yaml"])
+        running.kill()
+
+A cold start costs 0.3 s, mostly imports; a fork costs a hundredth of it, and tests that kill a command at each of its
+requests need thousands. The child is as good as a fresh process: the zygote has one thread, has run nothing, and the
+child ends as Python does. Kernel and processes only: Linux.
+
+On the wire: one message per command on a socket (JSON, with stdin, stdout, stderr and the writing end of a pipe as
+file descriptors); the answer is a pidfd; the pipe gets the wait status once the child is reaped, not earlier, so that
+a process that has been waited for is no zombie that others take for alive.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, NoReturn
+
+from control_plane.processes import _end_with_parent as end_with_parent
+
+ROOT = Path(__file__).resolve().parents[2]
+_MESSAGE = 200_000
+_STATUS = struct.Struct("=i")
+_LONGEST_OUTPUT = 64 << 20
+
+
+class Timeout(Exception):
+    """A command ran longer than the test lets it."""
+
+
+class Result(NamedTuple):
+    """How a command ended: ``code`` is negative (the signal) when it was killed."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+@dataclass
+class Running:
+    """A command under way."""
+
+    arguments: tuple[str, ...]
+    pid: int
+    _pidfd: int
+    _status: int
+    _stdout: int
+    _stderr: int
+    _result: Result | None = None
+
+    def signal(self, number: int) -> None:
+        """Send a signal; nothing happens when it has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, number)
+
+    def kill(self) -> None:
+        """SIGKILL, and return when the process runs no more."""
+        self.signal(signal.SIGKILL)
+        select.select([self._pidfd], [], [], 10)
+
+    def stderr(self) -> str:
+        """What it has printed to stderr so far."""
+        return _content(self._stderr)
+
+    def wait(self, timeout: float = 60) -> Result:
+        """Its result; when it takes longer it is killed and :class:`Timeout` raised with what it had printed."""
+        if self._result is not None:
+            return self._result
+        ready, _, _ = select.select([self._status], [], [], timeout)
+        if not ready:
+            self.kill()
+        raw = os.read(self._status, _STATUS.size)
+        code = os.waitstatus_to_exitcode(_STATUS.unpack(raw)[0]) if raw else -signal.SIGKILL
+        self._result = Result(code, _content(self._stdout), _content(self._stderr))
+        for descriptor in (self._pidfd, self._status, self._stdout, self._stderr):
+            os.close(descriptor)
+        if not ready:
+            raise Timeout(f"gpuctl {' '.join(self.arguments)} took more than {timeout:.0f} s:\n{self._result.stderr}")
+        return self._result
+
+
+class Zygote:
+    """The test's side. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._lock = threading.Lock()
+        # A session of its own: Ctrl-C in the terminal goes to pytest alone, which ends this in order.
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "fault_tools.zygote", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env={
+                    "PATH": os.environ.get("PATH", ""),
+                    "PYTHONPATH": os.pathsep.join([str(ROOT / "compiler"), str(ROOT / "tests")]),
+                    "PYTHONDONTWRITEBYTECODE": "1",
+                    "PYDANTIC_DISABLE_PLUGINS": "__all__",
+                },
+                start_new_session=True,
+                preexec_fn=end_with_parent,
+            )
+        if self._control.recv(16) != b"ready":
+            raise RuntimeError("the zygote did not start; its message is above")
+        self.pid = self._process.pid
+
+    def __enter__(self) -> Zygote:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._control.close()
+        self._process.wait(10)
+
+    def start(
+        self,
+        arguments: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        stdin: str = "",
+    ) -> Running:
+        """Start ``gpuctl ARGUMENTS``; the environment is ``env`` with PATH and HOME, nothing of the test's."""
+        streams = [os.memfd_create(name) for name in ("stdin", "stdout", "stderr")]
+        os.pwrite(streams[0], stdin.encode(), 0)
+        reading, writing = os.pipe()
+        job = {
+            "arguments": list(arguments),
+            "env": {"PATH": os.environ.get("PATH", ""), "HOME": "/nonexistent", **(env or {})},
+            "cwd": str(cwd or "/"),
+        }
+        with self._lock:
+            socket.send_fds(self._control, [json.dumps(job).encode()], [*streams, writing])
+            answer, descriptors, _, _ = socket.recv_fds(self._control, 64, 1)
+        os.close(writing)
+        os.close(streams[0])
+        if not descriptors:
+            raise RuntimeError("the zygote has ended")
+        return Running(tuple(arguments), int(answer), descriptors[0], reading, streams[1], streams[2])
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        stdin: str = "",
+        timeout: float = 60,
+    ) -> Result:
+        """Run a command to its end."""
+        return self.start(arguments, env=env, cwd=cwd, stdin=stdin).wait(timeout)
+
+
+def _content(descriptor: int) -> str:
+    return os.pread(descriptor, _LONGEST_OUTPUT, 0).decode()
+
+
+class _Job(NamedTuple):
+    """What a child has to become."""
+
+    arguments: list[str]
+    env: dict[str, str]
+    cwd: str
+    streams: list[int]
+
+
+def _prepare() -> None:
+    """Import what commands import when they run."""
+    main = import_module("gpuctl.cli.main")
+    names = [f"gpuctl.cli.{name}" for name in main.COMMANDS]
+    names += ["kubernetes.client", "kubernetes.config", "urllib3", "jsonschema_rs", "yaml", "concurrent.futures.thread"]
+    for path in sorted((ROOT / "compiler" / "gpuctl" / "cluster").glob("*.py")):
+        if path.stem != "__init__":
+            names.append(f"gpuctl.cluster.{path.stem}")
+    for name in names:
+        # A module that is broken says so where a command needs it, not here for all of them.
+        with contextlib.suppress(ImportError):
+            import_module(name)
+    # Tables and validators that are built at first use; results of a compile are kept nowhere.
+    starters = ROOT / "compiler" / "gpuctl" / "cli" / "starters"
+    compilation = import_module("gpuctl").compile(sorted(starters.glob("*.yaml")))
+    if not compilation.ok:
+        raise RuntimeError(f"the starter documents do not compile: {compilation.diagnostics}")
+    # Pages that the collector never touches stay shared with all children.
+    gc.collect()
+    gc.freeze()
+    threads = len(os.listdir("/proc/self/task"))
+    if threads != 1:
+        raise RuntimeError(f"the zygote has {threads} threads after its imports: forks of it would hang")
+
+
+def _serve(control: socket.socket) -> _Job | None:
+    """Fork for each message; returns in each child with its job, and in the zygote, with None, when the test ends."""
+    wakeup, awake = os.pipe()
+    os.set_blocking(wakeup, False)
+    os.set_blocking(awake, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(awake)
+    waiting: dict[int, int] = {}
+    control.send(b"ready")
+    while True:
+        ready, _, _ = select.select([control.fileno(), wakeup], [], [])
+        if wakeup in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(wakeup, 4096)
+            _reap(waiting)
+        if control.fileno() not in ready:
+            continue
+        message, descriptors, _, _ = socket.recv_fds(control, _MESSAGE, 4)
+        if not message:
+            return None
+        *streams, status = descriptors
+        pid = os.fork()
+        if not pid:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for descriptor in (wakeup, awake, status, control.detach(), *waiting.values()):
+                os.close(descriptor)
+            return _Job(**json.loads(message), streams=streams)
+        waiting[pid] = status
+        pidfd = os.pidfd_open(pid)
+        socket.send_fds(control, [str(pid).encode()], [pidfd])
+        for descriptor in (pidfd, *streams):
+            os.close(descriptor)
+
+
+def _reap(waiting: dict[int, int]) -> None:
+    while waiting:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if not pid:
+            break
+        descriptor = waiting.pop(pid)
+        with contextlib.suppress(BrokenPipeError):
+            os.write(descriptor, _STATUS.pack(status))
+        os.close(descriptor)
+
+
+def _become(job: _Job) -> NoReturn:
+    """Turn a fresh child into the command, and run it."""
+    end_with_parent()
+    for number, descriptor in enumerate(job.streams):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    os.environ.clear()
+    os.environ.update(job.env)
+    time.tzset()
+    os.chdir(job.cwd)
+    sys.argv = ["gpuctl", *job.arguments]
+    run = import_module("gpuctl.cli.main").run
+    code: int = run(job.arguments)
+    # The end of Python that one can see: threads are waited for, exit functions run, buffers written. What is left
+    # out, taking 400 modules apart, costs 30 ms and would copy every page that is shared with the zygote.
+    shutdown: Callable[[], None] = vars(threading)["_shutdown"]
+    shutdown()
+    vars(atexit)["_run_exitfuncs"]()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _main() -> None:
+    _prepare()
+    job = _serve(socket.socket(fileno=int(sys.argv[1])))
+    if job is not None:
+        _become(job)
+
+
+def _hook(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
+    """A traceback to the descriptor: `sys.stderr` may have been replaced by the command."""
+    import traceback
+
+    os.write(2, "".join(traceback.format_exception(kind, value, trace)).encode())
+
+
+if __name__ == "__main__":
+    sys.excepthook = _hook
+    _main()
