@@ -63,11 +63,14 @@ class Place:
 
     def gpuctl(self, *arguments: str, code: int | None = 0) -> Outcome:
         """Run a command in the namespace; ``code`` is the exit code that is expected (None: any)."""
-        everything = [*arguments, "-n", self.namespace]
+        return self.anywhere(*arguments, "-n", self.namespace, code=code)
+
+    def anywhere(self, *arguments: str, code: int | None = 0) -> Outcome:
+        """Run a command that names no namespace."""
         self._capsys.readouterr()
-        result = run(everything)
+        result = run(arguments)
         outcome = Outcome(result, *self._capsys.readouterr())
-        self.transcript.append(f"$ gpuctl {' '.join(everything)}\n{outcome.out}{outcome.err}-> {result}\n")
+        self.transcript.append(f"$ gpuctl {' '.join(arguments)}\n{outcome.out}{outcome.err}-> {result}\n")
         assert code is None or result == code, f"exit code {result}\n{outcome.out}{outcome.err}"
         return outcome
 
@@ -157,9 +160,9 @@ class Place:
             found |= self.pods(name)
         return found
 
-    def until(self, condition: Callable[[], Any], what: str, timeout: float = 30) -> Any:
+    def until(self, condition: Callable[[], Any], what: str, timeout: float = 60) -> Any:
         """Wait until a condition holds."""
-        return self.api.wait(condition, what, timeout)
+        return self.plane.wait_for(condition, what, timeout)
 
     def _runs(self, name: str, pods: int) -> bool:
         for kind, count in (

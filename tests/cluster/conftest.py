@@ -43,8 +43,11 @@ def api(plane: ControlPlane) -> Api:
 
 
 @pytest.fixture(scope="session")
-def drill_nodes(plane: ControlPlane) -> None:
-    """Room for everything that runs in a :func:`place`."""
+def drill_nodes(plane: ControlPlane, jobset: None) -> None:
+    """Room for everything that runs in a :func:`place`.
+
+    JobSet is installed at once: the garbage collector notices a new kind only every 30 s.
+    """
     for number in range(4):
         plane.add_node(f"{POOL}-{number}", labels={"runwhere.ai/pool": POOL}, gpus=64, cpu="512", memory="4Ti")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from cluster_tools import Place, compute, image, inference, notebook, training
 
 EVERYTHING: tuple[dict[str, Any], ...] = (
@@ -44,65 +42,62 @@ def test_first_apply_creates_and_the_second_writes_nothing(place: Place) -> None
     assert place.running("train", "multi", "serve", "note", "comp") == pods
 
 
-@pytest.mark.parametrize("document", EVERYTHING, ids=lambda document: document["job"]["name"])
-def test_another_image_replaces_what_runs_when_that_is_agreed_to(place: Place, document: dict[str, Any]) -> None:
-    name, kind = document["job"]["name"], document["kind"]
-    place.apply(document)
-    pods, before = place.running(name), place.uids()
-    changed = {**document, "environment": {**document["environment"], **image("v2")}}
+def test_another_image_replaces_what_runs_when_that_is_agreed_to(place: Place) -> None:
+    names = {document["job"]["name"]: document["kind"] for document in EVERYTHING}
+    place.apply(*EVERYTHING)
+    pods, before = place.running(*names), place.uids()
+    changed = [{**document, "environment": {**document["environment"], **image("v2")}} for document in EVERYTHING]
 
-    refused = place.apply(changed, code=2)
-    lost = "its progress is lost" if kind == "training" else "it stops serving meanwhile"
-    assert f"replaces {kind}/{name} in {place.namespace}: running for" in refused.err
-    assert lost in refused.err
+    refused = place.apply(*changed, code=2)
+    for name, kind in names.items():
+        (line,) = [line for line in refused.err.splitlines() if line.startswith(f"replaces {kind}/{name} in ")]
+        assert "running for" in line
+        assert ("its progress is lost" if kind == "training" else "it stops serving meanwhile") in line
     assert "--yes" in refused.err
     assert place.uids() == before
 
-    place.apply(changed, flags=("--yes",))
+    place.apply(*changed, flags=("--yes",))
     after = place.uids()
     replaced = {key for key in before if after[key] != before[key]}
-    assert {key.partition("/")[0] for key in replaced} <= {"Job", "Deployment", "StatefulSet"}
-    assert len(replaced) == 1
-    assert not place.running(name).items() & pods.items()
-    assert "registry.example.com/app:v2" in str(place.get(*next(iter(replaced)).split("/")))
+    assert replaced == {"Job/train", "Job/multi", "Deployment/serve", "StatefulSet/note", "Deployment/comp"}
+    assert not place.running(*names).items() & pods.items()
+    for key in replaced:
+        assert image("v2")["image"] in str(place.get(*key.split("/")))
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "key"),
-    [
-        (training(), training(job={"description": "second try"}), "Job/train"),
-        (training(job={"description": "first"}), training(), "Job/train"),
-        (training(job={"ttl": "1d"}), training(job={"ttl": "2d"}), "Job/train"),
-        (training(job={"ttl": "1d"}), training(), "Job/train"),
-        (training(), training(job={"retries": 3}), "Job/train"),
-        (training(job={"retries": 3}), training(), "Job/train"),
-        (inference(), inference(service={"replicas": 2}), "Deployment/serve"),
-        (inference(), inference(service={"request_limit": 5}), "Deployment/serve"),
-        (notebook(), notebook(job={"description": "mine"}), "StatefulSet/note"),
-        (inference(), inference(service={"type": "ClusterIP"}), "Service/svc-serve"),
-        (
-            inference(autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 4}),
-            inference(autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 6}),
-            "HorizontalPodAutoscaler/serve",
-        ),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
+GROWING = {"enabled": True, "minReplicas": 1, "maxReplicas": 4}
+IN_PLACE: tuple[tuple[Any, dict[str, Any], dict[str, Any]], ...] = (
+    (training, {}, {"job": {"description": "second try"}}),
+    (training, {"job": {"description": "first"}}, {}),
+    (training, {"job": {"ttl": "1d"}}, {"job": {"ttl": "2d"}}),
+    (training, {"job": {"ttl": "1d"}}, {}),
+    (training, {}, {"job": {"retries": 3}}),
+    (training, {"job": {"retries": 3}}, {}),
+    (inference, {}, {"service": {"replicas": 2}}),
+    (inference, {}, {"service": {"request_limit": 5}}),
+    (notebook, {}, {"job": {"description": "mine"}}),
+    (inference, {}, {"service": {"type": "ClusterIP"}}),
+    (inference, {"autoscaling": GROWING}, {"autoscaling": {**GROWING, "maxReplicas": 6}}),
 )
-def test_changed_in_place_without_touching_what_runs(
-    place: Place, before: dict[str, Any], after: dict[str, Any], key: str
-) -> None:
-    name = before["job"]["name"]
-    place.apply(before)
-    pods, uids = place.running(name), place.uids()
-    written = place.get(*key.split("/"))
-    outcome = place.apply(after, flags=("-o", "json"))
-    assert outcome.actions[key] == "update"
-    assert set(outcome.actions.values()) <= {"update", "unchanged"}
-    assert place.get(*key.split("/"))["metadata"]["resourceVersion"] != written["metadata"]["resourceVersion"]
+
+
+def test_changed_in_place_without_touching_what_runs(place: Place) -> None:
+    names = [f"job-{number}" for number in range(len(IN_PLACE))]
+    before = [make(name, **old) for name, (make, old, _) in zip(names, IN_PLACE, strict=True)]
+    after = [make(name, **new) for name, (make, _, new) in zip(names, IN_PLACE, strict=True)]
+    place.apply(*before)
+    pods, uids, written = place.running(*names), place.uids(), place.records()
+    actions = place.apply(*after, flags=("-o", "json")).actions
+    assert set(actions.values()) == {"update", "unchanged"}
+    for name in names:
+        kind = next(kind for kind in ("Job", "Deployment", "StatefulSet") if f"{kind}/{name}" in actions)
+        assert actions[f"{kind}/{name}"] == "update"
+    assert actions["Service/svc-job-9"] == actions["HorizontalPodAutoscaler/job-10"] == "update"
     assert place.uids() == uids
-    assert pods.items() <= place.pods(name).items()
-    again = place.apply(after, flags=("-o", "json"))
-    assert set(again.actions.values()) == {"unchanged"}
+    assert pods.items() <= place.running(*names).items()
+    changed = {key for key, obj in place.records().items() if obj != written[key]}
+    assert {key for key in actions if actions[key] == "update"} == changed
+    assert set(place.apply(*after, flags=("-o", "json")).actions.values()) == {"unchanged"}
 
 
 def test_what_is_patched_in_place_arrives(place: Place) -> None:
@@ -161,63 +156,84 @@ def test_a_service_becomes_headless_and_back_by_replacement(place: Place) -> Non
     assert set(place.apply(multi, flags=("-o", "json")).actions.values()) == {"unchanged"}
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "path"),
-    [
-        (
-            {"environment": {"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}},
-            {"environment": {"env": [{"name": "A", "value": "1"}]}},
-            "spec.template.spec.containers[main].env[B]",
-        ),
-        (
-            {"environment": {"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}},
-            {"environment": {"env": [{"name": "B", "value": "2"}, {"name": "A", "value": "1"}]}},
-            "spec.template.spec.containers[main].env (order)",
-        ),
-        (
-            {"environment": {"env": [{"name": "A", "value": "1"}]}},
-            {"environment": {"env": [{"name": "A", "secret": "s", "key": "k"}]}},
-            "spec.template.spec.containers[main].env[A].value",
-        ),
-        (
-            {"podPatch": {"nodeSelector": {"example.com/disk": "fast"}}},
-            {},
-            "spec.template.spec.nodeSelector[example.com/disk]",
-        ),
-        ({"job": {"labels": {"team": "nlp"}}}, {}, "spec.template.metadata.labels.team"),
-        ({"environment": {"workdir": "/work"}}, {}, "spec.template.spec.containers[main].workingDir"),
-        ({"podPatch": {"tolerations": [{"key": "a", "operator": "Exists"}]}}, {}, "spec.template.spec.tolerations"),
-        (
-            {"storage": {"workdirs": [{"path": "/data", "readOnly": True}]}},
-            {"storage": {"workdirs": [{"path": "/data"}]}},
-            "spec.template.spec.containers[main].volumeMounts[/data].readOnly",
-        ),
-        ({}, {"environment": {"command": ["run", "--fast"]}}, "spec.template.spec.containers[main].command"),
-        ({"environment": {"args": ["--fast"]}}, {}, "spec.template.spec.containers[main].args"),
-        ({"job": {"max_runtime": "1h"}}, {}, "spec.template.spec.activeDeadlineSeconds"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
+DIFFERENCES: tuple[tuple[dict[str, Any], dict[str, Any], str], ...] = (
+    (
+        {"environment": {"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}},
+        {"environment": {"env": [{"name": "A", "value": "1"}]}},
+        "spec.template.spec.containers[main].env[B]",
+    ),
+    (
+        {"environment": {"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}},
+        {"environment": {"env": [{"name": "B", "value": "2"}, {"name": "A", "value": "1"}]}},
+        "spec.template.spec.containers[main].env (order)",
+    ),
+    (
+        {"environment": {"env": [{"name": "A", "value": "1"}]}},
+        {"environment": {"env": [{"name": "A", "secret": "s", "key": "k"}]}},
+        "spec.template.spec.containers[main].env[A].value",
+    ),
+    (
+        {"podPatch": {"nodeSelector": {"example.com/disk": "fast"}}},
+        {},
+        "spec.template.spec.nodeSelector[example.com/disk]",
+    ),
+    ({"job": {"labels": {"team": "nlp"}}}, {}, "spec.template.metadata.labels.team"),
+    ({"environment": {"workdir": "/work"}}, {}, "spec.template.spec.containers[main].workingDir"),
+    ({"podPatch": {"tolerations": [{"key": "a", "operator": "Exists"}]}}, {}, "spec.template.spec.tolerations"),
+    (
+        {"storage": {"workdirs": [{"path": "/data", "readOnly": True}]}},
+        {"storage": {"workdirs": [{"path": "/data"}]}},
+        "spec.template.spec.containers[main].volumeMounts[/data].readOnly",
+    ),
+    ({}, {"environment": {"command": ["run", "--fast"]}}, "spec.template.spec.containers[main].command"),
+    ({"environment": {"args": ["--fast"]}}, {}, "spec.template.spec.containers[main].args"),
+    ({"job": {"max_runtime": "1h"}}, {}, "spec.template.spec.activeDeadlineSeconds"),
 )
-def test_a_difference_is_noticed(place: Place, before: dict[str, Any], after: dict[str, Any], path: str) -> None:
-    place.apply(training(**before))
-    plan = place.plan(training(**after))
-    assert plan.actions["Job/train"] == "replace"
-    (step,) = [step for step in plan.value["steps"] if step["kind"] == "Job"]
-    assert any(change["path"].startswith(path) for change in step["changes"]), step["changes"]
-    place.apply(training(**after), flags=("--yes",))
-    assert place.plan(training(**after)).actions["Job/train"] == "unchanged"
 
 
-@pytest.mark.parametrize("make", [training, inference, notebook])
-def test_equal_quantities_in_another_spelling_change_nothing_that_runs(place: Place, make: Any) -> None:
-    document = make(resources={"cpu": "1000m", "memory": "1024Mi", "shm": "0.5Gi"})
-    other = make(resources={"cpu": 1, "memory": "1Gi", "shm": "512Mi"})
-    place.apply(document)
+def test_every_difference_is_noticed(place: Place) -> None:
+    names = [f"job-{number}" for number in range(len(DIFFERENCES))]
+    before = [training(name, **old) for name, (old, _, _) in zip(names, DIFFERENCES, strict=True)]
+    after = [training(name, **new) for name, (_, new, _) in zip(names, DIFFERENCES, strict=True)]
+    place.apply(*before)
+    steps = {step["name"]: step for step in place.plan(*after).value["steps"]}
+    for name, (_, _, path) in zip(names, DIFFERENCES, strict=True):
+        assert steps[name]["action"] == "replace", path
+        assert any(change["path"].startswith(path) for change in steps[name]["changes"]), steps[name]["changes"]
+    place.apply(*after, flags=("--yes",))
+    assert set(place.plan(*after).actions.values()) == {"unchanged"}
+
+
+def test_equal_quantities_in_another_spelling_change_nothing_that_runs(place: Place) -> None:
+    makers = (training, inference, notebook)
+    documents = [make(resources={"cpu": "1000m", "memory": "1024Mi", "shm": "0.5Gi"}) for make in makers]
+    others = [make(resources={"cpu": 1, "memory": "1Gi", "shm": "512Mi"}) for make in makers]
+    place.apply(*documents)
     before = place.uids()
-    outcome = place.apply(other, flags=("-o", "json"))
-    assert set(outcome.actions.values()) <= {"update", "unchanged"}
+    outcome = place.apply(*others, flags=("-o", "json"))
+    assert set(outcome.actions.values()) == {"update", "unchanged"}
     assert place.uids() == before
-    assert set(place.apply(other, flags=("-o", "json")).actions.values()) == {"unchanged"}
+    assert set(place.apply(*others, flags=("-o", "json")).actions.values()) == {"unchanged"}
+
+
+def test_quotas_and_pools(place: Place) -> None:
+    quota = {"kind": "quota", "version": "v0.1", "metadata": {"name": "team"}, "users": {place.namespace: {"gpu": 4}}}
+    assert place.apply(quota, flags=("-o", "json")).actions == {
+        f"ResourceQuota/team-{place.namespace}": "create",
+        f"LimitRange/team-{place.namespace}": "create",
+    }
+    before = place.records()
+    assert set(place.apply(quota, flags=("-o", "json")).actions.values()) == {"unchanged"}
+    assert place.records() == before
+    quota["users"] = {place.namespace: {"gpu": 8, "cpu": 100}}
+    assert place.apply(quota, flags=("-o", "json")).actions[f"ResourceQuota/team-{place.namespace}"] == "update"
+    hard = place.get("ResourceQuota", f"team-{place.namespace}")["spec"]["hard"]
+    assert hard == {"requests.nvidia.com/gpu": "8", "requests.cpu": "100"}
+    quota["users"] = {place.namespace: {"gpu": 8}}
+    place.apply(quota)
+    hard = place.get("ResourceQuota", f"team-{place.namespace}")["spec"]["hard"]
+    assert hard == {"requests.nvidia.com/gpu": "8"}
+    assert place.uids().keys() == before.keys()
 
 
 def test_jobsets_are_created_left_alone_and_replaced(place: Place, jobset: None) -> None:
@@ -251,23 +267,3 @@ def test_another_backend_replaces_only_changed_documents(place: Place, jobset: N
     assert outcome.actions == {"Service/ranks": "delete", "JobSet/ranks": "replace"}
     assert place.exists("JobSet", "ranks")
     assert not place.names() & before.keys()
-
-
-def test_quotas_and_pools(place: Place) -> None:
-    quota = {"kind": "quota", "version": "v0.1", "metadata": {"name": "team"}, "users": {place.namespace: {"gpu": 4}}}
-    assert place.apply(quota, flags=("-o", "json")).actions == {
-        f"ResourceQuota/team-{place.namespace}": "create",
-        f"LimitRange/team-{place.namespace}": "create",
-    }
-    before = place.records()
-    assert set(place.apply(quota, flags=("-o", "json")).actions.values()) == {"unchanged"}
-    assert place.records() == before
-    quota["users"] = {place.namespace: {"gpu": 8, "cpu": 100}}
-    assert place.apply(quota, flags=("-o", "json")).actions[f"ResourceQuota/team-{place.namespace}"] == "update"
-    hard = place.get("ResourceQuota", f"team-{place.namespace}")["spec"]["hard"]
-    assert hard == {"requests.nvidia.com/gpu": "8", "requests.cpu": "100"}
-    quota["users"] = {place.namespace: {"gpu": 8}}
-    place.apply(quota)
-    hard = place.get("ResourceQuota", f"team-{place.namespace}")["spec"]["hard"]
-    assert hard == {"requests.nvidia.com/gpu": "8"}
-    assert place.uids().keys() == before.keys()

@@ -19,6 +19,14 @@ EXAMPLES = sorted(path for path in (cases.ROOT / "examples").iterdir() if path.i
 DOMAIN = "runwhere.ai"
 
 
+@pytest.fixture(scope="module")
+def no_priorities(plane: ControlPlane) -> None:
+    """Without the classes of other tests: a class's value cannot change, and a platform of the cases has others."""
+    plane.kubectl(
+        "delete", "priorityclass", *(f"gpuctl-{level}" for level in ("high", "medium", "low")), "--ignore-not-found"
+    )
+
+
 def _ensure_namespaces(plane: ControlPlane, objects: list[dict[str, Any]]) -> None:
     wanted = {obj["metadata"].get("namespace", "default") for obj in objects}
     present = set(plane.kubectl("get", "namespaces", "-o", "jsonpath={.items[*].metadata.name}").split())
@@ -37,7 +45,9 @@ def _rendered() -> list[str]:
 
 
 @pytest.mark.parametrize("name", _rendered())
-def test_api_server_takes_every_golden_output(plane: ControlPlane, jobset: None, name: str) -> None:
+def test_api_server_takes_every_golden_output(
+    plane: ControlPlane, jobset: None, no_priorities: None, name: str
+) -> None:
     text = cases.expected(name).stdout
     _ensure_namespaces(plane, list(yaml.safe_load_all(text)))
     assert plane.dry_run(text) == []

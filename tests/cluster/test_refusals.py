@@ -12,6 +12,7 @@ import pytest
 
 from cluster_tools import Place, compute, image, inference, training
 from control_plane import ControlPlane
+from gpuctl.cluster.resources import RESOURCES
 
 V2 = {"environment": image("v2")}
 
@@ -116,19 +117,24 @@ def test_a_priority_class_that_is_gone_and_that_the_user_may_not_make(
     """A Job's own dry-run says nothing about it; its pods would never come."""
     place.plane.grant("nobody", place.namespace, "admin")
     monkeypatch.setenv("KUBECONFIG", str(place.plane.kubeconfig("nobody")))
-    place.platform("priorities: {high: {className: gone, value: 7}}")
+    place.platform("priorities: {high: {className: drill-gone, value: 7}}")
     said = refused(place, training(job={"priority": "high"}))
     assert "job.batch/train" in said
-    assert "no PriorityClass with name gone was found" in said
+    assert "no PriorityClass with name drill-gone was found" in said
     assert "gpuctl-check" not in said
 
 
 def test_a_priority_class_of_another_value(place: Place, running: str) -> None:
-    body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 9}
+    body = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "drill-urgent"},
+        "value": 9,
+    }
     place.plane.create(body)
-    place.platform("priorities: {high: {className: urgent, value: 7}}")
+    place.platform("priorities: {high: {className: drill-urgent, value: 7}}")
     said = refused(place, training("other", job={"priority": "high"}))
-    assert "PriorityClass urgent has the value 9 in the cluster and 7 here" in said
+    assert "PriorityClass drill-urgent has the value 9 in the cluster and 7 here" in said
 
 
 def test_a_missing_pull_secret_where_something_would_end(place: Place, running: str) -> None:
@@ -165,18 +171,12 @@ def test_a_node_port_of_somebody_else(place: Place, running: str) -> None:
     assert "30777: provided port is already allocated" in said
 
 
-def test_a_kind_that_the_cluster_does_not_have(place: Place) -> None:
-    crd = ("customresourcedefinition", "jobsets.jobset.x-k8s.io")
-    installed = "jobsets" in place.plane.kubectl("get", *crd, "--ignore-not-found")
-    place.plane.kubectl("delete", *crd, "--ignore-not-found")
-    try:
-        place.platform("training: {backend: jobset}")
-        said = refused(place, training(resources={"nodes": 2}))
-        assert "jobset.jobset.x-k8s.io/train" in said
-        assert "the cluster does not know this kind" in said
-    finally:
-        if installed:
-            place.plane.install_jobset()
+def test_a_kind_that_the_cluster_does_not_have(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RESOURCES, "JobSet", RESOURCES["JobSet"]._replace(group="not-installed.x-k8s.io"))
+    place.platform("training: {backend: jobset}")
+    said = refused(place, training(resources={"nodes": 2}))
+    assert "jobset.not-installed.x-k8s.io/train" in said
+    assert "the cluster does not know this kind" in said
 
 
 def test_every_question_is_told_at_once_and_nothing_is_asked_twice(place: Place) -> None:
@@ -185,13 +185,14 @@ def test_every_question_is_told_at_once_and_nothing_is_asked_twice(place: Place)
     before = place.records()
     changed = [training("one", **V2), training("two", **V2), inference(**V2)]
     outcome = place.apply(*changed, code=2)
-    assert [line.partition(":")[0] for line in outcome.err.splitlines()] == [
-        f"replaces training/one in {place.namespace}",
+    *questions, error, hint = outcome.err.splitlines()
+    assert sorted(line.partition(":")[0] for line in questions) == [
         f"replaces inference/serve in {place.namespace}",
+        f"replaces training/one in {place.namespace}",
         f"replaces training/two in {place.namespace}",
-        "error",
-        "  = nothing was changed",
     ]
+    assert error == "error: nobody can be asked here: agree with --yes"
+    assert hint == "  = nothing was changed"
     assert outcome.out == ""
     value = place.apply(*changed, flags=("-o", "json"), code=2).value
     assert {step["action"] for step in value["steps"]} == {"unchanged", "replace"}

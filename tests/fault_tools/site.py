@@ -13,7 +13,7 @@ from fault_tools.proxy import Policy, Proxy, Request, Upstream
 from fault_tools.world import Api, Snapshot, foreign_objects
 from fault_tools.zygote import Result, Running, Zygote
 
-TIMEOUT = 60.0
+TIMEOUT = 120.0
 JOBS = frozenset({"train", "serve", "note"})
 
 Victim = Callable[[], Running]

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from gpuctl.cluster import lease
+from gpuctl.cluster.records import PART_OF, records
 from gpuctl.cluster.workload import age, carried_over, finished, recreatable, running
+from gpuctl.language.settings import Settings
 
+KEYS = records(Settings())
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 SERVER = {
     "uid": "u",
@@ -104,16 +107,23 @@ def deployment(replicas: int | None, annotations: dict[str, str] | None = None) 
 
 
 def test_an_autoscaled_deployment_starts_with_the_live_number() -> None:
-    assert carried_over(deployment(None), deployment(5), "paused", "set")["spec"] == {"replicas": 5}
-    assert carried_over(deployment(2), deployment(5), "paused", "set")["spec"] == {"replicas": 2}
+    assert carried_over(deployment(None), deployment(5), KEYS)["spec"] == {"replicas": 5}
+    assert carried_over(deployment(2), deployment(5), KEYS)["spec"] == {"replicas": 2}
 
 
 def test_a_pause_is_carried_over() -> None:
-    again = carried_over(deployment(3), deployment(0, {"paused": "2"}), "paused", "set")
-    assert (again["spec"], again["metadata"]["annotations"]) == ({"replicas": 0}, {"paused": "3"})
+    again = carried_over(deployment(3), deployment(0, {KEYS.paused: "2"}), KEYS)
+    assert (again["spec"], again["metadata"]["annotations"]) == ({"replicas": 0}, {KEYS.paused: "3"})
     paused = job()
-    paused["metadata"]["annotations"] = {"paused": "1"}
-    assert carried_over(job(), paused, "paused", "set")["spec"]["suspend"] is True
+    paused["metadata"]["annotations"] = {KEYS.paused: "1"}
+    assert carried_over(job(), paused, KEYS)["spec"]["suspend"] is True
+
+
+def test_a_set_and_a_strategy_are_carried_over() -> None:
+    live = deployment(1, {KEYS.strategy: "rolling", "somebody.example/note": "1"})
+    live["metadata"]["labels"] = {PART_OF: "applyset-x", "theirs": "1"}
+    metadata = carried_over(deployment(1), live, KEYS)["metadata"]
+    assert (metadata["labels"], metadata["annotations"]) == ({PART_OF: "applyset-x"}, {KEYS.strategy: "rolling"})
 
 
 def test_the_holder_of_a_lease() -> None:

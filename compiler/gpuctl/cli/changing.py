@@ -268,8 +268,10 @@ def _show_result(plan: Plan, manner: Manner) -> int:
             said += f", and {len(undone)} were not begun"
         click.echo(f"error: {said}", err=True)
         return 1
-    if undone:
+    if plan.interrupted and undone:
         click.echo(f"Interrupted: {len(undone)} steps were not begun.", err=True)
+    elif undone:
+        click.echo(f"error: {undone[0].error}: {len(undone)} steps were not begun", err=True)
     return INTERRUPTED if plan.interrupted else 1 if undone else 0
 
 

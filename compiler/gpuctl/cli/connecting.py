@@ -116,7 +116,7 @@ def cluster_errors(*, as_json: bool = False, refusal: type[Refusal] = Refusal) -
     from gpuctl.cluster.errors import ClusterError
     from gpuctl.cluster.lease import Held
     from gpuctl.cluster.operations import Unasked
-    from gpuctl.cluster.plan import Plan, Refused
+    from gpuctl.cluster.plan import NoSuchJob, Plan, Refused
     from gpuctl.cluster.waiting import NotRunning
 
     try:
@@ -130,7 +130,7 @@ def cluster_errors(*, as_json: bool = False, refusal: type[Refusal] = Refusal) -
             click.echo(render_json(plan or Plan(), error=error.message), nl=False)
         if isinstance(error, Unasked):
             raise MissingYes(text) from None
-        if isinstance(error, (Refused, NotOurSet, Held, NotRunning)):
+        if isinstance(error, (Refused, NotOurSet, NoSuchJob, Held, NotRunning)):
             raise refusal(text) from None
         raise ClusterFailure(text) from None
 

@@ -60,7 +60,6 @@ def check(connection: Connection, plan: Plan, platform: Platform | None = None) 
     if plan.lacking:
         return
     new_namespaces = {step.key.name for step in steps if step.key.kind == "Namespace" and step.action == "create"}
-    connection.warnings.clear()
     refusals: dict[str, list[str]] = {}
     for errors in connection.each(lambda step: _dry_run(connection, step, new_namespaces, refusals), steps):
         plan.errors += errors
@@ -73,7 +72,8 @@ def check(connection: Connection, plan: Plan, platform: Platform | None = None) 
     if platform is not None and not plan.errors:
         plan.errors += check_pools(connection, plan.steps, platform.keys, platform.gpu_resources)
     _surroundings(connection, plan, pods)
-    plan.notes += [f"the API server warns: {warning}" for warning in connection.warnings]
+    if not plan.errors:
+        plan.notes += [f"the API server warns: {warning}" for warning in connection.warnings]
 
 
 def _missing_rights(connection: Connection, plan: Plan) -> list[str]:
@@ -144,7 +144,7 @@ def _rights(plan: Plan) -> Iterator[Right]:
 def _dry_run(connection: Connection, step: Step, new_namespaces: set[str], refusals: dict[str, list[str]]) -> list[str]:
     """The server's opinion on one step, as errors. Refusals for a quota are put aside: the plan gives some back."""
     desired = step.desired
-    if desired is None or step.method in ("none", "delete"):
+    if desired is None or step.tried or step.method in ("none", "delete"):
         return []
     try:
         if step.key.namespace in new_namespaces:
@@ -260,7 +260,9 @@ def _pods(
                 plan.notes.append(f"whether pods would be accepted was not tried: {error.message}")
             if error.exceeds_quota or error.lacks_permission:
                 return pod.template, None
-            return pod.template, f"{pod.step.key}: its pods would be refused: {error.message}"
+            # Where the class may be written it is part of the plan.
+            who = "; an administrator's `gpuctl apply` creates it" if "no PriorityClass" in error.message else ""
+            return pod.template, f"{pod.step.key}: its pods would be refused: {error.message}{who}"
         return {**pod.template, "spec": answer["spec"]}, None
 
     answers = dict(zip(distinct, connection.each(attempt, distinct.values()), strict=True))

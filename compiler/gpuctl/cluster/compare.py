@@ -187,8 +187,10 @@ class _Comparison:
 
     def atomic(self, desired: list[Any], live: list[Any], said: Any, path: str) -> Iterator[Change]:
         """Lists that have one owner: all of it is ours, or nothing."""
-        if len(desired) != len(live):
-            yield Change(path, live, desired)
+        plain = not any(isinstance(item, (dict, list)) for item in (*desired, *live))
+        if plain or len(desired) != len(live):
+            if desired != live:
+                yield Change(path, live, desired)
             return
         for index, (want, have) in enumerate(zip(desired, live, strict=True)):
             below = said[index] if isinstance(said, list) and index < len(said) else _ALL

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ def connect(*, kubeconfig: str | None = None, context: str | None = None) -> Con
 
     :raises ConfigurationError: no usable configuration.
     """
+    import urllib3.exceptions
     from kubernetes import client
 
     configuration = client.Configuration()
@@ -40,6 +42,8 @@ def connect(*, kubeconfig: str | None = None, context: str | None = None) -> Con
             "name one with --kubeconfig or KUBECONFIG; `make sandbox` starts a cluster to try",
         )
     chosen = choose(present, context)
+    # Somebody who switched verification off knows.
+    warnings.filterwarnings("ignore", category=urllib3.exceptions.InsecureRequestWarning)
     with _explained(f"the context {chosen.context} of the kubeconfig {' and '.join(chosen.files)} cannot be used"):
         _load(configuration, chosen)
         return Connection(client.ApiClient(configuration), chosen.namespace or "default", chosen.context)
@@ -61,7 +65,7 @@ def _load(configuration: Any, chosen: Chosen) -> None:
         # The official client would go on as nobody.
         raise ConfigurationError(
             f"the credential plugin {plugin['command']} of the user {chosen.user_name} failed: {_plain(said[-1])}",
-            plugin.get("installHint") if isinstance(plugin.get("installHint"), str) else None,
+            plugin["installHint"] if isinstance(plugin.get("installHint"), str) else "run it by hand to see more",
         )
     _renew_plainly(configuration)
 

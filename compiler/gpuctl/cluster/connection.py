@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import random
+import re
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from gpuctl import __version__
 from gpuctl.cluster.errors import ApiError, ConfigurationError, ConnectionFailed, api_error
@@ -30,6 +32,9 @@ MANAGER = "gpuctl"
 
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+
+# OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and _IP_ADDRESS_MISMATCH.
+_OTHER_NAME = frozenset({62, 64})
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -141,15 +146,17 @@ class Connection:
         result: Object = self.request("PUT", key_of(obj).path, query=query, body=obj)
         return result
 
-    def delete(self, key: Key, uid: str, *, grace: int | None = None, foreground: bool = True) -> bool:
+    def delete(
+        self, key: Key, uid: str, *, version: str | None = None, grace: int | None = None, foreground: bool = True
+    ) -> bool:
         """Delete one incarnation of an object; False when that one is gone already.
 
-        The precondition is on the uid alone: the resource version moves with every status.
+        The precondition is on the uid alone, unless a ``version`` is given: that one moves with every status.
         """
         options: Object = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
-            "preconditions": {"uid": uid},
+            "preconditions": {"uid": uid, **({"resourceVersion": version} if version is not None else {})},
             "propagationPolicy": "Foreground" if foreground else "Background",
         }
         if grace is not None:
@@ -320,9 +327,17 @@ class Connection:
             try:
                 token = self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
             except Exception as error:
-                raise ConfigurationError(f"the credentials could not be renewed: {innermost(error)}") from None
+                raise ConfigurationError(
+                    f"the credentials could not be renewed: {innermost(error)}", "log in again"
+                ) from None
         if token:
-            headers["Authorization"] = token
+            # A token's file ends with a line break, and in between http.client would print the whole header.
+            headers["Authorization"] = token.strip()
+            if not headers["Authorization"].isprintable() or not token.isascii():
+                raise ConfigurationError(
+                    "the credentials cannot be sent: they contain a line break, or another character that no token has",
+                    "check the user of the kubeconfig's context",
+                )
         return headers
 
     def _failure(self, error: Exception) -> ConnectionFailed:
@@ -334,19 +349,40 @@ class Connection:
             isinstance(cause, (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError))
             for cause in causes
         )
-        if any(isinstance(cause, urllib3.exceptions.SSLError) for cause in causes):
-            return ConnectionFailed(
-                f"the certificate of {self.server} is not trusted: {text}",
-                "check `certificate-authority` in the kubeconfig",
-                sent=False,
-            )
+        where = f" (context {self.context})" if self.context else ""
+        for cause in causes:
+            if isinstance(cause, ssl.SSLCertVerificationError):
+                return self._untrusted(cause)
+            if isinstance(cause, ssl.SSLError):
+                return ConnectionFailed(
+                    f"{self.server}{where} does not speak TLS as expected: {text}",
+                    "check the server's address and port",
+                )
         if any(isinstance(cause, urllib3.exceptions.ReadTimeoutError) for cause in causes):
             return ConnectionFailed(f"{self.server} gave no answer within {READ_TIMEOUT:.0f} s")
-        where = f" (context {self.context})" if self.context else ""
+        through = ""
+        if any(isinstance(cause, urllib3.exceptions.ProxyError) for cause in causes):
+            # Without the password that its address may have.
+            proxy = urlsplit(self._configuration.proxy or "")
+            through = f" through the proxy {proxy.scheme}://{proxy.netloc.rpartition('@')[2]}"
         return ConnectionFailed(
-            f"{self.server}{where} cannot be reached: {text}",
+            f"{self.server}{where} cannot be reached{through}: {text}",
             "check the context, the network and the proxy; `kubectl version` should work",
             sent=sent,
+        )
+
+    def _untrusted(self, error: ssl.SSLCertVerificationError) -> ConnectionFailed:
+        """A certificate that verification refused; nothing was sent."""
+        if error.verify_code in _OTHER_NAME:
+            return ConnectionFailed(
+                f"the certificate of {self.server} is for another name: {innermost(error)}",
+                "check the server's name, or set `tls-server-name` in the kubeconfig",
+                sent=False,
+            )
+        return ConnectionFailed(
+            f"the certificate of {self.server} is not trusted: {innermost(error)}",
+            "check `certificate-authority` in the kubeconfig",
+            sent=False,
         )
 
 
@@ -359,11 +395,18 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = reason if isinstance(reason, BaseException) else error.__cause__ or error.__context__
 
 
+def _of_file(error: OSError) -> str:
+    return f": {error.filename}" if error.filename else ""
+
+
 def innermost(error: BaseException) -> str:
     """The innermost reason of an exception, without addresses of objects in memory."""
     last = list(_chain(error))[-1]
+    if isinstance(last, ssl.SSLCertVerificationError):
+        return last.verify_message.rstrip(".")
     if isinstance(last, OSError) and last.strerror:
-        return last.strerror.lower()
+        # OpenSSL's have their code before them and a line of C behind.
+        return re.sub(r"^\[.*?\] | \(_\w+\.c:\d+\)$", "", last.strerror).lower() + _of_file(last)
     text = " ".join(str(last).split()) or type(last).__name__
     if ">: " in text:
         text = text.split(">: ", 1)[1]

@@ -202,7 +202,7 @@ def _workload(target: Target, live: Object, wish: Wish) -> Step | Ask:
         ignored = _ignored(target, live, wish)
         if not spec_changes(target.key.kind, desired, live, ignored=ignored) or _is_as_created(desired, live):
             return _workload_step(target, live, wish, [])
-    return Ask(target, live, probe(carried_over(desired, live, wish.keys.paused, PART_OF)))
+    return Ask(target, live, probe(carried_over(desired, live, wish.keys)))
 
 
 def _is_as_created(desired: Object, live: Object) -> bool:
@@ -264,7 +264,7 @@ def _patch_step(
     target: Target, live: Object, wish: Wish, changes: list[Change], metadata: list[Change], known: bool
 ) -> Step:
     patch: Object = {"metadata": {"uid": live["metadata"]["uid"]}}
-    wanted = carried_over(target.desired, live, wish.keys.paused, PART_OF)["metadata"]
+    wanted = carried_over(target.desired, live, wish.keys)["metadata"]
     for part in ("labels", "annotations"):
         values = dict(wanted.get(part) or {})
         values.update(dict.fromkeys(_removed(metadata, part)))
@@ -290,7 +290,7 @@ def _removed(metadata: list[Change], part: str) -> list[str]:
 
 def _rolling_step(target: Target, live: Object, wish: Wish, changes: list[Change]) -> Step:
     """The whole object with the live one's version: what we state is set, what others added to metadata stays."""
-    desired = carried_over(target.desired, live, wish.keys.paused, PART_OF)
+    desired = carried_over(target.desired, live, wish.keys)
     metadata = desired["metadata"]
     gone = set(_removed(changes, "labels")) | set(_removed(changes, "annotations"))
     for part in ("labels", "annotations"):
@@ -310,7 +310,7 @@ def _rolling_step(target: Target, live: Object, wish: Wish, changes: list[Change
 
 
 def _replacement(target: Target, live: Object, wish: Wish, changes: list[Change], reason: str) -> Step:
-    desired = carried_over(target.desired, live, wish.keys.paused, PART_OF)
+    desired = carried_over(target.desired, live, wish.keys)
     return Step(
         "replace",
         target.key,

@@ -11,11 +11,11 @@ from gpuctl.backend.service import service_name
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError, ClusterError
 from gpuctl.cluster.nodes import leave, users_of, warn_about_users
-from gpuctl.cluster.plan import Plan, Step
+from gpuctl.cluster.plan import NoSuchJob, Plan, Step
 from gpuctl.cluster.planner import title_of
 from gpuctl.cluster.records import Records, is_controlled, is_ours
 from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
-from gpuctl.cluster.survey import COMPANIONS, OPTIONAL, OURS, survey
+from gpuctl.cluster.survey import COMPANIONS, OPTIONAL, OURS, read, survey
 from gpuctl.cluster.workload import running
 from gpuctl.language.job import Workload
 
@@ -29,15 +29,20 @@ def plan_delete(connection: Connection, lowered: list[Lowered], keys: Records, *
     wanted = {key_of(item.object) for item in own}
     namespaces = {item.document.namespace for item in own if isinstance(item.document.model, Workload)}
     live = survey(connection, wanted, namespaces)
+    live.objects.update(read(connection, wanted - live.objects.keys() - live.unreadable.keys()))
+    beside: dict[tuple[str, str | None], list[Object]] = {}
+    for obj in live.objects.values():
+        beside.setdefault((key_of(obj).namespace, labels_of(obj).get("app")), []).append(obj)
     steps: dict[Key, Step] = {}
     plan = Plan()
     for item in own:
         key = key_of(item.object)
         title = title_of(item.document)
-        steps[key] = _step(connection, key, live.objects.get(key), title)
+        steps[key] = _step(key, live.objects.get(key), title, keys, item.document.kind)
         if isinstance(item.document.model, Workload) and key.kind in WORKLOADS:
-            for other in _parts_of(live.objects.values(), keys, key.namespace, key.name, item.document.kind):
-                steps.setdefault(key_of(other), _step(connection, key_of(other), other, title))
+            near = beside.get((key.namespace, key.name), [])
+            for other in _parts_of(near, keys, key.namespace, key.name, item.document.kind):
+                steps.setdefault(key_of(other), _step(key_of(other), other, title, keys, item.document.kind))
     for item in lowered:
         if item.object["kind"] == "Node" and not keep_labels:
             step = leave(connection, key_of(item.object), labels_of(item.object)[keys.pool], keys)
@@ -53,7 +58,7 @@ def plan_delete(connection: Connection, lowered: list[Lowered], keys: Records, *
 def plan_delete_job(connection: Connection, name: str, namespace: str | None, keys: Records) -> Plan:
     """What ``delete job NAME`` deletes. Without a namespace all are looked through, as far as they may be read.
 
-    :raises ClusterError: there is no such job, or several.
+    :raises NoSuchJob: there is none, or there are several.
     """
     objects: list[Object] = []
     for kind in (*WORKLOADS, *COMPANIONS):
@@ -62,18 +67,18 @@ def plan_delete_job(connection: Connection, name: str, namespace: str | None, ke
     mains = [obj for obj in mains if keys.job_type in labels_of(obj)]
     if not mains:
         where = f"in namespace {namespace}" if namespace else "in any namespace that you may read"
-        raise ClusterError(
+        raise NoSuchJob(
             f"there is no job {name} {where}", "`kubectl get jobs,deployments,statefulsets -A` lists what there is"
         )
     places = sorted({(labels_of(obj)[keys.job_type], obj["metadata"]["namespace"]) for obj in mains})
     if len(places) > 1:
         listed = ", ".join(f"{kind}/{name} in {where}" for kind, where in places)
-        raise ClusterError(
+        raise NoSuchJob(
             f"there are several jobs {name}: {listed}", "say which with -n NAMESPACE, or delete it with -f FILE"
         )
     kind, place = places[0]
     title = f"{kind}/{name}"
-    steps = [_step(connection, key_of(obj), obj, title) for obj in _parts_of(objects, keys, place, name, kind)]
+    steps = [_step(key_of(obj), obj, title, keys, kind) for obj in _parts_of(objects, keys, place, name, kind)]
     return Plan(steps=_in_order(steps))
 
 
@@ -86,11 +91,14 @@ def _in_order(steps: Iterable[Step]) -> list[Step]:
     return sorted(steps, key=order, reverse=True)
 
 
-def _step(connection: Connection, key: Key, live: Object | None, title: str) -> Step:
+def _step(key: Key, live: Object | None, title: str, keys: Records, kind: str) -> Step:
     if live is None:
-        return Step("skip", key, "is not there, or is not gpuctl's", title=title)
+        return Step("skip", key, "is not there", title=title)
     if not is_ours(live) or is_controlled(live):
         return Step("skip", key, "is not gpuctl's", title=title)
+    other = labels_of(live).get(keys.job_type, kind)
+    if other != kind:
+        return Step("skip", key, f"is of {other}/{labels_of(live).get('app', key.name)}", title=title)
     return Step("delete", key, live=live, method="delete", title=title, running=running(live))
 
 

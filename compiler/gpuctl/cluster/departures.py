@@ -45,6 +45,12 @@ class Departures:
             threading.Thread(target=self._follow, args=(group, version), daemon=True, name="gpuctl-watch").start()
         return found
 
+    def look(self) -> None:
+        """Report what is gone though no watch has said so."""
+        for group, awaited in self._awaited.items():
+            if awaited:
+                self._look_again(group, awaited)
+
     def stop(self) -> None:
         """End the watches; their threads follow when the server next says something."""
         self._stopped.set()

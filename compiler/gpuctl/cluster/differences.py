@@ -30,13 +30,35 @@ def masked(value: Any, path: str = "") -> Any:
             return {**value, "value": MASK}
         return {key: masked(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [masked(item) for item in value]
+        given = [False, *(isinstance(item, str) and _names_a_secret(item) for item in value)]
+        return [
+            MASK if named and isinstance(item, str) and not item.startswith("-") else masked(item)
+            for item, named in zip(value, given, strict=False)
+        ]
     return redact(value) if isinstance(value, str) else value
 
 
+def _names_a_secret(item: str) -> bool:
+    """Whether an item of a command line is an option whose value, a secret, is the next item."""
+    return item.startswith("-") and "=" not in item and _SECRET_NAME.search(item) is not None
+
+
 def masked_change(change: Change) -> Change:
-    """A change for output."""
-    return Change(change.path, masked(change.old, change.path), masked(change.new, change.path))
+    """A change for output; secrets that differ look different, as in ``kubectl diff``."""
+    old, new = masked(change.old, change.path), masked(change.new, change.path)
+    return Change(change.path, *_told_apart(change.old, change.new, old, new))
+
+
+def _told_apart(old: Any, new: Any, shown_old: Any, shown_new: Any) -> tuple[Any, Any]:
+    if old == new or shown_old != shown_new or old is None or new is None:
+        return shown_old, shown_new
+    if isinstance(old, dict) and isinstance(new, dict):
+        pairs = {key: _told_apart(old.get(key), new.get(key), shown_old[key], shown_new[key]) for key in shown_old}
+        return {key: pair[0] for key, pair in pairs.items()}, {key: pair[1] for key, pair in pairs.items()}
+    if isinstance(old, list) and isinstance(new, list):
+        both = [_told_apart(*four) for four in zip(old, new, shown_old, shown_new, strict=True)]
+        return [one for one, _ in both], [other for _, other in both]
+    return f"{shown_old} (before)", f"{shown_new} (after)"
 
 
 def before_and_after(step: Step, keys: Records) -> tuple[Object | None, Object | None]:
@@ -54,6 +76,8 @@ def before_and_after(step: Step, keys: Records) -> tuple[Object | None, Object |
     changes = {change.path: masked_change(change) for change in step.changes}
     before = copy.deepcopy(after)
     _undo(before, changes, "", "")
+    marked = {path: change._replace(old=change.new) for path, change in changes.items() if change.new is not None}
+    _undo(after, marked, "", "")
     return before, after
 
 
@@ -85,12 +109,14 @@ def _presented(obj: Object, keys: Records) -> Object:
     metadata = dict(obj["metadata"])
     metadata.pop("uid", None)
     metadata.pop("resourceVersion", None)
-    hidden = (keys.hash, keys.lowered_by, keys.document)
+    hidden = (keys.hash, keys.lowered_by, keys.document, "kubectl.kubernetes.io/last-applied-configuration")
     annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key not in hidden}
     metadata.pop("annotations", None)
     if annotations:
         metadata["annotations"] = annotations
-    result: Object = masked({**obj, "metadata": metadata})
+    # The customary order: what the server sends has metadata anywhere.
+    body = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
+    result: Object = masked({"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, **body})
     return result
 
 
@@ -106,10 +132,14 @@ def _undo(value: Any, changes: Mapping[str, Change], path: str, field: str) -> A
                 else:
                     value[key] = old
             else:
+                filled = bool(value[key])
                 value[key] = _undo(value[key], changes, where, key)
+                if filled and value[key] == {}:
+                    # Nothing of it was there.
+                    del value[key]
         for where, change in changes.items():
             key = _child_of(path, where)
-            if key is not None and change.new is None and key not in value:
+            if key is not None and change.old is not None and key not in value:
                 value[key] = change.old
     elif isinstance(value, list):
         result = []
@@ -124,6 +154,10 @@ def _undo(value: Any, changes: Mapping[str, Change], path: str, field: str) -> A
             inside = where.startswith(f"{path}[") and where.endswith("]") and "]" not in where[len(path) : -1]
             if inside and where not in known and change.new is None:
                 result.append(change.old)
+        order = changes.get(f"{path} (order)")
+        if order is not None:
+            places = {name: place for place, name in enumerate(order.old)}
+            result.sort(key=lambda item: places.get(_name_of(item, field, 0), len(places)))
         return result
     return value
 
@@ -133,7 +167,7 @@ def _child_of(path: str, where: str) -> str | None:
     if path and not where.startswith(path):
         return None
     rest = where[len(path) :]
-    match = re.fullmatch(r"\.?([^.\[\]]+)|\[([^\]]+)\]", rest)
+    match = re.fullmatch(r"\.?([^.\[\]\s]+)|\[([^\]]+)\]", rest)
     return (match[1] or match[2]) if match else None
 
 

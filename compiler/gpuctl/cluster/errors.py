@@ -179,6 +179,8 @@ def _shorten(text: str) -> str:
 def _hint(status: int, raw: str) -> str | None:
     if status == 401:
         return "log in again, or check the user of the kubeconfig's context"
+    if status == 403 and 'User "system:anonymous"' in raw:
+        return "no credentials were sent: check the user of the kubeconfig's context"
     if status == 403 and not _QUOTA.search(raw) and _RBAC.search(raw):
         return "ask the platform's administrators for this right"
     return None

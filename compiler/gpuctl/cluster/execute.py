@@ -73,6 +73,8 @@ class Execution:
         self._events: queue.Queue[tuple[str, Key, Any]] = queue.Queue()
         self._leases: Leases | None = None
         self._journals: list[journals.Journal] = []
+        leaving = [step.live for step in plan.steps if step.deletes and step.live is not None]
+        self._departures = Departures(connection, leaving, self._report_gone)
 
     def lease_keys(self) -> set[Key]:
         """The namespaces in which nobody else may apply meanwhile."""
@@ -86,15 +88,14 @@ class Execution:
         self._leases = leases
         self.connection.patience = max(self.connection.patience, min(self.how.timeout, 120.0))
         deleting = [step for step in self.plan.steps if step.deletes]
-        departures = Departures(self.connection, [step.live for step in deleting if step.live], self._report_gone)
         try:
             if deleting:
-                self._look_afresh(deleting, departures.start())
+                self._look_afresh(deleting, self._departures.start())
                 self._journals = journals.write(self.connection, journals.entries_of(deleting), self.how.keys)
             with self._interruptible():
                 self._stages()
         finally:
-            departures.stop()
+            self._departures.stop()
         if not any(step.result == "failed" and step.is_remembered for step in self.plan.steps):
             for journal in self._journals:
                 journals.remove(self.connection, journal)
@@ -169,7 +170,7 @@ class Execution:
                 self._give_up(stage)
             elif stage.waiting:
                 self._tell_waiting(stage)
-                self._look_again(stage)
+                self._look_again()
             return
         step = by_key.get(key)
         if step is None:
@@ -217,7 +218,10 @@ class Execution:
     def _take_away(self, step: Step) -> str:
         """Delete the live object; it is waited for elsewhere."""
         assert step.live is not None
-        if self.interrupted or (self._leases is not None and self._leases.lost):
+        if self._leases is not None and self._leases.lost:
+            step.error = self._leases.lost
+            return "not-run"
+        if self.interrupted:
             return "not-run"
         live = key_of(step.live)
         uid = step.live["metadata"]["uid"]
@@ -336,16 +340,11 @@ class Execution:
             step.error = f"{step.key}: internal error: {type(error).__name__}: {error}"
         self.how.done(step)
 
-    def _look_again(self, stage: _Stage) -> None:
-        """A watch over a network that swallows packets says nothing: now and then the objects are asked for."""
-        if time.monotonic() < self._next_look:
-            return
-        self._next_look = time.monotonic() + _LOOK
-        for key, step in list(stage.waiting.items()):
-            with contextlib.suppress(ClusterError):
-                live = self.connection.get(key)
-                if step.live is not None and (live is None or live["metadata"]["uid"] != step.live["metadata"]["uid"]):
-                    self._report_gone(key)
+    def _look_again(self) -> None:
+        """A watch over a network that swallows packets says nothing: now and then the objects are listed."""
+        if time.monotonic() > self._next_look:
+            self._next_look = time.monotonic() + _LOOK
+            self._departures.look()
 
     def _tell_waiting(self, stage: _Stage) -> None:
         names = ", ".join(str(key) for key in list(stage.waiting)[:3])

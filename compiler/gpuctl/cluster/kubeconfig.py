@@ -88,10 +88,10 @@ def _read(name: str) -> Entry:
         value = yaml.safe_load(text)
     except OSError as error:
         raise ConfigurationError(
-            f"the kubeconfig {name} cannot be read: {(error.strerror or str(error)).lower()}"
+            f"the kubeconfig {name} cannot be read: {(error.strerror or str(error)).lower()}", _ANOTHER
         ) from None
     except UnicodeDecodeError:
-        raise ConfigurationError(f"the kubeconfig {name} is not text in UTF-8") from None
+        raise ConfigurationError(f"the kubeconfig {name} is not text in UTF-8", _ANOTHER) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
@@ -100,7 +100,8 @@ def _read(name: str) -> Entry:
         return {}
     if not isinstance(value, dict) or not {"clusters", "contexts", "users", "current-context"} & value.keys():
         raise ConfigurationError(f"{name} is no kubeconfig: it has no clusters, contexts and users", _ANOTHER)
-    _expect(name, "current-context", value.get("current-context") or "", str)
+    current = value.get("current-context")
+    _expect(name, "current-context", "" if current is None else current, str)
     return value
 
 
@@ -113,11 +114,8 @@ def _merged(contents: Iterable[tuple[str, Entry]], part: str) -> dict[str, Entry
         for number, entry in enumerate(entries or []):
             _expect(file, f"{part}s[{number}]", entry, dict)
             _expect(file, f"{part}s[{number}].name", entry.get("name"), str)
-            body = entry.get(part)
-            if body is None and part == "user":
-                body = {}
-            _check(file, part, f"{part}s[{visible(entry['name'])}].{part}", body)
-            found.setdefault(entry["name"], body)
+            _check(file, part, f"{part}s[{visible(entry['name'])}].{part}", entry.get(part))
+            found.setdefault(entry["name"], entry[part])
     return found
 
 

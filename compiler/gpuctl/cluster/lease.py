@@ -15,6 +15,7 @@ from pathlib import Path
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError, ClusterError
 from gpuctl.cluster.resources import Key, Object
+from gpuctl.cluster.workload import age
 
 NAMESPACE_LEASE = "gpuctl-apply"
 DURATION = 15
@@ -30,6 +31,12 @@ class Held(ClusterError):
 def set_lease(name: str) -> str:
     """The lease of a set."""
     return f"gpuctl-set-{name}"
+
+
+def _scope(key: Key) -> str:
+    """What a lease keeps others from: ``in team-a``, ``the set web of team-a``."""
+    name = key.name.removeprefix(set_lease(""))
+    return f"the set {name} of {key.namespace}" if name != key.name else f"in {key.namespace}"
 
 
 def identity() -> str:
@@ -102,14 +109,15 @@ class Leases:
         self._thread.start()
 
     def release(self) -> None:
-        """Give all back. A server that is away is not waited for: the leases expire."""
+        """Give all back that are still ours. A server that is away is not waited for: the leases expire."""
         self._stop.set()
         self._connection.patience = min(self._connection.patience, 2.0)
         if self._thread is not None:
             self._thread.join(timeout=2)
         for key, lease in self._held.items():
             with contextlib.suppress(ClusterError):
-                self._connection.delete(key, lease["metadata"]["uid"], foreground=False)
+                version = lease["metadata"]["resourceVersion"]
+                self._connection.delete(key, lease["metadata"]["uid"], version=version, foreground=False)
         self._held.clear()
 
     def _take(self, key: Key, wait: float, tell: Callable[[str], None]) -> Object:
@@ -130,13 +138,14 @@ class Leases:
                     raise
                 continue
             if time.monotonic() > deadline:
+                since = age(lease["spec"].get("acquireTime"))
                 raise Held(
-                    f"{describe(holder)} is applying in {key.namespace} since {lease['spec'].get('acquireTime', '?')}",
+                    f"{describe(holder)} is applying {_scope(key)}, begun {since} ago",
                     "wait until it is done, and run this again",
                 )
             if not told:
                 told = True
-                tell(f"waiting for {describe(holder)}, who is applying in {key.namespace}")
+                tell(f"waiting for {describe(holder)}, who is applying {_scope(key)}")
             time.sleep(0.5)
 
     def _body(self, key: Key) -> Object:

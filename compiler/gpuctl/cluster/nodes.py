@@ -80,7 +80,7 @@ def nodes_of(definition_map: Object) -> list[Key]:
     except yaml.YAMLError:
         return []
     named = definition.get("nodes") if isinstance(definition, dict) else None
-    return [Key("Node", "", str(name)) for name in named or {}]
+    return [Key("Node", "", str(name)) for name in named] if isinstance(named, dict) else []
 
 
 def users_of(connection: Connection, pool: str, keys: Records) -> dict[Key, str]:

@@ -25,6 +25,7 @@ class Step:
     ``desired`` is the object to send (for ``patch`` the patch), ``live`` the one that is there. ``method`` is how it is
     sent. ``running`` says what a user loses by it (``running for 3h``), None when nothing. ``adopt`` takes over fields
     that other managers hold. ``companion_of`` is the workload that a deleted Service or autoscaler belonged to.
+    ``tried`` tells that the server has accepted ``desired`` in a dry-run already.
     """
 
     action: Action
@@ -39,6 +40,7 @@ class Step:
     shared: bool = False
     adopt: bool = False
     companion_of: Key | None = None
+    tried: bool = False
     result: Result = "planned"
     error: str | None = None
 
@@ -105,6 +107,10 @@ class Plan:
         """Action -> number of steps, for the actions that occur."""
         counts = {action: sum(step.action == action for step in self.steps) for action in ACTIONS}
         return {action: number for action, number in counts.items() if number}
+
+
+class NoSuchJob(ClusterError):
+    """There is no job of a name, or there are several."""
 
 
 class Refused(ClusterError):

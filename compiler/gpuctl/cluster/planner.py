@@ -134,7 +134,7 @@ def _decide(draft: Draft, request: Request, lowered: Lowered, asks: list[tuple[A
         relower=request.relower,
         adopt=request.adopt,
         part_of=None if shared else request.part_of,
-        rolling=_is_rolling(request, lowered.object),
+        rolling=_is_rolling(request, draft.live.objects.get(key)),
     )
     target = Target(desired, shared, title_of(lowered.document), id(lowered.document) in draft.unchanged_documents)
     try:
@@ -151,17 +151,20 @@ def _decide(draft: Draft, request: Request, lowered: Lowered, asks: list[tuple[A
         draft.steps[key] = decision
 
 
-def _is_rolling(request: Request, obj: Object) -> bool:
-    """``--strategy``, else the object's annotation, else the platform."""
+def _is_rolling(request: Request, live: Object | None) -> bool:
+    """``--strategy``, else the live object's annotation, else the platform."""
     if request.rolling is not None:
         return request.rolling
-    own = annotations_of(obj).get(request.keys.strategy)
+    own = annotations_of(live).get(request.keys.strategy) if live is not None else None
     return own == "rolling" if own in ("rolling", "replace") else request.platform_rolling
 
 
 def _unchanged_documents(request: Request, live: Survey) -> frozenset[int]:
     result = set()
     for item in request.lowered:
+        if not isinstance(item.document.model, Workload):
+            # Nothing runs by a pool or a quota: they follow the platform.
+            continue
         text = annotations_of(item.object).get(request.keys.document)
         main = live.objects.get(key_of(item.object))
         have = annotations_of(main).get(request.keys.document) if main is not None else None
@@ -210,6 +213,7 @@ def _ask(connection: Connection, draft: Draft, asks: list[tuple[Ask, Wish]], req
         except ApiError as error:
             return error
 
+    connection.warnings.clear()
     answers = connection.each(answer, [ask for ask, _ in asks])
     for (ask, wish), reply in zip(asks, answers, strict=True):
         key = ask.target.key
@@ -223,7 +227,10 @@ def _ask(connection: Connection, draft: Draft, asks: list[tuple[Ask, Wish]], req
         if reply is None:
             draft.steps[key] = settle_alone(ask, former_fields(ask.live, request.settings), wish)
         else:
-            draft.steps[key] = settle(ask, reply, wish)
+            step = settle(ask, reply, wish)
+            # A replacement is what was asked about, under the name that it was asked under.
+            step.tried = step.action == "replace"
+            draft.steps[key] = step
 
 
 def _other_kinds(draft: Draft, request: Request, document: Document, name: str) -> None:
@@ -249,14 +256,7 @@ def _other_kinds(draft: Draft, request: Request, document: Document, name: str) 
 
 def _companions(draft: Draft, request: Request, document: Document, name: str, wanted: set[Key]) -> None:
     """What this job once had and its document no longer yields goes with the change."""
-    main = next(
-        (
-            step
-            for step in draft.steps.values()
-            if step.key.kind in WORKLOADS and step.key[1:] == (document.namespace, name)
-        ),
-        None,
-    )
+    main = draft.workload(document.namespace, name)
     if main is None or "kept" in main.reason:
         return
     names = {"Service": {service_name(name), name}, "ConfigMap": {hostfile_name(name)}}

@@ -28,19 +28,6 @@ _POD_LEVEL = ("cpu", "memory")
 HUGE_PAGES = "hugepages-"
 
 
-@lru_cache(maxsize=4096)
-def _parse(text: str) -> Fraction:
-    match = _QUANTITY.fullmatch(text)
-    if match is None:
-        raise ValueError(f"{text!r} is not a quantity")
-    digits, binary, decimal, exponent = match.groups()
-    digits = digits.removesuffix(".")
-    if binary:
-        # Only binary ones are capped, whatever the comment on Quantity says (ParseQuantity).
-        return min(_LARGEST, Fraction(digits) * _BINARY[binary])
-    return Fraction(f"{digits}e{exponent or _DECIMAL[decimal]}")
-
-
 def quantity(value: str | int | float) -> Fraction:
     """The value of a quantity in a resource list: cores, bytes or pieces; thousandths are the smallest, rounded up.
 
@@ -48,8 +35,21 @@ def quantity(value: str | int | float) -> Fraction:
     all that a server may hold, such as ``20E``. Source: ``apimachinery/pkg/api/resource/quantity.go`` (ParseQuantity);
     the rounding is SetDefaults_ResourceList's.
     """
-    exact = _parse(str(value))
-    return exact if exact.denominator == 1 else Fraction(math.ceil(exact * 1000), 1000)
+    return _parse(str(value))
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str) -> Fraction:
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a quantity")
+    digits, binary, decimal, exponent = match.groups()
+    if binary:
+        # Only binary ones are capped, whatever the comment on Quantity says.
+        exact = min(_LARGEST, Fraction(digits) * _BINARY[binary])
+    else:
+        exact = Fraction(f"{digits}e{exponent or _DECIMAL[decimal]}")
+    return Fraction(math.ceil(exact * 1000), 1000)
 
 
 def amounts(resources: Mapping[str, str | int | float] | None) -> Amounts:
@@ -96,8 +96,8 @@ def pod_limits(spec: Object) -> Amounts:
 
 def has_pod_resources(spec: Object) -> bool:
     """Whether the pod itself, not only its containers, sets an amount that counts. Source: IsPodLevelResourcesSet."""
-    requests, limits = _pod_resources(spec)
-    return bool(_supported(requests) or _supported(limits))
+    requests, _ = _pod_resources(spec)
+    return bool(_supported(requests))
 
 
 def is_best_effort(spec: Object) -> bool:
@@ -137,7 +137,7 @@ def pod_templates(workload: Object) -> list[tuple[Object, int]]:
 
 def job_templates(jobset: Object) -> list[tuple[Object, int]]:
     """The Job templates of a JobSet and how many Jobs it makes of each."""
-    replicated = _list(jobset.get("spec") or {}, "replicatedJobs")
+    replicated = _list(jobset["spec"], "replicatedJobs")
     return [(item["template"], _number(item, "replicas", 1)) for item in replicated]
 
 
@@ -179,16 +179,12 @@ def _sum_or_peak(spec: Object, of: Callable[[Object], Amounts]) -> Amounts:
 
 
 def _pod_resources(spec: Object) -> tuple[Amounts, Amounts]:
-    """``spec.resources`` as requests and limits with the server's defaults.
+    """``spec.resources`` as requests and limits; where there are limits, with the server's defaults for requests.
 
-    Source: defaultHugePagePodLimits and defaultPodRequests of ``pkg/apis/core/v1/defaults.go``.
+    Source: ``pkg/apis/core/v1/defaults.go``, defaultPodRequests. The defaults for limits of huge pages change no sum.
     """
     resources = spec.get("resources") or {}
     requests, limits = amounts(resources.get("requests")), amounts(resources.get("limits"))
-    if requests or limits:
-        for name, amount in _sum_or_peak(spec, container_limits).items():
-            if name.startswith(HUGE_PAGES) and name not in requests:
-                limits.setdefault(name, amount)
     if limits:
         for name, amount in _sum_or_peak(spec, container_requests).items():
             if name in _POD_LEVEL:

@@ -6,6 +6,7 @@ import copy
 from datetime import datetime, timezone
 from typing import Any
 
+from gpuctl.cluster.records import PART_OF, Records
 from gpuctl.cluster.resources import Object
 
 _SERVER_METADATA = (
@@ -123,21 +124,23 @@ def recreatable(live: Object) -> Object:
     return result
 
 
-def carried_over(desired: Object, live: Object, paused_key: str, set_key: str) -> Object:
-    """What a new incarnation takes from the old: a pause, the replicas an autoscaler chose, the set it is in."""
+def carried_over(desired: Object, live: Object, keys: Records) -> Object:
+    """What a new incarnation takes from the old: a pause, the replicas an autoscaler chose, its set, its strategy."""
     result = copy.deepcopy(desired)
     metadata, spec = result["metadata"], result["spec"]
     old_annotations = live["metadata"].get("annotations") or {}
-    if set_key in (live["metadata"].get("labels") or {}) and set_key not in (metadata.get("labels") or {}):
-        metadata.setdefault("labels", {})[set_key] = live["metadata"]["labels"][set_key]
-    paused = old_annotations.get(paused_key)
+    if PART_OF in (live["metadata"].get("labels") or {}) and PART_OF not in (metadata.get("labels") or {}):
+        metadata.setdefault("labels", {})[PART_OF] = live["metadata"]["labels"][PART_OF]
+    if keys.strategy in old_annotations:
+        metadata.setdefault("annotations", {})[keys.strategy] = old_annotations[keys.strategy]
+    paused = old_annotations.get(keys.paused)
     kind = desired["kind"]
     if paused is not None and live["kind"] == kind:
         if kind in ("Job", "JobSet"):
             spec["suspend"] = True
-            metadata.setdefault("annotations", {})[paused_key] = paused
+            metadata.setdefault("annotations", {})[keys.paused] = paused
         else:
-            metadata.setdefault("annotations", {})[paused_key] = str(spec.get("replicas", paused))
+            metadata.setdefault("annotations", {})[keys.paused] = str(spec.get("replicas", paused))
             spec["replicas"] = 0
     elif kind in ("Deployment", "StatefulSet") and "replicas" not in spec:
         replicas = (live.get("spec") or {}).get("replicas")

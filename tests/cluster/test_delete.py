@@ -1,0 +1,208 @@
+"""Delete: exactly what documents, or a job's name, stand for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cluster_tools import DOMAIN, JOB_TYPE, Place, compute, inference, notebook, training
+from control_plane import ControlPlane
+
+MULTI = training("multi", resources={"nodes": 2}, environment={"command": ["deepspeed", "--no_ssh", "x.py"]})
+AUTOSCALED = inference(autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 4})
+PARTS = {
+    "train": {"Job/train"},
+    "multi": {"Job/multi", "Service/multi", "ConfigMap/multi-hostfile"},
+    "serve": {"Deployment/serve", "Service/svc-serve", "HorizontalPodAutoscaler/serve"},
+    "note": {"StatefulSet/note", "Service/svc-note"},
+    "comp": {"Deployment/comp", "Service/svc-comp"},
+}
+DOCUMENTS = {"train": training(), "multi": MULTI, "serve": AUTOSCALED, "note": notebook(), "comp": compute()}
+
+
+def test_exactly_the_objects_of_a_job_go(place: Place) -> None:
+    place.apply(*DOCUMENTS.values())
+    for name in PARTS:
+        place.running(name)
+        for number, labels in enumerate(({}, {"app.kubernetes.io/managed-by": "gpuctl", JOB_TYPE: "other"})):
+            metadata = {"name": f"foreign-{name}-{number}", "labels": {"app": name, **labels}}
+            body = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 80}]}}
+            place.create(body)
+    for turn, (name, parts) in enumerate(PARTS.items()):
+        before = place.uids()
+        by = ("job", name) if turn % 2 else ("-f", place.file(DOCUMENTS[name]))
+        outcome = place.gpuctl("delete", *by)
+        after = place.uids()
+        assert before.keys() - after.keys() == parts
+        assert {key: before[key] for key in after} == after
+        assert [line.split()[0] for line in outcome.out.splitlines()] == ["deleted"] * len(parts)
+        assert not place.pods(name)
+    assert place.objects(("Secret", "Lease")) == {}
+    assert place.plane.kubectl("get", "namespace", place.namespace, "--ignore-not-found")
+    assert place.plane.kubectl("get", "priorityclass", "gpuctl-medium", "--ignore-not-found")
+
+
+def test_delete_of_several_names(place: Place) -> None:
+    place.apply(*DOCUMENTS.values())
+    place.gpuctl("delete", "job", "train", "comp")
+    assert place.names() == set.union(*PARTS.values()) - PARTS["train"] - PARTS["comp"]
+
+
+def test_deleting_what_is_not_there(place: Place) -> None:
+    absent = place.gpuctl("delete", "job", "nothing", code=1)
+    assert absent.err.startswith(f"error: there is no job nothing in namespace {place.namespace}\n")
+    again = place.gpuctl("delete", "-f", place.file(compute()))
+    assert again.out.splitlines() == [
+        f"skipped   deployment.apps/comp -n {place.namespace}  (is not there)",
+        f"skipped   service/svc-comp -n {place.namespace}  (is not there)",
+    ]
+
+
+def test_what_is_not_ours_is_not_deleted(place: Place) -> None:
+    """A foreign object under the name, and one of another job."""
+    metadata = {"name": "svc-comp", "labels": {"app": "comp"}}
+    place.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 80}]}})
+    outcome = place.gpuctl("delete", "-f", place.file(compute()))
+    assert f"skipped   service/svc-comp -n {place.namespace}  (is not gpuctl's)" in outcome.out
+    assert place.names() == {"Service/svc-comp"}
+
+
+def test_a_document_of_another_kind_does_not_delete(place: Place) -> None:
+    """The file says compute; what runs under the name is an inference."""
+    place.apply(inference("twin"))
+    before = place.uids()
+    outcome = place.gpuctl("delete", "-f", place.file(compute("twin")))
+    assert f"skipped   deployment.apps/twin -n {place.namespace}  (is of inference/twin)" in outcome.out
+    assert place.uids() == before
+
+
+def test_one_name_in_two_namespaces(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = f"{place.namespace[:50]}-too"
+    name = f"twin-{place.namespace[-8:].strip('-')}".replace("--", "-")
+    place.plane.kubectl("create", "namespace", other)
+    try:
+        place.apply(training(name))
+        place.apply(training(name, job={"namespace": other}))
+        anywhere = place.anywhere("delete", "job", name, code=1)
+        assert f"there are several jobs {name}: training/{name} in {place.namespace}, training/{name} in {other}" in (
+            anywhere.err
+        )
+        assert "-n NAMESPACE" in anywhere.err
+        assert place.exists("Job", name)
+        place.gpuctl("delete", "job", name)
+        place.anywhere("delete", "job", name)
+        assert "No resources found" in place.plane.kubectl("get", "jobs", "-n", other)
+    finally:
+        place.plane.kubectl("delete", "namespace", other, "--wait=false")
+
+
+def test_a_name_of_two_kinds(place: Place) -> None:
+    """Not by gpuctl, but by others' hands there can be two."""
+    place.kubectl("apply", "-f", "-", input=place.gpuctl("render", "-f", place.file(training("twin"))).out)
+    place.kubectl("apply", "-f", "-", input=place.gpuctl("render", "-f", place.file(inference("twin"))).out)
+    outcome = place.gpuctl("delete", "job", "twin", code=1)
+    assert "inference/twin" in outcome.err
+    assert "training/twin" in outcome.err
+    assert place.exists("Job", "twin")
+    place.gpuctl("delete", "-f", place.file(training("twin")))
+    assert place.names() == {"Deployment/twin", "Service/svc-twin"}
+
+
+def test_force_ends_pods_without_their_grace(place: Place) -> None:
+    stuck = training(job={"annotations": {"gpuctl.test/termination": "stuck"}})
+    place.apply(stuck)
+    place.running("train")
+    late = place.gpuctl("delete", "job", "train", "--timeout=1s", code=1)
+    assert "its pods are still ending: train-" in late.out
+    outcome = place.gpuctl("delete", "job", "train", "--force")
+    assert "processes may still hold their GPUs" in outcome.err
+    assert not place.exists("Job", "train")
+    assert not place.pods("train")
+
+
+def test_deletion_waits_until_all_is_gone(place: Place) -> None:
+    slow = training(job={"annotations": {"gpuctl.test/termination": "slow"}})
+    place.apply(slow)
+    place.running("train")
+    begun = time.monotonic()
+    place.gpuctl("delete", "job", "train")
+    assert time.monotonic() - begun > 2
+    assert not place.exists("Job", "train")
+    assert not place.pods("train")
+
+
+def test_deletion_as_json(place: Place) -> None:
+    place.apply(compute())
+    value = place.gpuctl("delete", "-f", place.file(compute()), "-o", "json").value
+    assert [(step["action"], step["kind"], step["result"]) for step in value["steps"]] == [
+        ("delete", "Deployment", "done"),
+        ("delete", "Service", "done"),
+    ]
+    assert value["summary"] == {"delete": 2}
+    failed = place.gpuctl("delete", "job", "comp", "-o", "json", code=1).value
+    assert failed["error"].startswith("there is no job comp")
+    assert failed["steps"] == []
+
+
+def test_a_quota_goes_and_its_namespace_stays(place: Place) -> None:
+    quota = {"kind": "quota", "version": "v0.1", "metadata": {"name": "team"}, "users": {place.namespace: {"gpu": 4}}}
+    place.apply(quota, training())
+    uid = place.uid("Job", "train")
+    place.gpuctl("delete", "-f", place.file(quota))
+    assert place.names() == {"Job/train"}
+    assert place.uid("Job", "train") == uid
+
+
+@pytest.fixture
+def pool(place: Place) -> Iterator[dict[str, Any]]:
+    """A pool with a node of its own."""
+    name = place.namespace[-12:].strip("-")
+    place.plane.add_node(f"node-{name}", gpus=8)
+    yield {
+        "kind": "pool",
+        "version": "v0.1",
+        "metadata": {"name": f"pool-{name}"},
+        "nodes": {f"node-{name}": {"gpu-type": "A100-80G"}},
+    }
+    place.plane.kubectl("delete", "node", f"node-{name}")
+    place.plane.kubectl("delete", "configmap", "-n", "gpuctl-system", f"pool-pool-{name}", "--ignore-not-found")
+
+
+def labels(plane: ControlPlane, pool: dict[str, Any]) -> dict[str, str]:
+    """Our labels of the pool's node."""
+    (node,) = pool["nodes"]
+    found = plane.get("node", node)["metadata"]["labels"]
+    return {key: value for key, value in found.items() if key.startswith(DOMAIN)}
+
+
+def test_a_pool_that_nobody_uses(place: Place, pool: dict[str, Any]) -> None:
+    place.apply(pool)
+    assert labels(place.plane, pool) == {f"{DOMAIN}/pool": pool["metadata"]["name"], f"{DOMAIN}/gpu-type": "A100-80G"}
+    place.gpuctl("delete", "-f", place.file(pool))
+    assert labels(place.plane, pool) == {f"{DOMAIN}/gpu-type": "A100-80G"}
+    place.apply(pool)
+    place.gpuctl("delete", "-f", place.file(pool), "--keep-labels")
+    assert labels(place.plane, pool) == {f"{DOMAIN}/pool": pool["metadata"]["name"], f"{DOMAIN}/gpu-type": "A100-80G"}
+    configmaps = place.plane.kubectl("get", "configmaps", "-n", "gpuctl-system", "-o", "name")
+    assert pool["metadata"]["name"] not in configmaps
+
+
+def test_deleting_a_pool_names_its_jobs_asks_and_ends_none(place: Place, pool: dict[str, Any]) -> None:
+    name = pool["metadata"]["name"]
+    place.apply(pool)
+    job = training(resources={"pool": name, "gpu-type": "A100-80G"})
+    place.apply(job)
+    place.running("train")
+    uid = place.uid("Job", "train")
+    asked = place.gpuctl("delete", "-f", place.file(pool), code=2)
+    assert f"deletes pool {name}" in asked.err
+    assert f"training/train in {place.namespace}" in asked.err
+    assert "--yes" in asked.err
+    assert labels(place.plane, pool)[f"{DOMAIN}/pool"] == name
+    place.gpuctl("delete", "-f", place.file(pool), "--yes")
+    assert f"{DOMAIN}/pool" not in labels(place.plane, pool)
+    assert place.uid("Job", "train") == uid
+    assert place.pods("train")

@@ -1,0 +1,265 @@
+"""What is previewed is what happens: dry-runs and diff change nothing and say what the apply then does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from cluster_tools import STRATEGY, Outcome, Place, compute, image, inference, notebook, training
+
+AUTOSCALED = inference(autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 4})
+MULTI = training("multi", resources={"nodes": 2}, environment={"command": ["deepspeed", "--no_ssh", "x.py"]})
+FIRST = (training(), AUTOSCALED, notebook(), MULTI, compute())
+SECOND = (
+    training(environment={**image("v2"), "env": [{"name": "SEED", "value": "7"}]}),
+    inference(service={"replicas": 2, "port": 8001}),
+    notebook(job={"description": "mine"}),
+    training("multi"),
+    training("fresh"),
+)
+
+
+def outline(outcome: Outcome) -> list[tuple[Any, ...]]:
+    """What a plan does, without how it went."""
+    return [
+        (step["action"], step["kind"], step["name"], step["reason"], str(step["changes"]))
+        for step in outcome.value["steps"]
+    ]
+
+
+def test_the_preview_is_what_happens(place: Place) -> None:
+    place.apply(*FIRST)
+    place.running("train", "serve", "note", "multi")
+    before = place.records()
+    file = place.file(*SECOND)
+    plans = [
+        place.gpuctl("apply", "-f", file, "--dry-run=server", "-o", "json"),
+        place.gpuctl("apply", "-f", file, "--dry-run=client", "-o", "json"),
+        place.gpuctl("diff", "-f", file, "-o", "json", code=1),
+        place.gpuctl("apply", "-f", file, "-o", "json", code=2),
+    ]
+    assert place.records() == before
+    done = place.gpuctl("apply", "-f", file, "--yes", "-o", "json")
+    for number, plan in enumerate(plans):
+        assert {step["result"] for step in plan.value["steps"]} == {"planned"}
+        assert plan.value["summary"] == done.value["summary"]
+        # Compared here alone, defaults of the server are not known: which fields differ is told less exactly.
+        fields = 3 if number == 1 else 5
+        assert [step[:fields] for step in outline(plan)] == [step[:fields] for step in outline(done)]
+    assert {step["result"] for step in done.value["steps"]} == {"done"}
+    assert done.actions == {
+        "ConfigMap/multi-hostfile": "delete",
+        "Service/multi": "delete",
+        "Service/svc-note": "unchanged",
+        "Service/svc-serve": "update",
+        "Job/fresh": "create",
+        "Job/multi": "replace",
+        "Deployment/serve": "replace",
+        "StatefulSet/note": "update",
+        "Job/train": "replace",
+        "HorizontalPodAutoscaler/serve": "delete",
+    }
+    assert place.gpuctl("diff", "-f", file).out.count("unchanged") == len(place.names()) - 2
+
+
+def test_fields_of_the_json(place: Place) -> None:
+    place.apply(training())
+    value = place.gpuctl("diff", "-f", place.file(training(environment=image("v2"))), "-o", "json", code=1).value
+    assert {"set", "steps", "summary"} <= value.keys()
+    assert value["set"] is None
+    (step,) = [step for step in value["steps"] if step["kind"] == "Job"]
+    assert step == {
+        "action": "replace",
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "namespace": place.namespace,
+        "name": "train",
+        "reason": "containers[main].image",
+        "changes": [
+            {
+                "path": "spec.template.spec.containers[main].image",
+                "from": "registry.example.com/training:v1",
+                "to": "registry.example.com/app:v2",
+            }
+        ],
+        "result": "planned",
+        "error": None,
+    }
+
+
+def test_exit_codes_of_diff(place: Place) -> None:
+    file = place.file(training())
+    assert place.gpuctl("diff", "-f", file, code=1).out.startswith(f"create    job.batch/train -n {place.namespace}\n")
+    place.apply(training())
+    assert place.gpuctl("diff", "-f", file).out == f"unchanged job.batch/train -n {place.namespace}\n"
+    (place.directory / "wrong.yaml").write_text("kind: training\nversion: v0.1\njob: {name: x}\n")
+    wrong = place.gpuctl("diff", "-f", str(place.directory / "wrong.yaml"), code=2)
+    assert wrong.out == ""
+    assert "error[" in wrong.err
+    place.gpuctl("diff", "-f", str(place.directory / "absent.yaml"), code=2)
+    refused = place.gpuctl("diff", "-f", place.file(compute("train")), code=2)
+    assert "training/train exists in" in refused.err
+    unreachable = place.gpuctl("diff", "-f", file, "--context", "no-such-context", code=3)
+    assert "no context no-such-context" in unreachable.err
+
+
+def test_a_diff_is_a_readable_unified_diff(place: Place) -> None:
+    env = [{"name": "SEED", "value": "1"}, {"name": "OLD", "value": "x"}]
+    place.apply(training(environment={"env": env}), inference())
+    env = [{"name": "SEED", "value": "2"}, {"name": "NEW", "value": "y"}]
+    changed = training(environment={"env": env, **image("v2")}, job={"description": "new"})
+    said = place.gpuctl("diff", "-f", place.file(changed, inference(service={"replicas": 2})), code=1).out
+    lines = said.splitlines()
+    assert [line for line in lines if line.startswith(("---", "+++"))] == [
+        f"--- live/job.batch/train in {place.namespace}",
+        f"+++ wanted/job.batch/train in {place.namespace}",
+        f"--- live/deployment.apps/serve in {place.namespace}",
+        f"+++ wanted/deployment.apps/serve in {place.namespace}",
+    ]
+    changes = [line for line in lines if line[:1] in "+-" and not line.startswith(("---", "+++"))]
+    assert "-        image: registry.example.com/training:v1" in changes
+    assert "+        image: registry.example.com/app:v2" in changes
+    assert not [line for line in changes if "{}" in line]
+    assert "+    runwhere.ai/description: new" in changes
+    assert "-  replicas: 1" in changes
+    assert "+  replicas: 2" in changes
+    assert len(changes) < 16
+    assert "runwhere.ai/hash" not in said
+    assert "runwhere.ai/document" not in said
+
+
+def test_every_difference_is_in_the_diff(place: Place) -> None:
+    """Also the order of variables, and what only a default of the server makes."""
+    env = [{"name": name, "value": name} for name in "ABC"]
+    place.apply(training(environment={"env": env}), MULTI)
+    changed = (training(environment={"env": [env[2], *env[:2]]}), training("multi"))
+    lines = place.gpuctl("diff", "-f", place.file(*changed), code=1).out.splitlines()
+    assert [line.split()[-1] for line in lines if line.startswith("-") and "name: C" in line] == ["C"]
+    assert [line.split()[-1] for line in lines if line.startswith("+") and "name: C" in line] == ["C"]
+    for line in ("-  completions: 2", "+  completions: 1", "-  completionMode: Indexed", "-kind: ConfigMap"):
+        assert line in lines
+    assert not [line for line in lines if "(order)" in line and not line.startswith("replace")]
+
+
+def test_secrets_are_masked_everywhere(place: Place) -> None:
+    def with_token(value: str) -> dict[str, Any]:
+        command = ["serve", f"--api-key={value}", "--password", value]
+        return training(environment={"env": [{"name": "HF_TOKEN", "value": value}], "command": command})
+
+    place.apply(with_token("hunter2-old"))
+    file = place.file(with_token("hunter2-new"))
+    outputs = [
+        place.gpuctl("diff", "-f", file, code=1),
+        place.gpuctl("diff", "-f", file, "-o", "json", code=1),
+        place.gpuctl("apply", "-f", file, "--dry-run=server"),
+        place.gpuctl("apply", "-f", file, "-o", "json", "--yes"),
+        place.gpuctl("diff", "-f", place.file(with_token("hunter2-new"), training("next")), "-o", "json", code=1),
+    ]
+    for outcome in outputs:
+        assert "hunter2" not in outcome.out
+    assert "***" in outputs[0].out
+
+
+@pytest.mark.parametrize("flag", ["--dry-run=client", "--dry-run=server"])
+def test_a_dry_run_of_what_is_new(place: Place, flag: str) -> None:
+    outcome = place.apply(training(), compute(), flags=(flag,))
+    assert sorted(outcome.out.splitlines()) == [
+        f"create    deployment.apps/comp -n {place.namespace}",
+        f"create    job.batch/train -n {place.namespace}",
+        f"create    service/svc-comp -n {place.namespace}",
+    ]
+    kind = flag.partition("=")[2]
+    assert outcome.err == f"3 to create ({kind} dry run, nothing was changed)\n"
+    assert place.names() == set()
+
+
+def test_one_json_value_whatever_happens(place: Place) -> None:
+    place.apply(training())
+    place.running("train")
+    (place.directory / "wrong.yaml").write_text("kind: training\nversion: v0.1\njob: {name: x}\n")
+    v2 = place.file(training(environment=image("v2")), name="v2.yaml")
+    wrong = str(place.directory / "wrong.yaml")
+    cases = [
+        (("apply", "-f", v2), 2),
+        (("apply", "-f", wrong), 1),
+        (("diff", "-f", wrong), 2),
+        (("apply", "-f", v2, "--context", "nowhere"), 3),
+        (("create", "-f", v2), 1),
+        (("delete", "job", "absent"), 1),
+        (("recover",), 0),
+        (("apply", "-f", v2, "--yes", "--wait"), 0),
+        (("delete", "-f", v2), 0),
+    ]
+    for arguments, code in cases:
+        value = place.gpuctl(*arguments, "-o", "json", code=code).value
+        assert isinstance(value, dict)
+        if code in (1, 2, 3) and wrong not in arguments:
+            assert value["error"], arguments
+    process = subprocess.run(
+        [sys.executable, "-m", "gpuctl", "apply", "-f", v2, "-n", place.namespace, "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert Outcome(0, process.stdout, process.stderr).actions == {"Job/train": "create"}
+
+
+def test_rolling_changes_in_place(place: Place) -> None:
+    place.apply(AUTOSCALED, notebook())
+    place.kubectl("scale", "deployment/serve", "--replicas=3")
+    place.running("serve", pods=3)
+    before, pods = place.uids(), place.pods("serve")
+    changed = ({**AUTOSCALED, "environment": {**AUTOSCALED["environment"], **image("v2")}}, notebook())
+    preview = place.apply(*changed, flags=("--dry-run=server", "--strategy=rolling"))
+    assert f"update    deployment.apps/serve -n {place.namespace}  (rolling: containers[main].image)" in preview.out
+    assert "asks first" not in preview.err
+    place.apply(*changed, flags=("--strategy=rolling", "--wait"))
+    assert place.uids() == before
+    assert place.get("Deployment", "serve")["spec"]["replicas"] == 3
+    place.until(lambda: not place.pods("serve").items() & pods.items(), "the old pods to go")
+    assert set(place.plan(*changed).actions.values()) == {"unchanged"}
+
+
+def test_rolling_removes_what_the_document_no_longer_has(place: Place) -> None:
+    place.apply(inference(environment={"env": [{"name": "OLD", "value": "1"}]}, job={"labels": {"team": "a"}}))
+    place.kubectl("annotate", "deployment/serve", "example.com/note=kept")
+    uid = place.uid("Deployment", "serve")
+    place.apply(inference(), flags=("--strategy=rolling",))
+    deployment = place.get("Deployment", "serve")
+    assert deployment["metadata"]["uid"] == uid
+    assert "OLD" not in str(deployment["spec"])
+    assert "team" not in deployment["metadata"]["labels"]
+    assert deployment["metadata"]["annotations"]["example.com/note"] == "kept"
+    assert set(place.plan(inference()).actions.values()) == {"unchanged"}
+
+
+@pytest.mark.parametrize(
+    ("platform", "annotation", "flag", "rolls"),
+    [
+        ("rolling", None, None, True),
+        ("replace", "rolling", None, True),
+        ("rolling", "replace", None, False),
+        ("rolling", "rolling", "replace", False),
+    ],
+)
+def test_where_the_strategy_comes_from(
+    place: Place, platform: str, annotation: str | None, flag: str | None, rolls: bool
+) -> None:
+    place.platform(f"strategy: {platform}")
+    place.apply(inference())
+    if annotation is not None:
+        place.kubectl("annotate", "deployment/serve", f"{STRATEGY}={annotation}")
+    uid = place.uid("Deployment", "serve")
+    flags = ("--yes", *([f"--strategy={flag}"] if flag is not None else []))
+    place.apply(inference(environment=image("v2")), flags=flags)
+    assert (place.uid("Deployment", "serve") == uid) == rolls
+
+
+def test_a_training_is_replaced_whatever_the_strategy(place: Place) -> None:
+    place.apply(training())
+    assert place.plan(training(environment=image("v2")), flags=("--strategy=rolling",)).actions == {
+        "Job/train": "replace"
+    }
