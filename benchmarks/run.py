@@ -1,4 +1,4 @@
-"""Measure the compiler against its bars, as ratios within one run.
+"""Measure gpuctl against its bars, as ratios within one run: the compiler, then the cluster half beside kubectl.
 
 A bar that is missed is marked, and the program exits 1; machines differ, so no test runs this. kustomize and helm are
 measured on the same objects where they are installed:
@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import cluster
 import documents
 import gpuctl
 
@@ -37,7 +38,7 @@ def wall(command: Sequence[str]) -> float:
 def report(what: str, value: str, bar: str, ok: bool | None) -> None:
     """One row; ``ok`` is None for rows that only inform."""
     mark = {True: "ok", False: "MISSED", None: ""}[ok]
-    print(f"{what:<58} {value:>24}   {bar:<34} {mark}")
+    print(f"{what:<75} {value:>35}   {bar:<34} {mark}", flush=True)
     if ok is False:
         FAILED.append(what)
 
@@ -149,6 +150,7 @@ def main() -> int:
         validation(directory)
         memory(directory)
         peers(directory, seconds)
+        cluster.measure(directory, report)
     return 1 if FAILED else 0
 
 

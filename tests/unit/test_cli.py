@@ -138,8 +138,17 @@ def test_help_of_a_command(name: str, gpuctl: Cli) -> None:
     assert gpuctl(name, "-h").out == found.out
 
 
+def commit(directory: Path) -> None:
+    """Make a directory a git repository with all its files in one commit."""
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.com")
+    for arguments in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "all"]):
+        subprocess.run(["git", *arguments], cwd=directory, check=True)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_example_of_the_help_runs(name: str, gpuctl: Cli, here: Path) -> None:
+    if name == "impact":
+        commit(here)
     for example in examples(gpuctl(name, "--help").out):
         program, *arguments = shlex.split(example.partition(" > ")[0])
         found = gpuctl(*arguments)

@@ -12,6 +12,7 @@ import click
 
 from gpuctl.cli.connecting import NotTold, Progress, agreed, cluster_errors, connected
 from gpuctl.cli.printers import plan as printer
+from gpuctl.cli.printers.markdown import fold
 from gpuctl.cli.requests import Documents, compiled, platform_settings, request_of, set_options
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.execute import How
@@ -20,7 +21,7 @@ from gpuctl.cluster.plan import Plan, Step
 from gpuctl.cluster.records import Records, records
 from gpuctl.compilation import Compilation
 
-INTERRUPTED = 130
+SIGNALLED = 128
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def diff_documents(
     kubeconfig: str | None,
     context: str | None,
     *,
-    as_json: bool,
+    output: str,
     set_name: str | None,
     prune: bool,
     allow_source: bool,
@@ -105,7 +106,8 @@ def diff_documents(
     relower: bool,
     adopt: bool,
 ) -> int:
-    """``diff``."""
+    """``diff`` against the cluster."""
+    as_json = output == "json"
     progress = Progress()
     with cluster_errors(as_json=as_json, refusal=NotTold):
         connection = connected(kubeconfig, context)
@@ -129,14 +131,7 @@ def diff_documents(
     if as_json:
         click.echo(printer.render_json(plan, error="\n".join(plan.errors) or None), nl=False)
     else:
-        coloured = _is_coloured(sys.stdout)
-        for step in plan.steps:
-            if step.action in ("unchanged", "skip"):
-                if printer.is_worth_a_line(step):
-                    click.echo(printer.planned_line(step, coloured=coloured))
-                continue
-            click.echo(printer.planned_line(step, coloured=coloured))
-            sys.stdout.writelines(printer.diff_text(step, request.keys, coloured=coloured))
+        _show_diff(plan, request.keys, markdown=output == "markdown")
     _tell_notes(plan)
     for right in plan.lacking:
         click.echo(f"note: this could not be applied: {right}", err=True)
@@ -145,6 +140,23 @@ def diff_documents(
     if plan.errors:
         return 2
     return 1 if plan.writes else 0
+
+
+def _show_diff(plan: Plan, keys: Records, *, markdown: bool) -> None:
+    coloured = not markdown and _is_coloured(sys.stdout)
+    if markdown:
+        click.echo(f"{printer.summary_line(plan)}.")
+    for step in plan.steps:
+        line = printer.planned_line(step, coloured=coloured)
+        diff = printer.diff_text(step, keys, coloured=coloured)
+        if step.action in ("unchanged", "skip"):
+            if printer.is_worth_a_line(step) and not markdown:
+                click.echo(line)
+        elif markdown:
+            click.echo(fold(line, "".join(diff)), nl=False)
+        else:
+            click.echo(line)
+            sys.stdout.writelines(diff)
 
 
 def _compiled_for_diff(
@@ -205,6 +217,7 @@ def recover_all(namespace: str | None, platform: str | None, manner: Manner) -> 
         keys = records(platform_settings(platform))
         found = recovery.find(connection, keys, namespace)
         results = recovery.recover(connection, keys, found, timeout=manner.timeout, wait=LEASE_WAIT, tell=progress.wait)
+        recovery.drop_leases(connection, namespace)
         progress.clear()
         connection.close()
     if manner.as_json:
@@ -267,12 +280,18 @@ def _show_result(plan: Plan, manner: Manner) -> int:
         if undone:
             said += f", and {len(undone)} were not begun"
         click.echo(f"error: {said}", err=True)
-        return 1
+        if plan.outage and not manner.as_json:
+            for error in dict.fromkeys(step.error for step in failed if step.error):
+                click.echo(f"error: {error}", err=True)
+        if plan.unfinished:
+            click.echo("What was begun is remembered: `gpuctl recover`, or the next apply, finishes it.", err=True)
+        return 3 if plan.outage else 1
     if plan.interrupted and undone:
         click.echo(f"Interrupted: {len(undone)} steps were not begun.", err=True)
     elif undone:
         click.echo(f"error: {undone[0].error}: {len(undone)} steps were not begun", err=True)
-    return INTERRUPTED if plan.interrupted else 1 if undone else 0
+    # As a shell says it: 130 after Ctrl-C, 143 after SIGTERM.
+    return SIGNALLED + plan.interrupted if plan.interrupted else 1 if undone else 0
 
 
 def _tell_notes(plan: Plan) -> None:

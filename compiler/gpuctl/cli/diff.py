@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.cli.connecting import cluster_options, json_option
+from gpuctl.cli.connecting import cluster_options
 from gpuctl.cli.inputs import chosen_inputs, compile_options, input_options
 
 
@@ -17,6 +17,13 @@ from gpuctl.cli.inputs import chosen_inputs, compile_options, input_options
 @input_options
 @compile_options
 @cluster_options
+@click.option(
+    "--against",
+    default="live",
+    show_default=True,
+    metavar="live|DIR|git:REF",
+    help="Compare with the cluster, with manifests in a directory, or with the documents at a revision.",
+)
 @click.option("--set", "set_name", metavar="NAME", help="The set that the documents are applied as.")
 @click.option("--prune", is_flag=True, help="Show also what --prune would delete.")
 @click.option("--allow-source", is_flag=True, help="Let the set come from other files than before.")
@@ -24,7 +31,15 @@ from gpuctl.cli.inputs import chosen_inputs, compile_options, input_options
 @click.option("--strategy", type=click.Choice(["replace", "rolling"]), help="How changed services are changed.")
 @click.option("--relower", is_flag=True, help="Show also what only a newer gpuctl lowers otherwise.")
 @click.option("--adopt", is_flag=True, help="Show what taking over objects and fields of others would do.")
-@json_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "markdown"]),
+    default="text",
+    show_default=True,
+    help="Format; markdown fits a comment on a pull request.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
 def command(
     filenames: tuple[str, ...],
     paths: tuple[str, ...],
@@ -33,6 +48,7 @@ def command(
     strict: bool,
     kubeconfig: str | None,
     context: str | None,
+    against: str,
     set_name: str | None,
     prune: bool,
     allow_source: bool,
@@ -43,16 +59,24 @@ def command(
     output: str,
     as_json: bool,
 ) -> int:
-    """Show what apply would do to the cluster: the same plan, with the difference of each object. Changes nothing."""
+    """Show what apply would do to the cluster: the same plan, with the difference of each object. Changes nothing.
+
+    Against a directory of manifests or a revision of git no cluster is needed.
+    """
+    inputs = chosen_inputs(filenames, paths, "gpuctl diff -f training.yaml")
+    output = "json" if as_json else output
+    if against != "live":
+        from gpuctl.cli.against import diff_against
+
+        return diff_against(against, inputs, platform, namespace or "default", strict, output)
     from gpuctl.cli.changing import diff_documents
     from gpuctl.cli.requests import Documents
 
-    inputs = chosen_inputs(filenames, paths, "gpuctl diff -f training.yaml")
     return diff_documents(
         Documents(inputs, platform, namespace, strict),
         kubeconfig,
         context,
-        as_json=output == "json" or as_json,
+        output=output,
         set_name=set_name,
         prune=prune,
         allow_source=allow_source,

@@ -24,6 +24,8 @@ COMMANDS: dict[str, str] = {
     "create": "Submit documents; refuses what exists already.",
     "delete": "Delete jobs, by file or by name.",
     "recover": "Finish what an apply that was killed left.",
+    "build": "Compile documents to a directory of manifests, for git.",
+    "impact": "Show what a change in git does to the machines.",
     "validate": "Check documents and report every problem.",
     "fmt": "Rewrite documents in canonical spelling, comments kept.",
     "init": "Print a commented starter document.",
@@ -34,7 +36,7 @@ COMMANDS: dict[str, str] = {
 }
 
 # Commands of the product's documents that talk to a cluster.
-LATER = frozenset({"build", "impact", "fit", "snapshot"})
+LATER = frozenset({"fit", "snapshot"})
 LATER |= {"get", "describe", "query", "logs", "why", "exec", "port-forward", "wait"}
 LATER |= {"label", "add", "remove", "pause", "resume", "rerun"}
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from gpuctl.cluster.budget import check_quotas
 from gpuctl.cluster.connection import MANAGER, Connection
-from gpuctl.cluster.errors import ApiError
+from gpuctl.cluster.errors import ApiError, Changed
 from gpuctl.cluster.nodes import POOLS_MANAGER
 from gpuctl.cluster.plan import WRITING, Plan, Step
 from gpuctl.cluster.pools import check_pools
-from gpuctl.cluster.records import Records
+from gpuctl.cluster.records import Records, is_ours
 from gpuctl.cluster.requests import pod_templates
 from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, Resource, key_of, labels_of
 
@@ -165,8 +165,15 @@ def _dry_run(connection: Connection, step: Step, new_namespaces: set[str], refus
         if error.exceeds_quota:
             refusals.setdefault(step.key.namespace, []).append(_explained(step, error))
             return []
+        if error.exists_already and _is_ours_now(connection, step.key):
+            raise Changed(f"{step.key} was created by another gpuctl meanwhile", "look at it, and run again") from None
         return [_explained(step, error)]
     return []
+
+
+def _is_ours_now(connection: Connection, key: Key) -> bool:
+    live = connection.get(key)
+    return live is not None and is_ours(live)
 
 
 def _dry_run_apply(connection: Connection, step: Step, desired: Object, manager: str) -> None:

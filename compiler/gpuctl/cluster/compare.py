@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from gpuctl.cluster.resources import Object
@@ -214,6 +215,7 @@ def item_key(field: str, item: Any) -> Object | None:
     return dict(zip(keys, _identity(item, keys), strict=True)) if keys is not None else None
 
 
+@lru_cache(maxsize=4096)
 def _step(key: str) -> str:
     return f".{key}" if all(part.isalnum() for part in key.replace("-", "_").split("_") if part) else f"[{key}]"
 

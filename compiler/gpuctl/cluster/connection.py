@@ -240,7 +240,7 @@ class Connection:
         :raises ApiError: the answer is no success.
         :raises ConnectionFailed: no answer.
         """
-        deadline = time.monotonic() + (self.patience if self._reached else min(self.patience, 1.0))
+        start = time.monotonic()
         pause = 0.1
         while True:
             error: ApiError | ConnectionFailed
@@ -264,7 +264,9 @@ class Connection:
             wait = pause * (0.5 + random.random())  # noqa: S311 - jitter, not a secret
             if isinstance(error, ApiError) and error.retry_after is not None:
                 wait = max(wait, error.retry_after)
-            if self._closed or time.monotonic() + wait > deadline:
+            # A server that has never answered is more likely absent than busy.
+            patience = self.patience if self._reached else min(self.patience, 1.0)
+            if self._closed or time.monotonic() + wait > start + patience:
                 raise error
             time.sleep(wait)
             pause = min(pause * 2, 2.0)

@@ -200,7 +200,7 @@ def _workload(target: Target, live: Object, wish: Wish) -> Step | Ask:
     desired = target.desired
     if annotations_of(live).get(wish.keys.hash) == annotations_of(desired)[wish.keys.hash]:
         ignored = _ignored(target, live, wish)
-        if not spec_changes(target.key.kind, desired, live, ignored=ignored) or _is_as_created(desired, live):
+        if _is_as_created(desired, live) or not spec_changes(target.key.kind, desired, live, ignored=ignored):
             return _workload_step(target, live, wish, [])
     return Ask(target, live, probe(carried_over(desired, live, wish.keys)))
 

@@ -46,6 +46,10 @@ class ConnectionFailed(ClusterError):
         self.sent = sent
 
 
+class Changed(ClusterError):
+    """What a plan rests on is no longer so: somebody changed it since it was made."""
+
+
 class Cause(NamedTuple):
     """One entry of ``Status.details.causes``: the field (``spec.template...``), the kind of error, its text."""
 
@@ -96,6 +100,11 @@ class ApiError(ClusterError):
     def lacks_permission(self) -> bool:
         """403 because RBAC does not allow it, and for no other reason."""
         return self.status == 403 and _QUOTA.search(self.raw) is None and _RBAC.search(self.raw) is not None
+
+    @property
+    def is_outage(self) -> bool:
+        """Whether it is the cluster, or the way to it, that fails, and not the request."""
+        return self.status == 401 or self.status >= 500 or not self.raw
 
     @property
     def is_transient(self) -> bool:

@@ -18,7 +18,7 @@ from gpuctl.cluster import nodes
 from gpuctl.cluster.compare import spec_changes
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.departures import Departures
-from gpuctl.cluster.errors import ApiError, ClusterError
+from gpuctl.cluster.errors import ApiError, Changed, ClusterError, ConnectionFailed
 from gpuctl.cluster.lease import NAMESPACE_LEASE, Leases
 from gpuctl.cluster.plan import WRITING, Plan, Step
 from gpuctl.cluster.records import Records
@@ -29,10 +29,6 @@ _QUOTA_PAUSE = 0.2
 _SLOWEST_PAUSE = 5.0
 _LOOK = 10.0
 _MEANWHILE = "{} was changed by somebody else meanwhile"
-
-
-class Changed(ClusterError):
-    """What the plan rests on is no longer so."""
 
 
 @dataclass
@@ -89,16 +85,22 @@ class Execution:
         self.connection.patience = max(self.connection.patience, min(self.how.timeout, 120.0))
         deleting = [step for step in self.plan.steps if step.deletes]
         try:
-            if deleting:
-                self._look_afresh(deleting, self._departures.start())
-                self._journals = journals.write(self.connection, journals.entries_of(deleting), self.how.keys)
             with self._interruptible():
+                if deleting:
+                    self._look_afresh(deleting, self._departures.start())
+                    self._journals = journals.write(self.connection, journals.entries_of(deleting), self.how.keys)
                 self._stages()
+                self._close_journals()
         finally:
             self._departures.stop()
-        if not any(step.result == "failed" and step.is_remembered for step in self.plan.steps):
-            for journal in self._journals:
-                journals.remove(self.connection, journal)
+
+    def _close_journals(self) -> None:
+        """Away with the journals, unless something still depends on them."""
+        if any(step.result == "failed" and step.is_remembered for step in self.plan.steps):
+            self.plan.unfinished = bool(self._journals)
+            return
+        for journal in self._journals:
+            journals.remove(self.connection, journal)
 
     @contextlib.contextmanager
     def _interruptible(self) -> Iterator[None]:
@@ -107,7 +109,8 @@ class Execution:
         def note(number: int, frame: FrameType | None) -> None:
             if self.interrupted:
                 raise KeyboardInterrupt
-            self.interrupted = self.plan.interrupted = True
+            self.interrupted = True
+            self.plan.interrupted = number
 
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -292,6 +295,7 @@ class Execution:
             try:
                 self._create(old)
             except ClusterError as second:
+                self.plan.outage = isinstance(second, ConnectionFailed) or getattr(second, "is_outage", False)
                 step.error += f"; nor could the old one again: {second.message}"
                 raise ClusterError(step.error, "`gpuctl recover` creates it when the cause is removed") from None
             suspended = (old.get("spec") or {}).get("suspend") and not (step.live.get("spec") or {}).get("suspend")
@@ -331,6 +335,8 @@ class Execution:
 
     def _fail(self, step: Step, error: BaseException) -> None:
         step.result = "failed"
+        if isinstance(error, ConnectionFailed) or (isinstance(error, ApiError) and error.is_outage):
+            self.plan.outage = True
         if isinstance(error, ClusterError):
             step.error = error.message if error.message.startswith(str(step.key)) else f"{step.key}: {error.message}"
             if error.hint:

@@ -77,18 +77,20 @@ def write(connection: Connection, entries: Iterable[Entry], keys: Records) -> li
     namespaces: dict[str, list[Entry]] = {}
     for entry in entries:
         namespaces.setdefault(entry.key.namespace, []).append(entry)
-    journals: list[Journal] = []
+    planned = {namespace: _secrets(identifier, namespace, group, keys) for namespace, group in namespaces.items()}
     try:
-        for namespace, group in namespaces.items():
-            journal = Journal(identifier, namespace, group, complete=True)
-            journals.append(journal)
-            journal.secrets += connection.each(connection.create, _secrets(identifier, namespace, group, keys))
+        return [
+            Journal(identifier, namespace, group, True, connection.each(connection.create, planned[namespace]))
+            for namespace, group in namespaces.items()
+        ]
     except BaseException:
-        for journal in journals:
+        # Nothing was deleted yet. Which of them were written is not known when a create was cut off.
+        for secret in (secret for group in planned.values() for secret in group):
             with contextlib.suppress(ClusterError):
-                remove(connection, journal)
+                written = connection.get(key_of(secret))
+                if written is not None:
+                    connection.delete(key_of(secret), written["metadata"]["uid"], foreground=False)
         raise
-    return journals
 
 
 def remove(connection: Connection, journal: Journal) -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError, ClusterError
-from gpuctl.cluster.resources import Key, Object
+from gpuctl.cluster.resources import RESOURCES, Key, Object
+from gpuctl.cluster.survey import OURS
 from gpuctl.cluster.workload import age
 
 NAMESPACE_LEASE = "gpuctl-apply"
@@ -88,6 +89,7 @@ class Leases:
         self._connection = connection
         self._identity = identity()
         self._held: dict[Key, Object] = {}
+        self._taking: Key | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.lost: str | None = None
@@ -101,12 +103,29 @@ class Leases:
         """
         try:
             for key in sorted(keys):
+                self._taking = key
                 self._held[key] = self._take(key, wait, tell)
+                self._taking = None
+        except Held:
+            # Perhaps by another run of this very process, whose lease looks like ours.
+            self.release()
+            raise
         except BaseException:
+            self._look_for_taken()
             self.release()
             raise
         self._thread = threading.Thread(target=self._renew, daemon=True, name="gpuctl-lease")
         self._thread.start()
+
+    def _look_for_taken(self) -> None:
+        """A lease may be ours though the answer to its request never came: Ctrl-C, or a broken connection."""
+        if self._taking is None:
+            return
+        self._connection.patience = min(self._connection.patience, 2.0)
+        with contextlib.suppress(ClusterError):
+            lease = self._connection.get(self._taking)
+            if lease is not None and _holder(lease) == self._identity:
+                self._held[self._taking] = lease
 
     def release(self) -> None:
         """Give all back that are still ours. A server that is away is not waited for: the leases expire."""
@@ -179,6 +198,21 @@ class Leases:
                 except ClusterError:
                     # The server is away: others cannot take the lease over meanwhile either.
                     continue
+
+
+def abandoned(connection: Connection, namespace: str | None) -> list[Object]:
+    """Leases of gpuctl whose holders are dead or gave no sign for too long, in a namespace or (None) in all."""
+    leases, _ = connection.list_objects(RESOURCES["Lease"], namespace, labels=OURS)
+    mine = [lease for lease in leases if lease["metadata"]["name"] == NAMESPACE_LEASE or _is_of_set(lease)]
+    return [lease for lease in mine if not _holder(lease) or is_dead(_holder(lease)) or _expired(lease)]
+
+
+def _is_of_set(lease: Object) -> bool:
+    return str(lease["metadata"]["name"]).startswith(set_lease(""))
+
+
+def _holder(lease: Object) -> str:
+    return (lease.get("spec") or {}).get("holderIdentity") or ""
 
 
 def _now() -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from gpuctl.cluster import recover as recovery
 from gpuctl.cluster.checks import Platform, check
 from gpuctl.cluster.connection import Connection
-from gpuctl.cluster.errors import ApiError
-from gpuctl.cluster.execute import Changed, Execution, How
+from gpuctl.cluster.errors import ApiError, Changed
+from gpuctl.cluster.execute import Execution, How
 from gpuctl.cluster.lease import Leases
 from gpuctl.cluster.plan import Plan, Refused
 from gpuctl.cluster.planner import Request, make_plan
@@ -147,14 +147,20 @@ def _plan(
             )
         run = SetRun.read(connection, options, request)
         request = replace(request, part_of=run.id)
-    plan = make_plan(connection, request)
-    if run is not None and options is not None:
-        plan.set_name = options.name
-        run.cover(request, plan)
-        if options.prune:
-            plan.steps += plan_prune(connection, run, request.keys, plan)
-    if server and not plan.errors:
-        check(connection, plan, Platform(request.keys, request.gpu_resources))
+    for attempt in (1, 2):
+        plan = make_plan(connection, request)
+        if run is not None and options is not None:
+            plan.set_name = options.name
+            run.cover(request, plan)
+            if options.prune:
+                plan.steps += plan_prune(connection, run, request.keys, plan)
+        try:
+            if server and not plan.errors:
+                check(connection, plan, Platform(request.keys, request.gpu_resources))
+            break
+        except Changed:
+            if attempt == 2:
+                raise
     return plan, run
 
 

@@ -60,8 +60,8 @@ class Plan:
     """All steps, in the order in which they are carried out.
 
     ``errors`` forbid carrying it out, and so do the rights that are ``lacking``, which a look at it does not need.
-    ``notes`` are worth telling; ``confirm`` are further reasons to ask first. ``interrupted`` tells that somebody
-    stopped it on the way.
+    ``notes`` are worth telling; ``confirm`` are further reasons to ask first. ``interrupted`` is the signal
+    that stopped it on the way (0: none); ``outage`` tells that the cluster failed, ``unfinished`` that a journal stays.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -70,7 +70,9 @@ class Plan:
     notes: list[str] = field(default_factory=list)
     confirm: list[str] = field(default_factory=list)
     set_name: str | None = None
-    interrupted: bool = False
+    interrupted: int = 0
+    outage: bool = False
+    unfinished: bool = False
 
     @property
     def obstacles(self) -> list[str]:

@@ -168,7 +168,11 @@ def _unchanged_documents(request: Request, live: Survey) -> frozenset[int]:
         text = annotations_of(item.object).get(request.keys.document)
         main = live.objects.get(key_of(item.object))
         have = annotations_of(main).get(request.keys.document) if main is not None else None
-        if text is not None and have is not None and _is_same_json(text, have):
+        if text is None or main is None or have is None or not _is_same_json(text, have):
+            continue
+        # Made from this document as it is lowered now: what stands beside it must be so too.
+        wanted = annotations_of(stamp(item.object, request.keys, None))[request.keys.hash]
+        if annotations_of(main).get(request.keys.hash) != wanted:
             result.add(id(item.document))
     return frozenset(result)
 

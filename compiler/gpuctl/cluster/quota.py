@@ -377,7 +377,7 @@ def _selects(scope: Object, value: str | None) -> bool:
     operator: str = scope["operator"]
     if operator in ("Exists", "DoesNotExist"):
         return bool(value) == (operator == "Exists")
-    return (bool(value) and value in scope["values"]) == (operator == "In")
+    return (value in scope["values"]) == (operator == "In")
 
 
 def _affinity_terms(spec: Object) -> Iterator[Object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterable
@@ -11,7 +12,7 @@ from gpuctl.cluster import journal as journals
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError, ClusterError
 from gpuctl.cluster.journal import Entry, Journal
-from gpuctl.cluster.lease import NAMESPACE_LEASE, holding
+from gpuctl.cluster.lease import NAMESPACE_LEASE, abandoned, holding
 from gpuctl.cluster.records import Records
 from gpuctl.cluster.resources import Key, Object, annotations_of, key_of
 
@@ -166,6 +167,20 @@ def _companion(connection: Connection, entry: Entry, main: str | None) -> Recove
         return Recovered(entry.key, "old", "was created again with its workload")
     except ClusterError as error:
         return Recovered(entry.key, "failed", error.message)
+
+
+def drop_leases(connection: Connection, namespace: str | None) -> None:
+    """Take away the leases that killed runs left, where that is allowed: nobody has to wait for them to expire."""
+    try:
+        leases = abandoned(connection, namespace)
+    except ApiError as error:
+        if not error.lacks_permission:
+            raise
+        leases = abandoned(connection, connection.namespace) if namespace is None else []
+    for lease in leases:
+        version = lease["metadata"]["resourceVersion"]
+        with contextlib.suppress(ApiError):
+            connection.delete(key_of(lease), lease["metadata"]["uid"], version=version, foreground=False)
 
 
 def render_json(results: Iterable[Recovered]) -> str:

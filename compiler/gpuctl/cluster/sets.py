@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from gpuctl.cluster import applyset
 from gpuctl.cluster.applyset import ApplySet
 from gpuctl.cluster.connection import Connection
-from gpuctl.cluster.errors import ApiError, ClusterError
-from gpuctl.cluster.execute import Changed
+from gpuctl.cluster.errors import ApiError, Changed, ClusterError
 from gpuctl.cluster.lease import set_lease
 from gpuctl.cluster.nodes import leave, nodes_of, pool_of, users_of, warn_about_users
 from gpuctl.cluster.plan import Plan, Refused, Step

@@ -63,6 +63,19 @@ def kind_of(root: Node) -> tuple[Node | None, str | None]:
     return None, None
 
 
+def _is_manifest_of_ours(root: Node) -> bool:
+    """Whether this is an object that gpuctl rendered: a directory of them may stand beside its documents."""
+    labels = _value(_value(root, "metadata"), "labels")
+    manager = _value(labels, "app.kubernetes.io/managed-by")
+    return manager is not None and manager.kind == "scalar" and manager.value == "gpuctl"
+
+
+def _value(node: Node | None, name: str) -> Node | None:
+    if node is None or node.kind != "mapping":
+        return None
+    return next((value for key, value in node.value if key.value == name), None)
+
+
 def bind(
     raw: RawDocument, diagnostics: list[Diagnostic], defaults: dict[str, dict[str, Any]] | None = None
 ) -> Bound | None:
@@ -129,7 +142,8 @@ class _Binder:
         close = nearest(text, [*KINDS, *ALIASES])
         hint = f"did you mean `{close}`?" if close else f"the kinds are {', '.join(KINDS)}"
         if not direct:
-            self._foreign(f"kind `{shorten(text)}`", node, f"did you mean `{close}`?" if close else None)
+            if not _is_manifest_of_ours(self.root):
+                self._foreign(f"kind `{shorten(text)}`", node, f"did you mean `{close}`?" if close else None)
             return None
         if any(key.value == "apiVersion" for key, _ in self.root.value):
             hint = "this is a Kubernetes manifest already; `kubectl apply -f` takes it"

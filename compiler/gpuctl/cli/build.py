@@ -1,0 +1,120 @@
+"""``gpuctl build``: documents in, a directory of manifests out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuctl.cli.inputs import chosen_inputs, input_options, offline_compile_options
+
+if TYPE_CHECKING:
+    from gpuctl.gitops.writer import Outcome
+
+
+@click.command(
+    "build",
+    short_help="Compile documents to a directory of manifests, for git.",
+    epilog="Examples:\n\n  $ gpuctl build training.yaml -o rendered\n\n"
+    "  $ gpuctl build training.yaml -o rendered --check",
+)
+@input_options
+@offline_compile_options
+@click.option("-o", "--output", "directory", required=True, type=click.Path(), metavar="DIR", help="The directory.")
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 with the differences when DIR is out of date.")
+@click.option("--force", is_flag=True, help="Overwrite also files that were edited by hand since the last build.")
+@click.option("--kustomization", is_flag=True, help="Write a kustomization.yaml that lists the manifests.")
+@click.option("--nodes", is_flag=True, help="Include the pools' Node labels. Never `kubectl delete` them.")
+@click.option("--no-shared", is_flag=True, help="Leave out what jobs share: PriorityClasses and Namespaces.")
+@click.option("--gitops", type=click.Choice(["argocd", "flux"]), help="Add the annotations a GitOps controller needs.")
+@click.option("--embed", is_flag=True, help="Add each source document to its object as an annotation.")
+def command(
+    filenames: tuple[str, ...],
+    paths: tuple[str, ...],
+    platform: str | None,
+    namespace: str,
+    strict: bool,
+    directory: str,
+    check: bool,
+    force: bool,
+    kustomization: bool,
+    nodes: bool,
+    no_shared: bool,
+    gitops: str | None,
+    embed: bool,
+) -> int:
+    """Compile documents to a directory of manifests, one object a file: NAMESPACE/KIND-NAME.yaml.
+
+    What earlier builds wrote and this one does not is removed; files of others are never touched. DIR changes in one
+    step, or not at all: with an error it stays as it is. Only a DIR that is a mount point, or in a directory that is
+    read-only, changes file by file, and when a build is killed there the next one completes it.
+    """
+    from gpuctl.cli.printers import text
+    from gpuctl.compilation import compile
+    from gpuctl.gitops import writer
+    from gpuctl.gitops.errors import BuildError
+    from gpuctl.gitops.layout import files_of
+    from gpuctl.gitops.sources import source_names, sources_outside
+
+    if not directory:
+        raise click.UsageError("-o needs the name of a directory.")
+    if check and force:
+        raise click.UsageError("--check writes nothing, so there is nothing to --force.")
+    inputs = chosen_inputs(filenames, paths, "gpuctl build jobs/ -o rendered")
+    first = Path(inputs[0])
+    result = compile(
+        sources_outside(inputs, writer.place(directory)),
+        platform=platform,
+        namespace=namespace,
+        strict=strict,
+        nodes=nodes,
+        shared=not no_shared,
+        gitops=gitops,  # type: ignore[arg-type]
+        embed=embed,
+        directory=first if first.is_dir() else first.parent,
+    )
+    text.write(result.diagnostics, result.sources, sys.stderr)
+    if not result.ok:
+        return 1
+    try:
+        files = files_of(result.lowered, source_names(inputs), kustomization=kustomization)
+        outcome = writer.check(directory, files) if check else writer.build(directory, files, force=force)
+    except BuildError as error:
+        for problem in error.problems:
+            click.echo(f"error: {problem}", err=True)
+        return 1
+    return _report_check(outcome, directory) if check else _report(outcome, directory)
+
+
+def _report(outcome: Outcome, directory: str) -> int:
+    from gpuctl.language.fields import visible
+
+    words = {"create": "created", "change": "changed", "remove": "removed"}
+    for change in outcome.files:
+        click.echo(f"{words[change.action]} {change.path}")
+    counts = [(sum(change.action == action for change in outcome.files), word) for action, word in words.items()]
+    said = [f"{number} {word}" for number, word in (*counts, (outcome.unchanged, "unchanged")) if number]
+    click.echo(f"{visible(directory)}: {', '.join(said) or 'nothing to do'}")
+    for path in outcome.aside:
+        click.echo(f"warning: `{visible(path)}` was written during the build and its place is taken", err=True)
+    return 0
+
+
+def _report_check(outcome: Outcome, directory: str) -> int:
+    from gpuctl.gitops.comparison import unified
+    from gpuctl.language.fields import visible
+
+    name = visible(directory)
+    if not outcome.changes:
+        click.echo(f"{name} is up to date")
+        return 0
+    click.echo(f"{name} is out of date:")
+    words = {"create": "missing", "change": "differs", "remove": "stale"}
+    for change in outcome.changes:
+        by_hand = " (edited by hand)" if change.path in outcome.edited else ""
+        click.echo(f"  {words[change.action]:<7} {change.path}{by_hand}")
+    for change in outcome.files:
+        sys.stdout.writelines(unified(change, f"{name} (now)", f"{name} (built)"))
+    return 1

@@ -1,0 +1,53 @@
+"""Two trees of rendered files, and how they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import unified_diff
+from typing import Literal, NamedTuple
+
+from gpuctl.frontend.lint import redact
+from gpuctl.language.fields import visible
+
+Action = Literal["create", "change", "remove"]
+Tree = Mapping[str, bytes]
+"""path -> content."""
+
+
+class Change(NamedTuple):
+    """What happens to one file from one tree to the other."""
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+
+    @property
+    def action(self) -> Action:
+        """Whether the file comes, goes or changes."""
+        return "create" if self.before is None else "remove" if self.after is None else "change"
+
+
+def compare(before: Tree, after: Tree) -> list[Change]:
+    """The files that differ, sorted by path."""
+    changes = (Change(path, before.get(path), after.get(path)) for path in sorted({*before, *after}))
+    return [change for change in changes if change.before != change.after]
+
+
+def unified(change: Change, before: str = "a", after: str = "b") -> Iterator[str]:
+    """The unified diff of a change, without credentials; ``before`` and ``after`` name the two trees."""
+    path = visible(change.path)
+    for line in unified_diff(
+        _lines(change.before),
+        _lines(change.after),
+        "/dev/null" if change.before is None else f"{before}/{path}",
+        "/dev/null" if change.after is None else f"{after}/{path}",
+        lineterm="",
+    ):
+        yield visible(redact(line)) + "\n"
+
+
+def _lines(data: bytes | None) -> list[str]:
+    if not data:
+        return []
+    lines = data.decode("utf-8", "replace").split("\n")
+    return lines[:-1] if lines[-1] == "" else [*lines[:-1], lines[-1] + " (no newline at the end)"]

@@ -1,0 +1,106 @@
+"""Which file each object goes to: ``{namespace | _cluster}/{kind}-{name}.yaml``, in lower case.
+
+A path depends on its object alone, so that a reviewer finds it and a change of one document changes one file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from gpuctl.backend.context import Lowered, Object
+from gpuctl.backend.emitter import emit_object
+from gpuctl.gitops.errors import BuildError
+from gpuctl.language.fields import visible
+
+CLUSTER = "_cluster"
+"""The directory of objects that are in no namespace. No namespace can have this name."""
+KUSTOMIZATION = "kustomization.yaml"
+# File names are limited to 255 bytes on all common file systems.
+_LONGEST_NAME = 255
+# What Windows, and with it a repository that somebody checks out there, refuses.
+_ILLEGAL = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*]|[. ]\Z|\A[. ]')
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|\Z)")
+
+
+class File(NamedTuple):
+    """A file to write. ``source`` is where its document stands; None where several documents share the object.
+
+    ``object`` is None for what is no object of the cluster's (``kustomization.yaml``).
+    """
+
+    path: str
+    data: bytes
+    source: str | None = None
+    object: Object | None = None
+
+
+def files_of(
+    lowered: Iterable[Lowered], source_name: Callable[[str], str], *, kustomization: bool = False
+) -> dict[str, File]:
+    """path -> file of all objects, in the order of application, and ``kustomization.yaml`` when it is wanted.
+
+    ``source_name`` makes of a source's name one that is the same on every machine.
+
+    :raises BuildError: when two objects would share a file, or a name is illegal on a file system.
+    """
+    files: dict[str, File] = {}
+    owners: dict[str, Lowered] = {}
+    problems: list[str] = []
+    for item in lowered:
+        path = path_of(item.object)
+        reason = illegal(path)
+        if reason is not None:
+            problems.append(f"{_place(item)}: {_title(item.object)} would be the file `{visible(path)}`, and {reason}")
+            continue
+        other = owners.setdefault(path, item)
+        if other is not item:
+            first, second = sorted((other, item), key=_place)
+            problems.append(
+                f"{_place(second)}: {_title(second.object)} and {_title(first.object)} of {_place(first)} "
+                f"would both be the file `{path}`: rename one of the two"
+            )
+            continue
+        source = None if item.shared else source_name(item.document.file)
+        files[path] = File(path, emit_object(item.object).encode(), source, item.object)
+    if problems:
+        raise BuildError(*problems)
+    if kustomization:
+        files[KUSTOMIZATION] = File(KUSTOMIZATION, _kustomization(files))
+    return files
+
+
+def path_of(obj: Object) -> str:
+    """Where an object's file stands, relative to the directory, with ``/``."""
+    metadata = obj["metadata"]
+    return f"{metadata.get('namespace') or CLUSTER}/{obj['kind']}-{metadata['name']}.yaml".lower()
+
+
+def illegal(path: str) -> str | None:
+    """Why a path may not be one of ours, as a clause, or None: it leaves the directory, or a file system refuses it."""
+    if path == KUSTOMIZATION:
+        return None
+    parts = path.split("/")
+    if len(parts) != 2 or not path.endswith(".yaml"):
+        return "that is no path of gpuctl's: rename the object"
+    for part in parts:
+        if not part or _ILLEGAL.search(part) or _RESERVED.match(part):
+            return f"file systems refuse the name `{visible(part)}`: rename the object or its namespace"
+        if len(part.encode("utf-8", "surrogateescape")) > _LONGEST_NAME:
+            return f"a file's name has at most {_LONGEST_NAME} bytes: shorten the object's name"
+    return None
+
+
+def _kustomization(files: Iterable[str]) -> bytes:
+    resources = list(files)
+    value: Object = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": resources}
+    return emit_object(value).encode()
+
+
+def _place(item: Lowered) -> str:
+    return visible(str(item.document.span()))
+
+
+def _title(obj: Object) -> str:
+    return f"{obj['kind']} `{visible(obj['metadata']['name'])}`"

@@ -1,0 +1,101 @@
+"""``.gpuctl-manifest``: which files of a directory are gpuctl's, their hashes, and the source of each.
+
+One JSON object a line, sorted by path, so that git merges it as it merges text. The file has no extension, because
+kubectl -R and Argo CD read every ``*.json`` and ``*.yaml``. A path may stand in it twice: after a merge with conflicts,
+or while a directory that cannot be swapped is written. Then each of the hashes is one of ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+
+from gpuctl.gitops.errors import BuildError, shown
+from gpuctl.gitops.layout import File, illegal
+from gpuctl.language.fields import visible
+
+MANIFEST = ".gpuctl-manifest"
+_VERSION = 1
+_HEADER = f"# gpuctl-manifest {_VERSION}: the files that `gpuctl build` wrote here. Do not edit.\n"
+_CONFLICT = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
+
+Owned = dict[str, frozenset[str]]
+"""path -> the hashes that its content may have unless somebody edited it."""
+
+
+def digest(data: bytes) -> str:
+    """The hash that the manifest holds of a file."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def render_manifest(files: Iterable[File]) -> bytes:
+    """The manifest of files, whatever their order."""
+    return (_HEADER + "".join(_line(file) for file in sorted(files, key=lambda file: file.path))).encode(
+        # A file name that is not UTF-8 comes as surrogates, whose escape is JSON's as well.
+        "utf-8",
+        "backslashreplace",
+    )
+
+
+def _line(file: File) -> str:
+    entry: dict[str, object] = {"path": file.path, "sha256": digest(file.data)}
+    if file.source is not None:
+        entry["source"] = file.source
+    elif file.object is not None:
+        entry["shared"] = True
+    return json.dumps(entry, ensure_ascii=False) + "\n"
+
+
+def parse_manifest(data: bytes, name: str) -> Owned:
+    """What a manifest says; ``name`` is its path, for messages.
+
+    :raises BuildError: when it is not one, or names a path outside of the directory.
+    """
+    try:
+        lines = data.decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise _broken(name, 1, "is not UTF-8") from None
+    found: Owned = {}
+    for number, line in enumerate(lines, 1):
+        if line.startswith("#"):
+            _check_version(line, name, number)
+        elif line.strip() and not line.startswith(_CONFLICT):
+            path, value = _entry(line, name, number)
+            found[path] = found.get(path, frozenset()) | {value}
+    return found
+
+
+def union(old: bytes, new: bytes) -> bytes:
+    """A manifest by which the files of both are ours."""
+    lines = {*old.decode("utf-8", "replace").splitlines(), *new.decode("utf-8", "replace").splitlines()}
+    return "".join(f"{line}\n" for line in sorted(lines) if not line.startswith(_CONFLICT)).encode()
+
+
+def _check_version(line: str, name: str, number: int) -> None:
+    version = re.match(r"# gpuctl-manifest (\d+)", line)
+    if version is not None and int(version[1]) > _VERSION:
+        message = f"`{shown(name)}`, line {number}, was written by a newer gpuctl: build with that one"
+        raise BuildError(message)
+
+
+def _entry(line: str, name: str, number: int) -> tuple[str, str]:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        raise _broken(name, number, "is not JSON") from None
+    path = entry.get("path") if isinstance(entry, dict) else None
+    value = entry.get("sha256") if isinstance(entry, dict) else None
+    if not isinstance(path, str) or not isinstance(value, str):
+        raise _broken(name, number, "has no `path` and `sha256`")
+    if illegal(path) is not None:
+        raise _broken(name, number, f"names `{visible(path)}`, which `gpuctl build` never writes")
+    return path, value
+
+
+def _broken(name: str, number: int, what: str) -> BuildError:
+    return BuildError(
+        f"line {number} of `{shown(name)}` {what}: restore the file from git; or delete it, with the files "
+        "that gpuctl wrote, and build again"
+    )

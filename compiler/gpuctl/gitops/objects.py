@@ -1,0 +1,151 @@
+"""Objects of two states side by side: of documents at two revisions, or of documents and a directory of manifests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from gpuctl.backend.context import MANAGER, Object
+from gpuctl.backend.metadata import MANAGED_BY
+from gpuctl.frontend.source import SUFFIXES
+from gpuctl.gitops.errors import BuildError
+
+_DELIVERY = ("argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/")
+_LARGEST = 64 * 2**20
+
+
+class ObjectKey(NamedTuple):
+    """Which object of Kubernetes."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}" + (f" in {self.namespace}" if self.namespace else "")
+
+
+class ValueChange(NamedTuple):
+    """A field that differs; None stands for absent."""
+
+    path: str
+    old: Any
+    new: Any
+
+
+class ObjectChange(NamedTuple):
+    """An object that differs: ``before`` is None for a new one, ``after`` for one that goes."""
+
+    key: ObjectKey
+    before: Object | None
+    after: Object | None
+
+    @property
+    def action(self) -> str:
+        """``create``, ``update`` or ``delete``."""
+        return "create" if self.before is None else "delete" if self.after is None else "update"
+
+    @property
+    def changes(self) -> list[ValueChange]:
+        """The fields that differ, for an object on both sides."""
+        if self.before is None or self.after is None:
+            return []
+        return list(value_changes(self.before, self.after))
+
+
+def by_key(objects: Iterable[Object]) -> dict[ObjectKey, Object]:
+    """Objects by what they are."""
+    return {key_of(obj): obj for obj in objects}
+
+
+def key_of(obj: Object) -> ObjectKey:
+    """The key of an object."""
+    metadata = obj["metadata"]
+    return ObjectKey(obj["apiVersion"], obj["kind"], metadata.get("namespace") or "", metadata["name"])
+
+
+def differences(before: dict[ObjectKey, Object], after: dict[ObjectKey, Object]) -> list[ObjectChange]:
+    """The objects that differ, by key."""
+    keys = sorted({*before, *after})
+    changes = (ObjectChange(key, before.get(key), after.get(key)) for key in keys)
+    return [change for change in changes if change.before != change.after]
+
+
+def value_changes(before: Any, after: Any, path: str = "") -> Iterator[ValueChange]:
+    """Where two values differ: ``spec.template.spec.containers[0].image``, with both values."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in [*before, *(key for key in after if key not in before)]:
+            where = f"{path}.{key}" if path else str(key)
+            if key not in before or key not in after:
+                yield ValueChange(where, before.get(key), after.get(key))
+            else:
+                yield from value_changes(before[key], after[key], where)
+    elif _are_alike(before, after):
+        for index, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from value_changes(one, other, f"{path}[{index}]")
+    elif before != after:
+        yield ValueChange(path, before, after)
+
+
+def _are_alike(before: Any, after: Any) -> bool:
+    """Whether to compare item by item. A command line is one value: its words say nothing without their neighbours."""
+    if not isinstance(before, list) or not isinstance(after, list) or len(before) != len(after):
+        return False
+    return all(isinstance(item, (dict, list)) for item in (*before, *after))
+
+
+def objects_in(directory: Path) -> dict[ObjectKey, Object]:
+    """gpuctl's objects in the YAML files of a directory, however they were written there; others are passed over.
+
+    :raises BuildError: the directory or a file in it cannot be read, or a file of ours is damaged.
+    """
+    if not directory.is_dir():
+        raise BuildError(f"`{directory}` is not a directory of manifests")
+    found: dict[ObjectKey, Object] = {}
+    for path in sorted(directory.rglob("*")):
+        if path.suffix not in SUFFIXES or not path.is_file() or any(part.startswith(".") for part in path.parts[1:]):
+            continue
+        for obj in _read(path):
+            labels = obj["metadata"].get("labels")
+            if obj["kind"] == "Node" or (isinstance(labels, dict) and labels.get(MANAGED_BY) == MANAGER):
+                found[key_of(obj)] = obj
+    return found
+
+
+def _read(path: Path) -> Iterator[Object]:
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise BuildError(f"`{path}` is too large to be a manifest")
+        documents = list(yaml.load_all(path.read_bytes(), Loader=yaml.CSafeLoader))
+    except OSError as error:
+        raise BuildError(f"cannot read `{path}`: {(error.strerror or str(error)).lower()}") from None
+    except (yaml.YAMLError, ValueError) as error:
+        # Templates of other tools need not be YAML; what is ours always is.
+        if b"gpuctl" not in path.read_bytes():
+            return
+        raise BuildError(f"`{path}` is not YAML: {str(error).splitlines()[0]}") from None
+    yield from (document for document in documents if _is_object(document))
+
+
+def _is_object(document: Any) -> bool:
+    if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
+        return False
+    named = (document.get("apiVersion"), document.get("kind"), document["metadata"].get("name"))
+    return all(isinstance(part, str) for part in named)
+
+
+def without_delivery(obj: Object, document_key: str) -> Object:
+    """An object without what a GitOps controller or a reader of it needs: the same job either way."""
+    metadata = dict(obj["metadata"])
+    annotations = {
+        key: value
+        for key, value in (metadata.pop("annotations", None) or {}).items()
+        if key != document_key and not key.startswith(_DELIVERY)
+    }
+    if annotations:
+        metadata["annotations"] = annotations
+    return {**obj, "metadata": metadata}

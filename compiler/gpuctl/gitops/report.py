@@ -1,0 +1,287 @@
+"""An impact for people and for programs: Markdown that fits a pull request's comment, text, JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from gpuctl.gitops.impact import (
+    ALL_TYPES,
+    ANY_TYPE,
+    Amount,
+    Cost,
+    Demand,
+    Impact,
+    JobId,
+    PoolRow,
+    QuotaRow,
+    amount,
+)
+from gpuctl.gitops.objects import ObjectKey
+from gpuctl.language.fields import visible
+from gpuctl.language.quantities import format_number
+
+_MANY = 50
+"""Most entries of a list or rows of a table for people: a comment on GitHub has at most 65,536 characters."""
+_PATHS = 4
+_LONGEST_PATH = 120
+
+
+class _Style(NamedTuple):
+    """How a format writes a heading, a word that a user chose, a sentence, a table, and what may be folded away."""
+
+    heading: Callable[[str], str]
+    word: Callable[[str], str]
+    sentence: Callable[[str], str]
+    table: Callable[[Sequence[str], list[list[str]]], list[str]]
+    folded: Callable[[str, list[str]], list[str]]
+
+
+def markdown(impact: Impact, replaced: Iterable[str] | None = None, victims: Iterable[str] = ()) -> str:
+    """A comment on a pull request.
+
+    :param replaced: running jobs that would be replaced (None: it was not asked); ``victims`` what would be evicted.
+    """
+    return "\n".join(_lines(impact, replaced, list(victims), _MARKDOWN)) + "\n"
+
+
+def text(impact: Impact, replaced: Iterable[str] | None = None, victims: Iterable[str] = ()) -> str:
+    """The same for a terminal."""
+    return "\n".join(_lines(impact, replaced, list(victims), _TEXT)) + "\n"
+
+
+def _lines(impact: Impact, replaced: Iterable[str] | None, victims: list[str], style: _Style) -> list[str]:
+    lines = [style.heading(f"GPU impact: {_headline(impact)}"), ""]
+    if impact.breakages:
+        items = [style.sentence(item.message) + ("" if item.new else " (already before)") for item in impact.breakages]
+        lines += ["Does not fit:", "", *_list(items), ""]
+    if replaced is not None:
+        names = [style.word(name) for name in replaced]
+        lines += ["Running jobs that would be replaced:" if names else "No running job would be replaced.", ""]
+        lines += [*_list(names), ""] if names else []
+    if victims:
+        lines += ["Would be evicted:", "", *_list([style.word(name) for name in victims]), ""]
+    if impact.jobs:
+        rows = [_job_row(*item) for item in impact.jobs]
+        lines += [*_table(style, ["job", "GPUs before", "GPUs after"], rows), ""]
+    if impact.pools:
+        head = ["pool", "GPU type", "GPUs asked for", "GPUs there"]
+        lines += [*_table(style, head, [_pool_row(row) for row in impact.pools]), ""]
+        if any(None in (row.before.there, row.after.there) for row in impact.pools):
+            lines += ["`?`: no pool document says how many there are.", ""]
+    if impact.quotas:
+        head = ["namespace", "resource", "asked for at most", "quota"]
+        lines += [*_table(style, head, [_quota_row(row) for row in impact.quotas]), ""]
+    if impact.costs is not None:
+        before, after = (_range(cost.least, cost.most) for cost in impact.costs)
+        without = [f"; without pool {style.word(pool)}, which has no price" for pool in impact.unpriced]
+        lines += [f"Price per hour: {_change(before, after)}{''.join(without)}", ""]
+    changed = [f"{style.word(str(key))}: {_shown_paths(paths, style)}" for key, paths in impact.changed]
+    added, removed = ([style.word(str(key)) for key in keys] for keys in (impact.added, impact.removed))
+    for name, items in (("Added", added), ("Changed", changed), ("Removed", removed)):
+        if items:
+            lines += [*style.folded(f"{name}: {_objects(len(items))}", _list(items)), ""]
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def _headline(impact: Impact) -> str:
+    def total(most: bool) -> Fraction:
+        change = Fraction(0)
+        for _, before, after in impact.jobs:
+            for sign, demand in ((-1, before), (1, after)):
+                if demand is not None:
+                    change += sign * (demand.total_most if most else demand.total)
+        return change
+
+    least, most = total(False), total(True)
+    gpus = _signed(least) if least == most else f"{_signed(least)} to {_signed(most)}"
+    counts = ((impact.added, "added"), (impact.changed, "changed"), (impact.removed, "removed"))
+    objects = ", ".join(f"{_objects(len(items))} {word}" for items, word in counts if items)
+    parts = ["no change of GPUs" if not least and not most else f"{gpus} GPUs", objects or "no object changes"]
+    return "; ".join(parts)
+
+
+def _signed(value: Fraction) -> str:
+    return ("+" if value > 0 else "") + format_number(value)
+
+
+def _objects(number: int) -> str:
+    return "1 object" if number == 1 else f"{number} objects"
+
+
+def _list(items: list[str]) -> list[str]:
+    left = len(items) - _MANY
+    return [f"- {item}" for item in items[:_MANY]] + ([f"- and {left} more"] if left > 0 else [])
+
+
+def _table(style: _Style, head: Sequence[str], rows: list[list[str]]) -> list[str]:
+    left = len(rows) - _MANY
+    more = ["", f"and {left} more rows"] if left > 0 else []
+    return [*style.table(head, rows[:_MANY]), *more]
+
+
+def _shown_paths(paths: list[str], style: _Style) -> str:
+    def short(path: str) -> str:
+        return path if len(path) <= _LONGEST_PATH else f"{path[: _LONGEST_PATH - 3]}..."
+
+    shown = ", ".join(style.word(short(path)) for path in paths[:_PATHS])
+    return f"{shown} and {len(paths) - _PATHS} more" if len(paths) > _PATHS else shown
+
+
+def _job_row(job: JobId, before: Demand | None, after: Demand | None) -> list[str]:
+    return [str(job), _gpus(before), _gpus(after)]
+
+
+def _gpus(demand: Demand | None) -> str:
+    if demand is None:
+        return "-"
+    where = f"{demand.gpu_type or 'any type'}, {demand.pool}"
+    if demand.gpus is None:
+        return f"shares in memory ({where})"
+    return f"{_range(demand.total, demand.total_most)} ({where})" if demand.gpus else f"0 ({demand.pool})"
+
+
+def _pool_row(row: PoolRow) -> list[str]:
+    kind = {ALL_TYPES: "all", ANY_TYPE: "any"}.get(row.gpu_type, row.gpu_type)
+    before, after = (_range(value.asked, value.most) for value in (row.before, row.after))
+    return [row.pool, kind, _change(before, after), _change(_there(row.before), _there(row.after))]
+
+
+def _change(before: str, after: str) -> str:
+    return after if before == after else f"{before} -> {after}"
+
+
+def _range(least: Fraction, most: Fraction) -> str:
+    return format_number(least) if least == most else f"{format_number(least)} to {format_number(most)}"
+
+
+def _there(value: Amount) -> str:
+    return "?" if value.there is None else str(value.there)
+
+
+def _quota_row(row: QuotaRow) -> list[str]:
+    def shown(value: Fraction | None) -> str:
+        return "none" if value is None else amount(row.resource, value)
+
+    asked = _change(shown(row.asked_before), shown(row.asked_after))
+    hard = _change(shown(row.hard_before), shown(row.hard_after))
+    return [row.namespace, row.resource.removeprefix("requests."), asked, hard]
+
+
+def _code(word: str) -> str:
+    """A code span, whatever is in the word. Source: CommonMark 0.31, 6.1."""
+    word = visible(word)
+    longest = max((len(run) for run in re.findall("`+", word)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if word[:1] == "`" or word[-1:] == "`" else ""
+    return f"{fence}{space}{word}{space}{fence}"
+
+
+def _escaped(sentence: str) -> str:
+    """Text that no character of which means anything in Markdown; people mentioned in it get no mail."""
+    return re.sub(r"([\\`*_\[\]<>|#~&])", r"\\\1", visible(sentence)).replace("@", "@<!-- -->")
+
+
+def _markdown_table(head: Sequence[str], rows: list[list[str]]) -> list[str]:
+    def line(cells: Iterable[str]) -> str:
+        return "| " + " | ".join(cells) + " |"
+
+    return [line(head), line("---" for _ in head), *(line(map(_escaped, row)) for row in rows)]
+
+
+def _folded(summary: str, lines: list[str]) -> list[str]:
+    return [f"<details><summary>{summary}</summary>", "", *lines, "", "</details>"]
+
+
+def _text_table(head: Sequence[str], rows: list[list[str]]) -> list[str]:
+    cells = [[name.upper() for name in head], *([visible(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[index]) for row in cells) for index in range(len(head))]
+    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+
+
+_MARKDOWN = _Style("## {}".format, _code, _escaped, _markdown_table, _folded)
+_TEXT = _Style(str, visible, visible, _text_table, lambda summary, lines: [f"{summary}", "", *lines])
+
+
+def as_json(impact: Impact, replaced: Iterable[str] | None = None, victims: Iterable[str] = ()) -> str:
+    """One JSON value; amounts of memory are bytes, of cpu cores."""
+    value = {
+        "fits": not impact.breakages,
+        "breakages": [{"message": item.message, "new": item.new} for item in impact.breakages],
+        "added": [_object(key) for key in impact.added],
+        "changed": [{**_object(key), "paths": paths} for key, paths in impact.changed],
+        "removed": [_object(key) for key in impact.removed],
+        "jobs": [
+            {**job._asdict(), "before": _demand(before), "after": _demand(after)} for job, before, after in impact.jobs
+        ],
+        "pools": [
+            {
+                "pool": row.pool,
+                "gpuType": {ALL_TYPES: None, ANY_TYPE: "any"}.get(row.gpu_type, row.gpu_type),
+                "before": _amount(row.before),
+                "after": _amount(row.after),
+            }
+            for row in impact.pools
+        ],
+        "quotas": [
+            {
+                "namespace": row.namespace,
+                "resource": row.resource,
+                "before": {"asked": _number(row.asked_before), "hard": _number(row.hard_before)},
+                "after": {"asked": _number(row.asked_after), "hard": _number(row.hard_after)},
+            }
+            for row in impact.quotas
+        ],
+        "pricePerHour": _costs(impact),
+        "replaced": list(replaced) if replaced is not None else None,
+        "evicted": list(victims),
+    }
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+
+def _object(key: ObjectKey) -> dict[str, Any]:
+    return {
+        "apiVersion": key.api_version,
+        "kind": key.kind,
+        "namespace": key.namespace or None,
+        "name": key.name,
+    }
+
+
+def _amount(value: Amount) -> dict[str, Any]:
+    return {"gpus": _number(value.asked), "gpusAtMost": _number(value.most), "capacity": value.there}
+
+
+def _demand(demand: Demand | None) -> dict[str, Any] | None:
+    if demand is None:
+        return None
+    known = demand.gpus is not None
+    return {
+        "pool": demand.pool,
+        "gpuType": demand.gpu_type or None,
+        "gpus": _number(demand.total) if known else None,
+        "gpusAtMost": _number(demand.total_most) if known else None,
+        "pods": demand.pods,
+    }
+
+
+def _costs(impact: Impact) -> dict[str, Any] | None:
+    if impact.costs is None:
+        return None
+
+    def cost(value: Cost) -> dict[str, Any]:
+        return {"least": _number(value.least), "most": _number(value.most)}
+
+    before, after = impact.costs
+    return {"before": cost(before), "after": cost(after), "withoutPools": impact.unpriced}
+
+
+def _number(value: Fraction | None) -> int | float | None:
+    if value is None:
+        return None
+    return value.numerator if value.denominator == 1 else float(value)

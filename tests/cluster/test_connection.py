@@ -1,0 +1,676 @@
+"""The way to the cluster: kubeconfigs in every state, credentials from every source, proxies, certificates.
+
+Every failure has a sentence with cause and place, a hint, exit code 3, and never a token.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import os
+import re
+import select
+import socket
+import socketserver
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from control_plane import ControlPlane
+from fault_tools.world import Api
+from gpuctl.cli.main import run
+
+Config = dict[str, Any]
+HERE = "connection-here"
+EXEC_VERSION = "client.authentication.k8s.io/v1"
+UNREACHABLE = "check the context, the network and the proxy; `kubectl version` should work"
+
+
+class Outcome(NamedTuple):
+    """What a command answered."""
+
+    code: int
+    text: str
+
+
+class Client:
+    """A user with one kubeconfig after another."""
+
+    def __init__(self, plane: ControlPlane, directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.plane = plane
+        self.directory = directory
+        self.file = directory / "kubeconfig"
+        self.base: Config = json.loads(plane.kubeconfig().read_text())
+        self._capsys = capsys
+
+    @property
+    def token(self) -> str:
+        """The admin's token."""
+        return self.plane.tokens["admin"]
+
+    def config(self, **changes: Any) -> Config:
+        """A good kubeconfig; ``cluster``, ``user`` and ``context`` replace fields (None takes one away)."""
+        result = copy.deepcopy(self.base)
+        for part, fields in changes.items():
+            body = result[f"{part}s"][0][part]
+            for name, value in fields.items():
+                body.pop(name, None)
+                if value is not None:
+                    body[name] = value
+        return result
+
+    def write(self, config: Config | bytes, name: str = "kubeconfig") -> Path:
+        """Write a kubeconfig."""
+        path = self.directory / name
+        path.write_bytes(config if isinstance(config, bytes) else json.dumps(config).encode())
+        return path
+
+    def call(self, *arguments: str, file: bool = True) -> Outcome:
+        """Run a command, as it is and with ``--debug``: the same, and no secret in either."""
+        options = ["--kubeconfig", str(self.file)] if file else []
+        outcomes = []
+        for debug in ([], ["--debug"]):
+            self._capsys.readouterr()
+            code = run([*debug, *arguments, *options])
+            captured = self._capsys.readouterr()
+            outcomes.append(Outcome(code, captured.out + captured.err))
+        for outcome in outcomes:
+            for token in self.plane.tokens.values():
+                assert token not in outcome.text, "a token was printed"
+            assert "Traceback" not in outcome.text
+            assert "internal error" not in outcome.text
+        assert outcomes[0] == outcomes[1]
+        return outcomes[0]
+
+    def look(self, config: Config | bytes | None = None) -> Outcome:
+        """The cheapest command that needs the cluster: one list."""
+        if config is not None:
+            self.write(config)
+        return self.call("recover", "-n", HERE)
+
+    def works(self, config: Config | None = None) -> None:
+        """The cluster is reached."""
+        assert self.look(config) == (0, "Nothing to recover.\n")
+
+    def fails(self, config: Config | bytes, message: str, hint: str | None = None) -> None:
+        """The command ends with 3, a message (``FILE`` stands for the kubeconfig) and a hint."""
+        code, text = self.look(config)
+        error, *rest = text.splitlines()
+        assert code == 3, text
+        assert error == f"error: {message}".replace("FILE", str(self.file))
+        assert len(rest) == 1, text
+        assert rest[0].startswith("  = "), text
+        if hint is not None:
+            assert rest[0] == f"  = {hint}"
+
+    def plugin(self, body: str, **fields: Any) -> Config:
+        """A kubeconfig whose user's credentials come from a shell script."""
+        path = self.directory / "plugin"
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        entry = {"apiVersion": EXEC_VERSION, "command": str(path), "interactiveMode": "Never", **fields}
+        return self.config(user={"token": None, "exec": entry})
+
+
+def credential(token: str, **status: str) -> str:
+    """A script that prints a token as plugins do."""
+    value = {"apiVersion": EXEC_VERSION, "kind": "ExecCredential", "status": {"token": token, **status}}
+    return f"cat <<'END'\n{json.dumps(value)}\nEND"
+
+
+@pytest.fixture
+def client(
+    plane: ControlPlane,
+    api: Api,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Client:
+    """A client far from anybody's own settings."""
+    if api.request("GET", f"/api/v1/namespaces/{HERE}")[0] == 404:
+        api.create_namespace(HERE)
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return Client(plane, tmp_path, capsys)
+
+
+# Which file, which context.
+
+
+def test_a_good_kubeconfig(client: Client) -> None:
+    client.works(client.config())
+
+
+def test_the_default_place(client: Client) -> None:
+    (client.directory / ".kube").mkdir()
+    client.write(client.config(), ".kube/config")
+    assert client.call("recover", "-n", HERE, file=False).code == 0
+
+
+def test_no_kubeconfig(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = client.directory / ".kube" / "config"
+    hint = "  = name one with --kubeconfig or KUBECONFIG; `make sandbox` starts a cluster to try\n"
+    assert client.call("recover", file=False) == (3, f"error: there is no kubeconfig at {home}\n{hint}")
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/a:/nowhere/b")
+    code, text = client.call("recover", file=False)
+    assert (code, text) == (3, f"error: there is no kubeconfig at /nowhere/a:/nowhere/b\n{hint}")
+
+
+def test_two_files_are_one_and_the_first_counts(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in kubectl: the current context, and entries of one name, are the first file's; paths count from their file."""
+    far = client.directory / "far"
+    far.mkdir()
+    (far / "ca.crt").write_bytes((client.plane.directory / "certificates" / "apiserver.crt").read_bytes())
+    other = client.config(cluster={"certificate-authority-data": None, "certificate-authority": "ca.crt"})
+    other["current-context"] = "nonsense"
+    context = {"name": "mine", "context": {"cluster": "test", "user": "admin"}}
+    wrong_user = {"name": "unused", "user": {"token": "wrong"}}
+    first = {"kind": "Config", "contexts": [context], "current-context": "mine", "users": [wrong_user]}
+    files = [client.write(first, "first"), client.directory / "absent", client.write(b"", "empty"), far / "config"]
+    client.write(other, "far/config")
+    monkeypatch.setenv("KUBECONFIG", ":".join(map(str, files)))
+    assert client.call("recover", "-n", HERE, file=False).code == 0
+    # kubectl is of the same opinion.
+    assert client.plane.kubectl("config", "current-context", f"--kubeconfig={files[0]}").strip() == "mine"
+    first["users"] = [{"name": "admin", "user": {"token": "wrong"}}]
+    client.write(first, "first")
+    code, text = client.call("recover", "-n", HERE, file=False)
+    assert code == 3
+    assert text.startswith("error: the API server does not accept the credentials (401 Unauthorized)\n")
+
+
+def test_context_is_chosen(client: Client) -> None:
+    config = client.config()
+    config["contexts"].append({"name": "other", "context": {"cluster": "test", "user": "bob"}})
+    config["users"].append({"name": "bob", "user": {"token": client.plane.tokens["bob"]}})
+    client.write(config)
+    assert client.call("recover", "-n", "team-b", "--context", "other").code == 0
+    code, text = client.call("recover", "-n", HERE, "--context", "other")
+    assert code == 3
+    assert text.startswith(f"error: user bob may not list secrets in namespace {HERE}\n")
+    code, text = client.call("recover", "--context", "third")
+    assert (code, text) == (
+        3,
+        f"error: the kubeconfig {client.file} has no context third\n  = it has: test, other\n",
+    )
+
+
+def test_namespace_of_the_context_is_the_default(client: Client) -> None:
+    """For documents that name none; ``-n`` goes before it, and the document's own before both."""
+    client.write(client.config(context={"namespace": HERE}))
+    job = {"kind": "training", "version": "v0.1", "job": {"name": "here"}, "resources": {"gpu": 0}}
+    job["environment"] = {"image": "registry.example.com/a:1", "command": ["x"]}
+    path = client.directory / "job.yaml"
+    expected = {(): HERE, ("-n", "team-a"): "team-a"}
+    for flags, namespace in expected.items():
+        path.write_text(json.dumps(job))
+        _, text = client.call("apply", "-f", str(path), "--dry-run=server", *flags)
+        assert f"create    job.batch/here -n {namespace}\n" in text
+        path.write_text(json.dumps({**job, "job": {"name": "here", "namespace": "team-b"}}))
+        _, text = client.call("apply", "-f", str(path), "--dry-run=server", *flags)
+        assert "create    job.batch/here -n team-b\n" in text
+
+
+# Damaged files.
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the kubeconfig FILE is empty"),
+        (b"# nothing\n", "the kubeconfig FILE is empty"),
+        (bytes(range(256)), "the kubeconfig FILE is not text in UTF-8"),
+        (b"\0\0", "the kubeconfig FILE is not YAML"),
+        (b"clusters: [a\nb", "the kubeconfig FILE is not YAML (line 2, column 2)"),
+        (b"hello\n", "FILE is no kubeconfig: it has no clusters, contexts and users"),
+        (b"[1, 2]\n", "FILE is no kubeconfig: it has no clusters, contexts and users"),
+        (b"kind: Pod\n", "FILE is no kubeconfig: it has no clusters, contexts and users"),
+        (b"current-context: a\n", "the kubeconfig FILE has no context a"),
+        (b"contexts: []\n", "the kubeconfig FILE has no current context"),
+        (b"clusters: " + b"[" * 5000 + b"]" * 5000, "the kubeconfig FILE is not YAML"),
+    ],
+)
+def test_no_kubeconfig_at_all(client: Client, content: bytes, message: str) -> None:
+    client.fails(content, message)
+
+
+def test_unreadable(client: Client) -> None:
+    client.file.mkdir()
+    code, text = client.look()
+    assert code == 3
+    assert text.startswith(f"error: the kubeconfig {client.file} cannot be read: is a directory\n  = ")
+
+
+WRONG: tuple[Any, ...] = (None, 5, 0.5, True, "text", "", ["a"], [], {"a": 1}, {})
+FIELDS: dict[str, type] = {
+    "clusters": list,
+    "users": list,
+    "contexts": list,
+    "current-context": str,
+    "clusters.0": dict,
+    "users.0": dict,
+    "contexts.0": dict,
+    "clusters.0.name": str,
+    "users.0.name": str,
+    "contexts.0.name": str,
+    "clusters.0.cluster": dict,
+    "users.0.user": dict,
+    "contexts.0.context": dict,
+    "clusters.0.cluster.server": str,
+    "clusters.0.cluster.certificate-authority": str,
+    "clusters.0.cluster.certificate-authority-data": str,
+    "clusters.0.cluster.tls-server-name": str,
+    "clusters.0.cluster.proxy-url": str,
+    "clusters.0.cluster.insecure-skip-tls-verify": bool,
+    "users.0.user.token": str,
+    "users.0.user.tokenFile": str,
+    "users.0.user.client-certificate": str,
+    "users.0.user.client-key-data": str,
+    "users.0.user.username": str,
+    "users.0.user.exec": dict,
+    "users.0.user.exec.command": str,
+    "users.0.user.exec.apiVersion": str,
+    "users.0.user.exec.args": list,
+    "users.0.user.exec.args.0": str,
+    "users.0.user.exec.env": list,
+    "users.0.user.exec.env.0": dict,
+    "users.0.user.exec.env.0.name": str,
+    "contexts.0.context.cluster": str,
+    "contexts.0.context.user": str,
+    "contexts.0.context.namespace": str,
+}
+# Where null means that there is none.
+NOTHING = {"clusters", "users", "contexts", "users.0.user.exec", "users.0.user.exec.args", "users.0.user.exec.env"}
+NOTHING |= {"current-context"}
+
+
+@pytest.mark.parametrize("path", FIELDS)
+def test_wrong_types(client: Client, path: str) -> None:
+    """Each field with values of every other type: the sentence names the field."""
+    *above, last = (int(step) if step.isdigit() else step for step in path.split("."))
+    kind = {str: "text", bool: "true or false", dict: "a mapping", list: "a list"}[FIELDS[path]]
+    named = path.replace("clusters.0.cluster", "clusters[test].cluster").replace("users.0.user", "users[admin].user")
+    named = named.replace("contexts.0.context", "contexts[test].context")
+    named = re.sub(r"\.(\d+)", r"[\1]", named)
+    tried = 0
+    for value in WRONG:
+        if isinstance(value, FIELDS[path]) or (value is None and path in NOTHING):
+            continue
+        config = client.plugin("false", args=["a"], env=[{"name": "A", "value": "b"}])
+        target: Any = config
+        for step in above:
+            target = target[step]
+        target[last] = value
+        client.fails(config, f"{named} is not {kind} in the kubeconfig FILE")
+        tried += 1
+    assert tried >= 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"context": {"cluster": "x"}},
+            "the context test of the kubeconfig FILE names the cluster x, which is not there",
+        ),
+        ({"context": {"user": "x"}}, "the context test of the kubeconfig FILE names the user x, which is not there"),
+        ({"context": {"cluster": None}}, "the context test of the kubeconfig FILE names no cluster"),
+        (
+            {"context": {"namespace": "Team A"}},
+            "the context test of the kubeconfig FILE has the namespace Team A, which is not a legal name",
+        ),
+        ({"cluster": {"server": None}}, "the server of the cluster test is not given in the kubeconfig FILE"),
+        ({"cluster": {"server": "10.0.0.1"}}, "the server of the cluster test is 10.0.0.1 in the kubeconfig FILE"),
+        (
+            {"cluster": {"certificate-authority": "/nowhere/ca.crt", "certificate-authority-data": None}},
+            "the context test of the kubeconfig FILE cannot be used: File does not exist: /nowhere/ca.crt",
+        ),
+        (
+            {"user": {"token": None, "tokenFile": "/nowhere/token"}},
+            "the context test of the kubeconfig FILE cannot be used: no such file or directory: /nowhere/token",
+        ),
+    ],
+)
+def test_what_is_named_and_not_there(client: Client, changes: dict[str, Any], message: str) -> None:
+    client.fails(client.config(**changes), message)
+
+
+def test_damaged_certificate_authority(client: Client) -> None:
+    for data in ("bm8gY2VydGlmaWNhdGU=", "%%%"):
+        code, text = client.look(
+            client.config(cluster={"certificate-authority": None, "certificate-authority-data": data})
+        )
+        assert code == 3
+        assert text.count("\n") == 2
+
+
+# Credentials.
+
+
+def test_wrong_token(client: Client) -> None:
+    message = "the API server does not accept the credentials (401 Unauthorized)"
+    client.fails(
+        client.config(user={"token": "wrong"}), message, "log in again, or check the user of the kubeconfig's context"
+    )
+
+
+def test_no_credentials(client: Client) -> None:
+    message = f"user system:anonymous may not list secrets in namespace {HERE}"
+    hint = "no credentials were sent: check the user of the kubeconfig's context"
+    client.fails(client.config(user={"token": None}), message, hint)
+
+
+def test_token_file(client: Client) -> None:
+    """With the line break that every editor adds."""
+    (client.directory / "token").write_text(f"{client.token}\n")
+    client.works(client.config(user={"token": None, "tokenFile": "token"}))
+
+
+def test_token_with_a_line_break_in_it(client: Client) -> None:
+    """It would be an illegal header, which http.client repeats in its message."""
+    message = "the credentials cannot be sent: they contain a line break, or another character that no token has"
+    client.fails(client.config(user={"token": f"{client.token}\nX-Injected: yes"}), message)
+
+
+def test_exec_plugin(client: Client) -> None:
+    client.works(client.plugin(credential(client.token)))
+
+
+def test_exec_plugin_gets_arguments_and_variables(client: Client) -> None:
+    script = f'[ "$1 $WHO" = "login me" ] || exit 1\n{credential(client.token)}'
+    client.works(client.plugin(script, args=["login"], env=[{"name": "WHO", "value": "me"}]))
+
+
+def test_slow_exec_plugin(client: Client) -> None:
+    client.works(client.plugin(f"sleep 0.5\n{credential(client.token)}"))
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo 'log in first' >&2; exit 7", "process returned 7. log in first"),
+        ("exit 1", "process returned 1"),
+        ("echo token: TOKEN", "failed to decode process output: Expecting value: line 1 column 1 (char 0)"),
+        ("true", "failed to decode process output: Expecting value: line 1 column 1 (char 0)"),
+        ("echo '[]'", "malformed response. missing key 'apiVersion'"),
+        ("echo 5", "its output is no ExecCredential"),
+        ("echo '{}'", "malformed response. missing key 'apiVersion'"),
+        (
+            'echo \'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": null}\'',
+            "its output is no ExecCredential",
+        ),
+        (
+            'echo \'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {}}\'',
+            "missing token or clientCertificateData field in plugin output",
+        ),
+        (
+            'echo \'{"apiVersion": "v9", "kind": "ExecCredential", "status": {}}\'',
+            "plugin api version v9 does not match client.authentication.k8s.io/v1",
+        ),
+    ],
+)
+def test_exec_plugin_that_fails(client: Client, script: str, said: str) -> None:
+    """The official client would go on without credentials, and the message would be about user system:anonymous."""
+    config = client.plugin(script.replace("TOKEN", client.token), installHint="install it with `make login`")
+    message = f"the credential plugin {client.directory / 'plugin'} of the user admin failed: {said}"
+    client.fails(config, message, "install it with `make login`")
+
+
+def test_exec_plugin_that_is_not_there(client: Client) -> None:
+    config = client.plugin("true", command="gke-auth-plugin")
+    client.fails(config, "the credential plugin gke-auth-plugin of the user admin failed: no such file or directory")
+
+
+def test_expired_token_is_renewed(client: Client) -> None:
+    """A credential that has ended is asked for again before each request."""
+    count = client.directory / "count"
+    past = credential(client.token, expirationTimestamp="2020-01-01T00:00:00Z")
+    client.works(client.plugin(f"echo x >> {count}\n{past}"))
+    assert len(count.read_text().split()) == 4, "two commands, each asked twice"
+
+
+def test_renewal_that_fails(client: Client) -> None:
+    again = client.directory / "again"
+    past = credential(client.token, expirationTimestamp="2020-01-01T00:00:00Z")
+    config = client.plugin(
+        f"if [ -e {again} ]; then rm {again}; echo 'session over' >&2; exit 1; fi\ntouch {again}\n{past}"
+    )
+    client.fails(config, "the credentials could not be renewed: process returned 1. session over")
+
+
+# The network.
+
+
+def test_nobody_listens(client: Client) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        server = f"https://127.0.0.1:{closed.getsockname()[1]}"
+    message = f"{server} (context test) cannot be reached: connection refused"
+    client.fails(client.config(cluster={"server": server}), message, UNREACHABLE)
+
+
+def test_no_such_host(client: Client) -> None:
+    server = "https://cluster.invalid:6443"
+    code, text = client.look(client.config(cluster={"server": server}))
+    assert code == 3
+    assert text.startswith(f"error: {server} (context test) cannot be reached: ")
+    assert "name" in text.splitlines()[0], "the name is what is wrong"
+    assert text.endswith(f"  = {UNREACHABLE}\n")
+
+
+def test_not_a_tls_server(client: Client) -> None:
+    server = f"https://127.0.0.1:{client.plane.etcd_port}"
+    code, text = client.look(client.config(cluster={"server": server}))
+    assert code == 3
+    assert text.startswith(f"error: {server} (context test) does not speak TLS as expected: ")
+    assert text.count("\n") == 2
+
+
+def test_not_an_api_server(client: Client) -> None:
+    with page(b"<html><h1>Welcome to nginx</h1></html>") as server:
+        message = f"{server} answered GET /api/v1/namespaces/{HERE}/secrets with something that is not Kubernetes' JSON"
+        client.fails(
+            client.config(cluster={"server": server}), message, "check the server's address, and proxies in between"
+        )
+
+
+def test_wrong_certificate_authority(client: Client) -> None:
+    path = client.directory / "other"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=other", "-days", "1"]
+    command += ["-keyout", f"{path}.key", "-out", f"{path}.crt"]
+    subprocess.run(command, check=True, capture_output=True)
+    config = client.config(cluster={"certificate-authority-data": None, "certificate-authority": f"{path}.crt"})
+    message = f"the certificate of https://127.0.0.1:{client.plane.port} is not trusted: self-signed certificate in certificate chain"
+    client.fails(config, message, "check `certificate-authority` in the kubeconfig")
+
+
+def test_name_that_the_certificate_does_not_have(client: Client) -> None:
+    server = f"https://localhost:{client.plane.port}"
+    code, text = client.look(client.config(cluster={"server": server}))
+    assert code == 3
+    assert text.startswith(f"error: the certificate of {server} is for another name: ")
+    assert text.endswith("  = check the server's name, or set `tls-server-name` in the kubeconfig\n")
+    client.works(client.config(cluster={"server": server, "tls-server-name": "kubernetes.default.svc"}))
+
+
+def test_unverified_without_a_warning(client: Client) -> None:
+    """Somebody who switched it off knows."""
+    client.write(
+        client.config(
+            cluster={
+                "certificate-authority-data": None,
+                "certificate-authority": None,
+                "insecure-skip-tls-verify": True,
+            }
+        )
+    )
+    command = [sys.executable, "-m", "gpuctl", "recover", "-n", HERE, "--kubeconfig", str(client.file)]
+    result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONWARNINGS": "default"})
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "Nothing to recover.\n")
+
+
+# Proxies.
+
+
+class Tunnels(socketserver.ThreadingTCPServer):
+    """A proxy that understands CONNECT alone; ``answer`` is what it says instead of opening a tunnel."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, answer: bytes | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), _Tunnel)
+        self.answer = answer
+        self.targets: list[str] = []
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Tunnel(socketserver.StreamRequestHandler):
+    server: Tunnels
+
+    def handle(self) -> None:
+        target = self.rfile.readline().decode().split()[1]
+        while self.rfile.readline().strip():
+            pass
+        self.server.targets.append(target)
+        if self.server.answer is not None:
+            self.wfile.write(self.server.answer)
+            return
+        host, _, port = target.rpartition(":")
+        with socket.create_connection((host, int(port))) as upstream:
+            self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            sides = {self.connection: upstream, upstream: self.connection}
+            while True:
+                for source in select.select(list(sides), [], [])[0]:
+                    data = source.recv(65536)
+                    if not data:
+                        return
+                    sides[source].sendall(data)
+
+
+@pytest.fixture
+def tunnels() -> Iterator[Callable[..., Tunnels]]:
+    """Proxies that end with the test."""
+    with contextlib.ExitStack() as stack:
+
+        def start(answer: bytes | None = None) -> Tunnels:
+            proxy = stack.enter_context(Tunnels(answer))
+            threading.Thread(target=proxy.serve_forever, args=(0.01,), daemon=True).start()
+            stack.callback(proxy.shutdown)
+            return proxy
+
+        yield start
+
+
+@contextlib.contextmanager
+def page(body: bytes) -> Iterator[str]:
+    """A web server that is no API server; its address."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def test_proxy_of_the_kubeconfig(client: Client, tunnels: Callable[..., Tunnels]) -> None:
+    proxy = tunnels()
+    client.works(client.config(cluster={"proxy-url": proxy.url}))
+    assert set(proxy.targets) == {f"127.0.0.1:{client.plane.port}"}
+
+
+def test_proxy_of_the_environment(
+    client: Client, tunnels: Callable[..., Tunnels], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy, other = tunnels(), tunnels()
+    monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+    client.works(client.config())
+    assert set(proxy.targets) == {f"127.0.0.1:{client.plane.port}"}
+    proxy.targets.clear()
+    client.works(client.config(cluster={"proxy-url": other.url}))
+    assert other.targets, "the kubeconfig's goes before the environment's"
+    assert not proxy.targets
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    client.works(client.config())
+    assert not proxy.targets
+
+
+def test_proxy_that_refuses(client: Client, tunnels: Callable[..., Tunnels]) -> None:
+    proxy = tunnels(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+    server = f"https://127.0.0.1:{client.plane.port}"
+    said = "Tunnel connection failed: 407 Proxy Authentication Required"
+    message = f"{server} (context test) cannot be reached through the proxy {proxy.url}: {said}"
+    client.fails(client.config(cluster={"proxy-url": proxy.url}), message, UNREACHABLE)
+
+
+def test_proxy_that_is_not_there(client: Client) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        proxy = f"127.0.0.1:{closed.getsockname()[1]}"
+    server = f"https://127.0.0.1:{client.plane.port}"
+    message = f"{server} (context test) cannot be reached through the proxy http://{proxy}: connection refused"
+    client.fails(client.config(cluster={"proxy-url": f"http://user:{client.token}@{proxy}"}), message, UNREACHABLE)
+
+
+# In a pod.
+
+
+@pytest.fixture
+def pod(client: Client, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The files and variables that a pod has; where the files are."""
+    from kubernetes.config import incluster_config
+
+    from gpuctl.cluster import configuration
+
+    directory = client.directory / "serviceaccount"
+    directory.mkdir()
+    (directory / "token").write_text(client.plane.tokens["alice"])
+    (directory / "namespace").write_text("team-a\n")
+    (directory / "ca.crt").write_bytes((client.plane.directory / "certificates" / "apiserver.crt").read_bytes())
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(directory / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(directory / "ca.crt"))
+    monkeypatch.setattr(configuration, "_SERVICE_ACCOUNT", directory)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(client.plane.port))
+    return directory
+
+
+def test_in_a_pod(client: Client, pod: Path) -> None:
+    """Its service account, in its namespace, where the token file may end with a line break."""
+    for token in (client.plane.tokens["alice"], client.plane.tokens["alice"] + "\n"):
+        (pod / "token").write_text(token)
+        assert client.call("recover", file=False) == (0, "Nothing to recover.\n")
+
+
+def test_kubeconfig_goes_before_the_pod(client: Client, pod: Path) -> None:
+    (pod / "token").write_text("wrong")
+    assert client.call("recover", file=False).code == 3
+    client.works(client.config())
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [("token", "Service token file does not exist."), ("ca.crt", "Service certification file does not exist.")],
+)
+def test_pod_without_its_files(client: Client, pod: Path, missing: str, said: str) -> None:
+    (pod / missing).unlink()
+    code, text = client.call("recover", file=False)
+    assert code == 3
+    assert text.startswith(f"error: the service account of this pod cannot be used: {said}\n  = ")

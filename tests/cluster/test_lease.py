@@ -1,0 +1,339 @@
+"""One apply at a time: who waits for whom, what the loser is told, whose lease is taken over, and when it is given back."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from cluster_tools import Place, image, inference, training
+from control_plane import ControlPlane
+from fault_tools.proxy import Proxy, Upstream, delay, first_of, matching, meanwhile, nth, on, refuse
+from fault_tools.zygote import Zygote
+from gpuctl.cluster import lease as leases
+from gpuctl.cluster import operations
+
+LEASE = leases.NAMESPACE_LEASE
+ELSEWHERE = "carol@far#4711#123456#00000000-boot-pid:[1]"
+
+
+@pytest.fixture
+def proxy(plane: ControlPlane, place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """A proxy that all commands of the test go through."""
+    upstream = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
+    with Proxy(plane, upstream) as running:
+        monkeypatch.setenv("KUBECONFIG", str(running.kubeconfig(place.directory / "through-proxy")))
+        yield running
+    upstream.close()
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    """A process that forks commands."""
+    with Zygote() as running:
+        yield running
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others are waited for one second, not twenty."""
+    monkeypatch.setattr(operations, "LEASE_WAIT", 1.0)
+
+
+def hold(place: Place, holder: str, *, name: str = LEASE, age: float = 0, **spec: Any) -> None:
+    """Take a lease in somebody's name, who renewed it ``age`` seconds ago."""
+    then = (datetime.now(timezone.utc) - timedelta(seconds=age)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    body = {"holderIdentity": holder, "leaseDurationSeconds": leases.DURATION, "acquireTime": then, "renewTime": then}
+    place.create(
+        {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": name},
+            "spec": {key: value for key, value in {**body, **spec}.items() if value is not None},
+        }
+    )
+
+
+def held(place: Place) -> list[str]:
+    """The leases in the namespace."""
+    return sorted(name for name in place.objects(("Lease",)))
+
+
+def lease_requests(proxy: Proxy) -> list[str]:
+    """The requests about leases, by method."""
+    return [line.split()[1] for line in map(str, proxy.records) if "/leases" in line]
+
+
+CHANGED = training("a", environment=image("v2"))
+
+
+def test_apply_that_deletes_nothing_takes_no_lease(place: Place, proxy: Proxy) -> None:
+    """Creates, changes in place and what is unchanged: no request about a lease at all."""
+    for document in (training("a"), training("a"), training("a", job={"description": "new"})):
+        place.apply(document)
+        assert lease_requests(proxy) == []
+    assert held(place) == []
+
+
+def test_lease_is_taken_renewed_and_given_back(place: Place, proxy: Proxy) -> None:
+    place.apply(training("a"))
+    proxy.reset()
+    place.apply(CHANGED, flags=("--yes",))
+    assert lease_requests(proxy) == ["GET", "POST", "DELETE"]
+    assert held(place) == []
+
+
+def test_loser_waits_then_names_the_holder_and_has_changed_nothing(place: Place, impatient: None) -> None:
+    place.apply(training("a"))
+    before = place.records()
+    hold(place, ELSEWHERE)
+    started = time.monotonic()
+    refused = place.apply(CHANGED, flags=("--yes",), code=1)
+    assert 1 <= time.monotonic() - started < 10
+    waiting, error, hint = refused.err.splitlines()
+    assert waiting == f"waiting for carol@far (process 4711), who is applying in {place.namespace}"
+    assert re.fullmatch(rf"error: carol@far \(process 4711\) is applying in {place.namespace}, begun \d+s ago", error)
+    assert hint == "  = wait until it is done, and run this again"
+    assert refused.out == ""
+    now = place.records()
+    assert now.pop(f"Lease/{LEASE}")["spec"]["holderIdentity"] == ELSEWHERE
+    assert now == before
+    deleted = place.gpuctl("delete", "-f", place.file(training("a")), code=1)
+    assert "carol@far (process 4711) is applying in" in deleted.err
+    assert place.names() == {"Job/a"}
+
+
+def test_json_of_the_loser(place: Place, impatient: None) -> None:
+    place.apply(training("a"))
+    hold(place, ELSEWHERE)
+    refused = place.apply(CHANGED, flags=("--yes", "-o", "json"), code=1)
+    assert refused.value["error"].startswith("carol@far (process 4711) is applying in ")
+
+
+def test_waiter_goes_on_when_the_lease_is_given_back(place: Place, proxy: Proxy) -> None:
+    place.apply(training("a"))
+    hold(place, ELSEWHERE)
+    look = matching("GET", f"/leases/{LEASE}")
+    given_back = meanwhile(lambda: place.kubectl("delete", "lease", LEASE))
+    proxy.reset(on(nth(2, look), given_back))
+    done = place.apply(CHANGED, flags=("--yes",))
+    assert done.err == f"waiting for carol@far (process 4711), who is applying in {place.namespace}\n"
+    assert done.out.endswith("(containers[main].image)\n")
+    assert held(place) == []
+
+
+def test_dead_process_of_this_machine_is_replaced_at_once(place: Place) -> None:
+    """Its lease would last some seconds more; that it runs no more is known."""
+    place.apply(training("a"))
+    command = "from gpuctl.cluster.lease import identity; print(identity())"
+    dead = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True).stdout.strip()
+    assert leases.is_dead(dead)
+    hold(place, dead)
+    done = place.apply(CHANGED, flags=("--yes",))
+    assert done.err == ""
+    assert held(place) == []
+
+
+def test_living_process_of_this_machine_is_waited_for(place: Place, impatient: None) -> None:
+    """Even if its number is another process's: what counts is when it started."""
+    place.apply(training("a"))
+    hold(place, leases.identity())
+    refused = place.apply(CHANGED, flags=("--yes",), code=1)
+    assert f"@{socket.gethostname()} (process " in refused.err
+    who, number, started, machine = leases.identity().split("#")
+    reused = "#".join((who, number, str(int(started) - 1), machine))
+    place.kubectl("delete", "lease", LEASE)
+    hold(place, reused)
+    assert place.apply(CHANGED, flags=("--yes",)).err == ""
+
+
+@pytest.mark.parametrize(
+    "expired",
+    [
+        {"age": leases.DURATION + 1},
+        {"age": 5, "leaseDurationSeconds": 3},
+        {"renewTime": None, "acquireTime": None},
+        {"holderIdentity": None},
+        {"holderIdentity": ""},
+    ],
+    ids=str,
+)
+def test_lease_that_nobody_renewed_is_taken_over(place: Place, expired: dict[str, Any]) -> None:
+    place.apply(training("a"))
+    hold(place, ELSEWHERE, **expired)
+    assert place.apply(CHANGED, flags=("--yes",)).err == ""
+    assert held(place) == []
+
+
+def test_released_after_a_failure(place: Place, proxy: Proxy) -> None:
+    place.apply(training("a"))
+    creates = matching("POST", "/jobs", writes=True)
+    proxy.reset(on(nth(1, creates), refuse(422, "Invalid", "because of the test")))
+    failed = place.apply(CHANGED, flags=("--yes",), code=1)
+    assert "because of the test" in failed.out
+    assert "the old one was created again" in failed.out
+    assert held(place) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_released_after_an_interrupt(place: Place, proxy: Proxy, zygote: Zygote, number: signal.Signals) -> None:
+    """While something is taken apart: it is put together first."""
+    place.apply(training("a"), inference("b"))
+    file = place.file(CHANGED, inference("b", environment=image("v2")))
+    config = {"KUBECONFIG": str(place.directory / "through-proxy")}
+    proxy.reset(on(matching("DELETE", writes=True), delay(0.5)))
+    running = zygote.start(["apply", "-f", file, "-n", place.namespace, "--yes"], env=config, cwd=place.directory)
+    place.until(lambda: any("DELETE" in line for line in map(str, proxy.records)), "the first delete")
+    assert held(place) == [f"Lease/{LEASE}"]
+    running.signal(number)
+    result = running.wait(30)
+    assert result.code == 128 + number
+    assert "interrupted: finishing what is under way" in result.stderr
+    assert place.names() == {"Job/a", "Deployment/b", "Service/svc-b"}
+    assert held(place) == []
+    assert place.objects(("Secret",)) == {}
+
+
+def test_interrupt_while_waiting(place: Place, zygote: Zygote) -> None:
+    place.apply(training("a"))
+    hold(place, ELSEWHERE)
+    before = place.records()
+    config = {"KUBECONFIG": str(place.plane.kubeconfig())}
+    running = zygote.start(
+        ["apply", "-f", place.file(CHANGED), "-n", place.namespace, "--yes"], env=config, cwd=place.directory
+    )
+    place.until(lambda: "waiting for" in running.stderr(), "the command to wait")
+    running.signal(signal.SIGINT)
+    result = running.wait(10)
+    assert result.code == 130
+    assert result.stderr.splitlines()[1:] == ["Interrupted."]
+    assert place.records() == before
+
+
+def test_killed_holder_is_followed_at_once(place: Place, proxy: Proxy, zygote: Zygote) -> None:
+    """SIGKILL leaves lease and journal; the next apply on this machine waits for nobody."""
+    place.apply(training("a"))
+    file = place.file(CHANGED)
+    command = ["apply", "-f", file, "-n", place.namespace, "--yes"]
+    proxy.reset(on(matching("POST", "/jobs", writes=True), delay(30)))
+    running = zygote.start(command, env={"KUBECONFIG": str(place.directory / "through-proxy")}, cwd=place.directory)
+    place.until(
+        lambda: any(r.request.is_write and r.request.path.endswith("/jobs") for r in proxy.records), "the create"
+    )
+    running.kill()
+    running.wait(5)
+    assert held(place) == [f"Lease/{LEASE}"]
+    started = time.monotonic()
+    done = zygote.run(command, env={"KUBECONFIG": str(place.plane.kubeconfig())}, cwd=place.directory)
+    assert done.code == 0, done.stderr
+    assert time.monotonic() - started < 8
+    assert "waiting for" not in done.stderr
+    assert place.get("Job", "a")["spec"]["template"]["spec"]["containers"][0]["image"].endswith(":v2")
+    assert held(place) == []
+
+
+def test_two_at_once(place: Place, proxy: Proxy, zygote: Zygote) -> None:
+    """The second waits, plans again, and finds that there is nothing left to do, or does its own."""
+    place.apply(training("a"))
+    config = {"KUBECONFIG": str(place.directory / "through-proxy")}
+    proxy.reset(on(nth(1, matching("DELETE", "/jobs/a", writes=True)), delay(1)))
+    file = place.file(CHANGED)
+    command = ["apply", "-f", file, "-n", place.namespace, "--yes"]
+    runs = [zygote.start(command, env=config, cwd=place.directory) for _ in range(2)]
+    results = [run.wait(30) for run in runs]
+    assert [result.code for result in results] == [0, 0], [result.stderr for result in results]
+    said = "".join(result.stderr for result in results)
+    assert said.count("waiting for") == 1
+    deletes = [line for line in proxy.writes() if " DELETE " in line and "/jobs/a" in line]
+    assert len(deletes) == 1
+    assert held(place) == []
+
+
+def test_set_has_a_lease_of_its_own(place: Place, impatient: None) -> None:
+    """Two runs of one set, whatever they change: both write its parent."""
+    flags = ("--set", "web")
+    place.apply(training("a"), flags=flags)
+    hold(place, ELSEWHERE, name=leases.set_lease("web"))
+    assert place.apply(training("a"), flags=flags).out.startswith("unchanged"), "nothing to write, nobody to wait for"
+    refused = place.apply(training("a"), inference("b"), flags=flags, code=1)
+    assert f"carol@far (process 4711) is applying the set web of {place.namespace}, " in refused.err
+    assert place.names() == {"Job/a"}
+    # Another set is not concerned.
+    place.apply(training("c"), flags=("--set", "other"))
+    assert place.names() == {"Job/a", "Job/c"}
+
+
+def test_long_run_renews_its_lease(place: Place, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leases, "_RENEWAL", 0.1)
+    place.apply(training("a"))
+    proxy.reset(on(matching("DELETE", "/jobs/a", writes=True), delay(1)))
+    place.apply(CHANGED, flags=("--yes",))
+    assert lease_requests(proxy).count("PUT") >= 3
+    assert held(place) == []
+
+
+def test_run_that_lost_its_lease_deletes_nothing_more(
+    place: Place, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for dead, and another is at work: what is taken apart is finished, the rest is left alone."""
+    monkeypatch.setattr(leases, "_RENEWAL", 0.05)
+    jobs = [training(f"a{number:02}", resources={"gpu": 0, "cpu": "10m", "memory": "10Mi"}) for number in range(20)]
+    place.apply(*jobs)
+    before = place.uids()
+    deletes = matching("DELETE", writes=True)
+
+    def taken_over() -> None:
+        place.patch("Lease", LEASE, {"spec": {"holderIdentity": ELSEWHERE}})
+        time.sleep(0.5)
+
+    proxy.reset(first_of(on(nth(1, deletes), meanwhile(taken_over)), on(deletes, delay(0.5))))
+    changed = [{**job, "environment": {**job["environment"], **image("v2")}} for job in jobs]
+    done = place.apply(*changed, flags=("--yes",), code=1)
+    words = [line.split("  ")[0] for line in done.out.splitlines()]
+    assert words.count("replaced") == 16
+    assert words.count("not run") == 4
+    assert done.err == (
+        f"error: the lease {LEASE} in {place.namespace} was taken over by another run: 4 steps were not begun\n"
+    )
+    assert sum(before[name] == uid for name, uid in place.uids().items()) == 4
+    assert place.get("Lease", LEASE)["spec"]["holderIdentity"] == ELSEWHERE
+
+
+@pytest.mark.parametrize("verb", ["get", "create"])
+def test_without_the_right_it_is_told(place: Place, proxy: Proxy, verb: str) -> None:
+    place.apply(training("a"))
+    method = {"get": "GET", "create": "POST"}[verb]
+    message = (
+        f'leases.coordination.k8s.io "{LEASE}" is forbidden: User "dora" cannot {verb} resource "leases" in API group '
+        f'"coordination.k8s.io" in the namespace "{place.namespace}"'
+    )
+    path = matching(method, f"/leases/{LEASE}" if verb == "get" else "/leases")
+    proxy.reset(on(path, refuse(403, "Forbidden", message)))
+    done = place.apply(CHANGED, flags=("--yes",))
+    assert done.err == (
+        f"user dora may not {verb} leases.coordination.k8s.io in namespace {place.namespace}, so nothing keeps two applies "
+        "apart\n"
+    )
+    assert done.out.startswith("replaced  job.batch/a ")
+
+
+def test_identity_names_user_host_and_process() -> None:
+    who, number, started, machine = leases.identity().split("#")
+    assert who.endswith(f"@{socket.gethostname()}")
+    assert number.isdigit()
+    assert started.isdigit()
+    assert machine
+    assert not leases.is_dead(leases.identity())
+    assert not leases.is_dead(ELSEWHERE), "of another machine nothing is known"
+    assert leases.describe(ELSEWHERE) == "carol@far (process 4711)"
+    assert leases.describe("somebody") == "somebody"
+    assert json.dumps(leases.identity())

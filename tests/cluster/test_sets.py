@@ -1,0 +1,600 @@
+"""Sets: what is a member, what is pruned and what never is, and what the set's parent says at every moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster_tools import Document, Place, image, inference, notebook, training
+from control_plane import ControlPlane
+from fault_tools.proxy import Proxy, Upstream, matching, meanwhile, nth, on, refuse
+from fault_tools.world import Api
+from gpuctl.cluster import applyset
+from gpuctl.cluster.records import PART_OF
+
+SCALED = {"enabled": True, "minReplicas": 1, "maxReplicas": 4}
+
+
+class Repository:
+    """A directory of documents that is applied as a set, again and again."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.directory = place.directory / "jobs"
+        self.directory.mkdir()
+
+    def write(self, **files: Document) -> None:
+        """Write files, by name."""
+        for name, document in files.items():
+            (self.directory / f"{name}.yaml").write_text(json.dumps(document))
+
+    def remove(self, *names: str) -> None:
+        """Remove files."""
+        for name in names:
+            (self.directory / f"{name}.yaml").unlink()
+
+    def apply(self, *flags: str, name: str = "web", code: int = 0) -> Any:
+        """Apply the directory as a set."""
+        return self.place.gpuctl("apply", "-f", str(self.directory), "--set", name, *flags, code=code)
+
+    def prune(self, *flags: str, code: int = 0) -> Any:
+        """Apply and prune, agreed to."""
+        return self.apply("--prune", "--yes", *flags, code=code)
+
+    def parent(self, name: str = "web") -> dict[str, Any]:
+        """The set's parent."""
+        return self.place.get("Secret", name)
+
+    def recorded(self, name: str = "web") -> tuple[str, str]:
+        """The kinds and the additional namespaces that the parent names."""
+        annotations = self.parent(name)["metadata"]["annotations"]
+        return annotations[applyset.GROUP_KINDS], annotations.get(applyset.NAMESPACES, "")
+
+    @property
+    def id(self) -> str:
+        """What the members are labelled with."""
+        return applyset.identity("web", self.place.namespace)
+
+
+@pytest.fixture
+def repository(place: Place) -> Repository:
+    """A directory, and nothing in it."""
+    return Repository(place)
+
+
+@pytest.fixture
+def away(place: Place, api: Api) -> Iterator[str]:
+    """A second namespace."""
+    name = f"{place.namespace}-b"
+    api.create_namespace(name)
+    yield name
+    api.call("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def proxy(plane: ControlPlane, place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """A proxy that all commands of the test go through."""
+    upstream = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
+    with Proxy(plane, upstream) as running:
+        monkeypatch.setenv("KUBECONFIG", str(running.kubeconfig(place.directory / "through-proxy")))
+        yield running
+    upstream.close()
+
+
+def actions(outcome: Any) -> dict[str, str]:
+    """``kind/name`` -> what was done, of the lines of an apply, in their order."""
+    words = [line.split() for line in outcome.out.splitlines()]
+    return {line[1]: line[0] for line in words if not line[1].startswith(("namespace/", "priorityclass."))}
+
+
+def labels(obj: Mapping[str, Any]) -> dict[str, str]:
+    """An object's labels."""
+    return dict(obj["metadata"].get("labels") or {})
+
+
+# What is recorded.
+
+
+def test_members_are_labelled_on_top_and_the_parent_is_kubectls_form(place: Place, repository: Repository) -> None:
+    repository.write(a=training("a"), b=inference("b", autoscaling=SCALED), c=notebook("c"))
+    repository.apply()
+    members = place.objects()
+    assert set(members) == {
+        "Job/a",
+        "Deployment/b",
+        "Service/svc-b",
+        "HorizontalPodAutoscaler/b",
+        "StatefulSet/c",
+        "Service/svc-c",
+    }
+    for name, obj in members.items():
+        assert labels(obj)[PART_OF] == repository.id, name
+        text = json.dumps(obj.get("spec"))
+        assert "applyset" not in text, f"{name}: only the top object is labelled"
+    parent = repository.parent()
+    assert labels(parent) == {applyset.ID: repository.id}
+    assert parent["metadata"]["annotations"] == {
+        applyset.TOOLING: applyset.OUR_TOOLING,
+        applyset.GROUP_KINDS: "Deployment.apps,HorizontalPodAutoscaler.autoscaling,Job.batch,Service,StatefulSet.apps",
+        "runwhere.ai/sources": json.dumps([f"file:{repository.directory}"]),
+    }
+
+
+def test_shared_objects_are_no_members(place: Place, repository: Repository, api: Api) -> None:
+    repository.write(a=training("a", job={"priority": "low"}))
+    repository.apply()
+    shared = [
+        api.call("GET", "/apis/scheduling.k8s.io/v1/priorityclasses/gpuctl-low"),
+        api.call("GET", f"/api/v1/namespaces/{place.namespace}"),
+    ]
+    assert not any(PART_OF in labels(obj) for obj in shared)
+    assert repository.recorded() == ("Job.batch", "")
+    repository.remove("a")
+    repository.prune("--allow-empty")
+    assert api.request("GET", "/apis/scheduling.k8s.io/v1/priorityclasses/gpuctl-low")[0] == 200
+    assert place.names() == set()
+
+
+def test_second_apply_writes_nothing(repository: Repository, proxy: Proxy) -> None:
+    repository.write(a=training("a"), b=inference("b", autoscaling=SCALED), c=notebook("c"))
+    repository.apply()
+    for flags in ([], ["--prune"]):
+        proxy.reset()
+        assert set(actions(repository.apply(*flags)).values()) == {"unchanged"}
+        assert proxy.writes() == []
+
+
+def test_set_in_a_namespace_that_its_apply_creates(place: Place, repository: Repository, api: Api) -> None:
+    new = f"{place.namespace}-new"
+    repository.write(a=training("a", job={"namespace": new}))
+    place.namespace, before = new, place.namespace
+    outcome = repository.apply("-o", "json")
+    assert [step["result"] for step in outcome.value["steps"]] == ["done"] * len(outcome.value["steps"])
+    assert not any(step["reason"] for step in outcome.value["steps"] if step["kind"] == "Namespace")
+    assert repository.recorded() == ("Job.batch", "")
+    assert place.exists("Job", "a")
+    place.namespace = before
+    api.call("DELETE", f"/api/v1/namespaces/{new}")
+
+
+def test_kubectl_refuses_to_manage_it(place: Place, repository: Repository) -> None:
+    repository.write(a=training("a"))
+    repository.apply()
+    command = [str(place.plane.binaries / "kubectl"), f"--kubeconfig={place.plane.kubeconfig()}", "apply"]
+    command += ["-n", place.namespace, "--prune", "--applyset=web", "-f", "-"]
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}}
+    result = subprocess.run(
+        command,
+        input=json.dumps(other),
+        env={**os.environ, "KUBECTL_APPLYSET": "true"},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 1
+    assert 'is managed by tooling "gpuctl" instead of "kubectl"' in result.stderr
+    assert place.names() == {"Job/a"}
+
+
+# What is pruned.
+
+
+def test_prune_needs_a_set(place: Place, repository: Repository) -> None:
+    repository.write(a=training("a"))
+    for flag in ("--prune", "--allow-source", "--allow-empty"):
+        outcome = place.gpuctl("apply", "-f", str(repository.directory), flag, code=2)
+        assert f"{flag} needs --set NAME" in outcome.err
+    assert place.names() == set()
+
+
+def test_removed_file_is_previewed_asked_for_and_pruned_last(place: Place, repository: Repository) -> None:
+    repository.write(a=training("a"), b=training("b"), c=inference("c"))
+    repository.apply()
+    place.running("a", "b", "c")
+    before = place.uids()
+    repository.remove("b", "c")
+    repository.write(d=training("d"))
+
+    preview = repository.apply("--prune", "--dry-run=server")
+    expected = {"job.batch/a": "unchanged", "job.batch/d": "create"}
+    expected |= {"job.batch/b": "prune", "deployment.apps/c": "prune", "service/svc-c": "prune"}
+    assert actions(preview) == expected
+    asked = repository.apply("--prune", code=2)
+    assert f"prunes training/b (job.batch/b in {place.namespace}); it is running for " in asked.err
+    assert asked.err.endswith("error: nobody can be asked here: agree with --yes\n  = nothing was changed\n")
+    assert asked.out == ""
+    assert place.uids() == before
+    difference = place.gpuctl("diff", "-f", str(repository.directory), "--set", "web", "--prune", code=1)
+    assert f"--- live/job.batch/b in {place.namespace}\n+++ /dev/null\n" in difference.out
+    assert place.uids() == before
+
+    done = repository.prune()
+    words = {"create": "created", "prune": "pruned", "unchanged": "unchanged"}
+    assert actions(done) == {name: words[action] for name, action in expected.items()}
+    assert list(actions(done).values())[-3:] == ["pruned"] * 3
+    assert place.names() == {"Job/a", "Job/d"}
+    assert place.uid("Job", "a") == before["Job/a"]
+    assert repository.recorded() == ("Job.batch", "")
+
+
+def test_without_prune_members_stay_and_stay_known(place: Place, repository: Repository) -> None:
+    repository.write(a=training("a"), b=inference("b"))
+    repository.apply()
+    repository.remove("b")
+    repository.apply()
+    assert place.names() == {"Job/a", "Deployment/b", "Service/svc-b"}
+    assert repository.recorded() == ("Deployment.apps,Job.batch,Service", "")
+    repository.prune()
+    assert place.names() == {"Job/a"}
+    assert repository.recorded() == ("Job.batch", "")
+
+
+def test_what_is_never_pruned(place: Place, repository: Repository) -> None:
+    """Other sets' members, forged labels, controllers' objects, shared ones; none of them even when all is pruned."""
+    other = {PART_OF: applyset.identity("other", place.namespace), "app.kubernetes.io/managed-by": "gpuctl"}
+    ours = {PART_OF: repository.id, "app.kubernetes.io/managed-by": "gpuctl"}
+
+    def config_map(name: str, **metadata: Any) -> None:
+        place.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}})
+
+    repository.write(a=training("a", resources={"nodes": 2}, environment={"command": ["deepspeed", "train.py"]}))
+    repository.apply()
+    assert "ConfigMap/a-hostfile" in place.names(), "the set must contain ConfigMaps, or none is looked at"
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "0-0", "controller": True}
+    config_map("other-set", labels=other)
+    config_map("forged", labels={PART_OF: repository.id})
+    config_map("forged-helm", labels={**ours, "app.kubernetes.io/managed-by": "Helm"})
+    config_map("shared", labels=ours, annotations={"runwhere.ai/shared": "true"})
+    config_map("pruned", labels=ours)
+    # The garbage collector takes an object whose owner is absent: the owner has to be there.
+    owner |= {"name": "a", "uid": place.uid("Job", "a")}
+    repository.write(a=training("b"))
+    outcome = repository.apply("--prune", "--dry-run=server")
+    config_map("controlled", labels=ours, ownerReferences=[owner])
+    outcome = repository.apply("--prune", "--dry-run=server")
+    pruned = {name for name, action in actions(outcome).items() if action == "prune"}
+    assert pruned == {"job.batch/a", "service/a", "configmap/a-hostfile", "configmap/pruned"}
+    repository.prune()
+    # `controlled` went with its owner, which is the garbage collector's work.
+    place.until(lambda: "ConfigMap/controlled" not in place.names(), "the garbage collector")
+    assert place.names() == {
+        "Job/b",
+        *(f"ConfigMap/{name}" for name in ("other-set", "forged", "forged-helm", "shared")),
+    }
+
+
+def test_nothing_left_has_to_be_meant(place: Place, repository: Repository) -> None:
+    repository.write(a=training("a"), b=training("b"))
+    repository.apply()
+    repository.remove("a", "b")
+    said = (
+        "error: there is no document left, and --prune would delete all that the set web contains: --allow-empty if this "
+        "is intended\n  = nothing was changed\n"
+    )
+    for step in range(2):
+        assert repository.prune(code=1).err == said
+        difference = place.gpuctl("diff", "-f", str(repository.directory), "--set", "web", "--prune", code=2)
+        assert difference.err == said
+        assert place.names() == {"Job/a", "Job/b"}, step
+        # Neither is a platform's file a document that is left.
+        (repository.directory / "platform.yaml").write_text("kind: platform\nversion: v0.1\n")
+    (repository.directory / "platform.yaml").unlink()
+    gone = place.gpuctl(
+        "apply", "-f", "nowhere", "--set", "web", "--prune", "--yes", "--allow-empty", "--allow-source", code=1
+    )
+    assert "cannot read `nowhere`" in gone.err
+    assert place.names() == {"Job/a", "Job/b"}
+    assert set(actions(repository.prune("--allow-empty")).values()) == {"pruned"}
+    assert place.names() == set()
+    assert repository.recorded() == ("", "")
+
+
+def test_other_sources_are_refused(place: Place, repository: Repository) -> None:
+    repository.write(a=training("a"), b=training("b"))
+    repository.apply()
+    before = place.records()
+    part = str(repository.directory / "a.yaml")
+    command = ["apply", "-f", part, "--set", "web", "--prune", "--yes"]
+    refused = place.gpuctl(*command, code=1)
+    assert refused.err == (
+        f"error: set web: the set came from file:{repository.directory}, and this run gives file:{part} instead: give the "
+        "same sources, or `--allow-source` if this is intended\n  = nothing was changed\n"
+    )
+    assert place.records() == before
+    assert place.gpuctl("diff", "-f", part, "--set", "web", code=2).err == refused.err
+    place.gpuctl(*command, "--allow-source")
+    assert place.names() == {"Job/a"}
+    # From now on these are the set's sources.
+    assert repository.apply(code=1).err.startswith(f"error: set web: the set came from file:{part}, ")
+
+
+def test_two_checkouts_agree(place: Place, repository: Repository) -> None:
+    """Paths count from the root of the work tree: a laptop and a pipeline apply one set."""
+    for checkout, names in (("laptop", "ab"), ("pipeline", "a")):
+        jobs = place.directory / checkout / "team" / "jobs"
+        jobs.mkdir(parents=True)
+        (place.directory / checkout / ".git").mkdir()
+        for name in names:
+            (jobs / f"{name}.yaml").write_text(json.dumps(training(name)))
+    for checkout in ("laptop", "pipeline"):
+        jobs = place.directory / checkout / "team" / "jobs"
+        place.gpuctl("apply", "-f", str(jobs), "--set", "web", "--prune", "--yes")
+    assert place.names() == {"Job/a"}
+    sources = repository.parent()["metadata"]["annotations"]["runwhere.ai/sources"]
+    assert sources == '["git:team/jobs"]'
+
+
+# Changes of members.
+
+
+def test_replace_and_prune_in_one_run(place: Place, repository: Repository) -> None:
+    """uids change, and nothing that was just created is taken for something old."""
+    repository.write(a=training("a"), b=inference("b"), c=training("c"))
+    repository.apply()
+    before = place.uids()
+    repository.write(a=training("a", environment=image("v2")), b=inference("b", environment=image("v2")))
+    repository.remove("c")
+    done = actions(repository.prune())
+    assert done["job.batch/a"] == done["deployment.apps/b"] == "replaced"
+    assert done["job.batch/c"] == "pruned"
+    after = place.objects()
+    assert set(after) == {"Job/a", "Deployment/b", "Service/svc-b"}
+    assert {name for name, uid in place.uids().items() if uid != before[name]} == {"Job/a", "Deployment/b"}
+    assert all(labels(obj)[PART_OF] == repository.id for obj in after.values())
+    assert set(actions(repository.prune()).values()) == {"unchanged"}
+
+
+def test_renamed_job(place: Place, repository: Repository) -> None:
+    repository.write(a=inference("old"))
+    repository.apply()
+    repository.write(a=inference("new"))
+    done = actions(repository.prune())
+    assert done == {
+        "service/svc-new": "created",
+        "deployment.apps/new": "created",
+        "service/svc-old": "pruned",
+        "deployment.apps/old": "pruned",
+    }
+    assert place.names() == {"Deployment/new", "Service/svc-new"}
+
+
+def test_job_moved_to_another_namespace(place: Place, repository: Repository, away: str, api: Api) -> None:
+    """The parent names every namespace that may hold a member, until it no longer does."""
+    repository.write(a=training("a"), b=training("b"))
+    repository.apply()
+    assert repository.recorded() == ("Job.batch", "")
+    repository.write(a=training("a", job={"namespace": away}))
+    repository.apply()
+    assert repository.recorded() == ("Job.batch", away)
+    assert place.names() == {"Job/a", "Job/b"}
+    repository.prune()
+    assert place.names() == {"Job/b"}
+    assert api.request("GET", f"/apis/batch/v1/namespaces/{away}/jobs/a")[0] == 200
+    repository.write(a=training("a"))
+    repository.prune()
+    assert place.names() == {"Job/a", "Job/b"}
+    assert api.request("GET", f"/apis/batch/v1/namespaces/{away}/jobs/a")[0] == 404
+    assert repository.recorded() == ("Job.batch", "")
+
+
+def test_member_of_another_set_is_refused_by_name(place: Place, repository: Repository) -> None:
+    repository.write(a=training("a"), b=training("b"))
+    repository.apply()
+    before = place.records()
+    refused = repository.apply(name="api", code=1)
+    where = f"in {place.namespace}"
+    assert refused.err == (
+        f"error: job.batch/a {where}, job.batch/b {where} belong to the set web of namespace {place.namespace}; an object "
+        f"is in one set at most. To move it, first take it out: `kubectl label job.batch/a -n {place.namespace} "
+        f"{PART_OF}-`\n  = nothing was changed\n"
+    )
+    assert place.records() == before
+    for name in ("a", "b"):
+        place.kubectl("label", f"job.batch/{name}", f"{PART_OF}-")
+    assert set(actions(repository.apply(name="api")).values()) == {"updated"}
+    assert labels(place.get("Job", "a"))[PART_OF] == applyset.identity("api", place.namespace)
+    # What has gone over to another set is not pruned by the first one.
+    repository.remove("a")
+    repository.prune(code=1)
+    assert place.names() == {"Job/a", "Job/b"}
+
+
+def test_apply_without_the_set_keeps_membership(place: Place, repository: Repository) -> None:
+    """Through a change in place, a replacement, and a server-side apply, which removes what it no longer states."""
+    repository.write(a=training("a"), b=inference("b", autoscaling=SCALED))
+    repository.apply()
+    described = training("a", job={"description": "new"})
+    changed = inference("b", environment=image("v2"), service={"port": 9000}, autoscaling={**SCALED, "maxReplicas": 5})
+    for documents in ((training("a"),), (described,), (training("a", environment=image("v2")),), (changed,)):
+        place.apply(*documents, flags=("--yes",))
+        members = place.objects()
+        assert set(members) == {"Job/a", "Deployment/b", "Service/svc-b", "HorizontalPodAutoscaler/b"}
+        assert {labels(obj).get(PART_OF) for obj in members.values()} == {repository.id}
+
+
+def test_what_was_there_before_joins(place: Place, repository: Repository) -> None:
+    place.apply(training("a"), inference("b", autoscaling=SCALED))
+    before = place.uids()
+    repository.write(a=training("a"), b=inference("b", autoscaling=SCALED))
+    joined = repository.apply()
+    assert set(actions(joined).values()) == {"updated"}
+    assert all(line.endswith("(joins the set)") for line in joined.out.splitlines())
+    assert place.uids() == before
+    assert {labels(obj).get(PART_OF) for obj in place.objects().values()} == {repository.id}
+
+
+# What goes wrong.
+
+
+def test_failed_apply_leaves_the_superset(place: Place, repository: Repository, proxy: Proxy) -> None:
+    """Nothing is pruned, and the next run finds what this one left."""
+    repository.write(a=training("a"), b=training("b"))
+    repository.apply()
+    repository.remove("b")
+    repository.write(c=inference("c"))
+    creates = matching("POST", "/deployments", writes=True)
+    proxy.reset(on(creates, refuse(422, "Invalid", "deployments.apps is invalid: because of the test")))
+    failed = repository.prune(code=1)
+    assert "because of the test" in failed.out
+    assert "pruned" not in failed.out
+    assert place.names() == {"Job/a", "Job/b", "Service/svc-c"}
+    assert repository.recorded() == ("Deployment.apps,Job.batch,Service", "")
+    proxy.reset()
+    repository.prune()
+    assert place.names() == {"Job/a", "Deployment/c", "Service/svc-c"}
+    repository.remove("c")
+    repository.prune()
+    assert repository.recorded() == ("Job.batch", "")
+
+
+def test_superset_is_written_before_all_else_and_the_exact_set_at_the_end(
+    place: Place, repository: Repository, proxy: Proxy
+) -> None:
+    repository.write(a=training("a"))
+    repository.apply()
+    repository.write(a=inference("b"))
+    proxy.reset()
+    repository.prune()
+    writes = [line.split()[1] + " " + line.split()[2].split("?")[0].rsplit("/", 2)[-1] for line in proxy.writes()]
+    parent = [index for index, write in enumerate(writes) if write == "PUT web"]
+    others = [index for index, write in enumerate(writes) if write in ("POST deployments", "PATCH svc-b", "DELETE a")]
+    assert len(parent) == 2
+    assert len(others) == 3
+    assert parent[0] < min(others)
+    assert max(others) < parent[1]
+
+
+def test_two_runs_of_one_set(place: Place, repository: Repository, proxy: Proxy) -> None:
+    """The parent that another run wrote meanwhile is read again, not written over and not an error."""
+    repository.write(a=training("a"))
+    repository.apply()
+    repository.write(b=inference("b"))
+    parent = matching("PUT", "/secrets/web", writes=True)
+
+    def other_run() -> None:
+        kinds = {applyset.GROUP_KINDS: "ConfigMap,Job.batch"}
+        place.patch("Secret", "web", {"metadata": {"annotations": kinds}})
+
+    proxy.reset(on(nth(1, parent), meanwhile(other_run)))
+    repository.apply()
+    assert place.names() == {"Job/a", "Deployment/b", "Service/svc-b"}
+    assert repository.recorded() == ("ConfigMap,Deployment.apps,Job.batch,Service", "")
+
+
+def test_secrets_that_are_no_sets_of_ours(place: Place, repository: Repository) -> None:
+    repository.write(a=training("a"))
+    place.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "web"}})
+    refused = repository.apply(code=1)
+    assert refused.err == (
+        f"error: secret/web in {place.namespace} exists and is not the parent of a set\n"
+        "  = choose another name for the set\n"
+    )
+    theirs = applyset.ApplySet("web", place.namespace, tooling="kubectl/v1.36.3")
+    metadata = applyset.parent_object(theirs, existing=None, label_prefix="runwhere.ai")["metadata"]
+    place.patch("Secret", "web", {"metadata": {"labels": metadata["labels"], "annotations": metadata["annotations"]}})
+    assert "is managed by kubectl/v1.36.3" in repository.apply(code=1).err
+    assert place.names() == set()
+
+
+def test_json_names_the_set(repository: Repository) -> None:
+    repository.write(a=training("a"), b=training("b"))
+    repository.apply()
+    repository.remove("b")
+    value = repository.prune("-o", "json").value
+    assert value["set"] == "web"
+    steps = {step["name"]: (step["action"], step["result"]) for step in value["steps"] if step["kind"] == "Job"}
+    assert steps == {"a": ("unchanged", "done"), "b": ("prune", "done")}
+    assert value["summary"]["prune"] == 1
+
+
+# Pools and quotas in a set.
+
+
+def pool(name: str, *nodes: str) -> Document:
+    """A pool's document."""
+    return {
+        "kind": "pool",
+        "version": "v0.1",
+        "pool": {"name": name},
+        "nodes": {node: {"gpu-type": "a100"} for node in nodes},
+    }
+
+
+def node_labels(api: Api, name: str) -> dict[str, str]:
+    """What a node says of pool and GPU type."""
+    found = labels(api.call("GET", f"/api/v1/nodes/{name}"))
+    return {key.rpartition("/")[2]: value for key, value in found.items() if key.startswith("runwhere.ai/")}
+
+
+@pytest.fixture
+def nodes(plane: ControlPlane, place: Place, api: Api) -> Iterator[list[str]]:
+    """Three nodes in no pool."""
+    names = [f"{place.namespace}-{number}" for number in range(3)]
+    for name in names:
+        plane.add_node(name, gpus=8)
+    yield names
+    for name in names:
+        api.call("DELETE", f"/api/v1/nodes/{name}")
+
+
+def test_pool_that_left_the_set(place: Place, repository: Repository, nodes: list[str], api: Api) -> None:
+    """Its nodes lose its label and keep their GPU type; one that another pool takes in the same run goes over."""
+    one, two, three = nodes
+    first, second = f"{place.namespace}-x"[-40:].strip("-"), f"{place.namespace}-y"[-40:].strip("-")
+    repository.write(
+        x=pool(first, one, two), y=pool(second, three), a=training("a", resources={"pool": first, "gpu": 0})
+    )
+    repository.apply()
+    assert repository.recorded() == ("ConfigMap,Job.batch", "gpuctl-system")
+    assert node_labels(api, one) == {"pool": first, "gpu-type": "a100"}
+    repository.remove("x")
+    repository.write(y=pool(second, three, two))
+    asked = repository.apply("--prune", code=2)
+    assert asked.err.startswith(
+        f"prunes pool/{first} (configmap/pool-{first} in gpuctl-system)\n"
+        f"deletes pool {first}; jobs that select it keep running but cannot start again: training/a in {place.namespace}\n"
+    )
+    assert node_labels(api, one) == {"pool": first, "gpu-type": "a100"}
+    done = repository.prune()
+    assert f"updated   node/{one}  (leaves the pool {first})\n" in done.out
+    assert done.out.splitlines()[-1].startswith(f"pruned    configmap/pool-{first} ")
+    assert node_labels(api, one) == {"gpu-type": "a100"}
+    assert node_labels(api, two) == {"pool": second, "gpu-type": "a100"}
+    assert api.request("GET", f"/api/v1/namespaces/gpuctl-system/configmaps/pool-{first}")[0] == 404
+    assert set(actions(repository.prune()).values()) == {"unchanged"}
+    repository.remove("y")
+    repository.prune()
+    assert node_labels(api, two) == node_labels(api, three) == {"gpu-type": "a100"}
+
+
+def test_quota_that_left_the_set(place: Place, repository: Repository, away: str, api: Api) -> None:
+    """Quota and limits go, the namespace stays, with all that is in it."""
+    quota = {"cpu": 100, "memory": "100Gi", "gpu": 8}
+    repository.write(
+        q={"kind": "quota", "version": "v0.1", "quota": {"name": "q"}, "users": {away: quota}},
+        a=training("a", job={"namespace": away}),
+    )
+    repository.apply()
+    assert repository.recorded() == ("Job.batch,LimitRange,ResourceQuota", away)
+    repository.remove("q")
+    done = actions(repository.prune())
+    assert done == {
+        "job.batch/a": "unchanged",
+        f"limitrange/q-{away}": "pruned",
+        f"resourcequota/q-{away}": "pruned",
+    }
+    assert api.call("GET", f"/api/v1/namespaces/{away}")["status"]["phase"] == "Active"
+    assert api.request("GET", f"/apis/batch/v1/namespaces/{away}/jobs/a")[0] == 200
+    assert api.call("GET", f"/api/v1/namespaces/{away}/resourcequotas")["items"] == []
+    assert repository.recorded() == ("Job.batch", away)
+
+
+def test_relative_paths_of_one_directory_are_one_source(repository: Repository, place: Place) -> None:
+    repository.write(a=training("a"))
+    for path in ("jobs", "./jobs/", str(Path("jobs").resolve()), "jobs/../jobs"):
+        place.gpuctl("apply", "-f", path, "--set", "web")

@@ -1,0 +1,96 @@
+"""One control plane, with room for what runs, for all tests of this directory; fast processes, and proxies before it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from control_plane import BinariesMissing, ControlPlane, find_binaries
+from fault_tools.documents import inference, notebook, text, training
+from fault_tools.proxy import Proxy, Upstream
+from fault_tools.site import Base, site
+from fault_tools.world import Api
+from fault_tools.zygote import Zygote
+
+NODES = 6
+
+
+@pytest.fixture(scope="session")
+def plane() -> Iterator[ControlPlane]:
+    """A running control plane; without its programs the tests are skipped, in CI they fail."""
+    try:
+        binaries = find_binaries()
+    except BinariesMissing as error:
+        if os.environ.get("CI"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+    with ControlPlane(binaries) as running:
+        for number in range(NODES):
+            running.add_node(f"gpu-{number}", gpus=64, cpu="512", memory="4Ti")
+        yield running
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    """A process that forks commands."""
+    with Zygote() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def api(plane: ControlPlane) -> Api:
+    """The API server, as its admin."""
+    return Api(plane)
+
+
+@pytest.fixture(scope="session")
+def upstream(plane: ControlPlane) -> Iterator[Upstream]:
+    """The connections of all proxies to the API server."""
+    connections = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
+    yield connections
+    connections.close()
+
+
+@pytest.fixture(scope="session")
+def base(plane: ControlPlane, upstream: Upstream, zygote: Zygote, api: Api) -> Base:
+    """What every site needs."""
+    return Base(plane, upstream, zygote, api)
+
+
+@pytest.fixture(scope="session")
+def shared_objects(base: Base, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What jobs of all namespaces share is there: otherwise the first apply would differ from all later ones."""
+    with site(base, "shared", tmp_path_factory.mktemp("shared")) as place:
+        place.file.write_text(text(training(), inference(), notebook()))
+        result = place.apply()
+        assert result.code == 0, result.stderr
+
+
+@pytest.fixture
+def proxy(plane: ControlPlane, upstream: Upstream) -> Iterator[Proxy]:
+    """A proxy that passes everything on until a test gives it a policy."""
+    with Proxy(plane, upstream) as running:
+        yield running
+
+
+@pytest.fixture
+def config(proxy: Proxy, tmp_path: Path) -> str:
+    """The path of a kubeconfig whose server is the proxy."""
+    return str(proxy.kubeconfig(tmp_path / "proxy.kubeconfig"))
+
+
+@pytest.fixture
+def namespace(api: Api) -> Iterator[Callable[[str], str]]:
+    """Makes namespaces; what runs in them ends with the test."""
+    with ExitStack() as stack:
+
+        def make(name: str) -> str:
+            api.create_namespace(name)
+            stack.callback(api.clear, name)
+            return name
+
+        yield make

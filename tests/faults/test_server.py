@@ -1,0 +1,555 @@
+"""Servers and networks that fail: nothing is lost, and what is said is said clearly.
+
+What must hold after any failure: the exit code tells what kind it was, there is no traceback and no raw answer on the
+screen, and after `gpuctl recover` every object is the old or the new one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from control_plane.processes import free_ports
+from fault_tools.documents import inference, notebook, text, training
+from fault_tools.proxy import (
+    Action,
+    Exchange,
+    Policy,
+    Predicate,
+    Request,
+    cut_after,
+    cut_before,
+    delay,
+    hang,
+    hang_after,
+    html,
+    matching,
+    meanwhile,
+    nth,
+    on,
+    refuse,
+    respond,
+    truncate,
+    write_kubeconfig,
+)
+from fault_tools.site import Base, Site, ends_workload, makes_job, site
+from fault_tools.world import Snapshot, lost, rest, touched
+from fault_tools.zygote import Result, Running
+
+OLD = text(training(), inference(), notebook())
+NEW = text(training("v2"), inference("v2", port=9000, most=6), notebook())
+CLUSTER = 3
+
+pytestmark = pytest.mark.usefixtures("shared_objects")
+
+
+@pytest.fixture
+def place(base: Base, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
+    """A namespace where the old documents run; the file holds the new ones."""
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower()).strip("-")
+    # What distinguishes tests is at the end of their names.
+    with site(base, f"s-{name[-45:].strip('-')}", tmp_path) as made:
+        made.prepare(OLD)
+        made.file.write_text(NEW)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def wanted(base: Base, tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    """What the new documents bring about when nothing fails."""
+    with site(base, "wanted", tmp_path_factory.mktemp("wanted")) as made:
+        made.prepare(OLD)
+        made.file.write_text(NEW)
+        assert made.apply().code == 0
+        return made.snapshot()
+
+
+def assert_clear(result: Result, code: int, *words: str) -> None:
+    """The exit code, and a message that people can read which says all of ``words``."""
+    assert result.code == code, result
+    output = result.stderr + result.stdout
+    for noise in ("Traceback", "internal error", '{"kind"', '"apiVersion"', "<html", "HTTPConnectionPool", "0x7f"):
+        assert noise not in output
+    assert result.stderr.strip()
+    for word in words:
+        assert word in output
+    # Progress apart, a message is a few lines, not a page.
+    assert len(result.stderr.splitlines()) <= 12
+
+
+def assert_unchanged(place: Site, old: Snapshot) -> None:
+    """Nothing was written, not even a record."""
+    now = place.snapshot()
+    assert {key: live.uid for key, live in now.items()} == {key: live.uid for key, live in old.items()}
+    assert {key: live.spec for key, live in now.items()} == {key: live.spec for key, live in old.items()}
+
+
+def assert_recoverable(place: Site, old: Snapshot, wanted: Snapshot) -> None:
+    """After `recover` nothing is lost or left behind, and the next apply brings about what is wanted."""
+    recovered = place.recover(place.direct)
+    assert recovered.code == 0, recovered.stderr
+    now = place.snapshot()
+    assert [*lost(now, old, wanted), *rest(now), *touched(now, old)] == []
+    assert_converges(place, old, wanted)
+
+
+def assert_converges(place: Site, old: Snapshot, wanted: Snapshot) -> None:
+    """An apply brings about what is wanted, and another one writes nothing."""
+    assert place.apply(place.direct).code == 0
+    assert_wanted(place, old, wanted)
+    place.proxy.reset()
+    assert place.apply().code == 0
+    assert place.proxy.writes() == []
+
+
+def assert_wanted(place: Site, old: Snapshot, wanted: Snapshot) -> None:
+    """All is as the documents say, and nothing is left behind."""
+    now = place.snapshot()
+    assert [*lost(now, wanted, wanted), *rest(now), *touched(now, old)] == []
+
+
+# A server that cannot be reached, or used: nothing happens, and the message says why.
+
+
+def test_connection_refused(place: Site) -> None:
+    old = place.snapshot()
+    port = free_ports(1)[0]
+    config = write_kubeconfig(place.directory / "c", {"server": f"https://127.0.0.1:{port}"}, "token")
+    for arguments in (place.apply_arguments, place.recover_arguments):
+        assert_clear(place.run(arguments, str(config)), CLUSTER, f"https://127.0.0.1:{port}", "connection refused")
+    assert_unchanged(place, old)
+
+
+def test_wrong_authority(place: Site) -> None:
+    """The server's certificate is not signed by the kubeconfig's authority."""
+    old = place.snapshot()
+    authority = place.directory / "other.crt"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    key = str(place.directory / "other.key")
+    subprocess.run(
+        [*command, "-keyout", key, "-out", str(authority), "-subj", "/CN=other"], check=True, capture_output=True
+    )
+    plane = place.base.plane
+    cluster = {"server": f"https://127.0.0.1:{plane.port}", "certificate-authority": str(authority)}
+    config = write_kubeconfig(place.directory / "c", cluster, plane.tokens["admin"])
+    assert_clear(place.apply(str(config)), CLUSTER, "certificate", "not trusted", "certificate-authority")
+    assert_unchanged(place, old)
+
+
+def test_expired_token(place: Site) -> None:
+    old = place.snapshot()
+    config = str(place.proxy.kubeconfig(place.directory / "c", token="expired"))
+    for arguments in (place.apply_arguments, place.recover_arguments):
+        assert_clear(place.run(arguments, config), CLUSTER, "401", "credentials")
+    assert_unchanged(place, old)
+
+
+def test_kubeconfig_is_missing_or_damaged(place: Site) -> None:
+    missing = place.directory / "missing"
+    assert_clear(place.apply(str(missing)), CLUSTER, str(missing))
+    damaged = place.directory / "damaged"
+    damaged.write_text("clusters: [")
+    assert_clear(place.apply(str(damaged)), CLUSTER, str(damaged))
+    assert_clear(place.apply(None, "--context", "nowhere"), CLUSTER, "nowhere", "test")
+
+
+NO_ANSWERS: dict[str, Action] = {
+    "html": html(200),
+    "html-error": html(502),
+    "truncated": truncate(framed=True),
+    "cut-in-the-middle": truncate(framed=False),
+    "cut": cut_before,
+    "no-json-object": respond(200, b"[]", "application/json"),
+    "empty": respond(200),
+    "redirect": respond(302, b"", Location="https://login.example.com/"),
+}
+# What a message says when not the address: there was an answer, and it came from somewhere.
+SAID = {"html-error": "status 502", "redirect": "status 302"}
+
+
+@pytest.mark.parametrize("form", NO_ANSWERS)
+def test_answers_that_are_none_before_anything_was_done(place: Site, form: str) -> None:
+    """Each request in vain: what comes back is never taken for an empty cluster."""
+    old = place.snapshot()
+    place.proxy.reset(on(lambda request: True, NO_ANSWERS[form]))
+    for arguments in (place.apply_arguments, place.recover_arguments):
+        assert_clear(place.run(arguments), CLUSTER, SAID.get(form, f"127.0.0.1:{place.proxy.port}"))
+    assert_unchanged(place, old)
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/services", "/secrets"])
+@pytest.mark.parametrize("form", ["truncated", "no-json-object"])
+def test_a_list_that_is_none(place: Site, path: str, form: str) -> None:
+    """One list of many comes back broken: taken for empty, it would make everything new, or forget a journal."""
+    old = place.snapshot()
+    place.proxy.reset(on(matching("GET", path, watch=False), NO_ANSWERS[form]))
+    assert_clear(place.apply(), CLUSTER)
+    assert_unchanged(place, old)
+
+
+def test_output_is_json_also_when_it_fails(place: Site) -> None:
+    """`-o json` prints one value on stdout, whatever happens."""
+    place.proxy.reset(on(lambda request: True, html(502)))
+    result = place.apply(None, "-o", "json")
+    assert result.code == CLUSTER
+    assert isinstance(json.loads(result.stdout), dict)
+
+
+# Passing failures: the command goes on.
+
+
+def _half(request: Request) -> bool:
+    return request.number % 2 == 1
+
+
+def _for_a_while(predicate: Predicate, action: Action, seconds: float = 3) -> Policy:
+    """From the first request that a predicate finds, all fail for some seconds."""
+    lock = threading.Lock()
+    end: list[float] = []
+
+    def policy(request: Request) -> Action | None:
+        with lock:
+            if not end and predicate(request):
+                end.append(time.monotonic() + seconds)
+        return action if end and time.monotonic() < end[0] else None
+
+    return policy
+
+
+def _acted(status: int, reason: str) -> Action:
+    """The server acts, and the answer is an error of something before it."""
+
+    def act(exchange: Exchange) -> None:
+        exchange.forward()
+        refuse(status, reason, "the server is currently unable to handle the request")(exchange)
+
+    return act
+
+
+PASSING: dict[str, Policy] = {
+    "429-burst": _for_a_while(matching(), refuse(429, "TooManyRequests", "too many requests", Retry_After="1")),
+    "503-burst": _for_a_while(ends_workload, refuse(503, "ServiceUnavailable", "not now")),
+    "429-write": on(nth(1, matching(writes=True), last=6), refuse(429, "TooManyRequests", "try again")),
+    "500": on(_half, refuse(500, "InternalError", "etcdserver: leader changed")),
+    "503": on(_half, refuse(503, "ServiceUnavailable", "not now")),
+    "503-html": on(_half, html(503)),
+    "504": on(_half, refuse(504, "Timeout", "request did not complete within the allotted timeout")),
+    "504-acted": on(lambda request: request.is_write and _half(request), _acted(504, "Timeout")),
+    "cut-before": on(_half, cut_before),
+    "cut-after": on(_half, cut_after),
+    "cut-in-the-middle": on(_half, truncate(framed=False)),
+    "slow": on(lambda request: True, delay(0.3)),
+    "no-watch": on(matching(watch=True), cut_before),
+    "silent-watch": on(matching(watch=True), hang),
+    "expired-watch": on(matching(watch=True), refuse(410, "Expired", "too old resource version")),
+}
+
+
+@pytest.mark.parametrize("form", PASSING)
+def test_passing_failures(place: Site, wanted: Snapshot, form: str) -> None:
+    old = place.snapshot()
+    place.proxy.reset(PASSING[form])
+    result = place.apply()
+    assert result.code == 0, f"{result.stderr}{result.stdout}"
+    assert_wanted(place, old, wanted)
+    assert_converges(place, old, wanted)
+
+
+# Failures that do not pass, in the middle: what was deleted is remembered.
+
+
+def _from(predicate: Predicate, action: Action) -> Policy:
+    """From the first request that a predicate finds, which itself is let through, every request fails."""
+    begun = threading.Event()
+
+    def policy(request: Request) -> Action | None:
+        if begun.is_set():
+            return action
+        if predicate(request):
+            begun.set()
+        return None
+
+    return policy
+
+
+LASTING: dict[str, tuple[Action, tuple[str, ...]]] = {
+    "unauthorized": (refuse(401, "Unauthorized", "Unauthorized"), ("401",)),
+    "503": (refuse(503, "ServiceUnavailable", "not now"), ("not now",)),
+    "html": (html(200), ()),
+    "cut": (cut_before, ()),
+}
+
+
+@pytest.mark.parametrize("form", LASTING)
+def test_lasting_failures_after_the_first_delete(place: Site, wanted: Snapshot, form: str) -> None:
+    old = place.snapshot()
+    action, words = LASTING[form]
+    place.proxy.reset(_from(ends_workload, action))
+    assert_clear(place.apply(None, "--timeout", "4s"), CLUSTER, "recover", *words)
+    assert_recoverable(place, old, wanted)
+
+
+CREATES: dict[str, Action] = {
+    "truncated": truncate(framed=True),
+    "html": html(200),
+    "cut-after": cut_after,
+}
+
+
+@pytest.mark.parametrize("form", CREATES)
+def test_the_answer_to_a_create_is_lost(place: Site, wanted: Snapshot, form: str) -> None:
+    """The old object is gone and nobody knows whether the new one is there."""
+    old = place.snapshot()
+    place.proxy.reset(on(nth(1, makes_job("v2")), CREATES[form]))
+    place.apply()
+    assert place.base.api.get("Job", place.namespace, "train") is not None
+    assert_recoverable(place, old, wanted)
+
+
+def test_a_create_is_refused(place: Site, wanted: Snapshot) -> None:
+    """The old one is created again, and the message says both."""
+    old = place.snapshot()
+    place.proxy.reset(on(makes_job("v2"), refuse(403, "Forbidden", "denied the request: not on a Friday")))
+    assert_clear(place.apply(), 1, "job.batch/train", "not on a Friday", "the old one was created again")
+    now = place.snapshot()
+    assert now["Job", "train"].spec == old["Job", "train"].spec
+    assert now["Job", "train"].uid != old["Job", "train"].uid
+    assert [*lost(now, old, wanted), *rest(now), *touched(now, old)] == []
+    assert_converges(place, old, wanted)
+
+
+def test_a_quota_is_tightened_meanwhile(place: Site, wanted: Snapshot) -> None:
+    """Neither the new object nor the old one is taken until the quota allows a job again; then `recover` helps."""
+    old = place.snapshot()
+    api = place.base.api
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "tight"},
+        "spec": {"hard": {"count/jobs.batch": "0"}},
+    }
+
+    def tighten() -> None:
+        api.create(quota, place.namespace)
+        api.wait(_is_counted, "the quota to be in force")
+
+    def _is_counted() -> bool:
+        live = api.get("ResourceQuota", place.namespace, "tight") or {}
+        return "hard" in (live.get("status") or {})
+
+    place.proxy.reset(on(nth(1, ends_workload), meanwhile(tighten)))
+    assert_clear(place.apply(None, "--timeout", "3s"), 1, "job.batch/train", "quota", "recover")
+    assert api.get("Job", place.namespace, "train") is None
+    # As long as the quota is what it is, nothing helps, and the journal stays.
+    assert place.run([*place.recover_arguments, "--timeout", "1s"]).code != 0
+    assert [live for live in place.snapshot().values() if live.is_journal]
+    api.delete("ResourceQuota", place.namespace, "tight")
+    assert_recoverable(place, old, wanted)
+
+
+def test_a_finalizer_holds_the_old_object(place: Site, wanted: Snapshot) -> None:
+    """The message names the finalizer; once it is gone `recover` creates the new object."""
+    api = place.base.api
+    finalizers = ["example.com/backup"]
+    api.patch("Job", place.namespace, "train", {"metadata": {"finalizers": finalizers}})
+    old = place.snapshot()
+    assert_clear(place.apply(None, "--timeout", "2s"), 1, "job.batch/train", "example.com/backup", "recover")
+    live = api.get("Job", place.namespace, "train")
+    assert live is not None
+    api.patch("Job", place.namespace, "train", {"metadata": {"finalizers": None}})
+    assert_recoverable(place, old, wanted)
+
+
+# Interrupted.
+
+
+def _signalled(
+    place: Site, predicate: Predicate, number: int, action: Callable[[Callable[[], None]], Action]
+) -> Result:
+    """Apply, and send a signal at the first request that a predicate finds."""
+    return place.disturb(
+        place.apply_arguments, lambda victim: on(nth(1, predicate), action(lambda: victim().signal(number)))
+    )
+
+
+def _act_then(hook: Callable[[], None]) -> Action:
+    """The server acts and answers; the hook is called before the client learns of it."""
+
+    def act(exchange: Exchange) -> None:
+        response = exchange.forward()
+        hook()
+        exchange.answer(response)
+
+    return act
+
+
+def test_ctrl_c_while_planning(place: Site) -> None:
+    old = place.snapshot()
+    result = _signalled(place, matching("GET", "/jobs"), signal.SIGINT, _act_then)
+    assert_clear(result, 130)
+    assert place.proxy.writes() == []
+    assert_unchanged(place, old)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])
+def test_interrupted_after_the_first_delete(place: Site, wanted: Snapshot, number: int) -> None:
+    """What was deleted is created again before the end, and nothing is left for `recover`."""
+    old = place.snapshot()
+    result = _signalled(place, ends_workload, number, _act_then)
+    assert_clear(result, 130 if number == signal.SIGINT else 143)
+    now = place.snapshot()
+    assert [*lost(now, old, wanted), *rest(now), *touched(now, old)] == []
+    assert_recoverable(place, old, wanted)
+
+
+def test_ctrl_c_twice_leaves_it_to_recover(place: Site, wanted: Snapshot) -> None:
+    """The first waits for what was deleted, which a finalizer holds; the second ends at once."""
+    old = place.snapshot()
+    api = place.base.api
+    api.patch("Job", place.namespace, "train", {"metadata": {"finalizers": ["example.com/backup"]}})
+    running = place.start(place.apply_arguments)
+    api.wait(lambda: _is_going(place), "the job to be deleted")
+    running.signal(signal.SIGINT)
+    api.wait(lambda: "recover" in running.stderr(), "the first Ctrl-C to be noticed")
+    running.signal(signal.SIGINT)
+    start = time.monotonic()
+    result = running.wait()
+    assert time.monotonic() - start < 5
+    assert_clear(result, 130, "recover")
+    api.patch("Job", place.namespace, "train", {"metadata": {"finalizers": None}})
+    assert_recoverable(place, old, wanted)
+
+
+def _is_going(place: Site) -> bool:
+    live = place.base.api.get("Job", place.namespace, "train")
+    return live is not None and "deletionTimestamp" in live["metadata"]
+
+
+def test_ctrl_c_while_the_server_hangs(place: Site) -> None:
+    old = place.snapshot()
+    place.proxy.reset(on(matching("GET"), hang))
+    running = place.start(place.apply_arguments)
+    place.base.api.wait(place.proxy.count, "the first request")
+    running.signal(signal.SIGINT)
+    start = time.monotonic()
+    assert_clear(running.wait(), 130)
+    assert time.monotonic() - start < 5
+    assert_unchanged(place, old)
+
+
+# Two at once.
+
+
+def test_the_second_apply_names_the_first(place: Site, wanted: Snapshot) -> None:
+    """One apply holds the namespace for longer than the other waits."""
+    old = place.snapshot()
+    place.proxy.reset(on(ends_workload, hang))
+    first = place.start(place.apply_arguments)
+    place.base.api.wait(
+        lambda: any(ends_workload(record.request) for record in place.proxy.records), "the first delete"
+    )
+    second = place.apply(place.direct)
+    assert_clear(second, 1, f"process {first.pid}", "is applying in")
+    first.kill()
+    first.wait()
+    place.proxy.reset()
+    assert_recoverable(place, old, wanted)
+
+
+def test_the_second_apply_waits_for_the_first(place: Site, wanted: Snapshot) -> None:
+    """Two want the same: one replaces, the other waits and then finds nothing left to do."""
+    old = place.snapshot()
+    second: list[Running] = []
+
+    def begin_second() -> None:
+        second.append(place.start(place.apply_arguments, place.direct))
+        place.base.api.wait(lambda: "waiting for" in second[0].stderr(), "the second apply to wait")
+
+    place.proxy.reset(on(nth(1, ends_workload), meanwhile(begin_second)))
+    first = place.apply()
+    assert first.code == 0, first.stderr
+    other = second[0].wait()
+    assert other.code == 0, other.stderr
+    assert_wanted(place, old, wanted)
+    assert_converges(place, old, wanted)
+
+
+def test_two_applies_of_new_documents_converge(base: Base, tmp_path: Path) -> None:
+    """Nothing is deleted, so nothing is locked: whoever creates an object, it is the same one."""
+    for round in range(6):
+        with site(base, f"two-at-once-{round}", tmp_path / str(round)) as place:
+            place.file.write_text(OLD)
+            both = [place.start(place.apply_arguments, place.direct) for _ in range(2)]
+            results = [running.wait() for running in both]
+            assert [result.code for result in results] == [0, 0], results
+            place.proxy.reset()
+            assert place.apply().code == 0
+            assert place.proxy.writes() == []
+
+
+# Hung: the client's own timeout is a minute, so these two wait side by side.
+
+
+def test_hung_requests(base: Base, tmp_path: Path, wanted: Snapshot) -> None:
+    """A read that is never answered ends in a message; a create whose answer never comes is looked up."""
+    with (
+        site(base, "hung-read", tmp_path / "read") as reading,
+        site(base, "hung-create", tmp_path / "create") as creating,
+    ):
+        for place in (reading, creating):
+            place.prepare(OLD)
+            place.file.write_text(NEW)
+        old_reading, old_creating = reading.snapshot(), creating.snapshot()
+        reading.proxy.reset(on(matching("GET", "/jobs", watch=False), hang))
+        creating.proxy.reset(on(nth(1, makes_job("v2")), hang_after))
+        first, second = reading.start(reading.apply_arguments), creating.start(creating.apply_arguments)
+        assert_clear(first.wait(150), CLUSTER, "gave no answer within 60 s")
+        assert_unchanged(reading, old_reading)
+        result = second.wait(150)
+        assert result.code == 0, result.stderr
+        assert_wanted(creating, old_creating, wanted)
+        assert_converges(creating, old_creating, wanted)
+
+
+# The API server itself. Last: until it is back everything else would fail too.
+
+
+def test_the_api_server_is_killed_and_comes_back(place: Site, wanted: Snapshot) -> None:
+    """In the middle of a replace: the apply waits for it and goes on."""
+    old = place.snapshot()
+    plane = place.base.plane
+    down = threading.Event()
+
+    def stop() -> None:
+        plane.stop_api_server(kill=True)
+        down.set()
+
+    place.proxy.reset(on(nth(1, ends_workload), _act_then(stop)))
+    running = place.start(place.apply_arguments)
+    assert down.wait(30)
+    # In this thread: a process ends with the thread that started it.
+    plane.start_api_server()
+    result = running.wait(120)
+    assert result.code == 0, f"{result.stderr}{result.stdout}"
+    assert_wanted(place, old, wanted)
+    assert_converges(place, old, wanted)
+
+
+def test_the_api_server_is_killed_and_stays_away(place: Site, wanted: Snapshot) -> None:
+    """For longer than the apply has time; `recover` completes it later."""
+    old = place.snapshot()
+    plane = place.base.plane
+    place.proxy.reset(on(nth(1, ends_workload), _act_then(lambda: plane.stop_api_server(kill=True))))
+    running = place.start([*place.apply_arguments, "--timeout", "3s"])
+    result = running.wait(120)
+    plane.start_api_server()
+    assert_clear(result, CLUSTER, "cannot be reached", "recover")
+    assert_recoverable(place, old, wanted)

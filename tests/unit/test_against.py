@@ -1,0 +1,155 @@
+"""``gpuctl diff --against``: manifests in a directory, and revisions of git, without a cluster."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpuctl.cli.main import run
+
+JOB = """kind: training
+version: v0.1
+job: {name: sft, namespace: nlp}
+environment:
+  image: registry.example.com/train:v1
+  command: ["python", "train.py", "--password", "hunter2"]
+resources: {gpu: 2, cpu: 4, memory: 16Gi}
+"""
+SERVICE = """kind: compute
+version: v0.1
+job: {name: web, namespace: nlp}
+environment: {image: registry.example.com/web:v1}
+service: {port: 80}
+resources: {cpu: 1, memory: 1Gi}
+"""
+
+
+@pytest.fixture(autouse=True)
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A git repository with two jobs in ``jobs/``, and no cluster."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "sft.yaml").write_text(JOB)
+    (tmp_path / "jobs" / "web.yaml").write_text(SERVICE)
+    commit(tmp_path, "init")
+    return tmp_path
+
+
+def commit(directory: Path, message: str) -> None:
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.com")
+    if not (directory / ".git").exists():
+        subprocess.run(["git", "init", "-q"], cwd=directory, check=True)
+    subprocess.run(["git", "add", "-A"], cwd=directory, check=True)
+    subprocess.run(["git", *identity, "commit", "-qm", message], cwd=directory, check=True)
+
+
+def change(directory: Path) -> None:
+    """Another image, and one job less."""
+    (directory / "jobs" / "sft.yaml").write_text(JOB.replace("train:v1", "train:v2"))
+    (directory / "jobs" / "web.yaml").unlink()
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The first lines of the objects that differ."""
+    out = capsys.readouterr().out
+    return [line for line in out.splitlines() if line.startswith(("create", "update", "delete"))]
+
+
+CHANGED = ["delete    Deployment web in nlp", "update    Job sft in nlp", "delete    Service svc-web in nlp"]
+
+
+def test_nothing_changed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["diff", "-f", "jobs", "--against", "git:HEAD"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_revision(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change(repository)
+    assert run(["diff", "-f", "jobs", "--against", "git:HEAD"]) == 1
+    assert sorted(lines(capsys)) == sorted(CHANGED)
+    commit(repository, "change")
+    assert run(["diff", "-f", "jobs", "--against", "git:HEAD"]) == 0
+    assert run(["diff", "-f", "jobs", "--against", "git:HEAD~1"]) == 1
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--gitops", "argocd"], ["--gitops", "flux", "--embed"], ["--no-shared"], ["--nodes"]]
+)
+def test_a_built_directory(options: list[str], repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """However it was built: annotations for its delivery are no difference."""
+    assert run(["build", "jobs", "-o", "rendered", *options]) == 0
+    capsys.readouterr()
+    assert run(["diff", "-f", "jobs", "--against", "rendered"]) == 0
+    change(repository)
+    assert run(["diff", "-f", "jobs", "--against", "rendered"]) == 1
+    assert sorted(lines(capsys)) == sorted(CHANGED)
+
+
+def test_a_rendered_stream_beside_foreign_files(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["render", "-f", "jobs"]) == 0
+    out = repository / "out"
+    out.mkdir()
+    (out / "all.yaml").write_text(capsys.readouterr().out)
+    (out / "other.yaml").write_text("apiVersion: v1\nkind: Service\nmetadata: {name: theirs}\n")
+    (out / "template.yaml").write_text("{{ if .Values.x }}\nkind: y\n{{ end }}\n")
+    assert run(["diff", "-f", "jobs", "--against", "out"]) == 0
+
+
+def test_json_names_paths_and_masks_secrets(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = JOB.replace("train:v1", "train:v2").replace("hunter2", "hunter3")
+    (repository / "jobs" / "sft.yaml").write_text(text)
+    assert run(["diff", "-f", "jobs", "--against", "git:HEAD", "-o", "json"]) == 1
+    out = capsys.readouterr().out
+    assert "hunter" not in out
+    value = json.loads(out)
+    assert value["summary"] == {"update": 1}
+    (step,) = value["steps"]
+    assert (step["kind"], step["namespace"], step["name"]) == ("Job", "nlp", "sft")
+    image = {
+        "path": "spec.template.spec.containers[0].image",
+        "from": "registry.example.com/train:v1",
+        "to": "registry.example.com/train:v2",
+    }
+    assert image in step["changes"]
+
+
+def test_markdown_folds_the_diff(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change(repository)
+    assert run(["diff", "-f", "jobs", "--against", "git:HEAD", "-o", "markdown"]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("3 objects differ from `git:HEAD`.\n")
+    assert out.count("<details>") == out.count("```diff\n") == 3
+    assert "hunter2" not in out
+
+
+@pytest.mark.parametrize(
+    ("against", "said"),
+    [
+        ("git:nowhere", "there is no revision `nowhere` here"),
+        ("git:--upload-pack=x", "is not a revision"),
+        ("absent", "`absent` is not a directory of manifests"),
+        ("jobs/sft.yaml", "`jobs/sft.yaml` is not a directory of manifests"),
+    ],
+)
+def test_what_cannot_be_told(against: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["diff", "-f", "jobs", "--against", against]) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert captured.out == ""
+
+
+def test_damaged_manifests(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (repository / "out").mkdir()
+    (repository / "out" / "x.yaml").write_text("labels: {app.kubernetes.io/managed-by: gpuctl\n")
+    assert run(["diff", "-f", "jobs", "--against", "out"]) == 2
+    assert "`out/x.yaml` is not YAML" in capsys.readouterr().err
+
+
+def test_documents_that_do_not_compile(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (repository / "jobs" / "sft.yaml").write_text("kind: training\n")
+    assert run(["diff", "-f", "jobs", "--against", "git:HEAD"]) == 2
+    assert "error[" in capsys.readouterr().err

@@ -1,0 +1,371 @@
+"""``gpuctl build``: what stands in the directory, whose it is, and what is said when something is in the way."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from gpuctl.cli.build import command
+from gpuctl.gitops.layout import path_of
+from gpuctl.gitops.manifest import MANIFEST
+
+ROOT = Path(__file__).resolve().parents[2]
+QUOTA = "kind: quota\nversion: v0.1\nmetadata: {name: teams}\nusers:\n  li-si: {gpu: 4}\n"
+POOL = "kind: pool\nversion: v0.1\nmetadata: {name: a100}\nnodes:\n  gpu-1: {gpu-type: A100-80G}\n"
+
+
+def training(name: str, image: str = "registry.example.com/train:v1", more: str = "") -> str:
+    return (
+        f"kind: training\nversion: v0.1\njob:\n  name: {name}\n  namespace: team-a\n{more}"
+        f'environment:\n  image: {image}\n  command: ["python", "train.py"]\n'
+        "resources:\n  gpu: 4\n  cpu: 32\n  memory: 128Gi\n"
+    )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command line printed and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Build = Callable[..., Outcome]
+
+
+@pytest.fixture
+def build() -> Build:
+    def call(*arguments: str | Path) -> Outcome:
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                code = command.main([str(argument) for argument in arguments], "gpuctl build", standalone_mode=False)
+            except click.ClickException as error:
+                error.show()
+                code = error.exit_code
+        return Outcome(code, out.getvalue(), err.getvalue())
+
+    return call
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a job and a quota, as the current directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "src/jobs").mkdir(parents=True)
+    (tmp_path / "src/jobs/sft.yaml").write_text(training("sft"))
+    (tmp_path / "src/quota.yaml").write_text(QUOTA)
+    return tmp_path
+
+
+def tree(directory: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(directory).as_posix(): path.read_bytes() for path in directory.rglob("*") if path.is_file()
+    }
+
+
+def as_it_was(here: Path, before: dict[str, bytes]) -> bool:
+    return tree(here) == before
+
+
+FILES = {
+    "_cluster/namespace-li-si.yaml",
+    "_cluster/namespace-team-a.yaml",
+    "_cluster/priorityclass-gpuctl-medium.yaml",
+    "li-si/limitrange-teams-li-si.yaml",
+    "li-si/resourcequota-teams-li-si.yaml",
+    "team-a/job-sft.yaml",
+}
+
+
+def test_one_object_a_file(build: Build, here: Path) -> None:
+    found = build("src", "-o", "rendered")
+    assert (found.code, found.err) == (0, "")
+    paths = set(tree(here / "rendered")) - {MANIFEST}
+    assert paths == FILES
+    for path in paths:
+        (obj,) = yaml.safe_load_all((here / "rendered" / path).read_text())
+        assert path == path_of(obj)
+    assert found.out.splitlines() == [*(f"created {path}" for path in sorted(paths)), f"rendered: {len(paths)} created"]
+
+
+def test_the_manifest_names_hashes_and_sources(build: Build, here: Path) -> None:
+    build("src", "-o", "rendered")
+    data = (here / "rendered" / MANIFEST).read_bytes()
+    entries = [json.loads(line) for line in data.decode().splitlines()[1:]]
+    by_path = {entry["path"]: entry for entry in entries}
+    assert list(by_path) == sorted(set(tree(here / "rendered")) - {MANIFEST})
+    for path, entry in by_path.items():
+        assert entry["sha256"] == hashlib.sha256((here / "rendered" / path).read_bytes()).hexdigest()
+    assert by_path["team-a/job-sft.yaml"]["source"] == "jobs/sft.yaml"
+    assert by_path["li-si/resourcequota-teams-li-si.yaml"]["source"] == "quota.yaml"
+    assert by_path["_cluster/namespace-team-a.yaml"]["shared"] is True
+
+
+def test_a_second_build_touches_nothing(build: Build, here: Path) -> None:
+    build("src", "-o", "rendered")
+    before = {path: path.stat() for path in here.rglob("*")}
+    found = build("src", "-o", "rendered")
+    assert (found.code, found.out) == (0, f"rendered: {len(tree(here / 'rendered')) - 1} unchanged\n")
+    assert {path: path.stat() for path in here.rglob("*")} == before
+
+
+def test_a_directory_stays_the_same_directory(build: Build, here: Path) -> None:
+    build("src", "-o", "rendered")
+    before = (here / "rendered").stat().st_ino
+    (here / "src/jobs/sft.yaml").write_text(training("sft", "other:v2"))
+    assert build("src", "-o", "rendered").out.startswith("changed team-a/job-sft.yaml\n")
+    assert (here / "rendered").stat().st_ino == before
+
+
+def test_stale_files_go_and_foreign_ones_stay(build: Build, here: Path) -> None:
+    build("src", "-o", "rendered")
+    (here / "rendered/team-a/NOTES.md").write_text("foreign")
+    (here / "rendered/li-si/patch.yaml").symlink_to("nowhere")
+    (here / "src/jobs/sft.yaml").rename(here / "sft.yaml")
+    (here / "src/quota.yaml").write_text(QUOTA.replace("li-si", "wang-wu"))
+    inode = (here / "rendered/team-a/NOTES.md").stat().st_ino
+    found = build("src", "-o", "rendered")
+    assert "removed team-a/job-sft.yaml" in found.out
+    assert set(tree(here / "rendered")) == {
+        MANIFEST,
+        "_cluster/namespace-wang-wu.yaml",
+        "team-a/NOTES.md",
+        "wang-wu/limitrange-teams-wang-wu.yaml",
+        "wang-wu/resourcequota-teams-wang-wu.yaml",
+    }
+    assert (here / "rendered/team-a/NOTES.md").stat().st_ino == inode
+    assert os.readlink(here / "rendered/li-si/patch.yaml") == "nowhere"
+    (here / "rendered/li-si/patch.yaml").unlink()
+    (here / "src/quota.yaml").unlink()
+    (here / "src/pool.yaml").write_text(POOL)
+    build("src", "-o", "rendered")
+    assert sorted(path.name for path in (here / "rendered").iterdir() if path.is_dir()) == [
+        "_cluster",
+        "gpuctl-system",
+        "li-si",
+        "team-a",
+    ]
+
+
+def test_no_document_left_removes_nothing(build: Build, here: Path) -> None:
+    build("src", "-o", "rendered")
+    shutil.rmtree(here / "src")
+    (here / "src").mkdir()
+    before = tree(here)
+    found = build("src", "-o", "rendered")
+    assert (found.code, found.out) == (1, "")
+    assert "no .yaml or .yml file" in found.err
+    assert as_it_was(here, before)
+
+
+def test_an_error_in_a_document_writes_nothing(build: Build, here: Path) -> None:
+    (here / "src/bad.yaml").write_text(training("bad").replace("gpu: 4", "gpu: four"))
+    before = tree(here)
+    assert build("src", "-o", "rendered").code == 1
+    assert as_it_was(here, before)
+
+
+# Edits by hand ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_an_edit_by_hand_is_reported_and_kept(build: Build, here: Path, stale: bool) -> None:
+    build("src", "-o", "rendered")
+    edited = here / "rendered/team-a/job-sft.yaml"
+    edited.write_text(edited.read_text() + "# by hand\n")
+    (here / "src/quota.yaml").write_text(QUOTA.replace("4", "8"))
+    if stale:
+        (here / "src/jobs/sft.yaml").unlink()
+    before = tree(here)
+    found = build("src", "-o", "rendered")
+    assert (found.code, found.out) == (1, "")
+    assert found.err == (
+        "error: `rendered/team-a/job-sft.yaml` was edited by hand: move the edit to its document; --force drops it\n"
+    )
+    assert as_it_was(here, before)
+    checked = build("src", "-o", "rendered", "--check")
+    assert checked.code == 1
+    assert f"  {'stale' if stale else 'differs':<7} team-a/job-sft.yaml (edited by hand)\n" in checked.out
+    assert "-# by hand\n" in checked.out
+    assert as_it_was(here, before)
+    assert build("src", "-o", "rendered", "--force").code == 0
+    assert edited.exists() != stale
+    assert build("src", "-o", "rendered", "--check").code == 0
+
+
+def test_a_file_that_was_deleted_by_hand_comes_back(build: Build, here: Path) -> None:
+    build("src", "-o", "rendered")
+    before = tree(here)
+    (here / "rendered/team-a/job-sft.yaml").unlink()
+    (here / "rendered/team-a").rmdir()
+    assert "  missing team-a/job-sft.yaml\n" in build("src", "-o", "rendered", "--check").out
+    assert build("src", "-o", "rendered").out.startswith("created team-a/job-sft.yaml\n")
+    assert as_it_was(here, before)
+
+
+def test_a_merge_with_conflicts_leaves_all_files_ours(build: Build, here: Path) -> None:
+    """git's marks in the manifest: the files of both sides are ours, and the next build writes it anew."""
+    build("src", "-o", "rendered")
+    before = tree(here)
+    path = here / "rendered" / MANIFEST
+    lines = path.read_text().splitlines(keepends=True)
+    theirs = lines[-1].replace(json.loads(lines[-1])["sha256"], "0" * 64)
+    path.write_text("".join([*lines[:-1], "<<<<<<< HEAD\n", theirs, "=======\n", lines[-1], ">>>>>>> topic\n"]))
+    assert build("src", "-o", "rendered", "--check").code == 1
+    assert build("src", "-o", "rendered").code == 0
+    assert as_it_was(here, before)
+
+
+# --check ------------------------------------------------------------------------------------------------------
+
+
+def test_check_shows_the_differences_and_writes_nothing(build: Build, here: Path) -> None:
+    before = tree(here)
+    missing = build("src", "-o", "rendered", "--check")
+    assert missing.code == 1
+    assert "rendered is out of date:\n" in missing.out
+    assert "  missing team-a/job-sft.yaml\n" in missing.out
+    assert as_it_was(here, before)
+    assert not (here / "rendered").exists()
+    build("src", "-o", "rendered")
+    assert build("src", "-o", "rendered", "--check") == Outcome(0, "rendered is up to date\n", "")
+    (here / "src/jobs/sft.yaml").write_text(training("sft", "other:v2"))
+    before = tree(here)
+    found = build("src", "-o", "rendered", "--check")
+    assert found.code == 1
+    assert found.out.startswith(
+        "rendered is out of date:\n  differs .gpuctl-manifest\n  differs team-a/job-sft.yaml\n"
+        "--- rendered (now)/team-a/job-sft.yaml\n+++ rendered (built)/team-a/job-sft.yaml\n"
+    )
+    assert "-        image: registry.example.com/train:v1\n+        image: other:v2\n" in found.out
+    assert as_it_was(here, before)
+
+
+def test_check_shows_no_credentials(build: Build, here: Path) -> None:
+    token = "hf_" + "abcdefghijklmnopqrst"
+    (here / "src/jobs/sft.yaml").write_text(training("sft").replace("train.py", f"--token={token}"))
+    found = build("src", "-o", "rendered", "--check")
+    assert "--token=" in found.out
+    assert token not in found.out
+
+
+def test_a_file_that_others_wrote_alike_is_adopted(build: Build, here: Path) -> None:
+    build("src", "-o", "rendered")
+    before = tree(here)
+    (here / "rendered" / MANIFEST).unlink()
+    assert build("src", "-o", "rendered").code == 0
+    assert as_it_was(here, before)
+
+
+# Options ------------------------------------------------------------------------------------------------------
+
+
+def test_kustomization_lists_the_files(build: Build, here: Path) -> None:
+    build("src", "-o", "rendered", "--kustomization")
+    value = yaml.safe_load((here / "rendered/kustomization.yaml").read_text())
+    assert value["kind"] == "Kustomization"
+    assert sorted(value["resources"]) == sorted(set(tree(here / "rendered")) - {MANIFEST, "kustomization.yaml"})
+    assert value["resources"][0].startswith("_cluster/namespace-"), "in the order of application"
+    assert "removed kustomization.yaml" in build("src", "-o", "rendered").out
+
+
+def test_a_foreign_kustomization_is_not_replaced(build: Build, here: Path) -> None:
+    (here / "rendered").mkdir()
+    (here / "rendered/kustomization.yaml").write_text("resources: []\n")
+    before = tree(here)
+    for options in ([], ["--force"]):
+        found = build("src", "-o", "rendered", "--kustomization", *options)
+        assert (found.code, found.out) == (1, "")
+        assert found.err == (
+            "error: `rendered/kustomization.yaml` was not written by gpuctl, which needs the name: move it away\n"
+        )
+        assert as_it_was(here, before)
+    assert build("src", "-o", "rendered").code == 0
+
+
+def test_gitops_nodes_shared_and_embedded(build: Build, here: Path) -> None:
+    (here / "src/pool.yaml").write_text(POOL)
+    build("src", "-o", "plain")
+    build("src", "-o", "argo", "--gitops", "argocd", "--nodes", "--embed")
+    build("src", "-o", "bare", "--no-shared")
+    assert "argocd.argoproj.io/sync-options" in (here / "argo/team-a/job-sft.yaml").read_text()
+    assert "/document:" in (here / "argo/team-a/job-sft.yaml").read_text()
+    assert "argocd" not in (here / "plain/team-a/job-sft.yaml").read_text()
+    assert (here / "argo/_cluster/node-gpu-1.yaml").exists()
+    assert not (here / "plain/_cluster/node-gpu-1.yaml").exists()
+    assert (here / "plain/_cluster").exists()
+    assert not (here / "bare/_cluster").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["src"], ["-o", "rendered"], ["src", "-o", ""], ["src", "-o", "x", "--check", "--force"]]
+)
+def test_usage(build: Build, arguments: list[str]) -> None:
+    assert build(*arguments).code == 2
+
+
+# The same bytes -----------------------------------------------------------------------------------------------
+
+
+def test_the_same_bytes_whatever_order_place_and_spelling(
+    build: Build, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "src/jobs/two.yaml").write_text(training("two", more="  priority: high\n"))
+    build("src", "-o", "rendered", "--kustomization")
+    wanted = tree(here / "rendered")
+    files = ["src/quota.yaml", "src/jobs/two.yaml", "src/jobs/sft.yaml"]
+    build(*files, "-o", "one", "--kustomization")
+    build(*reversed(files), "-o", "deep/er/two", "--kustomization")
+    build(here / "src", "-o", here / "three", "--kustomization")
+    shutil.copytree(here / "src", here / "elsewhere/copied")
+    monkeypatch.chdir(here / "elsewhere/copied")
+    build(".", "-o", "../four", "--kustomization")
+    for other in ("one", "deep/er/two", "three", "elsewhere/four"):
+        assert tree(here / other) == wanted, other
+
+
+def test_the_same_bytes_in_another_process(build: Build, here: Path) -> None:
+    build("src", "-o", "rendered")
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "LC_ALL": "C", "TZ": "Asia/Shanghai"}
+    environment["PYTHONPATH"] = str(ROOT / "compiler")
+    code = "import sys; from gpuctl.cli.build import command; command.main(sys.argv[1:])"
+    subprocess.run([sys.executable, "-c", code, "src", "-o", "other"], env=environment, check=True, capture_output=True)
+    assert tree(here / "other") == tree(here / "rendered")
+
+
+def test_the_directory_is_no_source(build: Build, here: Path) -> None:
+    """A repository builds itself: its own manifests are not read, not even broken ones."""
+    first = build(".", "-o", "rendered")
+    assert first.err == ""
+    before = tree(here)
+    (here / "rendered/team-a/foreign.yaml").write_text("a: [\n")
+    again = build(".", "-o", "rendered")
+    assert (again.code, again.err) == (0, "")
+    (here / "rendered/team-a/foreign.yaml").unlink()
+    assert as_it_was(here, before)
+    assert json.loads((here / "rendered" / MANIFEST).read_text().splitlines()[-1])["source"] == "src/jobs/sft.yaml"
+
+
+def test_the_platform_is_found_also_when_the_directory_is_left_out(build: Build, here: Path) -> None:
+    (here / "platform.yaml").write_text("kind: platform\nversion: v0.1\nlabels:\n  domain: gpu.example.com\n")
+    build("src", "-o", "src/rendered")
+    build("src", "-o", "src/rendered")
+    build("src/quota.yaml", "src/jobs", "-o", "src/jobs/rendered")
+    assert "gpu.example.com" in (here / "src/jobs/rendered/team-a/job-sft.yaml").read_text()
+    assert "gpu.example.com" in (here / "src/rendered/team-a/job-sft.yaml").read_text()

@@ -1,0 +1,471 @@
+"""``gpuctl build`` where the disk is in the way: links, read-only and full file systems, mounts, names, other builds."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gpuctl.compilation import compile
+from gpuctl.frontend.source import Source
+from gpuctl.gitops import writer
+from gpuctl.gitops.errors import BuildError
+from gpuctl.gitops.layout import File, files_of, illegal
+from gpuctl.gitops.manifest import MANIFEST, digest, parse_manifest, render_manifest
+
+JOB = "team-a/job-x.yaml"
+Tree = dict[str, bytes | str | None]
+
+
+def files(**contents: str) -> dict[str, File]:
+    paths = {name.replace("__", "/").replace("_", "-") + ".yaml": text for name, text in contents.items()}
+    return {path: File(path, text.encode(), "job.yaml", {}) for path, text in paths.items()}
+
+
+OLD = files(team_a__job_x="x1", team_b__job_y="y1")
+NEW = files(team_a__job_x="x2", team_c__job_z="z1")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def rendered(here: Path) -> Path:
+    """A directory with the manifests of a build and a foreign file."""
+    writer.build(here / "rendered", OLD)
+    (here / "rendered/README.md").write_text("foreign")
+    return here / "rendered"
+
+
+def tree(directory: Path) -> Tree:
+    """Contents of files, targets of links, None for directories."""
+    found: Tree = {}
+    for path in directory.rglob("*"):
+        mode = path.lstat().st_mode
+        name = path.relative_to(directory).as_posix()
+        found[name] = os.readlink(path) if stat.S_ISLNK(mode) else path.read_bytes() if stat.S_ISREG(mode) else None
+    return found
+
+
+def refused(directory: Path | str, wanted: dict[str, File], root: Path, *, force: bool = False) -> str:
+    """What a build says that fails; nothing below ``root`` has changed."""
+    before = tree(root)
+    with pytest.raises(BuildError) as caught:
+        writer.build(directory, wanted, force=force)
+    assert tree(root) == before
+    return str(caught.value)
+
+
+def holds_new(directory: Path) -> bool:
+    found = tree(directory)
+    folders = {name for name, content in found.items() if content is None}
+    return folders == {"team-a", "team-c"} and {found[JOB], found["team-c/job-z.yaml"]} == {b"x2", b"z1"}
+
+
+# Links --------------------------------------------------------------------------------------------------------
+
+
+def test_a_directory_that_is_a_link(rendered: Path, here: Path) -> None:
+    (here / "link").symlink_to("rendered")
+    for name in ("link", "link/"):
+        assert refused(name, NEW, here) == "`link` is a symbolic link: name the directory that it leads to"
+    (here / "dangling").symlink_to("nowhere")
+    assert "`dangling` is a symbolic link" in refused("dangling", NEW, here)
+
+
+def test_a_link_on_the_way_to_the_directory_is_followed(rendered: Path, here: Path) -> None:
+    (here / "way").symlink_to(".")
+    writer.build("way/rendered", NEW)
+    assert holds_new(rendered)
+    assert tree(here)["way"] == "."
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_namespace_that_is_a_link(rendered: Path, here: Path, force: bool) -> None:
+    (here / "outside").mkdir()
+    (rendered / "team-c").symlink_to(here / "outside")
+    assert refused(rendered, NEW, here, force=force) == (
+        "`rendered/team-c` is a symbolic link, and gpuctl writes through none: remove it, or build elsewhere"
+    )
+
+
+def test_a_stale_file_is_not_removed_through_a_link(rendered: Path, here: Path) -> None:
+    (here / "outside").mkdir()
+    (rendered / "team-b/job-y.yaml").rename(here / "outside/job-y.yaml")
+    (rendered / "team-b").rmdir()
+    (rendered / "team-b").symlink_to("../outside")
+    writer.build(rendered, NEW)
+    assert (here / "outside/job-y.yaml").read_text() == "y1"
+    assert os.readlink(rendered / "team-b") == "../outside"
+
+
+def test_a_file_that_became_a_link(rendered: Path, here: Path) -> None:
+    (here / "victim").write_text("x1")
+    (rendered / JOB).unlink()
+    (rendered / JOB).symlink_to("../../victim")
+    assert f"`rendered/{JOB}` was edited by hand" in refused(rendered, NEW, here)
+    writer.build(rendered, NEW, force=True)
+    assert (here / "victim").read_text() == "x1"
+    assert holds_new(rendered)
+
+
+def test_a_foreign_link_in_the_way(here: Path) -> None:
+    (here / "rendered/team-a").mkdir(parents=True)
+    (here / "rendered" / JOB).symlink_to("../../victim")
+    assert f"`rendered/{JOB}` was not written by gpuctl" in refused("rendered", NEW, here, force=True)
+
+
+def test_a_manifest_that_is_a_link(rendered: Path, here: Path) -> None:
+    (rendered / MANIFEST).rename(here / "elsewhere")
+    (rendered / MANIFEST).symlink_to("../elsewhere")
+    assert f"`rendered/{MANIFEST}` is not a plain file" in refused(rendered, NEW, here)
+
+
+# What is in the way -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: path.write_text("foreign"), f"`rendered/{JOB}` was not written by gpuctl, which needs the name"),
+        (lambda path: path.mkdir(), f"`rendered/{JOB}` is a directory, and gpuctl needs a file there"),
+        (os.mkfifo, f"`rendered/{JOB}` was not written by gpuctl, which needs the name"),
+    ],
+)
+def test_something_foreign_at_a_path(make: Callable[[Path], object], message: str, force: bool, here: Path) -> None:
+    (here / "rendered/team-a").mkdir(parents=True)
+    make(here / "rendered" / JOB)
+    assert refused("rendered", NEW, here, force=force).startswith(message)
+
+
+def test_a_file_where_a_directory_is_needed(here: Path) -> None:
+    (here / "rendered").mkdir()
+    (here / "rendered/team-a").write_text("foreign")
+    assert refused("rendered", NEW, here) == (
+        "`rendered/team-a` is not a directory, and gpuctl needs one there: move it away, or build elsewhere"
+    )
+
+
+def test_the_directory_is_a_file(here: Path) -> None:
+    (here / "rendered").write_text("foreign")
+    assert "`rendered` is not a directory" in refused("rendered", NEW, here)
+    assert "cannot write `rendered/below`: not a directory" in refused("rendered/below", NEW, here)
+
+
+def test_every_problem_is_named_at_once(rendered: Path, here: Path) -> None:
+    (rendered / JOB).write_text("by hand")
+    (rendered / "team-c").write_text("foreign")
+    assert len(refused(rendered, NEW, here).splitlines()) == 2
+
+
+# Names --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../job-x.yaml",
+        "team-a/../job-x.yaml",
+        "/etc/job-x.yaml",
+        "team-a/job-a/b.yaml",
+        "team-a\\b/job-x.yaml",
+        "team-a/job-x\0.yaml",
+        "team-a/role-system:x.yaml",
+        "con/job-x.yaml",
+        "lpt1/job-x.yaml",
+        "team-a./job-x.yaml",
+        "/job-x.yaml",
+        "team-a/job-" + "x" * 247 + ".yaml",
+        "team-a/job-x.yml",
+        "README.md",
+        ".git/config.yaml",
+    ],
+)
+def test_illegal_paths(path: str) -> None:
+    assert illegal(path) is not None
+
+
+@pytest.mark.parametrize("path", [JOB, "kustomization.yaml", "_cluster/node-a.b.c.yaml", "console/job-con.yaml"])
+def test_legal_paths(path: str) -> None:
+    assert illegal(path) is None
+
+
+def test_an_illegal_name_names_its_document() -> None:
+    pool = "kind: pool\nversion: v0.1\nmetadata: {name: p}\nnodes:\n  " + ".".join(["a" * 62] * 4) + ": {}\n"
+    compilation = compile(Source("pool.yaml", pool), nodes=True)
+    assert compilation.ok
+    with pytest.raises(
+        BuildError, match=r"\Apool.yaml:1:1: Node `a.*a` would be the file .* at most 255 bytes"
+    ) as caught:
+        files_of(compilation.lowered, str)
+    assert len(caught.value.problems) == 1
+
+
+def test_a_collision_names_both_documents() -> None:
+    jobs = [
+        f"kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: i, command: [a]}}\nresources: {{gpu: 1}}\n"
+        for name in ("one", "two")
+    ]
+    compilation = compile([Source(f"{index}.yaml", text) for index, text in enumerate(jobs)])
+    lowered = compilation.lowered
+    both = [item for item in lowered if item.object["kind"] == "Job"]
+    # No two names that the language takes collide; names of a later kind may differ in case alone.
+    both[1].object["metadata"]["name"] = "ONE"
+    for order in (lowered, lowered[::-1]):
+        with pytest.raises(BuildError) as caught:
+            files_of(order, str)
+        assert str(caught.value) == (
+            "1.yaml:1:1: Job `ONE` and Job `one` of 0.yaml:1:1 would both be the file `default/job-one.yaml`: "
+            "rename one of the two"
+        )
+
+
+# The manifest -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"path": "../victim.yaml", "sha256": "HASH"}', "names `../victim.yaml`, which `gpuctl build` never writes"),
+        ('{"path": "/etc/x.yaml", "sha256": "HASH"}', "names `/etc/x.yaml`"),
+        ('{"path": "a/b/../../../victim.yaml", "sha256": "HASH"}', "which `gpuctl build` never writes"),
+        ('{"path": "README.md", "sha256": "HASH"}', "names `README.md`"),
+        ('{"path": 1}', "has no `path` and `sha256`"),
+        ("[]", "has no `path` and `sha256`"),
+        ("nonsense", "is not JSON"),
+        ("\udcff", "is not UTF-8"),
+        ("# gpuctl-manifest 2: from the future", "was written by a newer gpuctl: build with that one"),
+    ],
+)
+def test_a_manifest_that_was_tampered_with(line: str, message: str, rendered: Path, here: Path) -> None:
+    (here / "victim.yaml").write_text("x1")
+    with (rendered / MANIFEST).open("ab") as stream:
+        stream.write(line.replace("HASH", digest(b"x1")).encode("utf-8", "surrogateescape") + b"\n")
+    said = refused(rendered, NEW, here, force=True)
+    assert message in said
+    assert f"`rendered/{MANIFEST}`" in said
+
+
+def test_source_names_of_any_kind() -> None:
+    file = File(JOB, b"x", "日本/\udcff\n.yaml", {})
+    data = render_manifest([file])
+    assert "日本".encode() in data
+    assert set(parse_manifest(data, "m")) == {JOB}
+
+
+# Read-only, full, mounted -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [".", "team-a", "team-b"])
+def test_a_read_only_directory(path: str, rendered: Path, here: Path) -> None:
+    """Also for root, whom the kernel would let."""
+    (rendered / path).chmod(0o555)
+    shown = "rendered" if path == "." else f"rendered/{path}"
+    assert refused(rendered, NEW, here) == (
+        f"directory `{shown}` is read-only: make it writable, or name another directory with -o"
+    )
+    assert writer.build(rendered, OLD).changes == [], "what is up to date needs no writing"
+
+
+def as_nobody(work: Callable[[], None]) -> int:
+    """Run in a child without root's rights."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        with contextlib.suppress(BaseException):
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            work()
+            code = 0
+        os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else, and mount")
+
+
+@pytest.fixture
+def public(here: Path) -> Iterator[Path]:
+    """A directory that everybody may enter: pytest's own are private."""
+    path = Path("/tmp") / f"gpuctl-test-{os.getpid()}"
+    path.mkdir(mode=0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+@needs_root
+def test_a_parent_that_is_read_only(public: Path) -> None:
+    """Nothing can be made beside the directory; it is written file by file."""
+    target = public / "rendered"
+    target.mkdir()
+    os.chown(target, 65534, 65534)
+
+    def work() -> None:
+        writer.build(target, OLD)
+        writer.build(target, NEW)
+
+    assert as_nobody(work) == 0
+    assert holds_new(target)
+    assert [path.name for path in public.iterdir()] == ["rendered"]
+
+
+@needs_root
+def test_a_file_that_somebody_else_owns(public: Path) -> None:
+    """A directory with a foreign file that may not be linked to: it is written all the same, the file stays."""
+    target = public / "rendered"
+    writer.build(target, OLD)
+    (target / "secret").write_text("foreign")
+    (target / "secret").chmod(0o600)
+    for path in [public, target, *target.rglob("*")]:
+        if path.name != "secret":
+            os.chown(path, 65534, 65534)
+    assert as_nobody(lambda: writer.build(target, NEW) and None) == 0
+    assert holds_new(target)
+    assert (target / "secret").stat().st_uid == 0
+    assert [path.name for path in public.iterdir()] == ["rendered"]
+
+
+@pytest.fixture
+def disk(here: Path) -> Iterator[Path]:
+    """A file system of its own, of 256 KiB."""
+    path = here / "disk"
+    path.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "gpuctl-test", path], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        yield path
+    finally:
+        os.chdir("/")
+        subprocess.run(["umount", path], check=True)
+
+
+BIG = {path: File(path, b"x" * 8000, "big.yaml", {}) for path in (f"team-a/job-{n}.yaml" for n in range(60))}
+
+
+@pytest.mark.parametrize("directory", [".", "rendered"])
+def test_a_full_disk(directory: str, disk: Path) -> None:
+    target = disk / directory
+    writer.build(target, OLD)
+    (target / "README.md").write_text("foreign")
+    assert "no space left on device" in refused(target, {**NEW, **BIG}, disk)
+    assert list(disk.rglob(".gpuctl-build*")) == []
+    writer.build(target, NEW)
+    assert holds_new(target)
+
+
+def test_a_full_disk_and_no_directory(disk: Path) -> None:
+    assert "no space left on device" in refused(disk / "not/yet/there", BIG, disk)
+    assert list(disk.iterdir()) == []
+
+
+def test_a_read_only_file_system(disk: Path) -> None:
+    target = disk / "rendered"
+    writer.build(target, OLD)
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+    assert "`disk/rendered` is read-only" in refused(target, NEW, disk)
+    assert "cannot write `disk/other`: read-only file system" in refused(disk / "other", NEW, disk)
+    assert writer.check(target, NEW).changes
+
+
+def test_a_mount_point(disk: Path) -> None:
+    """As in a container: the directory itself is mounted, and cannot change places with another."""
+    (disk / "README.md").write_text("foreign")
+    writer.build(disk, OLD)
+    writer.build(disk, NEW)
+    assert holds_new(disk)
+    assert (disk / "README.md").read_text() == "foreign"
+    assert list(disk.parent.rglob(".gpuctl-build*")) == []
+
+
+def test_a_mount_below_the_directory(disk: Path, here: Path) -> None:
+    (disk / "notes").write_text("foreign")
+    writer.build(here, OLD)
+    writer.build(here, NEW)
+    assert (here / JOB).read_text() == "x2"
+    assert (disk / "notes").read_text() == "foreign"
+    assert list(here.rglob(".gpuctl-build*")) == []
+
+
+# Where it is called ------------------------------------------------------------------------------------------
+
+
+def test_the_current_directory(rendered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell that stands in the directory, or below it, still stands there afterwards."""
+    (rendered / ".git").mkdir()
+    for below in (rendered, rendered / "team-a", rendered / ".git"):
+        monkeypatch.chdir(below)
+        inode = os.stat(".").st_ino
+        writer.build(os.path.relpath(rendered), NEW if (rendered / "team-b").exists() else {**OLD, **NEW})
+        assert os.getcwd() == str(below)
+        assert os.stat(below).st_ino == inode
+
+
+def test_two_builds_at_once(rendered: Path, here: Path) -> None:
+    shop = here / writer._beside(rendered).name
+    shop.mkdir()
+    descriptor = os.open(shop, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    assert (
+        refused(rendered, NEW, here) == "another `gpuctl build` is writing `rendered`: run this one when that has ended"
+    )
+    os.close(descriptor)
+    writer.build(rendered, NEW)
+    assert holds_new(rendered)
+    assert not shop.exists()
+
+
+def test_a_change_during_the_build_is_not_lost(rendered: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody saves a manifest between the look at the directory and the swap."""
+    from gpuctl.gitops import swap as swapping
+
+    stage = swapping._stage
+
+    def slow(*arguments: object) -> object:
+        known = stage(*arguments)  # type: ignore[arg-type]
+        (rendered / JOB).write_text("saved meanwhile")
+        return known
+
+    monkeypatch.setattr(swapping, "_stage", slow)
+    with pytest.raises(BuildError, match=f"`rendered/{JOB}` was changed during the build: run it again"):
+        writer.build(rendered, NEW)
+    assert (rendered / JOB).read_text() == "saved meanwhile"
+    assert (rendered / "team-b/job-y.yaml").exists()
+    assert list(here.rglob(".gpuctl-build*")) == []
+
+
+def test_git_sees_nothing_of_a_build_that_was_killed(rendered: Path, here: Path) -> None:
+    subprocess.run(["git", "init", "-q", here], check=True)
+    subprocess.run(["git", "-C", here, "add", "-A"], check=True)
+    pid = os.fork()
+    if pid == 0:
+        os.rename = lambda *_: os.kill(os.getpid(), 9)  # type: ignore[assignment]
+        writer.build(rendered, NEW)
+    os.waitpid(pid, 0)
+    assert len(list(here.glob(".gpuctl-build-*/tree/team-c"))) == 1
+    status = subprocess.run(["git", "-C", here, "status", "--porcelain"], capture_output=True, text=True, check=True)
+    assert {line[0] for line in status.stdout.splitlines()} == {"A"}
+
+
+def test_many_foreign_files_are_not_linked(rendered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home directory as DIR: it is written file by file rather than copied for minutes."""
+    from gpuctl.gitops import swap as swapping
+
+    monkeypatch.setattr(swapping, "_MOST_ENTRIES", 3)
+    exchanged: list[object] = []
+    monkeypatch.setattr(swapping, "exchange", lambda *paths: exchanged.append(paths))
+    writer.build(rendered, NEW)
+    assert holds_new(rendered)
+    assert exchanged == []
