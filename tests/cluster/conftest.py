@@ -12,6 +12,7 @@ import pytest
 
 from cluster_tools import POOL, Place, places
 from control_plane import BinariesMissing, ControlPlane, find_binaries
+from fault_tools.proxy import Proxy, Upstream
 from fault_tools.world import Api
 
 _numbers = itertools.count(1)
@@ -65,3 +66,13 @@ def place(
     """A namespace of its own, with room for what runs there."""
     title = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:50].strip("-")
     yield from places(plane, api, tmp_path, capsys, monkeypatch, f"{title}-{next(_numbers)}")
+
+
+@pytest.fixture
+def proxy(plane: ControlPlane, place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """A proxy that all commands of the test go through."""
+    upstream = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
+    with Proxy(plane, upstream) as running:
+        monkeypatch.setenv("KUBECONFIG", str(running.kubeconfig(place.directory / "through-proxy")))
+        yield running
+    upstream.close()

@@ -16,24 +16,13 @@ from typing import Any
 import pytest
 
 from cluster_tools import Place, image, inference, training
-from control_plane import ControlPlane
-from fault_tools.proxy import Proxy, Upstream, delay, first_of, matching, meanwhile, nth, on, refuse
+from fault_tools.proxy import Proxy, delay, first_of, matching, meanwhile, nth, on, refuse
 from fault_tools.zygote import Zygote
 from gpuctl.cluster import lease as leases
 from gpuctl.cluster import operations
 
 LEASE = leases.NAMESPACE_LEASE
 ELSEWHERE = "carol@far#4711#123456#00000000-boot-pid:[1]"
-
-
-@pytest.fixture
-def proxy(plane: ControlPlane, place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    """A proxy that all commands of the test go through."""
-    upstream = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
-    with Proxy(plane, upstream) as running:
-        monkeypatch.setenv("KUBECONFIG", str(running.kubeconfig(place.directory / "through-proxy")))
-        yield running
-    upstream.close()
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from cluster_tools import MERGE_PATCH, Document, Place, training
-from control_plane import ControlPlane
-from fault_tools.proxy import Proxy, Upstream, matching, meanwhile, nth, on
+from fault_tools.proxy import Proxy, matching, meanwhile, nth, on
 from fault_tools.world import Api
 from gpuctl.cluster.nodes import POOLS_MANAGER
 
@@ -91,16 +90,6 @@ def nodes(place: Place) -> Iterator[Nodes]:
         name = item["metadata"]["name"]
         if name.startswith(f"pool-{result.prefix}-"):
             result.api.call("DELETE", f"/api/v1/namespaces/{SYSTEM}/configmaps/{name}")
-
-
-@pytest.fixture
-def proxy(plane: ControlPlane, place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    """A proxy that all commands of the test go through."""
-    upstream = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
-    with Proxy(plane, upstream) as running:
-        monkeypatch.setenv("KUBECONFIG", str(running.kubeconfig(place.directory / "through-proxy")))
-        yield running
-    upstream.close()
 
 
 def test_labels_and_definition(place: Place, nodes: Nodes, proxy: Proxy) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from cluster_tools import Document, Place, image, inference, notebook, training
 from control_plane import ControlPlane
-from fault_tools.proxy import Proxy, Upstream, matching, meanwhile, nth, on, refuse
+from fault_tools.proxy import Proxy, matching, meanwhile, nth, on, refuse
 from fault_tools.world import Api
 from gpuctl.cluster import applyset
 from gpuctl.cluster.records import PART_OF
@@ -75,16 +75,6 @@ def away(place: Place, api: Api) -> Iterator[str]:
     api.create_namespace(name)
     yield name
     api.call("DELETE", f"/api/v1/namespaces/{name}")
-
-
-@pytest.fixture
-def proxy(plane: ControlPlane, place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    """A proxy that all commands of the test go through."""
-    upstream = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
-    with Proxy(plane, upstream) as running:
-        monkeypatch.setenv("KUBECONFIG", str(running.kubeconfig(place.directory / "through-proxy")))
-        yield running
-    upstream.close()
 
 
 def actions(outcome: Any) -> dict[str, str]:

@@ -13,7 +13,7 @@ import click
 from gpuctl.cli.connecting import NotTold, Progress, agreed, cluster_errors, connected
 from gpuctl.cli.printers import plan as printer
 from gpuctl.cli.printers.markdown import fold
-from gpuctl.cli.requests import Documents, compiled, platform_settings, request_of, set_options
+from gpuctl.cli.requests import Documents, Planning, compiled, platform_settings, request_of, set_options
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.execute import How
 from gpuctl.cluster.operations import LEASE_WAIT, Dialogue, apply, delete, preview
@@ -38,41 +38,15 @@ class Manner:
     wait: bool = False
 
 
-def apply_documents(
-    documents: Documents,
-    manner: Manner,
-    *,
-    set_name: str | None = None,
-    prune: bool = False,
-    allow_source: bool = False,
-    allow_empty: bool = False,
-    strategy: str | None = None,
-    relower: bool = False,
-    adopt: bool = False,
-    create_only: bool = False,
-) -> int:
+def apply_documents(documents: Documents, manner: Manner, planning: Planning, *, create_only: bool = False) -> int:
     """``apply`` and ``create``."""
     progress = Progress()
     with cluster_errors(as_json=manner.as_json):
         connection = connected(manner.kubeconfig, manner.context)
-        options = set_options(
-            connection,
-            set_name,
-            documents.inputs,
-            documents.namespace,
-            prune=prune,
-            allow_source=allow_source,
-            allow_empty=allow_empty,
-        )
-        compilation = compiled(connection, documents, as_json=manner.as_json, empty=allow_empty or prune)
-        request = request_of(
-            compilation,
-            relower=relower,
-            adopt=adopt,
-            strategy=strategy,
-            create_only=create_only,
-            offline=manner.dry_run == "client",
-        )
+        options = set_options(connection, planning, documents)
+        empty = planning.allow_empty or planning.prune
+        compilation = compiled(connection, documents, as_json=manner.as_json, empty=empty)
+        request = request_of(compilation, planning, create_only=create_only, offline=manner.dry_run == "client")
         try:
             if manner.dry_run is not None:
                 progress.wait("comparing with the cluster ...")
@@ -93,37 +67,19 @@ def apply_documents(
 
 
 def diff_documents(
-    documents: Documents,
-    kubeconfig: str | None,
-    context: str | None,
-    *,
-    output: str,
-    set_name: str | None,
-    prune: bool,
-    allow_source: bool,
-    allow_empty: bool,
-    strategy: str | None,
-    relower: bool,
-    adopt: bool,
+    documents: Documents, kubeconfig: str | None, context: str | None, planning: Planning, *, output: str
 ) -> int:
     """``diff`` against the cluster."""
     as_json = output == "json"
     progress = Progress()
     with cluster_errors(as_json=as_json, refusal=NotTold):
         connection = connected(kubeconfig, context)
-        options = set_options(
-            connection,
-            set_name,
-            documents.inputs,
-            documents.namespace,
-            prune=prune,
-            allow_source=allow_source,
-            allow_empty=allow_empty,
-        )
-        compilation = _compiled_for_diff(connection, documents, as_json=as_json, empty=allow_empty or prune)
+        options = set_options(connection, planning, documents)
+        empty = planning.allow_empty or planning.prune
+        compilation = _compiled_for_diff(connection, documents, as_json=as_json, empty=empty)
         if compilation is None:
             return 2
-        request = request_of(compilation, relower=relower, adopt=adopt, strategy=strategy)
+        request = request_of(compilation, planning)
         progress.wait("comparing with the cluster ...")
         plan = preview(connection, request, options)
         progress.clear()

@@ -39,11 +39,9 @@ def command(
     When an object exists already, nothing is created; what jobs share (namespaces, priority classes) may exist.
     """
     from gpuctl.cli.changing import Manner, apply_documents
-    from gpuctl.cli.requests import Documents
+    from gpuctl.cli.requests import Documents, Planning
 
     inputs = chosen_inputs(filenames, paths, "gpuctl create -f training.yaml")
-    return apply_documents(
-        Documents(inputs, platform, namespace, strict),
-        Manner(kubeconfig, context, yes, timeout, output == "json" or as_json, dry_run=dry_run, wait=wait),
-        create_only=True,
-    )
+    as_json = as_json or output == "json"
+    manner = Manner(kubeconfig, context, yes, timeout, as_json, dry_run=dry_run, wait=wait)
+    return apply_documents(Documents(inputs, platform, namespace, strict), manner, Planning(), create_only=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from gpuctl.cli.connecting import cluster_options
 from gpuctl.cli.inputs import chosen_inputs, compile_options, input_options
+from gpuctl.cli.requests import Documents, Planning, planning_options
 
 
 @click.command(
@@ -24,13 +27,7 @@ from gpuctl.cli.inputs import chosen_inputs, compile_options, input_options
     metavar="live|DIR|git:REF",
     help="Compare with the cluster, with manifests in a directory, or with the documents at a revision.",
 )
-@click.option("--set", "set_name", metavar="NAME", help="The set that the documents are applied as.")
-@click.option("--prune", is_flag=True, help="Show also what --prune would delete.")
-@click.option("--allow-source", is_flag=True, help="Let the set come from other files than before.")
-@click.option("--allow-empty", is_flag=True, help="Let there be no document left.")
-@click.option("--strategy", type=click.Choice(["replace", "rolling"]), help="How changed services are changed.")
-@click.option("--relower", is_flag=True, help="Show also what only a newer gpuctl lowers otherwise.")
-@click.option("--adopt", is_flag=True, help="Show what taking over objects and fields of others would do.")
+@planning_options
 @click.option(
     "-o",
     "--output",
@@ -49,15 +46,9 @@ def command(
     kubeconfig: str | None,
     context: str | None,
     against: str,
-    set_name: str | None,
-    prune: bool,
-    allow_source: bool,
-    allow_empty: bool,
-    strategy: str | None,
-    relower: bool,
-    adopt: bool,
     output: str,
     as_json: bool,
+    **planning: Any,
 ) -> int:
     """Show what apply would do to the cluster: the same plan, with the difference of each object. Changes nothing.
 
@@ -70,18 +61,6 @@ def command(
 
         return diff_against(against, inputs, platform, namespace or "default", strict, output)
     from gpuctl.cli.changing import diff_documents
-    from gpuctl.cli.requests import Documents
 
-    return diff_documents(
-        Documents(inputs, platform, namespace, strict),
-        kubeconfig,
-        context,
-        output=output,
-        set_name=set_name,
-        prune=prune,
-        allow_source=allow_source,
-        allow_empty=allow_empty,
-        strategy=strategy,
-        relower=relower,
-        adopt=adopt,
-    )
+    documents = Documents(inputs, platform, namespace, strict)
+    return diff_documents(documents, kubeconfig, context, Planning(**planning), output=output)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from gpuctl.compilation import Compilation
     from gpuctl.language.settings import Settings
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 
 class Documents(NamedTuple):
     """Which documents, and how they are compiled."""
@@ -24,6 +26,33 @@ class Documents(NamedTuple):
     platform: str | None
     namespace: str | None
     strict: bool
+
+
+class Planning(NamedTuple):
+    """How a plan is to be made: the options that ``apply`` and ``diff`` share."""
+
+    set_name: str | None = None
+    prune: bool = False
+    allow_source: bool = False
+    allow_empty: bool = False
+    strategy: str | None = None
+    relower: bool = False
+    adopt: bool = False
+
+
+def planning_options(function: Function) -> Function:
+    """The options of :class:`Planning`, by the names of its fields."""
+    for decorate in (
+        click.option("--adopt", is_flag=True, help="Take over objects and fields that others hold."),
+        click.option("--relower", is_flag=True, help="Replace also what only a newer gpuctl lowers otherwise."),
+        click.option("--strategy", type=click.Choice(["replace", "rolling"]), help="How changed services are changed."),
+        click.option("--allow-empty", is_flag=True, help="Let --prune delete all, when there is no document left."),
+        click.option("--allow-source", is_flag=True, help="Let the set come from other files than before."),
+        click.option("--prune", is_flag=True, help="Delete what the set contains and the documents no longer do."),
+        click.option("--set", "set_name", metavar="NAME", help="The set that the documents are, for --prune."),
+    ):
+        function = decorate(function)
+    return function
 
 
 def compiled(connection: Connection, documents: Documents, *, as_json: bool, empty: bool = False) -> Compilation:
@@ -76,45 +105,35 @@ def platform_settings(platform: str | None) -> Settings:
 
 
 def request_of(
-    compilation: Compilation,
-    *,
-    relower: bool = False,
-    adopt: bool = False,
-    strategy: str | None = None,
-    create_only: bool = False,
-    offline: bool = False,
+    compilation: Compilation, planning: Planning, *, create_only: bool = False, offline: bool = False
 ) -> Request:
     """The request for a compilation's objects."""
     from gpuctl.cluster.planner import Request
     from gpuctl.cluster.records import records
 
+    settings = compilation.settings
     return Request(
         compilation.lowered,
-        records(compilation.settings),
-        relower=relower,
-        adopt=adopt,
-        rolling=None if strategy is None else strategy == "rolling",
+        records(settings),
+        relower=planning.relower,
+        adopt=planning.adopt,
+        rolling=None if planning.strategy is None else planning.strategy == "rolling",
         create_only=create_only,
         offline=offline,
-        platform_rolling=compilation.settings.platform.strategy == "rolling",
-        gpu_resources=frozenset(gpu.resource for gpu in compilation.settings.gpus.values()),
-        settings=compilation.settings,
+        platform_rolling=settings.platform.strategy == "rolling",
+        gpu_resources=frozenset(gpu.resource for gpu in settings.gpus.values()),
+        settings=settings,
     )
 
 
-def set_options(
-    connection: Connection,
-    name: str | None,
-    inputs: Sequence[str],
-    namespace: str | None,
-    *,
-    prune: bool,
-    allow_source: bool,
-    allow_empty: bool,
-) -> SetOptions | None:
+def set_options(connection: Connection, planning: Planning, documents: Documents) -> SetOptions | None:
     """What ``--set`` and its companions say."""
-    if name is None:
-        for flag, given in (("--prune", prune), ("--allow-source", allow_source), ("--allow-empty", allow_empty)):
+    if planning.set_name is None:
+        for flag, given in (
+            ("--prune", planning.prune),
+            ("--allow-source", planning.allow_source),
+            ("--allow-empty", planning.allow_empty),
+        ):
             if given:
                 raise click.UsageError(f"{flag} needs --set NAME: only what a set applied earlier can be pruned")
         return None
@@ -122,13 +141,14 @@ def set_options(
     from gpuctl.cluster.provenance import sources_of
     from gpuctl.language.names import is_dns_label
 
+    name = planning.set_name
     if not is_dns_label(name):
         raise click.UsageError(f"`{name}` is not a legal name of a set: use lower case letters, digits and -")
     return SetOptions(
         name,
-        namespace or connection.namespace,
-        sources_of(inputs, Path.cwd()),
-        prune=prune,
-        allow_source=allow_source,
-        allow_empty=allow_empty,
+        documents.namespace or connection.namespace,
+        sources_of(documents.inputs, Path.cwd()),
+        prune=planning.prune,
+        allow_source=planning.allow_source,
+        allow_empty=planning.allow_empty,
     )

@@ -122,7 +122,7 @@ class _Tree:
             here = posixpath.normpath(posixpath.join(posixpath.dirname(here), text))
         if here in self.blobs and not self.blobs[here].is_link:
             return here
-        if not self.has(here):
+        if here in self.blobs or not self.has(here):
             name = self._name(path)
             message = f"the link `{visible(name)}` leads to no file of the repository"
             hint = "what it meant at that revision is not known: replace it by the file"

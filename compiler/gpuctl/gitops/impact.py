@@ -315,7 +315,8 @@ def _amount(side: Side, pool: str, gpu_type: str) -> Amount:
     return Amount(
         sum((demand.total for demand in demands), Fraction(0)),
         sum((demand.total_most for demand in demands), Fraction(0)),
-        None if counts is None else sum(counts),
+        # How much of a card a share in memory is, nobody says.
+        None if counts is None or any(demand.gpus is None for demand in demands) else sum(counts),
     )
 
 
