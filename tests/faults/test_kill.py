@@ -24,7 +24,7 @@ from fault_tools.world import Snapshot, is_bookkeeping, lost, rest, touched, unl
 from fault_tools.zygote import Result
 
 WORKERS = 6
-SLACK = 4
+SLACK = 8
 """How many calls fewer than the undisturbed run a run may need: how often it looks at a cluster depends on time."""
 
 

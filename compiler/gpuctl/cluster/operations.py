@@ -194,14 +194,14 @@ def _leases(connection: Connection, keys: Iterable[Key], dialogue: Dialogue) -> 
         return
     leases = Leases(connection)
     try:
-        leases.acquire(keys, LEASE_WAIT, dialogue.tell)
-    except ApiError as error:
-        if not error.lacks_permission:
-            raise
-        dialogue.tell(f"{error.message}, so nothing keeps two applies apart")
-        yield None
-        return
-    try:
-        yield leases
+        try:
+            leases.acquire(keys, LEASE_WAIT, dialogue.tell)
+        except ApiError as error:
+            if not error.lacks_permission:
+                raise
+            dialogue.tell(f"{error.message}, so nothing keeps two applies apart")
+            yield None
+        else:
+            yield leases
     finally:
         leases.release()
