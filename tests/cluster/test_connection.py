@@ -438,7 +438,7 @@ def test_expired_token_is_renewed(client: Client) -> None:
     count = client.directory / "count"
     past = credential(client.token, expirationTimestamp="2020-01-01T00:00:00Z")
     client.works(client.plugin(f"echo x >> {count}\n{past}"))
-    assert len(count.read_text().split()) == 4, "two commands, each asked twice"
+    assert len(count.read_text().split()) == 6, "two commands, of three requests each"
 
 
 def test_renewal_that_fails(client: Client) -> None:

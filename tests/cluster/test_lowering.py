@@ -78,8 +78,10 @@ def test_pods_bind_to_the_intended_nodes(plane: ControlPlane, jobset: None, exam
             _check_pods(plane, document, prefix)
             _check_endpoints(plane, document)
     finally:
-        kinds = "jobs,deployments,statefulsets,services,hpa"
-        plane.kubectl("delete", kinds, "--all", "-n", namespace, "--wait=false")
+        # Two examples may use one namespace, and then a quota of the one would count the pods of the other.
+        kinds = "jobs,deployments,statefulsets,services,hpa,resourcequotas"
+        for used in sorted({document.namespace for document in workloads}):
+            plane.kubectl("delete", kinds, "--all", "-n", used, "--wait=false")
         names = plane.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}").split()
         plane.kubectl("delete", "node", *[name for name in names if name.startswith(f"{prefix}-")])
 

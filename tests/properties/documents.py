@@ -17,7 +17,8 @@ def own_seeds() -> list[str]:
 @cache
 def seeds() -> tuple[str, ...]:
     """``data/``, all examples, the inputs of all golden cases, and the starters."""
-    paths = sorted((ROOT / "examples").rglob("*.yaml"))
+    # What a build has rendered is no document.
+    paths = sorted(path for path in (ROOT / "examples").rglob("*.yaml") if "rendered" not in path.parts)
     paths += sorted((ROOT / "golden").glob("*/input/**/*.y*ml"))
     paths += sorted((ROOT / "compiler" / "gpuctl" / "cli" / "starters").glob("*.yaml"))
     return tuple(dict.fromkeys([*own_seeds(), *_texts(paths)]))

@@ -37,7 +37,16 @@ from gpuctl.language.kinds import KINDS
 ROOT = Path(__file__).resolve().parents[2]
 README, TWIN = "README.md", "README.zh-CN.md"
 LIBRARY = "docs/library.md"
-DOCUMENTS = [README, TWIN, "CONTRIBUTING.md", "CHANGELOG.md", "docs/README.md", "docs/cluster.md", LIBRARY]
+DOCUMENTS = [
+    README,
+    TWIN,
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/README.md",
+    "docs/cluster.md",
+    "docs/gitops.md",
+    LIBRARY,
+]
 
 NOT_RUN = {
     "pip install .": "needs the network",

@@ -335,7 +335,7 @@ def test_a_suspended_workload_has_its_templates() -> None:
 
 
 def _pod(spec: Object | None = None, **rest: Any) -> Object:
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": spec or _spec(), **rest}
+    return {"kind": "Pod", "metadata": {"name": "x"}, "spec": spec or _spec(), **rest}
 
 
 def _ports(*node_ports: int) -> list[Object]:
@@ -363,6 +363,7 @@ GOLD = "gold.storageclass.storage.k8s.io/"
         ({"kind": "Deployment"}, {"count/deployments.apps": 1}),
         ({"kind": "StatefulSet"}, {"count/statefulsets.apps": 1}),
         ({"kind": "ReplicaSet"}, {"count/replicasets.apps": 1}),
+        ({"kind": "ControllerRevision"}, {"count/controllerrevisions.apps": 1}),
         ({"kind": "HorizontalPodAutoscaler"}, {"count/horizontalpodautoscalers.autoscaling": 1}),
         ({"kind": "JobSet"}, {"count/jobsets.jobset.x-k8s.io": 1}),
         ({"kind": "Namespace"}, {}),
@@ -374,6 +375,11 @@ GOLD = "gold.storageclass.storage.k8s.io/"
             _service(type="LoadBalancer", allocateLoadBalancerNodePorts=False, ports=_ports(0, 30000)),
             {"services.nodeports": 1, "services.loadbalancers": 1},
         ),
+        (
+            _service(type="NodePort", allocateLoadBalancerNodePorts=False, ports=_ports(0, 0)),
+            {"services.nodeports": 2, "services.loadbalancers": 0},
+        ),
+        (_service(type="NodePort"), {"services.nodeports": 0, "services.loadbalancers": 0}),
         (_service(type="ExternalName"), {"services.nodeports": 0, "services.loadbalancers": 0}),
         (_claim(), {"persistentvolumeclaims": 1, "count/persistentvolumeclaims": 1}),
         (
@@ -432,7 +438,9 @@ GOLD = "gold.storageclass.storage.k8s.io/"
             },
         ),
         (
-            _pod(_spec(_container(None, {"nvidia.com/gpu": 2, "hugepages-2Mi": 4, "x.kubernetes.io/y": 5}))),
+            _pod(
+                _spec(_container(None, {"nvidia.com/gpu": 2, "hugepages-2Mi": 4, "x.kubernetes.io/y": 5, "storage": 6}))
+            ),
             {
                 "pods": 1,
                 "count/pods": 1,
@@ -463,6 +471,9 @@ def test_a_pod_that_should_have_ended_is_not_charged() -> None:
     pod = _pod(TEMPLATE["spec"])
     pod["metadata"] |= {"deletionTimestamp": "2026-03-01T12:00:30Z", "deletionGracePeriodSeconds": 30}
     on_time = datetime(2026, 3, 1, 12, 1, 0, tzinfo=timezone.utc)
+    assert charges(_pod(), on_time) == {"count/pods": 1, "pods": 1}
+    without_grace = _pod(metadata={"deletionTimestamp": "2020-03-01T12:00:30Z"})
+    assert charges(without_grace, on_time) == {"count/pods": 1, "pods": 1}
     assert charges(pod)["requests.nvidia.com/gpu"] == 2
     assert charges(pod, on_time)["requests.nvidia.com/gpu"] == 2
     assert charges(pod, on_time.replace(second=1)) == {"count/pods": 1}
@@ -484,9 +495,10 @@ def test_admissions() -> None:
     assert kinds(jobset) == [("JobSet", 1), ("Job", 3), ("Service", 1), ("Pod", 6), ("Pod", 1)]
     jobset["spec"]["network"] = {"enableDNSHostnames": False}
     assert kinds(jobset) == [("JobSet", 1), ("Job", 3), ("Pod", 6), ("Pod", 1)]
-    better = {"metadata": {}, "spec": _spec()}
+    better: Object = {"metadata": {}, "spec": _spec()}
     assert admissions(_workload("Deployment"), [(better, 7)])[-1] == Usage(as_pod(better), 7)
-    assert as_pod(better) == {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": better["spec"]}
+    assert as_pod(TEMPLATE) == {"apiVersion": "v1", "kind": "Pod", **TEMPLATE}
+    assert as_pod({"spec": _spec()}) == as_pod({"metadata": None, "spec": _spec()}) == as_pod(better)
 
 
 # --- sums -------------------------------------------------------------------------------------------------------------
@@ -521,13 +533,14 @@ def test_sum() -> None:
 
 
 def test_each_quota_and_each_limit_by_itself() -> None:
-    first = _quota({"pods": "1", "count/pods": "1", "cpu": "1"}, {"pods": "0", "count/pods": "0"})
+    names = ("count/pods", "cpu", "limits.cpu", "memory", "pods", "requests.cpu", "requests.memory")
+    first = _quota(dict.fromkeys((*names, "secrets"), "1"), dict.fromkeys(names, "0"))
     second = {**_quota({"pods": "1"}, {"pods": "1"}), "metadata": {"name": "b"}}
-    found = shortfalls([first, second], [GPU_POD, GPU_POD])
-    assert [(item.quota, item.resource, item.total) for item in found] == [
-        ("team-a", "count/pods", 2),
-        ("team-a", "pods", 2),
-        ("b", "pods", 3),
+    pod = Usage(_pod(_spec(_container({"cpu": 1, "memory": 1}, {"cpu": 1}))))
+    found = shortfalls([first, second], (pod for _ in range(3)), (pod for _ in range(1)))
+    assert [(item.quota, item.resource, item.freed, item.total) for item in found] == [
+        *(("team-a", name, 0, 3) for name in names),
+        ("b", "pods", 1, 3),
     ]
 
 
@@ -569,6 +582,8 @@ def test_an_update_counts_what_it_adds() -> None:
     assert [item.needed for item in shortfalls([quota], [Usage(two, before=plain)])] == [2]
     # What one update lowers is not there for another: it is counted later.
     assert len(_verdicts(quota, [Usage(plain, before=two), Usage(two, before=plain)])) == 1
+    grown = Usage(_pod(TEMPLATE["spec"]), before=_pod())
+    assert [item.needed for item in shortfalls([_quota({GPU: "0", "pods": "0"}, {GPU: "0"})], [grown])] == [2]
     # A pod that comes into the scope of a quota counts in full.
     scoped = _quota({"pods": "0"}, {"pods": "0"}, scopes=["Terminating"])
     ending = _pod(_spec(activeDeadlineSeconds=5))
@@ -623,7 +638,7 @@ ENDING, REQUESTING = _spec(activeDeadlineSeconds=5), _spec(_container({"cpu": "1
             [{**ENDING, "priorityClassName": "a"}],
             [ENDING, _priority("a")],
         ),
-        ({"scopes": ["VolumeAttributesClass"]}, [], [_spec()]),
+        ({"scopes": ["VolumeAttributesClass"]}, [], [_spec(), _affine("podAffinity", {"namespaces": ["x"]})]),
     ],
 )
 def test_scopes(scopes: Object, inside: list[Object], outside: list[Object]) -> None:
@@ -656,8 +671,9 @@ def test_unspecified() -> None:
         Unspecified("team-a", "limits.cpu", ("bare", "init")),
         Unspecified("team-a", "requests.memory", ("bare", "init")),
     ]
-    assert [str(item) for item in unspecified([_quota({"cpu": "1"})], [pod(full, bare)])] == [
-        "quota team-a: every container must set cpu, and these do not: bare"
+    many = [{"name": name} for name in "gfedcba"]
+    assert [str(item) for item in unspecified([_quota({"cpu": "1"})], [pod(full, *many)])] == [
+        "quota team-a: every container must set cpu, and these do not: a, b, c, d, e, f, g"
     ]
     assert unspecified([quota], [pod(bare, resources={"limits": {"cpu": "1"}})]) == []
     assert len(unspecified([quota], [pod(bare, resources={})])) == 2

@@ -31,14 +31,14 @@ def diff_against(
 
     0: none; 1: there is one; 2: it could not be told.
     """
-    from gpuctl.cli.impact import compiled_at
+    from gpuctl.cli.impact import compiled_at, compiled_pair
     from gpuctl.gitops.errors import BuildError
 
-    now = compiled_at(None, inputs, platform, namespace, strict)
     if against.startswith(GIT):
-        before = _objects(compiled_at(against.removeprefix(GIT), inputs, platform, namespace, strict))
-        after = _objects(now)
+        pair = compiled_pair(against.removeprefix(GIT), None, inputs, platform, namespace, strict)
+        before, after = (_objects(compilation) for compilation in pair)
     else:
+        now = compiled_at(None, inputs, platform, namespace, strict)
         try:
             before = objects_in(Path(against))
         except BuildError as error:

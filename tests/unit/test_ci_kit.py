@@ -1,0 +1,584 @@
+"""The CI kit, run as far as it runs here: pre-commit, the Action's steps, GitLab's scripts, Argo CD's plugin.
+
+All of it on ``examples/team-repo``. What needs a registry or Go is left out with one line where there is none; with
+``CI=true`` it fails instead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import pytest
+import yaml
+
+import gpuctl as library
+from actionlint import ActionlintMissing, run_actionlint
+from gpuctl.backend.emitter import emit_stream
+from gpuctl.backend.validation import schema_validator
+from gpuctl.gitops.objects import objects_in
+from kubeconform import KubeconformMissing, run_kubeconform
+from repositories import Repository, gpuctl
+
+ROOT = Path(__file__).resolve().parents[2]
+TEAM = ROOT / "examples" / "team-repo"
+PRE_COMMIT = yaml.safe_load((TEAM / ".pre-commit-config.yaml").read_text())
+WORKFLOW = yaml.safe_load((TEAM / ".github" / "workflows" / "gpuctl.yml").read_text())
+GITLAB = yaml.safe_load((TEAM / ".gitlab-ci.yml").read_text())
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
+JOBS = yaml.safe_load((ROOT / "deploy" / "gitlab" / "gpuctl.gitlab-ci.yml").read_text())
+PLUGIN = yaml.safe_load((ROOT / "deploy" / "argocd" / "plugin.yaml").read_text())
+
+
+def missing(what: str) -> NoReturn:
+    """End a test whose tool is not here."""
+    if os.environ.get("CI"):
+        pytest.fail(what)
+    pytest.skip(what)
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Repository:
+    """The example as a repository with one commit."""
+    shutil.copytree(TEAM, tmp_path / "team", symlinks=True)
+    repository = Repository(tmp_path / "team")
+    repository.commit()
+    return repository
+
+
+def edit(repository: Repository, name: str, old: str, new: str) -> None:
+    """Replace what occurs in a file."""
+    text = (repository.root / name).read_text()
+    assert old in text
+    repository.write(name, text.replace(old, new))
+
+
+class Ran(NamedTuple):
+    """What a script printed and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def script(command: list[str], directory: Path, environment: Mapping[str, str]) -> Ran:
+    """Run a command with exactly this environment."""
+    done = subprocess.run(
+        command, cwd=directory, env=dict(environment), capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+# The example -----------------------------------------------------------------------------------------------
+
+
+def test_the_example_is_clean() -> None:
+    found = gpuctl(TEAM, "validate", "--strict", ".")
+    assert (found.code, found.out) == (0, "12 documents ok: 34 objects for Kubernetes 1.36\n")
+    assert gpuctl(TEAM, "fmt", "--check", ".").code == 0
+    checked = gpuctl(TEAM, "build", ".", "-o", "rendered", "--gitops", "argocd", "--check")
+    assert (checked.code, checked.out) == (0, "rendered is up to date\n")
+
+
+def test_the_example_is_what_its_readme_says() -> None:
+    documents = library.compile(TEAM).documents
+    kinds = sorted(document.kind for document in documents)
+    jobs = ["compute", "inference", "inference", "notebook", "training", "training"]
+    assert kinds == sorted([*jobs, "platform", "pool", "pool", "pool", "quota", "quota"])
+    listed = re.findall(r"^\| (`.*?) \|", (TEAM / "README.md").read_text(), re.MULTILINE)
+    names = {name for cell in listed for name in re.findall(r"`([^`]+)`", cell)}
+    # `rendered` holds no document; caches of tools are nobody's.
+    there = {f"{path.name}/" if path.is_dir() else path.name for path in TEAM.iterdir()}
+    assert names == there - {"README.md"}
+
+
+def test_the_manifests_of_the_example_are_valid() -> None:
+    objects = list(objects_in(TEAM / "rendered").values())
+    assert len(objects) == len(list((TEAM / "rendered").rglob("*.yaml"))) == 26
+    validator = schema_validator("1.36")
+    assert [violation for obj in objects for violation in validator.check(obj)] == []
+    try:
+        assert run_kubeconform(emit_stream(objects), "1.36") == []
+    except KubeconformMissing as error:
+        missing(str(error))
+
+
+def test_all_checks_of_the_example_build_alike() -> None:
+    (hooks,) = (repo["hooks"] for repo in PRE_COMMIT["repos"])
+    (build,) = (hook["args"] for hook in hooks if hook["id"] == "gpuctl-build")
+    (step,) = (step for step in WORKFLOW["jobs"]["check"]["steps"] if step.get("id") == "gpuctl")
+    assert build == [".", "-o", step["with"]["output"], *step["with"]["build-options"].split()]
+    assert GITLAB["variables"]["GPUCTL_OUTPUT"] == step["with"]["output"]
+    assert GITLAB["variables"]["GPUCTL_BUILD_OPTIONS"] == step["with"]["build-options"]
+    assert " ".join(["gpuctl build", *build]) in (TEAM / "README.md").read_text().splitlines()
+
+
+# Installed as the Action installs it -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The ``bin`` of a Python in which the Action's own step has installed gpuctl.
+
+    Dependencies are this interpreter's, so that a registry is asked for the build backend alone.
+    """
+    venv = tmp_path_factory.mktemp("installed") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+    (packages,) = venv.glob("lib/python*/site-packages")
+    lines = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    (packages / "dependencies.pth").write_text("".join(f"{line}\n" for line in lines))
+    step = next(step for step in ACTION["runs"]["steps"] if step.get("name") == "Install gpuctl")
+    environment = {**os.environ, "PATH": f"{venv / 'bin'}{os.pathsep}{os.environ['PATH']}", "SOURCE": str(ROOT)}
+    environment.pop("PYTHONPATH", None)
+    done = script([*SHELLS[step["shell"]], step["run"]], venv, environment)
+    if done.code != 0:
+        missing(f"pip cannot install gpuctl here: {done.err.strip().splitlines()[-1]}")
+    assert (venv / "bin" / "gpuctl").exists()
+    return venv / "bin"
+
+
+# How GitHub runs a step of a composite action, and GitLab a script. Source: the workflow syntax's `shell`.
+SHELLS = {"bash": ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]}
+
+
+# The Action ------------------------------------------------------------------------------------------------
+
+
+class Action:
+    """The steps of ``action.yml`` in order, as a runner runs them: conditions, environment, outcomes."""
+
+    def __init__(self, team: Repository, bin_directory: Path, **inputs: str) -> None:
+        self.directory = team.root
+        self.temporary = team.root.parent / "runner"
+        self.temporary.mkdir(exist_ok=True)
+        defaults = {name: spec["default"] for name, spec in ACTION["inputs"].items()}
+        assert not set(inputs) - {name.replace("-", "_") for name in defaults}
+        self.inputs = {**defaults, **{name.replace("_", "-"): value for name, value in inputs.items()}}
+        self.path = f"{bin_directory}{os.pathsep}{os.environ['PATH']}"
+        self.outcomes: dict[str, str] = {}
+        self.ran: dict[str, Ran] = {}
+
+    def run(self) -> dict[str, Ran]:
+        """What each step did, by name; a step that was left out is missing."""
+        failed = False
+        for step in ACTION["runs"]["steps"]:
+            if "run" not in step or step["name"] == "Install gpuctl":
+                continue
+            condition = str(step.get("if", ""))
+            wanted = self._holds(condition) and (not failed or "cancelled()" in condition)
+            if wanted:
+                self.ran[step["name"]] = self._step(step)
+                failed = failed or self.ran[step["name"]].code != 0
+            if "id" in step:
+                outcome = ("failure" if self.ran[step["name"]].code else "success") if wanted else "skipped"
+                self.outcomes[step["id"]] = outcome
+        return self.ran
+
+    def _value(self, expression: str) -> str:
+        known = {
+            "github.action_path": str(ROOT),
+            "github.event.pull_request.base.sha": "",
+            "runner.temp": str(self.temporary),
+            **{f"inputs.{name}": value for name, value in self.inputs.items()},
+            **{f"steps.{name}.outcome": value for name, value in self.outcomes.items()},
+        }
+        return known[expression]
+
+    def _filled(self, text: str) -> str:
+        return re.sub(r"\$\{\{ *([\w.-]+) *\}\}", lambda match: self._value(match[1]), text)
+
+    def _holds(self, condition: str) -> bool:
+        terms = condition.removeprefix("${{").removesuffix("}}").split("&&")
+        for term in (term.strip() for term in terms):
+            if term in ("", "!cancelled()"):
+                continue
+            ((left, operator, right),) = re.findall(r"^([\w.-]+) (==|!=) '(\w*)'$", term)
+            if (self._filled(self._value(left)) == right) != (operator == "=="):
+                return False
+        return True
+
+    def _step(self, step: dict[str, Any]) -> Ran:
+        environment = {
+            "PATH": self.path,
+            "HOME": str(self.temporary),
+            "GITHUB_STEP_SUMMARY": str(self.temporary / "summary"),
+            "GITHUB_OUTPUT": str(self.temporary / "output"),
+            # A value may be an expression itself, which is filled in once more: the default of `base` is one.
+            **{name: self._filled(self._filled(value)) for name, value in step.get("env", {}).items()},
+        }
+        return script([*SHELLS[step["shell"]], step["run"]], self.directory, environment)
+
+    def written(self, name: str) -> str:
+        """What the steps wrote to a file of the runner's."""
+        path = self.temporary / name
+        return path.read_text() if path.exists() else ""
+
+
+def test_the_action_on_a_pull_request(team: Repository, installed: Path) -> None:
+    base = team.git("rev-parse", "HEAD").strip()
+    edit(team, "jobs/vision/segment.yaml", "gpu: 4,", "gpu: 6,")
+    built = team.gpuctl("build", ".", "-o", "rendered", "--gitops", "argocd")
+    assert built.code == 0
+    team.commit()
+    action = Action(team, installed, output="rendered", build_options="--gitops argocd", base=base, strict="true")
+    steps = action.run()
+    assert {name: ran.code for name, ran in steps.items()} == {
+        "Validate": 0,
+        "Impact": 0,
+        "Check the rendered manifests": 0,
+    }
+    assert action.written("summary").startswith("## GPU impact: +2 GPUs; 1 object changed\n")
+    assert action.written("output") == f"report={action.temporary}/gpuctl-impact.md\n"
+    assert action.written("gpuctl-impact.md") == action.written("summary")
+    assert steps["Check the rendered manifests"].out == "rendered is up to date\n"
+    assert team.git("status", "--porcelain") == ""
+
+
+def test_the_action_when_something_is_wrong(team: Repository, installed: Path) -> None:
+    base = team.git("rev-parse", "HEAD").strip()
+    edit(team, "jobs/nlp/chat.yaml", "maxReplicas: 6", "maxReplicas: 60")
+    action = Action(team, installed, output="rendered", build_options="--gitops argocd", base=base)
+    steps = action.run()
+    # The manifests are checked too when the report says that something does not fit.
+    assert {name: ran.code for name, ran in steps.items()} == {
+        "Validate": 0,
+        "Impact": 1,
+        "Check the rendered manifests": 1,
+    }
+    assert "- pool serving: jobs ask for 3 to 63 L40S-48G GPUs, and there are 16\n" in action.written("summary")
+    assert "report=" in action.written("output")
+    assert "differs nlp/horizontalpodautoscaler-chat.yaml" in steps["Check the rendered manifests"].out
+    edit(team, "jobs/nlp/chat.yaml", "gpu: 1,", "gpu: one,")
+    again = Action(team, installed, output="rendered", base=base).run()
+    assert {name: ran.code for name, ran in again.items()} == {"Validate": 1}
+    assert re.match(r"::error file=jobs/nlp/chat.yaml,line=9,", again["Validate"].out)
+
+
+def test_the_action_outside_of_a_pull_request(team: Repository, installed: Path) -> None:
+    assert list(Action(team, installed).run()) == ["Validate"]
+    edit(team, "quotas.yaml", "gpu: 32", "gpu: 3")
+    assert Action(team, installed, files="quotas.yaml jobs").run()["Validate"].code == 0
+    assert Action(team, installed, files="quotas.yaml jobs", strict="true").run()["Validate"].code == 1
+
+
+def test_the_action_fetches_the_base(team: Repository, installed: Path) -> None:
+    base = team.git("rev-parse", "HEAD").strip()
+    edit(team, "jobs/vision/segment.yaml", "gpu: 4,", "gpu: 6,")
+    team.commit()
+    team.git("config", "uploadpack.allowAnySHA1InWant", "true")
+    shallow = team.root.parent / "shallow"
+    team.git("clone", "--quiet", "--depth=1", f"file://{team.root}", str(shallow))
+    action = Action(Repository(shallow), installed, base=base)
+    assert action.run()["Impact"].code == 0
+    assert "+2 GPUs" in action.written("summary")
+
+
+def test_inputs_of_the_action_are_never_part_of_a_script() -> None:
+    for step in ACTION["runs"]["steps"]:
+        assert "${{" not in step.get("run", "")
+    for job in WORKFLOW["jobs"].values():
+        for step in job["steps"]:
+            assert "${{" not in step.get("run", "")
+
+
+def test_the_action_takes_hostile_inputs_as_names(team: Repository, installed: Path) -> None:
+    made = team.root / "made"
+    for files in (f". ; touch {made}", f"$(touch {made})", "--help", "`touch made`"):
+        ran = Action(team, installed, files=files, base="HEAD").run()
+        assert list(ran) == ["Validate"], files
+        assert ran["Validate"].code == 1
+    assert not made.exists()
+
+
+def test_workflows_with_actionlint(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    shutil.copy(ROOT / "action.yml", tmp_path)
+    text = (TEAM / ".github" / "workflows" / "gpuctl.yml").read_text()
+    local = re.sub(r"uses: your-org/gpuctl@\S+", "uses: ./", text)
+    assert local != text
+    repository.write(".github/workflows/gpuctl.yml", local)
+    try:
+        assert run_actionlint(tmp_path) == []
+    except ActionlintMissing as error:
+        missing(str(error))
+    # It knows the action's inputs and outputs: names that the action lacks are found.
+    repository.write(".github/workflows/gpuctl.yml", local.replace("output: rendered", "outptu: rendered"))
+    assert any('input "outptu" is not defined' in line for line in run_actionlint(tmp_path))
+    repository.write(".github/workflows/gpuctl.yml", local.replace("outputs.report", "outputs.reprot"))
+    assert any('"reprot" is not defined' in line for line in run_actionlint(tmp_path))
+
+
+# GitLab ----------------------------------------------------------------------------------------------------
+
+
+def gitlab(team: Repository, job: str, installed: Path, shell: str = "bash", **variables: str) -> Ran:
+    """Run a job's scripts as GitLab's runner does: all lines in one shell that ends at the first failure."""
+    spec = {**JOBS[".gpuctl"], **JOBS[job]}
+    assert JOBS[job]["extends"] == ".gpuctl"
+    environment = {
+        "PATH": f"{installed}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(team.root.parent),
+        **{name: str(value) for name, value in {**JOBS["variables"], **GITLAB["variables"]}.items()},
+        **{name: str(value) for name, value in spec.get("variables", {}).items()},
+        **variables,
+    }
+    # Installing is the Action's test.
+    lines = [line for line in spec["before_script"] if "pip install" not in line] + spec["script"]
+    options = ["-eo", "pipefail"] if shell == "bash" else ["-e"]
+    return script([shell, *options, "-c", "\n".join(lines)], team.root, environment)
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+def test_gitlab_jobs_on_a_merge_request(team: Repository, installed: Path, shell: str) -> None:
+    base = team.git("rev-parse", "HEAD").strip()
+    assert gitlab(team, "gpuctl-validate", installed, shell).code == 0
+    assert "<testsuite" in (team.root / "gpuctl.xml").read_text()
+    assert gitlab(team, "gpuctl-build", installed, shell).out == "rendered is up to date\n"
+    edit(team, "jobs/nlp/chat.yaml", "maxReplicas: 6", "maxReplicas: 60")
+    impact = gitlab(team, "gpuctl-impact", installed, shell, CI_MERGE_REQUEST_DIFF_BASE_SHA=base)
+    assert impact.code == 1
+    assert impact.out == (team.root / "impact.md").read_text()
+    assert "jobs ask for 3 to 63 L40S-48G GPUs" in impact.out
+    assert gitlab(team, "gpuctl-build", installed, shell).code == 1
+    edit(team, "jobs/nlp/chat.yaml", "gpu: 1,", "gpu: one,")
+    validate = gitlab(team, "gpuctl-validate", installed, shell)
+    assert validate.code == 1
+    assert "jobs/nlp/chat.yaml:9" in validate.out
+    assert "<failure" in (team.root / "gpuctl.xml").read_text()
+
+
+def test_gitlab_jobs_run_in_one_pipeline() -> None:
+    """A job without rules is in branch pipelines only, one with others in both: two pipelines for a push."""
+    names = [name for name in JOBS if name.startswith("gpuctl-")]
+    assert names == ["gpuctl-validate", "gpuctl-build", "gpuctl-impact"]
+    for name in names:
+        rules = [rule for rule in JOBS[name]["rules"] if rule.get("when") != "never"]
+        assert rules[0] == {"if": '$CI_PIPELINE_SOURCE == "merge_request_event"'}
+        assert all("CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH" in rule["if"] for rule in rules[1:])
+    assert JOBS["gpuctl-impact"]["variables"]["GIT_DEPTH"] == "0"
+    assert set(GITLAB["variables"]) <= set(JOBS["variables"])
+
+
+# pre-commit ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def hooks(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """gpuctl's repository as pre-commit clones it."""
+    repository = Repository(tmp_path_factory.mktemp("hooks") / "gpuctl")
+    for name in ("pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml"):
+        shutil.copy(ROOT / name, repository.root)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "compiler", repository.root / "compiler", ignore=ignored)
+    repository.commit()
+    return repository
+
+
+def test_a_real_run_of_pre_commit(team: Repository, hooks: Repository) -> None:
+    program = Path(sys.executable).with_name("pre-commit")
+    if not program.exists():
+        missing("pre-commit is missing: pip install pre-commit")
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
+        "PRE_COMMIT_HOME": str(team.root.parent / "pre-commit"),
+        "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    environment.pop("PYTHONPATH", None)
+    config = json.loads(json.dumps(PRE_COMMIT))
+    config["repos"][0].update(repo=str(hooks.root), rev=hooks.git("rev-parse", "HEAD").strip())
+    team.write(".pre-commit-config.yaml", yaml.safe_dump(config))
+    team.commit()
+    ready = script([str(program), "install-hooks"], team.root, environment)
+    if ready.code != 0 and "No matching distribution" in ready.out + ready.err:
+        missing("pip has no registry to install pre-commit's environment from")
+    assert ready.code == 0, ready.out + ready.err
+
+    def run(*arguments: str) -> tuple[int, dict[str, str], str]:
+        done = script([str(program), "run", *arguments], team.root, environment)
+        results = re.findall(r"^(gpuctl [\w -]+?)\.+(?:\(.*\))?(\w+)$", done.out, re.MULTILINE)
+        return done.code, dict(results), done.out
+
+    names = ["gpuctl fmt", "gpuctl validate", "gpuctl build --check"]
+    code, results, out = run("--all-files")
+    assert (code, results) == (0, dict.fromkeys(names, "Passed")), out
+
+    edit(team, "jobs/vision/segment.yaml", "gpu: 4,", "GPU: 6,")
+    team.git("add", "--all")
+    code, results, out = run()
+    assert (code, results) == (1, dict(zip(names, ["Failed", "Passed", "Failed"], strict=True))), out
+    assert "gpu: 6," in (team.root / "jobs/vision/segment.yaml").read_text()
+    assert "differs vision/job-segment.yaml" in out
+    team.gpuctl("build", ".", "-o", "rendered", "--gitops", "argocd")
+    team.git("add", "--all")
+    assert run()[0] == 0
+
+    # A commit that only deletes leaves no file to look at, and makes the manifests stale all the same.
+    team.commit()
+    team.remove("jobs/vision/segment.yaml")
+    team.git("add", "--all")
+    code, results, out = run()
+    assert (code, results["gpuctl build --check"]) == (1, "Failed"), out
+    assert "stale   vision/job-segment.yaml" in out
+
+
+# Argo CD ---------------------------------------------------------------------------------------------------
+
+
+def argocd(part: str, directory: Path, installed: Path, **environment: str) -> Ran:
+    """Run a command of the plugin as the CMP server does, with next to no environment."""
+    spec = PLUGIN["spec"]["generate"] if part == "generate" else PLUGIN["spec"]["discover"]["find"]
+    command = [*spec["command"], *spec.get("args", [])]
+    return script(command, directory, {"PATH": f"{installed}:/usr/bin:/bin", **environment})
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """The example as Argo CD sends it to the plugin: without ``.git``."""
+    return Path(shutil.copytree(TEAM, tmp_path / "source"))
+
+
+def test_the_plugin_discovers(source: Path, installed: Path, tmp_path: Path) -> None:
+    found = argocd("discover", source, installed)
+    assert (found.code, found.err) == (0, "")
+    assert "./jobs/nlp/chat.yaml" in found.out.splitlines()
+    assert "rendered" not in found.out
+    for directory in (source / "rendered", source / ".github"):
+        found = argocd("discover", directory, installed)
+        assert (found.code, found.out) == (1, ""), directory
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "a.yml").write_text('{"kind": "training", "version": ')
+    assert argocd("discover", broken, installed).code == 0
+
+
+def test_the_plugin_generates_only_yaml(source: Path, installed: Path) -> None:
+    found = argocd("generate", source, installed)
+    assert found.code == 0
+    objects = list(yaml.load_all(found.out, Loader=yaml.CSafeLoader))
+    assert objects == library.compile(TEAM, gitops="argocd").objects
+    assert len(objects) == 26
+    assert "note[GPU606]" in found.err, "what there is to say goes to standard error"
+
+
+def test_the_plugin_takes_parameters(source: Path, installed: Path) -> None:
+    (source / "job.yaml").write_text(
+        "kind: training\njob: {name: a}\nenvironment: {image: registry.example.com/a:v1}\n"
+    )
+
+    def namespaces(**environment: str) -> list[str]:
+        found = argocd("generate", source, installed, **environment)
+        assert found.code == 0, found.err
+        objects = list(yaml.safe_load_all(found.out))
+        return [obj["metadata"]["namespace"] for obj in objects if obj["kind"] == "Job"]
+
+    assert namespaces(PARAM_FILES="job.yaml") == ["default"]
+    assert namespaces(PARAM_FILES="job.yaml", ARGOCD_APP_NAMESPACE="apps") == ["apps"]
+    assert namespaces(PARAM_FILES="job.yaml", ARGOCD_APP_NAMESPACE="apps", PARAM_NAMESPACE="mine") == ["mine"]
+    assert namespaces(PARAM_FILES="jobs/nlp") == ["nlp"]
+    # The environment variable of a parameter; source: Argo CD's documentation of plugins.
+    names = {f"PARAM_{item['name'].upper()}" for item in PLUGIN["spec"]["parameters"]["static"]}
+    script_text = " ".join(PLUGIN["spec"]["generate"]["command"])
+    assert set(re.findall(r"PARAM_\w+", script_text)) == names
+
+
+@pytest.mark.parametrize("files", ["../secret.yaml", "/proc/self/environ", "jobs/../../secret.yaml", "..", "jobs/.."])
+def test_the_plugin_reads_nothing_outside(source: Path, installed: Path, files: str) -> None:
+    (source.parent / "secret.yaml").write_text("kind: training\npassword: hunter2\n")
+    found = argocd("generate", source, installed, PARAM_FILES=files, SECRET="hunter2")
+    assert (found.code, found.out) == (1, "")
+    assert found.err.startswith("the parameter files must be below")
+    assert "hunter2" not in found.err
+
+
+@pytest.mark.parametrize("value", ["x; touch made", "$(touch made)", "`touch made`", "-", "--help", "'; touch made; '"])
+def test_what_an_application_sets_is_no_command(source: Path, installed: Path, value: str) -> None:
+    for variables in ({"PARAM_FILES": value}, {"PARAM_NAMESPACE": value}, {"ARGOCD_APP_NAMESPACE": value}):
+        found = argocd("generate", source, installed, **variables)
+        assert found.out == ""
+        assert found.code != 0
+    assert not (source / "made").exists()
+
+
+def test_a_broken_document_fails_the_sync_and_says_why(source: Path, installed: Path) -> None:
+    (source / "jobs" / "bad.yaml").write_text("kind: training\nversion: v0.1\njob: {name: Bad_Name}\n")
+    found = argocd("generate", source, installed)
+    assert (found.code, found.out) == (1, "")
+    assert "jobs/bad.yaml:3" in found.err
+
+
+def test_the_fields_of_the_plugin() -> None:
+    """Source: argo-cd/docs/operator-manual/config-management-plugins.md."""
+    assert (PLUGIN["apiVersion"], PLUGIN["kind"]) == ("argoproj.io/v1alpha1", "ConfigManagementPlugin")
+    assert set(PLUGIN["spec"]) <= {"version", "init", "generate", "discover", "parameters", "preserveFileMode"}
+    assert set(PLUGIN["spec"]["discover"]) == {"find"}
+    assert set(PLUGIN["spec"]["discover"]["find"]) == {"command"}
+    for item in PLUGIN["spec"]["parameters"]["static"]:
+        assert set(item) <= {"name", "title", "tooltip", "required", "itemType", "collectionType", "string"}
+
+
+def test_the_sidecar() -> None:
+    """What Argo CD's documentation says to check twice; and as a part of a Deployment it is valid."""
+    patch = yaml.safe_load((ROOT / "deploy" / "argocd" / "sidecar.yaml").read_text())
+    pod = patch["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["command"] == ["/var/run/argocd/argocd-cmp-server"]
+    assert container["securityContext"]["runAsUser"] == 999
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+    config = mounts["/home/argocd/cmp-server/config/plugin.yaml"]
+    assert config["subPath"] == "plugin.yaml"
+    assert mounts["/var/run/argocd"]["name"] == "var-files"
+    assert mounts["/home/argocd/cmp-server/plugins"]["name"] == "plugins"
+    own = {volume["name"] for volume in pod["volumes"]}
+    # Argo CD's own deployment has these two; its `tmp` must not be shared.
+    assert {mount["name"] for mount in mounts.values()} == own | {"var-files", "plugins"}
+    assert mounts["/tmp"]["name"] in own
+    selector = {"app.kubernetes.io/name": "argocd-repo-server"}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "argocd-repo-server"},
+        "spec": {
+            "selector": {"matchLabels": selector},
+            "template": {"metadata": {"labels": selector}, "spec": pod},
+        },
+    }
+    assert schema_validator("1.36").check(deployment) == []
+
+
+def test_applications_name_what_there_is() -> None:
+    plain, rendering = (
+        yaml.safe_load((ROOT / "deploy" / "argocd" / name).read_text())
+        for name in ("application.yaml", "application-plugin.yaml")
+    )
+    assert (TEAM / plain["spec"]["source"]["path"]).is_dir()
+    assert plain["spec"]["source"]["directory"] == {"recurse": True}
+    # Named `NAME-VERSION` when the plugin has a version; source: Argo CD's documentation of plugins.
+    assert "version" not in PLUGIN["spec"]
+    used = rendering["spec"]["source"]["plugin"]
+    assert used["name"] == PLUGIN["metadata"]["name"]
+    announced = {item["name"] for item in PLUGIN["spec"]["parameters"]["static"]}
+    assert {item["name"] for item in used["parameters"]} <= announced
+
+
+def test_flux_applies_the_rendered_directory() -> None:
+    repository, kustomization = yaml.safe_load_all((ROOT / "deploy" / "flux" / "gpu-jobs.yaml").read_text())
+    reference = kustomization["spec"]["sourceRef"]
+    assert (reference["kind"], reference["name"]) == (repository["kind"], repository["metadata"]["name"])
+    assert (TEAM / kustomization["spec"]["path"]).is_dir()
+    assert kustomization["spec"]["prune"] is True
+
+
+def test_the_image_copies_what_the_package_needs() -> None:
+    lines = (ROOT / "deploy" / "Dockerfile").read_text().splitlines()
+    copied = [name for line in lines if line.startswith("COPY ") for name in line.split()[1:-1]]
+    assert all((ROOT / name).exists() for name in copied)
+    assert {"pyproject.toml", "README.md", "LICENSE", "compiler"} == set(copied)
+    assert "USER 999" in lines

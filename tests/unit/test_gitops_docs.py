@@ -1,0 +1,115 @@
+"""``docs/gitops.md``: its commands run from top to bottom in one directory, and its twin says the same."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from test_readme import ROOT, assert_output, blocks, prose, read
+
+DOCUMENT, TWIN = "docs/gitops.md", "docs/gitops.zh-CN.md"
+NOT_RUN = {"kubectl apply -f application.yaml\n": "needs a cluster with Argo CD"}
+"""Blocks that are not run, and why."""
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> dict[str, str]:
+    """The environment of a reader who has installed gpuctl and told git who he is."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    program = programs / "gpuctl"
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT / 'compiler')!r})\n"
+        "from gpuctl.__main__ import main\nmain()\n"
+    )
+    program.chmod(0o755)
+    who = {f"GIT_{who}_{what}": "dev@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "PYTHONPATH"))}
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    return {**kept, **who, "PATH": path, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+
+
+def test_from_top_to_bottom(tmp_path: Path, reader: dict[str, str]) -> None:
+    def shell(command: str, directory: Path, *codes: int) -> str:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", command], cwd=directory, env=reader, capture_output=True, text=True
+        )
+        assert done.returncode in (codes or (0,)), f"{command}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    here = tmp_path
+    left_out = []
+    for block in blocks(DOCUMENT):
+        if (name := block.note_after("file:")) is not None:
+            (here / name).write_text(block.text, encoding="utf-8")
+        elif (command := block.note_after("output:")) is not None:
+            # The document says that this change does not fit.
+            code = 1 if "Does not fit" in block.text else 0
+            assert_output(block.text, shell(command, here, code))
+        elif block.note == "run":
+            # `cd` of one block holds in the next ones, as at a reader's prompt.
+            here = Path(shell(f"{{ {block.text}\n}} > /dev/null\npwd -P", here).strip())
+        elif block.note_after("from:") is None:
+            left_out.append(block.text)
+    assert left_out == list(NOT_RUN)
+    assert here.name == "gpu-jobs"
+    assert shell("git status --porcelain", here) == "?? application.yaml\n?? impact.md\n"
+    assert (here / "impact.md").read_text().startswith("## GPU impact: +12 GPUs")
+    assert shell("git log --format=%s", here) == "Fine-tune on two nodes\nThe first job\n"
+
+
+def test_what_is_quoted_is_there() -> None:
+    quoted = [block for block in blocks(DOCUMENT) if block.note.startswith("from:")]
+    assert len(quoted) == 2
+    for block in quoted:
+        assert block.text in read(block.note.removeprefix("from:").strip())
+    (application,) = (block.text for block in blocks(DOCUMENT) if block.note == "file: application.yaml")
+    assert yaml.safe_load(application) == yaml.safe_load(read("deploy/argocd/application.yaml"))
+
+
+def test_a_ttl_is_warned_of(tmp_path: Path) -> None:
+    from repositories import gpuctl, training
+
+    (tmp_path / "a.yaml").write_text(training("a").replace("namespace: nlp", "namespace: nlp, ttl: 1d"))
+    found = gpuctl(tmp_path, "build", "a.yaml", "-o", "rendered", "--gitops", "argocd")
+    assert found.code == 0
+    assert re.search(r"warning\[GPU\d+\]: .*ttl", found.err)
+
+
+@pytest.mark.parametrize("document", [DOCUMENT, TWIN])
+def test_links_lead_somewhere(document: str) -> None:
+    targets = re.findall(r"\]\(([^)]+)\)", prose(document))
+    assert targets
+    for target in targets:
+        assert target.startswith("https://") or ((ROOT / document).parent / target).exists(), target
+
+
+@pytest.mark.parametrize("document", [DOCUMENT, TWIN])
+def test_plain_text(document: str) -> None:
+    text = read(document)
+    assert not re.search("[\U0001f000-\U0001faff\u2600-\u27bf\ufe0f]", text)
+    assert not re.search(r"[ \t]$", prose(document), re.MULTILINE)
+    assert text.endswith("\n")
+    assert not text.endswith("\n\n")
+
+
+def test_the_twin_says_the_same() -> None:
+    assert blocks(TWIN) == blocks(DOCUMENT)
+
+    def shape(document: str) -> list[str]:
+        return re.findall(r"^(#+ |\||- )", prose(document), re.MULTILINE)
+
+    def code(document: str) -> list[str]:
+        text = re.sub(r"^.*gitops(\.zh-CN)?\.md\).*$", "", prose(document), count=1, flags=re.MULTILINE)
+        return sorted(re.findall(r"`[^`]+`|\]\([^)]+\)", text))
+
+    assert shape(TWIN) == shape(DOCUMENT)
+    assert code(TWIN) == code(DOCUMENT)
+    lines = prose(TWIN).splitlines()
+    plain = [bool(line) and not line.startswith(("#", "|", "- ")) for line in lines]
+    assert not [lines[index] for index in range(1, len(lines)) if plain[index - 1] and plain[index]]

@@ -1,0 +1,518 @@
+"""``gpuctl impact``: every number counted by hand, and a report that reads well in a pull request."""
+
+from __future__ import annotations
+
+import json
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuctl.gitops.impact import Breakage, Impact
+from gpuctl.gitops.objects import ObjectKey
+from gpuctl.gitops.report import as_json, markdown, text
+from repositories import Repository, pool, quota, service, training
+
+A, B = "gpu-type: A100-80G, gpu-count: 8", "gpu-type: H100-80G, gpu-count: 8"
+NOTEBOOK = (
+    "kind: notebook\nversion: v0.1\njob: {name: explore, namespace: nlp}\n"
+    "environment: {image: registry.example.com/jupyter:v1}\nresources: {pool: a100, gpu: 1}\n"
+)
+COMPUTE = (
+    "kind: compute\nversion: v0.1\njob: {name: web, namespace: nlp}\n"
+    "environment: {image: registry.example.com/web:v1}\nservice: {replicas: 3, port: 80, health_check: /}\n"
+    "resources: {pool: a100, cpu: 500m, memory: 512Mi}\n"
+)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "team")
+
+
+def change(repository: Repository, before: dict[str, str], after: dict[str, str]) -> dict[str, Any]:
+    """The JSON of the impact of going from some files to others; the exit code is held too."""
+    for name, content in before.items():
+        repository.write(name, content)
+    repository.commit()
+    for name in before:
+        repository.remove(name)
+    for name, content in after.items():
+        repository.write(name, content)
+    found = repository.gpuctl("impact", "--from", "HEAD", "-o", "json")
+    assert found.err == ""
+    report: dict[str, Any] = json.loads(found.out)
+    assert found.code == (0 if report["fits"] else 1)
+    assert report["fits"] == (not report["breakages"])
+    return report
+
+
+def pools(report: dict[str, Any]) -> dict[tuple[str, str | None], tuple[tuple[Any, ...], tuple[Any, ...]]]:
+    """(pool, type) -> GPUs (fewest, most, there) before and after."""
+    return {
+        (row["pool"], row["gpuType"]): (tuple(row["before"].values()), tuple(row["after"].values()))
+        for row in report["pools"]
+    }
+
+
+def quotas(report: dict[str, Any]) -> dict[tuple[str, str], tuple[tuple[Any, ...], tuple[Any, ...]]]:
+    """(namespace, resource) -> asked and hard, before and after."""
+    return {
+        (row["namespace"], row["resource"]): (tuple(row["before"].values()), tuple(row["after"].values()))
+        for row in report["quotas"]
+    }
+
+
+# GPUs ------------------------------------------------------------------------------------------------------
+
+
+def test_gpus_by_pool_and_type(repository: Repository) -> None:
+    nodes = pool({"n1": A, "n2": A, "n3": B})
+    report = change(
+        repository,
+        {"pool.yaml": nodes, "a.yaml": training("a", gpu=4, resources=", gpu-type: A100-80G")},
+        {
+            "pool.yaml": nodes,
+            "a.yaml": training("a", gpu=4, resources=", gpu-type: A100-80G, nodes: 2"),
+            "b.yaml": training("b", gpu=2, resources=", gpu-type: h100-80g"),
+            "c.yaml": training("c", gpu=3),
+            "n.yaml": NOTEBOOK,
+            "w.yaml": COMPUTE,
+        },
+    )
+    assert pools(report) == {
+        ("a100", "A100-80G"): ((4, 4, 16), (8, 8, 16)),
+        ("a100", "H100-80G"): ((0, 0, 8), (2, 2, 8)),
+        ("a100", "any"): ((0, 0, 24), (4, 4, 24)),
+        ("a100", None): ((4, 4, 24), (14, 14, 24)),
+    }
+    assert report["breakages"] == []
+    assert {job["name"]: job["after"]["gpus"] for job in report["jobs"]} == {
+        "a": 8,
+        "b": 2,
+        "c": 3,
+        "explore": 1,
+        "web": 0,
+    }
+
+
+def test_services_that_scale_have_a_range(repository: Repository) -> None:
+    nodes = pool({"n1": A})
+    report = change(
+        repository,
+        {"pool.yaml": nodes, "s.yaml": service("s", gpu=2, least=1, most=3)},
+        {"pool.yaml": nodes, "s.yaml": service("s", gpu=2, least=2, most=4)},
+    )
+    # 2 GPUs a replica: 1 to 3 replicas, then 2 to 4, on one node of 8.
+    assert pools(report) == {
+        ("a100", "A100-80G"): ((0, 0, 8), (0, 0, 8)),
+        ("a100", "any"): ((2, 6, 8), (4, 8, 8)),
+        ("a100", None): ((2, 6, 8), (4, 8, 8)),
+    }
+    assert report["fits"]
+    repository.write("s.yaml", service("s", gpu=2, least=2, most=5))
+    found = repository.gpuctl("impact", "--from", "HEAD")
+    assert found.code == 1
+    assert "- pool a100: jobs ask for 4 to 10 GPUs of any type, and there are 8\n" in found.out
+
+
+def test_what_is_not_known_breaks_nothing(repository: Repository) -> None:
+    unknown = pool({"n1": A, "n2": "gpu-type: A100-80G"})
+    report = change(
+        repository,
+        {"pool.yaml": unknown},
+        {"pool.yaml": unknown, "a.yaml": training("a", gpu=8, resources=", nodes: 9")},
+    )
+    assert pools(report)["a100", "any"] == ((0, 0, None), (72, 72, None))
+    found = repository.gpuctl("impact", "--from", "HEAD", "-o", "markdown")
+    assert "| a100 | any | 0 -> 72 | ? |".replace(">", "\\>") in found.out
+    assert "`?`: no pool document says how many there are.\n" in found.out
+
+
+def test_a_pool_that_is_declared_elsewhere(repository: Repository) -> None:
+    platform = "kind: platform\nversion: v0.1\npools: [{name: a100, gpu-types: [A100-80G]}]\n"
+    report = change(
+        repository, {"platform.yaml": platform}, {"platform.yaml": platform, "a.yaml": training("a", gpu=99)}
+    )
+    assert pools(report) == {("a100", "any"): ((0, 0, None), (99, 99, None))}
+
+
+def test_nodes_that_name_no_type_have_their_gpus(repository: Repository) -> None:
+    nodes = pool({"n1": A, "n2": "gpu-count: 4", "n3": ""})
+    report = change(
+        repository, {"pool.yaml": nodes}, {"pool.yaml": nodes, "a.yaml": training("a", gpu=4, resources=", nodes: 3")}
+    )
+    assert pools(report)["a100", "any"] == ((0, 0, 12), (12, 12, 12))
+    assert report["fits"]
+
+
+def test_capacity_that_goes(repository: Repository) -> None:
+    job = {"a.yaml": training("a", gpu=8, resources=", gpu-type: A100-80G"), "b.yaml": training("b", gpu=8)}
+    report = change(repository, {"pool.yaml": pool({"n1": A, "n2": B}), **job}, {"pool.yaml": pool({"n1": A}), **job})
+    assert pools(report)["a100", None] == ((16, 16, 16), (16, 16, 8))
+    assert report["breakages"] == [{"message": "pool a100: jobs ask for 16 GPUs in all, and there are 8", "new": True}]
+    assert report["jobs"] == []
+
+
+def test_a_type_alone_can_be_short(repository: Repository) -> None:
+    nodes = pool({"n1": A, "n2": B, "n3": B})
+    jobs = {f"{name}.yaml": training(name, gpu=6, resources=", gpu-type: A100-80G") for name in "ab"}
+    report = change(repository, {"pool.yaml": nodes}, {"pool.yaml": nodes, **jobs})
+    assert report["breakages"] == [
+        {"message": "pool a100: jobs ask for 12 A100-80G GPUs, and there are 8", "new": True}
+    ]
+
+
+def test_new_breakages_and_those_of_before(repository: Repository) -> None:
+    nodes = pool({"n1": A})
+    before = {"pool.yaml": nodes, "a.yaml": training("a", gpu=8), "b.yaml": training("b", gpu=1)}
+    report = change(repository, before, {**before, "c.yaml": training("c", gpu=1), "q.yaml": quota("gpu: 9")})
+    assert [(item["new"], item["message"]) for item in report["breakages"]] == [
+        (False, "pool a100: jobs ask for 10 GPUs of any type, and there are 8"),
+        (False, "pool a100: jobs ask for 10 GPUs in all, and there are 8"),
+        (True, "namespace nlp: jobs ask for 10 requests.nvidia.com/gpu, and the quota is 9"),
+    ]
+    found = repository.gpuctl("impact", "--from", "HEAD")
+    assert "and there are 8 (already before)\n" in found.out
+    assert "and the quota is 9\n" in found.out
+
+
+def test_a_sum_that_fits_in_pods_that_do_not(repository: Repository) -> None:
+    # Two nodes of 8: 15 GPUs fit in sum, and three pods of 5 do not, for a node takes one of them.
+    nodes = pool({"n1": A, "n2": A})
+    two = {f"{name}.yaml": training(name, gpu=5) for name in "ab"}
+    report = change(
+        repository, {"pool.yaml": nodes, **two}, {"pool.yaml": nodes, **two, "c.yaml": training("c", gpu=5)}
+    )
+    assert pools(report)["a100", None] == ((10, 10, 16), (15, 15, 16))
+    assert report["breakages"] == [
+        {"message": "pool a100: 3 pods of 5 or more GPUs of any type, and its nodes have room for 2", "new": True}
+    ]
+    repository.write("c.yaml", training("c", gpu=3))
+    assert repository.gpuctl("impact", "--from", "HEAD").code == 0
+
+
+def test_gpus_that_a_patch_sets(repository: Repository) -> None:
+    six = "{nvidia.com/gpu: '6'}"
+    patch = f"podPatch: {{containers: [{{name: main, resources: {{requests: {six}, limits: {six}}}}}]}}\n"
+    nodes = pool({"n1": A})
+    report = change(
+        repository,
+        {"pool.yaml": nodes, "a.yaml": training("a", gpu=4)},
+        {"pool.yaml": nodes, "a.yaml": training("a", gpu=4, more=patch), "q.yaml": quota("gpu: 5")},
+    )
+    assert pools(report)["a100", "any"] == ((4, 4, 8), (6, 6, 8))
+    assert quotas(report)["nlp", "requests.nvidia.com/gpu"] == ((4, None), (6, 5))
+
+
+@pytest.mark.parametrize(("share", "gpus"), [("0.5", 2.5), ("20Gi", None)])
+def test_enforced_shares_of_cards(repository: Repository, share: str, gpus: float | None) -> None:
+    platform = "kind: platform\nversion: v0.1\ngpu: {sharing: hami}\n"
+    base = {"platform.yaml": platform, "pool.yaml": pool({"n1": "gpu-type: T4, gpu-count: 1"})}
+    jobs = {f"j{index}.yaml": training(f"j{index}", gpu=1, resources=f", gpu-share: {share}") for index in range(5)}
+    report = change(repository, base, {**base, **jobs})
+    after = pools(report)["a100", "any"][1]
+    if gpus is None:
+        assert after == (0, 0, None)
+        assert [job["after"]["gpus"] for job in report["jobs"]] == [None] * 5
+        assert "shares in memory (any type, a100)" in repository.gpuctl("impact", "--from", "HEAD").out
+    else:
+        assert after == (gpus, gpus, 1)
+        assert not report["fits"]
+
+
+def test_a_jobset_counts_its_nodes(repository: Repository) -> None:
+    base = {
+        "platform.yaml": "kind: platform\nversion: v0.1\ntraining: {backend: jobset}\n",
+        "pool.yaml": pool({"n1": A, "n2": A}),
+        "q.yaml": quota("gpu: 20, cpu: 20, maxJobs: 1"),
+    }
+    report = change(repository, base, {**base, "a.yaml": training("a", gpu=8, resources=", nodes: 2")})
+    assert pools(report)["a100", "any"] == ((0, 0, 16), (16, 16, 16))
+    assert quotas(report) == {
+        ("nlp", "count/jobs.batch"): ((0, 1), (1, 1)),
+        ("nlp", "requests.cpu"): ((0, 20), (16, 20)),
+        ("nlp", "requests.nvidia.com/gpu"): ((0, 20), (16, 20)),
+    }
+
+
+# Quotas ----------------------------------------------------------------------------------------------------
+
+
+def test_quotas_count_the_most_replicas_and_the_defaults(repository: Repository) -> None:
+    limits = quota("gpu: 16, cpu: 40, memory: 256Gi, maxJobs: 2")
+    base = {"pool.yaml": pool({"n1": A, "n2": A}), "q.yaml": limits, "a.yaml": training("a", gpu=4)}
+    report = change(
+        repository,
+        base,
+        {**base, "s.yaml": service("s", gpu=2, least=1, most=3), "n.yaml": NOTEBOOK, "w.yaml": COMPUTE},
+    )
+    gibibyte = 2**30
+    # cpu: training 8; 3 replicas of 2; the notebook names none and gets the LimitRange's 1; 3 of 500m.
+    # memory: 64Gi; 3 of 16Gi; 2Gi by default; 3 of 512Mi.
+    assert quotas(report) == {
+        ("nlp", "count/jobs.batch"): ((1, 2), (1, 2)),
+        ("nlp", "requests.cpu"): ((8, 40), (16.5, 40)),
+        ("nlp", "requests.memory"): (
+            (64 * gibibyte, 256 * gibibyte),
+            (64 * gibibyte + 48 * gibibyte + 2 * gibibyte + 3 * gibibyte // 2, 256 * gibibyte),
+        ),
+        ("nlp", "requests.nvidia.com/gpu"): ((4, 16), (11, 16)),
+    }
+    out = repository.gpuctl("impact", "--from", "HEAD").out
+    assert re.search(r"^nlp +cpu +8 -> 16.5 +40$", out, re.MULTILINE)
+    assert re.search(r"^nlp +memory +64Gi -> 118272Mi +256Gi$", out, re.MULTILINE)
+
+
+def test_quotas_that_come_change_and_go(repository: Repository) -> None:
+    job = {"pool.yaml": pool({"n1": A}), "a.yaml": training("a", gpu=4)}
+    report = change(
+        repository,
+        {**job, "q.yaml": quota("gpu: 8, maxJobs: 3"), "v.yaml": quota("gpu: 1", "other", "vision")},
+        {**job, "q.yaml": quota("gpu: 2, cpu: 8")},
+    )
+    assert quotas(report) == {
+        ("nlp", "count/jobs.batch"): ((1, 3), (1, None)),
+        ("nlp", "requests.cpu"): ((8, None), (8, 8)),
+        ("nlp", "requests.nvidia.com/gpu"): ((4, 8), (4, 2)),
+        ("vision", "requests.nvidia.com/gpu"): ((0, 1), (0, None)),
+    }
+    assert [item["message"] for item in report["breakages"]] == [
+        "namespace nlp: jobs ask for 4 requests.nvidia.com/gpu, and the quota is 2"
+    ]
+
+
+def test_of_two_quotas_both_hold(repository: Repository) -> None:
+    both = {"a.yaml": quota("gpu: 8, memory: 1Gi", "one"), "b.yaml": quota("gpu: 4, memory: 2Gi", "two")}
+    report = change(repository, {"pool.yaml": pool({"n1": A})}, {"pool.yaml": pool({"n1": A}), **both})
+    assert quotas(report) == {
+        ("nlp", "requests.memory"): ((0, None), (0, 2**30)),
+        ("nlp", "requests.nvidia.com/gpu"): ((0, None), (0, 4)),
+    }
+
+
+# Prices ----------------------------------------------------------------------------------------------------
+
+
+def test_prices(repository: Repository) -> None:
+    platform = "kind: platform\nversion: v0.1\nprices: {{a100: {price}}}\n"
+    base = {"pool.yaml": pool({"n1": A, "n2": A}), "s.yaml": service("s", gpu=1, least=1, most=4)}
+    other = training("b", gpu=2).replace("pool: a100", "pool: spare")
+    report = change(
+        repository,
+        {**base, "platform.yaml": platform.format(price=0.1)},
+        {**base, "platform.yaml": platform.format(price=1234567.5), "a.yaml": training("a", gpu=3), "b.yaml": other},
+    )
+    # Before: 1 to 4 GPUs at 0.1. After: 3 more, at 1234567.5: 4 to 7.
+    assert report["pricePerHour"] == {
+        "before": {"least": 0.1, "most": 0.4},
+        "after": {"least": 4938270, "most": 8641972.5},
+        "withoutPools": ["spare"],
+    }
+    line = "Price per hour: 0.1 to 0.4 -> 4938270 to 8641972.5; without pool spare, which has no price\n"
+    assert line in repository.gpuctl("impact", "--from", "HEAD").out
+
+
+def test_without_prices_nothing_is_said(repository: Repository) -> None:
+    report = change(repository, {"a.yaml": training("a")}, {"a.yaml": training("a", gpu=2)})
+    assert report["pricePerHour"] is None
+    assert "Price" not in repository.gpuctl("impact", "--from", "HEAD").out
+
+
+# Objects and jobs ------------------------------------------------------------------------------------------
+
+
+def test_objects_added_changed_and_removed(repository: Repository) -> None:
+    report = change(
+        repository,
+        {"a.yaml": training("a"), "b.yaml": training("b"), "w.yaml": COMPUTE},
+        {"a.yaml": training("a").replace(":v1", ":v2"), "sub/renamed.yaml": training("b"), "n.yaml": NOTEBOOK},
+    )
+    assert [(item["kind"], item["name"]) for item in report["added"]] == [
+        ("StatefulSet", "explore"),
+        ("Service", "svc-explore"),
+    ]
+    assert [(item["kind"], item["name"], item["paths"]) for item in report["changed"]] == [
+        ("Job", "a", ["spec.template.spec.containers[0].image"])
+    ]
+    assert [(item["kind"], item["name"]) for item in report["removed"]] == [
+        ("Deployment", "web"),
+        ("Service", "svc-web"),
+    ]
+    assert [(job["kind"], job["name"]) for job in report["jobs"]] == [("compute", "web"), ("notebook", "explore")]
+
+
+def test_a_job_whose_kind_changes(repository: Repository) -> None:
+    report = change(repository, {"a.yaml": training("a", gpu=4)}, {"a.yaml": service("a", gpu=1, least=2, most=2)})
+    assert [
+        (job["kind"], job["before"] and job["before"]["gpus"], job["after"] and job["after"]["gpus"])
+        for job in report["jobs"]
+    ] == [
+        ("inference", None, 2),
+        ("training", 4, None),
+    ]
+
+
+def test_the_platform_changes_all_jobs(repository: Repository) -> None:
+    base = {"a.yaml": training("a"), "b.yaml": training("b"), "platform.yaml": "kind: platform\nversion: v0.1\n"}
+    report = change(
+        repository, base, {**base, "platform.yaml": "kind: platform\nversion: v0.1\nimage: {pullSecret: login}\n"}
+    )
+    assert [item["paths"] for item in report["changed"]] == [["spec.template.spec.imagePullSecrets"]] * 2
+    assert (report["added"], report["removed"], report["jobs"]) == ([], [], [])
+
+
+def test_two_revisions(repository: Repository) -> None:
+    repository.write("a.yaml", training("a", gpu=1))
+    repository.commit()
+    repository.write("a.yaml", training("a", gpu=2))
+    repository.commit()
+    repository.write("a.yaml", training("a", gpu=7))
+
+    def gpus(*arguments: str) -> list[int]:
+        found = repository.gpuctl("impact", "-o", "json", *arguments)
+        (job,) = json.loads(found.out)["jobs"]
+        return [job["before"]["gpus"], job["after"]["gpus"]]
+
+    assert gpus("--from", "HEAD~1", "--to", "HEAD") == [1, 2]
+    assert gpus("--from", "HEAD", "--to", "HEAD~1") == [2, 1]
+    assert gpus("--from", "HEAD") == [2, 7]
+    assert gpus("--from", "HEAD~1", "-f", "a.yaml") == [1, 7]
+
+
+# Exit codes and formats ------------------------------------------------------------------------------------
+
+
+def test_documents_that_do_not_compile(repository: Repository) -> None:
+    repository.write("a.yaml", training("a"))
+    repository.commit()
+    repository.write("a.yaml", training("a", gpu=4).replace("gpu: 4", "gpu: four"))
+    repository.write("b.yaml", training("b"))
+    after = repository.gpuctl("impact", "--from", "HEAD", "-o", "json")
+    assert (after.code, after.out) == (2, "")
+    assert "error: the documents on disk do not compile" in after.err
+    repository.commit()
+    repository.write("a.yaml", training("a"))
+    before = repository.gpuctl("impact", "--from", "HEAD")
+    assert (before.code, before.out) == (2, "")
+    assert re.search(r"--> a.yaml@[0-9a-f]{10}:5:", before.err)
+    assert "error: the documents at HEAD do not compile" in before.err
+
+
+def test_a_file_that_cannot_be_read_is_not_an_empty_one(repository: Repository) -> None:
+    repository.write("a.yaml", training("a"))
+    repository.commit()
+    repository.remove("a.yaml")
+    (repository.root / "a.yaml").mkdir()
+    (repository.root / "a.yaml" / "b.yaml").symlink_to("nowhere")
+    found = repository.gpuctl("impact", "--from", "HEAD", "a.yaml")
+    assert (found.code, found.out) == (2, "")
+    assert "cannot read" in found.err
+
+
+def test_strict(repository: Repository) -> None:
+    repository.write("a.yaml", training("a"))
+    repository.commit()
+    assert repository.gpuctl("impact", "--from", "HEAD").code == 0
+    found = repository.gpuctl("impact", "--from", "HEAD", "--strict")
+    assert found.code == 2
+    assert "GPU401" in found.err
+
+
+def test_usage(repository: Repository) -> None:
+    assert repository.gpuctl("impact").code == 2
+    assert repository.gpuctl("impact", "--from", "HEAD", "-o", "yaml").code == 2
+
+
+def test_nothing_before_and_nothing_after(repository: Repository) -> None:
+    repository.commit()
+    found = repository.gpuctl("impact", "--from", "HEAD")
+    assert (found.code, found.out) == (0, "GPU impact: no change of GPUs; no object changes\n")
+
+
+def test_the_report_in_markdown(repository: Repository) -> None:
+    base = {"pool.yaml": pool({"n1": A}), "q.yaml": quota("gpu: 12"), "a.yaml": training("a", gpu=4)}
+    change(repository, base, {**base, "a.yaml": training("a", gpu=8), "s.yaml": service("s", gpu=1, least=1, most=2)})
+    found = repository.gpuctl("impact", "--from", "HEAD", "-o", "markdown")
+    assert found.code == 1
+    assert found.out == (
+        "## GPU impact: +5 to +6 GPUs; 3 objects added, 1 object changed\n\n"
+        "Does not fit:\n\n"
+        "- pool a100: jobs ask for 9 to 10 GPUs of any type, and there are 8\n"
+        "- pool a100: jobs ask for 9 to 10 GPUs in all, and there are 8\n\n"
+        "| job | GPUs before | GPUs after |\n| --- | --- | --- |\n"
+        "| inference s in nlp | - | 1 to 2 (any type, a100) |\n"
+        "| training a in nlp | 4 (any type, a100) | 8 (any type, a100) |\n\n"
+        "| pool | GPU type | GPUs asked for | GPUs there |\n| --- | --- | --- | --- |\n"
+        "| a100 | any | 4 -\\> 9 to 10 | 8 |\n"
+        "| a100 | A100-80G | 0 | 8 |\n"
+        "| a100 | all | 4 -\\> 9 to 10 | 8 |\n\n"
+        "| namespace | resource | asked for at most | quota |\n| --- | --- | --- | --- |\n"
+        "| nlp | nvidia.com/gpu | 4 -\\> 10 | 12 |\n\n"
+        "<details><summary>Added: 3 objects</summary>\n\n"
+        "- `Deployment s in nlp`\n- `HorizontalPodAutoscaler s in nlp`\n- `Service svc-s in nlp`\n\n"
+        "</details>\n\n"
+        "<details><summary>Changed: 1 object</summary>\n\n"
+        "- `Job a in nlp`: `spec.template.spec.containers[0].env[3].value`, "
+        "`spec.template.spec.containers[0].env[8].value`, "
+        "`spec.template.spec.containers[0].env[11].value`, "
+        "`spec.template.spec.containers[0].resources.requests.nvidia.com/gpu` and 1 more\n\n"
+        "</details>\n"
+    )
+
+
+def an_impact(**fields: Any) -> Impact:
+    empty: dict[str, Any] = {
+        **{key: [] for key in ("added", "changed", "removed", "jobs", "pools", "quotas", "breakages", "unpriced")},
+        "costs": None,
+    }
+    return Impact(**{**empty, **fields})
+
+
+def test_markdown_is_not_what_names_say() -> None:
+    key = ObjectKey("v1", "Config`Map", "nlp", "a|b")
+    found = an_impact(
+        added=[key],
+        changed=[(key, ["data.`x`", "data.a|b\n# head", "``"])],
+        breakages=[Breakage("pool <img src=x> |`*_[y](z) @team", True)],
+    )
+    lines = markdown(found, ["Job ``a`` in b"], ["pod `"]).splitlines()
+    assert "- pool \\<img src=x\\> \\|\\`\\*\\_\\[y\\](z) @<!-- -->team" in lines
+    assert "- ``Config`Map a|b in nlp``" in lines
+    assert "- ``Config`Map a|b in nlp``: `` data.`x` ``, `data.a|b\\n# head`, ``` `` ```" in lines
+    assert "- ```Job ``a`` in b```" in lines
+    assert "- `` pod ` ``" in lines
+
+
+def test_cells_of_tables_escape_pipes(repository: Repository) -> None:
+    from gpuctl.gitops.impact import QuotaRow
+
+    row = QuotaRow("a|b", "x`y", Fraction(1), Fraction(2), None, Fraction(3, 2))
+    lines = markdown(an_impact(quotas=[row])).splitlines()
+    assert lines[-1] == "| a\\|b | x\\`y | 1 -\\> 2 | none -\\> 1.5 |"
+
+
+def test_a_report_fits_a_comment() -> None:
+    keys = [ObjectKey("batch/v1", "Job", "n" * 63, f"{index:04}" + "j" * 59) for index in range(3000)]
+    paths = [f"metadata.annotations.{'a' * 300}{index}" for index in range(9)]
+    found = an_impact(
+        added=keys,
+        changed=[(key, paths) for key in keys],
+        removed=keys,
+        breakages=[Breakage("namespace " + "n" * 200, True)] * 3000,
+    )
+    out = markdown(found)
+    assert len(out) < 65536
+    assert out.count("- and 2950 more\n") == 4
+    assert len(json.loads(as_json(found))["changed"]) == 3000
+
+
+def test_running_jobs_and_victims() -> None:
+    assert "No running job would be replaced." in text(an_impact(), [])
+    out = text(an_impact(), ["training a in nlp"], ["pod b in nlp"])
+    assert "Running jobs that would be replaced:\n\n- training a in nlp\n\nWould be evicted:\n\n- pod b in nlp\n" in out
+    value = json.loads(as_json(an_impact(), ["a"], ["b"]))
+    assert (value["replaced"], value["evicted"]) == (["a"], ["b"])
+    assert json.loads(as_json(an_impact()))["replaced"] is None
