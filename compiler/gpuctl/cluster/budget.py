@@ -49,6 +49,7 @@ def _check(
     if not quotas:
         return []
     added: list[Usage] = []
+    rolling: list[Object] = []
     for step in mine:
         if step.desired is None:
             continue
@@ -56,9 +57,11 @@ def _check(
             added += admissions(step.desired, pods.get(id(step)))
         elif step.method == "put" and step.live is not None:
             # Rolling: the new pods come as the old ones go, so what counts is the difference.
-            added += admissions(step.desired, pods.get(id(step)))
-            leaving.append(step)
-    freed = _freed(connection, namespace, leaving)
+            added += [Usage(step.desired, before=step.live), *_pods_of(step.desired, pods.get(id(step)))]
+            rolling.append(step.live)
+        elif step.method == "apply" and step.live is not None:
+            added.append(Usage(step.desired, before=step.live))
+    freed = _freed(connection, namespace, leaving, rolling)
     return [f"in namespace {namespace}, {shortfall}" for shortfall in shortfalls(quotas, added, freed)]
 
 
@@ -67,15 +70,24 @@ def _as_planned(quota: Object, steps: Iterable[Step]) -> Object:
     for step in steps:
         if step.key.kind == "ResourceQuota" and step.key.name == quota["metadata"]["name"] and step.desired is not None:
             hard = (step.desired.get("spec") or {}).get("hard") or quota["spec"].get("hard")
-            return {**quota, "spec": {"hard": hard}, "status": {**(quota.get("status") or {}), "hard": hard}}
+            return {
+                **quota,
+                "spec": {**quota["spec"], "hard": hard},
+                "status": {**(quota.get("status") or {}), "hard": hard},
+            }
     return quota
 
 
-def _freed(connection: Connection, namespace: str, leaving: list[Step]) -> list[Usage]:
-    """What deletions give back: the objects, and the pods that they have now."""
+def _pods_of(workload: Object, pods: list[Template] | None) -> list[Usage]:
+    """The pods alone of a workload."""
+    return [usage for usage in admissions(workload, pods) if usage.object["kind"] == "Pod"]
+
+
+def _freed(connection: Connection, namespace: str, leaving: list[Step], rolling: list[Object]) -> list[Usage]:
+    """What is given back: objects that are deleted, and the pods that they, or those in ``rolling``, have now."""
     live = [step.live for step in leaving if step.live is not None]
     freed = [usage for obj in live for usage in admissions(obj, [])]
-    workloads = [obj for obj in live if obj["kind"] in WORKLOADS]
+    workloads = [obj for obj in live if obj["kind"] in WORKLOADS] + rolling
     if not workloads:
         return freed
     try:
@@ -83,7 +95,9 @@ def _freed(connection: Connection, namespace: str, leaving: list[Step]) -> list[
     except ApiError as error:
         if not error.lacks_permission:
             raise
-        return [usage for obj in live for usage in admissions(obj)]
+        return [usage for obj in live for usage in admissions(obj)] + [
+            usage for obj in rolling for usage in _pods_of(obj, None)
+        ]
     selectors = [_labels_of_pods(obj) for obj in workloads]
     return freed + [
         Usage(pod) for pod in pods if any(selector.items() <= labels_of(pod).items() for selector in selectors)

@@ -257,7 +257,11 @@ class Connection:
                         on_status(status)
                     return self._decoded(response, method, path)
                 error = api_error(status, response.data, response.headers)
-                if not error.is_transient or (status == 500 and error.reason not in ("", "InternalError", "Timeout")):
+                # Quota admission gives a create up after a few conflicts of its own (checkQuotas of the API server).
+                busy = method == "POST" and error.status == 409 and error.reason == "Conflict"
+                if not (error.is_transient or busy) or (
+                    status == 500 and error.reason not in ("", "InternalError", "Timeout")
+                ):
                     raise error
                 if status != 429 and on_uncertain is not None:
                     on_uncertain()
