@@ -103,7 +103,7 @@ def process(arguments: Sequence[str], **options: Any) -> subprocess.CompletedPro
     return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=60, **options)
 
 
-CLUSTER_COMMANDS = {"diff", "apply", "create", "delete", "recover"}
+CLUSTER_COMMANDS = {"diff", "apply", "create", "delete", "recover", "fit", "snapshot"}
 
 
 @pytest.fixture(autouse=True)
@@ -155,7 +155,8 @@ def test_the_example_of_the_help_runs(name: str, gpuctl: Cli, here: Path) -> Non
         if name in CLUSTER_COMMANDS:
             # Their options are right; tests/cluster runs them where there is a cluster.
             assert (program, found.code, found.out) == ("gpuctl", 3, ""), example
-            assert found.err.startswith("error: there is no kubeconfig at "), example
+            missing = "cluster.json cannot be read" if name == "fit" else "there is no kubeconfig at "
+            assert found.err.startswith(f"error: {missing}"), example
             continue
         assert (program, found.code, found.err) == ("gpuctl", 0, ""), example
         assert found.out or name == "fmt", example

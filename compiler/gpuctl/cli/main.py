@@ -26,6 +26,8 @@ COMMANDS: dict[str, str] = {
     "recover": "Finish what an apply that was killed left.",
     "build": "Compile documents to a directory of manifests, for git.",
     "impact": "Show what a change in git does to the machines.",
+    "fit": "Tell whether jobs would find room, and whom they would evict.",
+    "snapshot": "Write down what a cluster has, for `fit`.",
     "validate": "Check documents and report every problem.",
     "fmt": "Rewrite documents in canonical spelling, comments kept.",
     "init": "Print a commented starter document.",
@@ -36,8 +38,7 @@ COMMANDS: dict[str, str] = {
 }
 
 # Commands of the product's documents that talk to a cluster.
-LATER = frozenset({"fit", "snapshot"})
-LATER |= {"get", "describe", "query", "logs", "why", "exec", "port-forward", "wait"}
+LATER = frozenset({"get", "describe", "query", "logs", "why", "exec", "port-forward", "wait"})
 LATER |= {"label", "add", "remove", "pause", "resume", "rerun"}
 
 SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3

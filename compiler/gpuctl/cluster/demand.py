@@ -1,0 +1,386 @@
+"""What workloads ask of the scheduler: their pods as it will see them, after the API server's admission."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from gpuctl.cluster.placement import Group
+from gpuctl.cluster.preemption import Budget
+from gpuctl.cluster.quota import Usage, admissions
+from gpuctl.cluster.requests import amounts, pod_requests, pod_templates
+from gpuctl.cluster.resources import WORKLOADS, Object, labels_of
+from gpuctl.cluster.scheduling import HOST_NAME, Incoming, Labels, Node, Pod, Port, Seat, Spread, Term, selects, units
+from gpuctl.cluster.snapshot import Snapshot, anti_affinity, host_ports
+
+SCHEDULER = "default-scheduler"
+_NAME_LABEL = "kubernetes.io/metadata.name"
+_LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+# Labels of volumes that VolumeZone compares, which nothing newer than Kubernetes 1.17 sets.
+_ZONES = tuple(
+    f"{prefix}/{place}"
+    for prefix in ("topology.kubernetes.io", "failure-domain.beta.kubernetes.io")
+    for place in ("zone", "region")
+)
+_STAYING = ("DaemonSet", "Node")
+_MADE_LABELS = {
+    "Job": ("job-name", "batch.kubernetes.io/job-name", "controller-uid", "batch.kubernetes.io/controller-uid"),
+    "Deployment": ("pod-template-hash",),
+    "StatefulSet": ("controller-revision-hash",),
+}
+
+
+class Demand(NamedTuple):
+    """A workload and its pods. ``doubts`` are the reasons for which nobody can tell from a snapshot.
+
+    ``usages`` is what quotas count; ``owned`` are the pods of it that run now, which end when it is replaced.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    groups: list[tuple[Group, int]]
+    doubts: list[str]
+    usages: list[Usage]
+    owned: list[Pod]
+
+    @property
+    def pods(self) -> int:
+        """How many pods have to run at once."""
+        return sum(number for _, number in self.groups)
+
+    @property
+    def priority(self) -> int:
+        """The highest priority of its pods."""
+        return max((group.incoming.pod.priority for group, _ in self.groups), default=0)
+
+
+class Cluster(NamedTuple):
+    """A snapshot in the scheduler's terms. ``nominated`` are pods that room on a node is being made for."""
+
+    seats: list[Seat]
+    nominated: list[tuple[int, Pod]]
+    budgets: list[Budget]
+    quotas: list[Object]
+    shown: frozenset[str]
+    names_hosts: bool
+
+
+def understand(snapshot: Snapshot, objects: Sequence[Object]) -> tuple[Cluster, list[Demand]]:
+    """The cluster and the workloads among ``objects``, those with the highest priority first.
+
+    Of the other objects count what changes the answer: PriorityClasses, quotas, autoscalers, labels of nodes.
+    """
+    namespaces = {item["name"]: item.get("labels") or {} for item in snapshot.namespaces}
+    workloads = [obj for obj in objects if obj["kind"] in (*WORKLOADS, "Pod")]
+    for obj in workloads:
+        namespace = obj["metadata"]["namespace"]
+        namespaces.setdefault(namespace, {_NAME_LABEL: namespace})
+    pods = {id(item): _resident(item, namespaces) for item in snapshot.pods}
+    cluster = _cluster(snapshot, objects, pods)
+    classes = _classes(snapshot, objects)
+    least = {obj["spec"]["scaleTargetRef"]["name"]: obj["spec"] for obj in objects if _is_scaler(obj)}
+    result: list[Demand] = []
+    for obj in workloads:
+        owned = [pods[id(item)] for item in snapshot.pods if _owns(obj, item)]
+        result.append(_demand(obj, least, snapshot, namespaces, classes, cluster.shown, owned, len(result)))
+    # Python's sort keeps the order of what is equal.
+    result.sort(key=lambda demand: -demand.priority)
+    names = any(_names_hosts(group.incoming) for demand in result for group, _ in demand.groups)
+    return cluster._replace(names_hosts=names), result
+
+
+def _cluster(snapshot: Snapshot, objects: Iterable[Object], pods: Mapping[int, Pod]) -> Cluster:
+    labels = {obj["metadata"]["name"]: labels_of(obj) for obj in objects if obj["kind"] == "Node"}
+    on_node: dict[str, list[Pod]] = {}
+    for item in snapshot.pods:
+        if "node" in item:
+            on_node.setdefault(item["node"], []).append(pods[id(item)])
+    seats, places = [], {}
+    for index, item in enumerate(snapshot.nodes):
+        name = item["name"]
+        own = {**(item.get("labels") or {}), **labels.get(name, {})}
+        allocatable = units(amounts(item["allocatable"]))
+        node = Node(name, allocatable, own, item.get("taints") or (), item.get("unschedulable", False))
+        seats.append(Seat(node, tuple(on_node.get(name, ()))))
+        places[name] = index
+    nominated = [
+        (places[item["nominatedNode"]], pods[id(item)])
+        for item in snapshot.pods
+        if "node" not in item and item.get("nominatedNode") in places
+    ]
+    budgets = [
+        Budget(
+            item["namespace"],
+            item.get("selector"),
+            item["disruptionsAllowed"],
+            frozenset(item.get("disruptedPods") or ()),
+        )
+        for item in snapshot.budgets
+    ]
+    shown = frozenset(name for item in snapshot.nodes for name in item["allocatable"])
+    return Cluster(seats, nominated, budgets, _quotas(snapshot, objects), shown, False)
+
+
+def _quotas(snapshot: Snapshot, objects: Iterable[Object]) -> list[Object]:
+    """The quotas of the cluster, as the documents change them."""
+    result: dict[tuple[str, str], Object] = {
+        (item["metadata"]["namespace"], item["metadata"]["name"]): item for item in snapshot.quotas
+    }
+    for obj in objects:
+        if obj["kind"] == "ResourceQuota":
+            key = obj["metadata"]["namespace"], obj["metadata"]["name"]
+            used = ((result.get(key) or {}).get("status") or {}).get("used") or {}
+            result[key] = {**obj, "status": {"used": used}}
+    return list(result.values())
+
+
+def _classes(snapshot: Snapshot, objects: Iterable[Object]) -> dict[str, Object]:
+    planned = {obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == "PriorityClass"}
+    return {**planned, **{item["name"]: item for item in snapshot.priority_classes}}
+
+
+def _is_scaler(obj: Object) -> bool:
+    return bool(obj["kind"] == "HorizontalPodAutoscaler")
+
+
+def _owns(obj: Object, pod: Object) -> bool:
+    if pod["namespace"] != obj["metadata"]["namespace"]:
+        return False
+    name = obj["metadata"]["name"]
+    if obj["kind"] == "JobSet":
+        return bool((pod.get("labels") or {}).get("jobset.sigs.k8s.io/jobset-name") == name)
+    return pod.get("owner") == {"kind": obj["kind"], "name": name}
+
+
+def _resident(item: Object, namespaces: Mapping[str, Labels]) -> Pod:
+    owner = item.get("owner") or {}
+    return Pod(
+        item["namespace"],
+        item["name"],
+        item.get("labels") or {},
+        item.get("priority", 0),
+        units(amounts(item["requests"])),
+        tuple(Port(port["ip"], port["protocol"], port["port"]) for port in item.get("hostPorts") or ()),
+        _terms(item.get("antiAffinity") or (), item["namespace"], item.get("labels") or {}, namespaces),
+        item.get("startTime", ""),
+        owner.get("kind") in _STAYING,
+        item.get("deleting", False),
+        f"{owner['kind']}/{owner['name']}" if owner else f"Pod/{item['name']}",
+    )
+
+
+def _terms(
+    terms: Iterable[Object], namespace: str, labels: Labels, namespaces: Mapping[str, Labels]
+) -> tuple[Term, ...]:
+    """Source: kube-scheduler ``framework/types.go``, newAffinityTerm; ``pkg/registry/core/pod/strategy.go``."""
+    result = []
+    for term in terms:
+        reach = set(term.get("namespaces") or ())
+        selector = term.get("namespaceSelector")
+        if not reach and selector is None:
+            reach = {namespace}
+        reach |= {name for name, own in namespaces.items() if selects(selector, own)}
+        merged = _narrowed(term.get("labelSelector"), term.get("matchLabelKeys"), "In", labels)
+        merged = _narrowed(merged, term.get("mismatchLabelKeys"), "NotIn", labels)
+        result.append(Term(term["topologyKey"], merged, frozenset(reach)))
+    return tuple(result)
+
+
+def _narrowed(selector: Object | None, keys: Iterable[str] | None, operator: str, labels: Labels) -> Object | None:
+    """A selector with the pod's own values of some labels. Source: ``pod/strategy.go``, applyMatchLabelKeys..."""
+    if selector is None:
+        return None
+    own = [{"key": key, "operator": operator, "values": [labels[key]]} for key in keys or () if key in labels]
+    return {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), *own]} if own else selector
+
+
+def _demand(
+    obj: Object,
+    scalers: Mapping[str, Object],
+    snapshot: Snapshot,
+    namespaces: Mapping[str, Labels],
+    classes: Mapping[str, Object],
+    shown: frozenset[str],
+    owned: list[Pod],
+    number: int,
+) -> Demand:
+    namespace, name, kind = obj["metadata"]["namespace"], obj["metadata"]["name"], obj["kind"]
+    doubts: dict[str, None] = {}
+    groups: list[tuple[Group, int]] = []
+    pods: list[tuple[Object, int]] = []
+    for position, (template, count) in enumerate(pod_templates(obj)):
+        if kind == "Deployment" and name in scalers:
+            count = max(count, int(scalers[name].get("minReplicas") or 1))
+        labels = {**dict.fromkeys(_MADE_LABELS.get(kind, ()), name), **labels_of({"metadata": {}, **template})}
+        spec = _admitted(template["spec"], namespace, snapshot)
+        doubts.update(dict.fromkeys(_doubts(spec, namespace, snapshot, classes, shown)))
+        incoming = _incoming(spec, labels, namespace, name, snapshot, namespaces, classes)
+        groups.append((Group((number, position), incoming), count))
+        pods.append(({"metadata": {**template.get("metadata", {}), "labels": labels}, "spec": spec}, count))
+    return Demand(kind, namespace, name, groups, list(doubts), admissions(obj, pods), owned)
+
+
+def _admitted(spec: Object, namespace: str, snapshot: Snapshot) -> Object:
+    """The spec with what admission adds: a LimitRange's defaults, a RuntimeClass's overhead, selector, tolerations.
+
+    Source: ``plugin/pkg/admission/limitranger/admission.go`` (mergePodResourceRequirements), ``runtimeclass``.
+    """
+    spec = copy.deepcopy(spec)
+    limits = [item for entry in snapshot.limit_ranges if entry["namespace"] == namespace for item in entry["limits"]]
+    for limit in limits:
+        if limit["type"] != "Container":
+            continue
+        for container in [*spec["containers"], *(spec.get("initContainers") or [])]:
+            resources = container.setdefault("resources", {})
+            own = resources.get("limits") or {}
+            stated = {**own, **(resources.get("requests") or {})}
+            resources["requests"] = {**(limit.get("defaultRequest") or {}), **stated}
+            resources["limits"] = {**(limit.get("default") or {}), **own}
+    runtime = _runtime(spec, snapshot)
+    if runtime is not None:
+        if runtime.get("overhead"):
+            spec["overhead"] = runtime["overhead"]
+        spec["nodeSelector"] = {**(runtime.get("nodeSelector") or {}), **(spec.get("nodeSelector") or {})}
+        spec["tolerations"] = [*(spec.get("tolerations") or []), *(runtime.get("tolerations") or [])]
+    tolerations = spec.get("tolerations") or []
+    spec["tolerations"] = [*tolerations, *_default_tolerations(tolerations)]
+    return spec
+
+
+def _default_tolerations(tolerations: Iterable[Object]) -> Iterator[Object]:
+    """Of nodes that are lost, unless the pod says something of them itself, whatever that is.
+
+    Source: ``plugin/pkg/admission/defaulttolerationseconds/admission.go``.
+    """
+    said = {item.get("key", "") for item in tolerations if item.get("effect", "NoExecute") in ("NoExecute", "")}
+    for key in _LOST:
+        if not said & {key, ""}:
+            yield {"key": key, "operator": "Exists", "effect": "NoExecute"}
+
+
+def _runtime(spec: Object, snapshot: Snapshot) -> Object | None:
+    wanted = spec.get("runtimeClassName")
+    return next((item for item in snapshot.runtime_classes if item["name"] == wanted), None)
+
+
+def _claims(spec: Object) -> list[str]:
+    sources = (volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or [])
+    return [source["claimName"] for source in sources if source]
+
+
+def _doubts(
+    spec: Object, namespace: str, snapshot: Snapshot, classes: Mapping[str, Object], shown: frozenset[str]
+) -> Iterator[str]:
+    """Why it cannot be told from a snapshot where such pods would go."""
+    for resource in units(pod_requests(spec)):
+        if resource not in shown:
+            yield f"no node shows {resource} as allocatable: who hands it out is not known here"
+    scheduler = spec.get("schedulerName") or SCHEDULER
+    if scheduler != SCHEDULER:
+        yield f"its pods are placed by the scheduler {scheduler}, whose rules are its own"
+    if spec.get("resourceClaims"):
+        yield "its pods claim devices (resourceClaims), which a snapshot does not have"
+    if spec.get("schedulingGates"):
+        yield "its pods have scheduling gates, which somebody has to open"
+    if spec.get("schedulingGroup"):
+        yield "its pods are scheduled as a group (schedulingGroup)"
+    name = spec.get("priorityClassName")
+    if name and name not in classes and not name.startswith("system-"):
+        yield f"there is no PriorityClass {name} to be seen"
+    if spec.get("runtimeClassName") and _runtime(spec, snapshot) is None:
+        yield f"there is no RuntimeClass {spec['runtimeClassName']} to be seen"
+    if any(volume.get("ephemeral") for volume in spec.get("volumes") or []):
+        yield "a volume is made for each pod (ephemeral), and where is not known before"
+    for claim in _claims(spec):
+        yield from _doubts_of_claim(claim, namespace, snapshot)
+
+
+def _doubts_of_claim(name: str, namespace: str, snapshot: Snapshot) -> Iterator[str]:
+    claim = next((item for item in snapshot.claims if (item["namespace"], item["name"]) == (namespace, name)), None)
+    if claim is None:
+        yield f"there is no claim {name} in {namespace} to be seen"
+        return
+    volume = next((item for item in snapshot.volumes if item["name"] == claim.get("volume")), None)
+    if volume is None:
+        yield f"the claim {name} is bound to no volume to be seen"
+    elif any(zone in (volume.get("labels") or {}) for zone in _ZONES):
+        yield f"the volume of the claim {name} is limited to zones by labels"
+    if "ReadWriteOncePod" in (claim.get("accessModes") or ()):
+        yield f"the claim {name} serves one pod at a time (ReadWriteOncePod)"
+
+
+def _incoming(
+    spec: Object,
+    labels: Labels,
+    namespace: str,
+    name: str,
+    snapshot: Snapshot,
+    namespaces: Mapping[str, Labels],
+    classes: Mapping[str, Object],
+) -> Incoming:
+    """Source of the priority: ``plugin/pkg/admission/priority/admission.go``, admitPod."""
+    default: Object = next((item for item in classes.values() if item.get("globalDefault")), {})
+    ranked = classes.get(spec.get("priorityClassName") or "", default)
+    affinity = spec.get("affinity") or {}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    nodes = (affinity.get("nodeAffinity") or {}).get(required)
+    terms = [] if nodes is None else [nodes["nodeSelectorTerms"]]
+    for claim in snapshot.claims:
+        if claim["namespace"] == namespace and claim["name"] in _claims(spec):
+            terms += [item["nodeTerms"] for item in snapshot.volumes if _limits(item, claim)]
+    ports = tuple(Port(port["ip"], port["protocol"], port["port"]) for port in host_ports(spec))
+    own = Pod(
+        namespace,
+        name,
+        labels,
+        ranked.get("value") or 0,
+        units(pod_requests(spec)),
+        ports,
+        _terms(_with_label_keys(spec), namespace, labels, namespaces),
+    )
+    return Incoming(
+        own,
+        spec["tolerations"],
+        spec.get("nodeSelector") or {},
+        terms,
+        _terms((affinity.get("podAffinity") or {}).get(required) or (), namespace, labels, namespaces),
+        tuple(_spreads(spec, labels)),
+        ranked.get("preemptionPolicy") != "Never",
+    )
+
+
+def _limits(volume: Object, claim: Object) -> bool:
+    """Whether a claim's volume is on certain nodes only. Source: ``volumebinding/binder.go``, checkBoundClaims."""
+    return volume["name"] == claim.get("volume") and "nodeTerms" in volume
+
+
+def _with_label_keys(spec: Object) -> list[Object]:
+    rules = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
+    full = rules.get("requiredDuringSchedulingIgnoredDuringExecution") or []
+    return [{**term, **kept} for term, kept in zip(full, anti_affinity(spec), strict=True)]
+
+
+def _spreads(spec: Object, labels: Labels) -> Iterator[Spread]:
+    """Source: ``podtopologyspread/common.go``, filterTopologySpreadConstraints."""
+    for item in spec.get("topologySpreadConstraints") or []:
+        if item["whenUnsatisfiable"] != "DoNotSchedule":
+            continue
+        yield Spread(
+            item["topologyKey"],
+            _narrowed(item.get("labelSelector"), item.get("matchLabelKeys"), "In", labels),
+            item["maxSkew"],
+            item.get("minDomains") or 1,
+            item.get("nodeAffinityPolicy", "Honor") == "Honor",
+            item.get("nodeTaintsPolicy", "Ignore") == "Honor",
+        )
+
+
+def _names_hosts(incoming: Incoming) -> bool:
+    """Whether pods tell nodes apart by their names."""
+    if HOST_NAME in incoming.node_selector:
+        return True
+    terms = [term for terms in incoming.node_terms for term in terms]
+    named = any(item["key"] == HOST_NAME for term in terms for item in term.get("matchExpressions") or [])
+    return named or any(term.get("matchFields") for term in terms)

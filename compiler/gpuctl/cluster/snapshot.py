@@ -1,0 +1,392 @@
+"""What a cluster has and what is taken of it, in one JSON document: enough to tell what would fit, and no secrets.
+
+Of pods only what the scheduler counts is kept: no commands, variables or annotations. Quantities are written as
+Kubernetes does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+from gpuctl.cluster.connection import Connection
+from gpuctl.cluster.errors import ApiError, ClusterError
+from gpuctl.cluster.quota import format_amount
+from gpuctl.cluster.requests import pod_requests, quantity
+from gpuctl.cluster.resources import RESOURCES, Object, Resource, labels_of
+
+KIND = "ClusterSnapshot"
+VERSION = 1
+
+_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+_RUNTIMES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+_ENDED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A cluster at one moment. The lists hold plain dicts, see :data:`SHAPE`.
+
+    ``unreadable`` are the lists that the user may not read; they are empty.
+    """
+
+    taken_at: str
+    nodes: list[Object]
+    pods: list[Object]
+    namespaces: list[Object] = field(default_factory=list)
+    priority_classes: list[Object] = field(default_factory=list)
+    runtime_classes: list[Object] = field(default_factory=list)
+    quotas: list[Object] = field(default_factory=list)
+    limit_ranges: list[Object] = field(default_factory=list)
+    budgets: list[Object] = field(default_factory=list)
+    claims: list[Object] = field(default_factory=list)
+    volumes: list[Object] = field(default_factory=list)
+    custom_resources: list[Object] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+
+
+class DamagedSnapshot(ClusterError):
+    """A file is no snapshot, or not a whole one."""
+
+
+def take(connection: Connection, now: datetime | None = None) -> Snapshot:
+    """Read a cluster.
+
+    :raises ApiError: nodes or pods may not be listed; what else may not is left out.
+    """
+    unreadable: list[str] = []
+    parts: list[tuple[str, Resource, Callable[[Object], Object]]] = [
+        ("nodes", RESOURCES["Node"], _node),
+        ("pods", RESOURCES["Pod"], _pod),
+        ("namespaces", RESOURCES["Namespace"], _labelled),
+        ("priority_classes", RESOURCES["PriorityClass"], _priority_class),
+        ("runtime_classes", _RUNTIMES, _runtime_class),
+        ("quotas", RESOURCES["ResourceQuota"], _quota),
+        ("limit_ranges", RESOURCES["LimitRange"], _limit_range),
+        ("budgets", _BUDGETS, _budget),
+        ("claims", RESOURCES["PersistentVolumeClaim"], _claim),
+        ("volumes", RESOURCES["PersistentVolume"], _volume),
+        ("custom_resources", RESOURCES["CustomResourceDefinition"], _custom_resource),
+    ]
+
+    def read(part: tuple[str, Resource, Callable[[Object], Object]]) -> list[Object]:
+        name, resource, keep = part
+        # Source: scheduler.go, NewInformerFactory: finished pods are not seen at all.
+        fields = ",".join(f"status.phase!={phase}" for phase in _ENDED) if name == "pods" else ""
+        try:
+            items = connection.list_objects(resource, fields=fields)[0]
+        except ApiError as error:
+            if name in ("nodes", "pods") or not (error.lacks_permission or error.is_missing):
+                raise
+            unreadable.append(_camel(name))
+            return []
+        return [keep(item) for item in items if name != "pods" or _holds_room(item)]
+
+    lists = dict(zip((part[0] for part in parts), connection.each(read, parts), strict=True))
+    moment = (now or datetime.now(timezone.utc)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Snapshot(moment, **lists, unreadable=sorted(unreadable))
+
+
+def render(snapshot: Snapshot) -> str:
+    """The snapshot as JSON, with a line for each item so that two can be compared."""
+    value = {_camel(name): item for name, item in asdict(snapshot).items()}
+    parts = [f'"kind": "{KIND}"', f'"version": {VERSION}']
+    for name, item in value.items():
+        if isinstance(item, list):
+            lines = (json.dumps(entry, ensure_ascii=False, sort_keys=True) for entry in item)
+            text = "[" + ",".join(f"\n  {line}" for line in lines) + ("\n ]" if item else "]")
+        else:
+            text = json.dumps(item)
+        parts.append(f'"{name}": {text}')
+    return "{\n " + ",\n ".join(parts) + "\n}\n"
+
+
+def load(text: str, name: str = "the snapshot") -> Snapshot:
+    """The snapshot that :func:`render` wrote; ``name`` is its file's, for messages.
+
+    :raises DamagedSnapshot: it is something else, or damaged; the message says where.
+    """
+    hint = "make a new one with `gpuctl snapshot > cluster.json`"
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise DamagedSnapshot(f"{name} is not JSON: {error}", hint) from None
+    except RecursionError:
+        raise DamagedSnapshot(f"{name} is not a snapshot: it is nested too deeply", hint) from None
+    if not isinstance(value, dict) or value.get("kind") != KIND:
+        raise DamagedSnapshot(f"{name} is not a snapshot: its `kind` is not {KIND}", hint)
+    if value.get("version") != VERSION:
+        told = json.dumps(value.get("version"))
+        raise DamagedSnapshot(f"{name} has version {told}; this gpuctl reads version {VERSION}", hint)
+    try:
+        _check(value, SHAPE, "")
+    except ValueError as error:
+        raise DamagedSnapshot(f"{name} is damaged: {error}", hint) from None
+    known = {_camel(item): item for item in Snapshot.__dataclass_fields__}
+    return Snapshot(**{known[key]: item for key, item in value.items() if key in known})
+
+
+class _Maybe:
+    """A part that may be absent."""
+
+    def __init__(self, shape: Any) -> None:
+        self.shape = shape
+
+
+class _Each:
+    """An object with any keys, all of one shape."""
+
+    def __init__(self, shape: Any) -> None:
+        self.shape = shape
+
+
+_LABELS = _Maybe(_Each(str))
+_AMOUNTS = _Each(quantity)
+_SELECTOR = {
+    "matchLabels": _LABELS,
+    "matchExpressions": _Maybe([{"key": str, "operator": str, "values": _Maybe([str])}]),
+}
+_NODE_TERM = {
+    "matchExpressions": _Maybe([{"key": str, "operator": str, "values": _Maybe([str])}]),
+    "matchFields": _Maybe([{"key": str, "operator": str, "values": _Maybe([str])}]),
+}
+_TAINT = {"key": str, "value": _Maybe(str), "effect": str}
+SHAPE: dict[str, Any] = {
+    "takenAt": str,
+    "nodes": [
+        {
+            "name": str,
+            "labels": _LABELS,
+            "taints": _Maybe([_TAINT]),
+            "unschedulable": _Maybe(bool),
+            "allocatable": _AMOUNTS,
+        }
+    ],
+    "pods": [
+        {
+            "namespace": str,
+            "name": str,
+            "labels": _LABELS,
+            "node": _Maybe(str),
+            "nominatedNode": _Maybe(str),
+            "priority": _Maybe(int),
+            "requests": _AMOUNTS,
+            "hostPorts": _Maybe([{"ip": str, "protocol": str, "port": int}]),
+            "antiAffinity": _Maybe(
+                [
+                    {
+                        "topologyKey": str,
+                        "labelSelector": _Maybe(_SELECTOR),
+                        "namespaces": _Maybe([str]),
+                        "namespaceSelector": _Maybe(_SELECTOR),
+                    }
+                ]
+            ),
+            "startTime": _Maybe(str),
+            "deleting": _Maybe(bool),
+            "owner": _Maybe({"kind": str, "name": str}),
+        }
+    ],
+    "namespaces": [{"name": str, "labels": _LABELS}],
+    "priorityClasses": [
+        {"name": str, "value": int, "preemptionPolicy": _Maybe(str), "globalDefault": _Maybe(bool)},
+    ],
+    "runtimeClasses": [
+        {"name": str, "overhead": _Maybe(_AMOUNTS), "nodeSelector": _LABELS, "tolerations": _Maybe([dict])},
+    ],
+    "quotas": [
+        {
+            "kind": str,
+            "metadata": {"namespace": str, "name": str},
+            "spec": {"hard": _Maybe(_AMOUNTS)},
+            "status": _Maybe({"hard": _Maybe(_AMOUNTS), "used": _Maybe(_AMOUNTS)}),
+        }
+    ],
+    "limitRanges": [{"namespace": str, "limits": [{"type": str}]}],
+    "budgets": [
+        {
+            "namespace": str,
+            "name": str,
+            "selector": _Maybe(_SELECTOR),
+            "disruptionsAllowed": int,
+            "disruptedPods": _Maybe([str]),
+        }
+    ],
+    "claims": [{"namespace": str, "name": str, "volume": _Maybe(str), "accessModes": _Maybe([str])}],
+    "volumes": [{"name": str, "labels": _LABELS, "nodeTerms": _Maybe([_NODE_TERM])}],
+    "customResources": [{"name": str, "kind": str, "versions": [str]}],
+    "unreadable": [str],
+}
+"""What a snapshot holds: a list of one is a list of such items, a function is what its values are parsed by."""
+
+_NAMES = {str: "a text", int: "a whole number", bool: "true or false", dict: "an object"}
+
+
+def _check(value: Any, shape: Any, path: str) -> None:
+    """Raise ValueError where a value has not the shape."""
+    if isinstance(shape, _Maybe):
+        shape = shape.shape
+    if isinstance(shape, list):
+        if not isinstance(value, list):
+            raise ValueError(f"{path} is not a list")
+        for index, item in enumerate(value):
+            _check(item, shape[0], f"{path}[{index}]")
+    elif isinstance(shape, (dict, _Each)):
+        if not isinstance(value, dict):
+            raise ValueError(f"{path} is not an object")
+        if isinstance(shape, _Each):
+            for key, item in value.items():
+                _check(item, shape.shape, f"{path}.{key}")
+            return
+        for key, item in shape.items():
+            inner = f"{path}.{key}".lstrip(".")
+            if key in value:
+                _check(value[key], item, inner)
+            elif not isinstance(item, _Maybe):
+                raise ValueError(f"{inner} is missing")
+    elif isinstance(shape, type):
+        if not isinstance(value, shape) or (shape is int and isinstance(value, bool)):
+            raise ValueError(f"{path} is not {_NAMES[shape]}")
+    else:
+        try:
+            shape(value)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def _without_empty(value: Mapping[str, Any]) -> Object:
+    return {key: item for key, item in value.items() if item not in (None, {}, [], False, "")}
+
+
+def _pick(value: Mapping[str, Any] | None, *keys: str) -> Object:
+    return _without_empty({key: (value or {}).get(key) for key in keys})
+
+
+def _named(obj: Object, *, namespaced: bool = False) -> Object:
+    metadata = obj["metadata"]
+    return {**({"namespace": metadata["namespace"]} if namespaced else {}), "name": metadata["name"]}
+
+
+def _labelled(obj: Object) -> Object:
+    return {**_named(obj), "labels": labels_of(obj)}
+
+
+def _node(node: Object) -> Object:
+    spec = node.get("spec") or {}
+    taints = [_pick(taint, "key", "value", "effect") for taint in spec.get("taints") or []]
+    rest = _without_empty({"taints": taints, "unschedulable": spec.get("unschedulable")})
+    return {**_labelled(node), "allocatable": (node.get("status") or {}).get("allocatable") or {}, **rest}
+
+
+def _holds_room(pod: Object) -> bool:
+    """Whether a pod is on a node, or is promised one after an eviction, and has not ended."""
+    status = pod.get("status") or {}
+    placed = pod["spec"].get("nodeName") or status.get("nominatedNodeName")
+    return bool(placed) and status.get("phase") not in _ENDED
+
+
+def _pod(pod: Object) -> Object:
+    spec, status, metadata = pod["spec"], pod.get("status") or {}, pod["metadata"]
+    requests = {name: format_amount(name, amount) for name, amount in sorted(pod_requests(spec).items())}
+    node = spec.get("nodeName")
+    rest = {
+        "node": node,
+        "nominatedNode": None if node else status.get("nominatedNodeName"),
+        "hostPorts": host_ports(spec),
+        "antiAffinity": anti_affinity(spec),
+        "startTime": status.get("startTime"),
+        "deleting": bool(metadata.get("deletionTimestamp")),
+        "owner": _owner(metadata),
+    }
+    own = {**_named(pod, namespaced=True), "labels": labels_of(pod), "priority": spec.get("priority") or 0}
+    return {**own, "requests": requests, **_without_empty(rest)}
+
+
+def host_ports(spec: Object) -> list[Object]:
+    """The ports of its node that a pod binds. Source: ``pkg/scheduler/util/utils.go``, GetHostPorts."""
+    sidecars = [item for item in spec.get("initContainers") or [] if item.get("restartPolicy") == "Always"]
+    return [
+        {
+            "ip": port.get("hostIP") or "0.0.0.0",  # noqa: S104 - compared, not bound
+            "protocol": port.get("protocol") or "TCP",
+            "port": port["hostPort"] if port.get("hostPort") else port["containerPort"],
+        }
+        for container in [*sidecars, *spec["containers"]]
+        for port in container.get("ports") or []
+        if port.get("hostPort") or spec.get("hostNetwork")
+    ]
+
+
+def anti_affinity(spec: Object) -> list[Object]:
+    """The required terms of a pod's anti-affinity."""
+    rules = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
+    terms = rules.get("requiredDuringSchedulingIgnoredDuringExecution") or []
+    keys = ("topologyKey", "labelSelector", "namespaces", "namespaceSelector")
+    return [{key: term[key] for key in keys if term.get(key) is not None} for term in terms]
+
+
+def _owner(metadata: Object) -> Object | None:
+    """The workload behind a pod; a ReplicaSet's is its Deployment, whose name is the ReplicaSet's but for a hash."""
+    for owner in metadata.get("ownerReferences") or []:
+        if owner.get("controller"):
+            kind, name = owner["kind"], owner["name"]
+            suffix = "-" + (metadata.get("labels") or {}).get("pod-template-hash", "")
+            if kind == "ReplicaSet" and len(suffix) > 1 and name.endswith(suffix):
+                kind, name = "Deployment", name.removesuffix(suffix)
+            return {"kind": kind, "name": name}
+    return None
+
+
+def _priority_class(obj: Object) -> Object:
+    return {**_named(obj), "value": obj["value"], **_pick(obj, "preemptionPolicy", "globalDefault")}
+
+
+def _runtime_class(obj: Object) -> Object:
+    overhead = (obj.get("overhead") or {}).get("podFixed")
+    return {**_named(obj), **_without_empty({"overhead": overhead}), **_scheduling(obj.get("scheduling"))}
+
+
+def _scheduling(scheduling: Object | None) -> Object:
+    return _pick(scheduling, "nodeSelector", "tolerations")
+
+
+def _quota(quota: Object) -> Object:
+    metadata = {"namespace": quota["metadata"]["namespace"], "name": quota["metadata"]["name"]}
+    parts = {"spec": quota.get("spec") or {}, "status": quota.get("status") or {}}
+    return {"kind": "ResourceQuota", "metadata": metadata, **parts}
+
+
+def _limit_range(obj: Object) -> Object:
+    return {"namespace": obj["metadata"]["namespace"], "limits": obj["spec"]["limits"]}
+
+
+def _budget(obj: Object) -> Object:
+    status = obj.get("status") or {}
+    own = {**_named(obj, namespaced=True), "disruptionsAllowed": status.get("disruptionsAllowed") or 0}
+    disrupted: Iterable[str] = status.get("disruptedPods") or {}
+    return {**own, **_pick(obj.get("spec"), "selector"), **_without_empty({"disruptedPods": sorted(disrupted)})}
+
+
+def _claim(obj: Object) -> Object:
+    spec = obj.get("spec") or {}
+    bound = (obj.get("status") or {}).get("phase") == "Bound"
+    volume = {"volume": spec["volumeName"]} if bound and spec.get("volumeName") else {}
+    return {**_named(obj, namespaced=True), **volume, **_pick(spec, "accessModes")}
+
+
+def _volume(obj: Object) -> Object:
+    required = ((obj["spec"].get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms")
+    return {**_labelled(obj), **_without_empty({"nodeTerms": required})}
+
+
+def _custom_resource(obj: Object) -> Object:
+    versions = [item["name"] for item in obj["spec"]["versions"] if item.get("served")]
+    return {**_named(obj), "kind": obj["spec"]["names"]["kind"], "versions": versions}

@@ -1,0 +1,244 @@
+"""Random clusters given to the real kube-scheduler, and to ``fit``: what becomes of both."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from control_plane import ControlPlane
+from control_plane.processes import Process
+from fault_tools.world import Api
+from fit_parts import World
+from fit_worlds import shared_objects
+from gpuctl.cluster.configuration import connect
+from gpuctl.cluster.fit import Fit, fit
+from gpuctl.cluster.snapshot import Snapshot, load, render, take
+
+Object = dict[str, Any]
+
+BATCH = 72
+"""Worlds whose jobs are submitted together. Pods that wait are tried again at every event, all of them."""
+QUIET = 4.0
+"""Seconds without a change after which the scheduler is done: it repeats an attempt after one second."""
+PATIENCE = 240.0
+MERGE_PATCH = "application/merge-patch+json"
+_SHORT = ("fits-when-empty", "never")
+_PLURALS = {
+    "Node": "/api/v1/nodes",
+    "Namespace": "/api/v1/namespaces",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
+    "Pod": "/api/v1/namespaces/{}/pods",
+    "ResourceQuota": "/api/v1/namespaces/{}/resourcequotas",
+    "LimitRange": "/api/v1/namespaces/{}/limitranges",
+    "PodDisruptionBudget": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
+}
+
+
+class Seen(NamedTuple):
+    """What the scheduler did with a world: bound pods of each job, and the fillers that were evicted."""
+
+    bound: dict[str, int]
+    evicted: frozenset[str]
+
+
+class Trial(NamedTuple):
+    """A world with the snapshot of it, what the scheduler did, and did when the fillers were gone."""
+
+    world: World
+    snapshot: Snapshot
+    now: Seen
+    empty: Seen | None
+
+    def answers(self) -> dict[str, Fit]:
+        """Our verdicts by the names of jobs."""
+        return {answer.demand.name: answer for answer in fit(self.snapshot, self.world.jobs)}
+
+
+def hasten(plane: ControlPlane) -> None:
+    """Let the scheduler repeat its attempts after one second, not after up to ten."""
+    plane.stop_program("kube-scheduler")
+    path = plane.directory / "scheduler.yaml"
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(plane.kubeconfig("controller")), "qps": 500, "burst": 1000},
+        "leaderElection": {"leaderElect": False},
+        "podInitialBackoffSeconds": 1,
+        "podMaxBackoffSeconds": 1,
+    }
+    path.write_text(json.dumps(config))
+    command = [str(plane.binaries / "kube-scheduler"), f"--config={path}", "--secure-port=0"]
+    plane.processes["kube-scheduler"] = Process(command, plane.directory / "scheduler.log", plane.directory)
+
+
+class Trials:
+    """The worlds in one control plane."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self.api = Api(plane)
+
+    def run(self, worlds: list[World]) -> list[Trial]:
+        """Build the worlds, submit their jobs, and see what the scheduler makes of them."""
+        for obj in shared_objects():
+            self._create(obj, "")
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(self._build, worlds))
+            connection = connect(kubeconfig=str(self.plane.kubeconfig()))
+            whole = load(render(take(connection)))
+            connection.close()
+            snapshots = [_part(whole, item) for item in worlds]
+            parts = {item.seed: snapshot for item, snapshot in zip(worlds, snapshots, strict=True)}
+            now: dict[int, Seen] = {}
+            empty: dict[int, Seen] = {}
+            emptied: list[World] = []
+            for start in range(0, len(worlds) + BATCH, BATCH):
+                batch = worlds[start : start + BATCH]
+                list(pool.map(self._submit, batch))
+                list(pool.map(self._empty, emptied))
+                seen = self._watch([*batch, *emptied])
+                empty.update((item.seed, seen[item.seed]) for item in emptied)
+                now.update((item.seed, seen[item.seed]) for item in batch)
+                done, emptied = emptied, [item for item in batch if _tells_when_empty(item, parts[item.seed])]
+                list(pool.map(self._give_up, [*done, *(item for item in batch if item not in emptied)]))
+        return [Trial(item, parts[item.seed], now[item.seed], empty.get(item.seed)) for item in worlds]
+
+    def _create(self, obj: Object, namespace: str, status: Object | None = None) -> None:
+        path = _PLURALS[obj["kind"]].format(namespace)
+        self.api.call("POST", path, obj)
+        if status is not None:
+            self.api.call("PATCH", f"{path}/{obj['metadata']['name']}/status", status, MERGE_PATCH)
+
+    def _build(self, item: World) -> None:
+        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": item.namespace}}
+        self._create(space, "")
+        for node in item.nodes:
+            self._create(node, "")
+            # The API server itself taints a new node, as not ready.
+            taints = {"spec": {"taints": node["spec"].get("taints", [])}}
+            self.api.call("PATCH", f"/api/v1/nodes/{node['metadata']['name']}", taints, MERGE_PATCH)
+        for obj in item.limits:
+            self._create(obj, item.namespace)
+        for obj, status in [*item.fillers, *item.budgets, *item.quotas]:
+            self._create(obj, item.namespace, status)
+
+    def _submit(self, item: World) -> None:
+        """The pods that a job controller would make; those that a quota refuses are left out."""
+        for job in item.jobs:
+            template, name = job["spec"]["template"], job["metadata"]["name"]
+            for number in range(job["spec"]["parallelism"]):
+                metadata = {**template["metadata"], "name": f"{name}-{number}"}
+                pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+                status, answer = self.api.request("POST", _PLURALS["Pod"].format(item.namespace), pod)
+                assert status == 201 or "quota" in answer["message"], answer["message"]
+
+    def _empty(self, item: World) -> None:
+        """Delete the fillers that no DaemonSet would make again."""
+        for pod, _ in item.fillers:
+            if "ownerReferences" not in pod["metadata"]:
+                self.api.request("DELETE", f"/api/v1/namespaces/{item.namespace}/pods/{pod['metadata']['name']}")
+
+    def _give_up(self, item: World) -> None:
+        """Delete what waits: the scheduler would try it again at every event."""
+        path = _PLURALS["Pod"].format(item.namespace)
+        for pod in self.api.call("GET", f"{path}?fieldSelector=spec.nodeName=")["items"]:
+            self.api.request("DELETE", f"{path}/{pod['metadata']['name']}")
+
+    def _watch(self, worlds: list[World]) -> dict[int, Seen]:
+        """Wait until the scheduler has nothing left to do, and look."""
+        last: dict[int, Seen] = {}
+        quiet_since = began = time.monotonic()
+        while True:
+            self.plane.check()
+            seen, waiting = self._look(worlds)
+            if seen != last or waiting:
+                last, quiet_since = seen, time.monotonic()
+            if time.monotonic() - quiet_since > QUIET:
+                return last
+            assert time.monotonic() - began < PATIENCE, f"the scheduler does not come to rest: {waiting} pods wait"
+            time.sleep(1)
+
+    def _look(self, worlds: Iterable[World]) -> tuple[dict[int, Seen], int]:
+        pods: dict[str, list[Object]] = {}
+        for pod in self.api.call("GET", "/api/v1/pods?resourceVersion=0")["items"]:
+            pods.setdefault(pod["metadata"]["namespace"], []).append(pod)
+        seen, waiting = {}, 0
+        for item in worlds:
+            here = pods.get(item.namespace, [])
+            names = {pod["metadata"]["name"] for pod in here}
+            bound = dict.fromkeys((job["metadata"]["name"] for job in item.jobs), 0)
+            for pod in here:
+                name = pod["metadata"]["name"].rsplit("-", 1)[0]
+                if name in bound:
+                    bound[name] += bool(pod["spec"].get("nodeName"))
+                    waiting += not pod["spec"].get("nodeName") and not _is_refused(pod)
+            evicted = frozenset(pod["metadata"]["name"] for pod, _ in item.fillers) - names
+            seen[item.seed] = Seen(bound, evicted)
+        return seen, waiting
+
+
+def _tells_when_empty(item: World, snapshot: Snapshot) -> bool:
+    """Whether what the scheduler does when the fillers are gone says something: of one job that no quota keeps out."""
+    return len(item.jobs) == 1 and not item.quotas and fit(snapshot, item.jobs)[0].verdict in _SHORT
+
+
+def _is_refused(pod: Object) -> bool:
+    """Whether the scheduler has said that a pod stays where it is, and makes no room for it."""
+    status = pod.get("status") or {}
+    conditions = status.get("conditions") or []
+    told = any(item["type"] == "PodScheduled" and item.get("reason") == "Unschedulable" for item in conditions)
+    return told and not status.get("nominatedNodeName")
+
+
+def _part(whole: Snapshot, item: World) -> Snapshot:
+    """The part of a snapshot that is about a world: its pods ask for its nodes only."""
+    names = {node["metadata"]["name"] for node in item.nodes}
+
+    def own(entries: list[Object]) -> list[Object]:
+        return [entry for entry in entries if entry["namespace"] == item.namespace]
+
+    return replace(
+        whole,
+        nodes=[node for node in whole.nodes if node["name"] in names],
+        pods=own(whole.pods),
+        quotas=[quota for quota in whole.quotas if quota["metadata"]["namespace"] == item.namespace],
+        limit_ranges=own(whole.limit_ranges),
+        budgets=own(whole.budgets),
+    )
+
+
+def disagreements(trial: Trial) -> list[str]:
+    """Where our answers are not what the scheduler did."""
+    result = []
+    answers = trial.answers()
+    asked = {job["metadata"]["name"]: job["spec"]["parallelism"] for job in trial.world.jobs}
+    certain = all(answer.verdict != "unknown" for answer in answers.values())
+    victims: set[str] = set()
+    for name, answer in answers.items():
+        pods, bound = asked[name], trial.now.bound[name]
+        if answer.verdict in ("fits", "preempts"):
+            if bound < pods:
+                result.append(f"{name}: {answer.verdict}, but {bound} of {pods} pods were bound")
+        elif answer.verdict in _SHORT:
+            if bound == pods:
+                result.append(f"{name}: {answer.verdict}, but all {pods} pods were bound")
+            if bound != answer.starts and answer.certain:
+                result.append(f"{name}: {answer.starts} pods would start, but {bound} of {pods} did")
+        if answer.verdict == "preempts" and not answer.victims:
+            result.append(f"{name}: preempts nobody")
+        victims |= {victim.pod.name for victim in answer.victims}
+        if trial.empty is not None and answer.verdict in _SHORT:
+            bound = trial.empty.bound[name]
+            if (bound == pods) != (answer.verdict == "fits-when-empty"):
+                result.append(f"{name}: {answer.verdict}, but {bound} of {pods} pods were bound in the empty cluster")
+    if certain:
+        evicted = trial.now.evicted
+        exact = all(answer.certain for answer in answers.values())
+        if (evicted != victims) if exact else (bool(evicted) != bool(victims)):
+            result.append(f"evicts {sorted(victims)}, but {sorted(evicted)} were evicted")
+    return result

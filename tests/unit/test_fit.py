@@ -1,0 +1,493 @@
+"""``snapshot`` and ``fit`` without a cluster: each rule by itself, what is told, and the commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click import UsageError
+from click.testing import CliRunner, Result
+
+from gpuctl.cli.connecting import ClusterFailure
+from gpuctl.cli.fit import command as fit_command
+from gpuctl.cli.fit import lines
+from gpuctl.cluster.fit import Fit, fit
+from gpuctl.cluster.snapshot import DamagedSnapshot, Snapshot, _pod, load, render
+
+Object = dict[str, Any]
+
+GPU = "nvidia.com/gpu"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+CLASSES = [
+    {"name": "low", "value": 10},
+    {"name": "high", "value": 100},
+    {"name": "polite", "value": 100, "preemptionPolicy": "Never"},
+]
+
+
+def node(name: str, gpus: int = 8, **more: Any) -> Object:
+    """A node with a little of everything."""
+    labels = {"kubernetes.io/hostname": name, "zone": "a", **more.pop("labels", {})}
+    allocatable = {"cpu": "32", "memory": "128Gi", "pods": "10", GPU: str(gpus), **more.pop("allocatable", {})}
+    return {"name": name, "labels": labels, "allocatable": allocatable, **more}
+
+
+def running(name: str, on: str, gpus: int = 1, priority: int = 0, **more: Any) -> Object:
+    """A pod that is on a node."""
+    requests = {GPU: str(gpus), **more.pop("requests", {})}
+    own = {"namespace": "team", "name": name, "node": on, "priority": priority, "requests": requests}
+    return {**own, "startTime": "2026-01-01T00:00:00Z", "labels": {"app": name}, **more}
+
+
+def job(name: str = "train", pods: int = 1, gpus: int = 1, priority: str = "low", **spec: Any) -> Object:
+    """A Job as lowering makes it."""
+    amounts = {GPU: str(gpus), **spec.pop("amounts", {})}
+    container = {"name": "main", "image": "x", "resources": {"requests": amounts, "limits": amounts}}
+    pod = {"containers": [container], "priorityClassName": priority, **spec}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "team"},
+        "spec": {
+            "parallelism": pods,
+            "completions": pods,
+            "template": {"metadata": {"labels": {"app": name}}, "spec": pod},
+        },
+    }
+
+
+def cluster(nodes: list[Object], pods: list[Object] | None = None, **more: Any) -> Snapshot:
+    """A snapshot, through its JSON."""
+    priority_classes = more.pop("priority_classes", CLASSES)
+    made = Snapshot("2026-01-01T00:00:00Z", nodes, pods or [], priority_classes=priority_classes, **more)
+    return load(render(made))
+
+
+def answer(snapshot: Snapshot, *jobs: Object) -> Fit:
+    """The answer for the only job."""
+    (found,) = fit(snapshot, jobs)
+    return found
+
+
+# What the scheduler's rules see of one node; the differential test holds them against the scheduler itself.
+CASES: list[tuple[str, Object, list[Object], Object, str]] = [
+    ("room", node("a"), [], job(gpus=8), "fits"),
+    ("too large", node("a"), [], job(gpus=9), "never"),
+    ("taken", node("a"), [running("x", "a", 4, 10)], job(gpus=5), "fits-when-empty"),
+    ("evicts", node("a"), [running("x", "a", 4, 0)], job(gpus=5), "preempts"),
+    ("polite", node("a"), [running("x", "a", 4, 0)], job(gpus=5, priority="polite"), "fits-when-empty"),
+    (
+        "daemons stay",
+        node("a"),
+        [running("x", "a", 4, 10, owner={"kind": "DaemonSet", "name": "d"})],
+        job(gpus=5),
+        "never",
+    ),
+    ("cordoned", node("a", unschedulable=True), [], job(), "never"),
+    ("no pods left", node("a", allocatable={"pods": "1"}), [running("x", "a", 1, 10)], job(), "fits-when-empty"),
+    ("cpu", node("a"), [], job(amounts={"cpu": "32001m"}), "never"),
+    ("cpu enough", node("a"), [], job(amounts={"cpu": "32"}), "fits"),
+    ("not shown", node("a"), [], job(amounts={"nvidia.com/gpumem": "1"}), "unknown"),
+    ("zero shown", node("a", gpus=0), [], job(), "never"),
+    ("taint", node("a", taints=[{"key": "k", "effect": "NoSchedule"}]), [], job(), "never"),
+    ("soft taint", node("a", taints=[{"key": "k", "effect": "PreferNoSchedule"}]), [], job(), "fits"),
+    (
+        "tolerated",
+        node("a", taints=[{"key": "k", "effect": "NoSchedule"}]),
+        [],
+        job(tolerations=[{"key": "k", "operator": "Exists"}]),
+        "fits",
+    ),
+    ("selector", node("a"), [], job(nodeSelector={"zone": "b"}), "never"),
+    ("other scheduler", node("a"), [], job(schedulerName="volcano"), "unknown"),
+    ("gated", node("a"), [], job(schedulingGates=[{"name": "g"}]), "unknown"),
+    ("no class", node("a"), [], job(priority="vip"), "unknown"),
+    ("no claim", node("a"), [], job(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]), "unknown"),
+    ("no runtime", node("a"), [], job(runtimeClassName="kata"), "unknown"),
+    ("suspended", node("a", gpus=0), [], {**job(), "spec": {**job()["spec"], "suspend": True}}, "fits"),
+]
+
+
+@pytest.mark.parametrize(
+    ("have", "pods", "wanted", "verdict"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_one_node(have: Object, pods: list[Object], wanted: Object, verdict: str) -> None:
+    assert answer(cluster([have], pods), wanted).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict"),
+    [({"value": "another"}, "never"), ({"effect": "NoSchedule"}, "fits"), ({"key": "another"}, "fits"), (None, "fits")],
+)
+def test_lost_nodes_are_tolerated_unless_the_pod_says_otherwise(said: Object | None, verdict: str) -> None:
+    """Admission adds its tolerations only for keys of which the pod has none, even if it tolerates nothing."""
+    taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
+    tolerations = [] if said is None else [{**taint, **said}]
+    assert answer(cluster([node("a", taints=[taint])]), job(tolerations=tolerations)).verdict == verdict
+
+
+def test_gang_counts_whole_pods_on_each_node() -> None:
+    nodes = [node("a", 8), node("b", 7), node("c", 3)]
+    assert answer(cluster(nodes), job(pods=3, gpus=4)).verdict == "fits"
+    found = answer(cluster(nodes), job(pods=4, gpus=4))
+    assert (found.verdict, found.starts) == ("never", 3)
+    assert found.change == "ask for 3 nvidia.com/gpu per pod instead of 4"
+
+
+def test_victims_are_the_fewest_and_least_important() -> None:
+    pods = [
+        running("old", "a", 4, 0, startTime="2026-01-01T00:00:00Z"),
+        running("new", "a", 4, 0, startTime="2026-01-02T00:00:00Z"),
+        running("dear", "b", 8, 5),
+    ]
+    found = answer(cluster([node("a"), node("b")], pods), job(gpus=4))
+    assert found.verdict == "preempts"
+    assert [(victim.pod.name, victim.node) for victim in found.victims] == [("new", "a")]
+    assert found.certain
+
+
+def test_equals_are_not_certain_victims() -> None:
+    pods = [running("x", "a", 8), running("y", "b", 8)]
+    found = answer(cluster([node("a"), node("b")], pods), job(gpus=8))
+    assert (found.verdict, found.certain, len(found.victims)) == ("preempts", False, 1)
+    assert "may evict others of the same rank" in found.reason
+
+
+def test_a_gang_that_cannot_start_evicts_all_the_same() -> None:
+    found = answer(cluster([node("a", 4)], [running("x", "a", 4)]), job(pods=2, gpus=3))
+    assert (found.verdict, found.starts) == ("never", 1)
+    assert [victim.pod.name for victim in found.victims] == ["x"]
+    assert "1 of 2 pods would start all the same, and evict others" in found.reason
+
+
+def test_budget_spares_whom_it_can() -> None:
+    pods = [running("x", "a", 8, 0), running("y", "b", 8, 5)]
+    budget = {"namespace": "team", "name": "x", "selector": {"matchLabels": {"app": "x"}}, "disruptionsAllowed": 0}
+    found = answer(cluster([node("a"), node("b")], pods, budgets=[budget]), job(gpus=8))
+    assert [victim.pod.name for victim in found.victims] == ["y"]
+
+
+def test_jobs_are_placed_by_priority() -> None:
+    jobs = [job("second", gpus=8, priority="low"), job("first", gpus=1, priority="high")]
+    found = fit(cluster([node("a")]), jobs)
+    assert [(item.demand.name, item.verdict) for item in found] == [("first", "fits"), ("second", "fits-when-empty")]
+
+
+def test_what_one_job_frees_another_may_take() -> None:
+    """A job that evicts nobody waits, and takes the room as soon as a less important one has made it."""
+    jobs = [job("first", gpus=8, priority="polite"), job("second", gpus=8)]
+    found = fit(cluster([node("a")], [running("x", "a", 8)]), jobs)
+    assert [(item.verdict, item.certain) for item in found] == [("unknown", False), ("unknown", False)]
+    assert [victim.pod.name for victim in found[1].victims] == ["x"]
+
+
+def test_a_later_job_depends_on_the_choice_for_the_first() -> None:
+    jobs = [job("first", pods=2, gpus=1, priority="high"), job("second", gpus=8)]
+    found = fit(cluster([node("a"), node("b")]), jobs)
+    assert [item.verdict for item in found] == ["fits", "unknown"]
+    assert fit(cluster([node(name) for name in "abc"]), jobs)[1].verdict == "fits"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "pods", "verdict"),
+    [(1, 100, "fits"), (1, 140, "unknown"), (1, 141, "fits-when-empty"), (7, 9, "unknown"), (9, 1, "never")],
+)
+def test_later_jobs_where_not_every_choice_can_be_followed(gpus: int, pods: int, verdict: str) -> None:
+    """Twelve pods on twenty nodes that all differ: wherever they go, they take 12 of 140 cards, on 2 to 12 nodes."""
+    nodes = [node(f"n{number}") | {"allocatable": {GPU: "8", "cpu": "32", "pods": "99"}} for number in range(20)]
+    others = [running(f"p{number}", f"n{number}", priority=10) for number in range(20)]
+    first = job("first", pods=12, gpus=1, priority="high")
+    answers = fit(cluster(nodes, others), [first, job("second", pods=pods, gpus=gpus)])
+    assert [item.verdict for item in answers] == ["fits", verdict]
+
+
+def test_own_pods_are_given_back() -> None:
+    own = running("train-abc", "a", 8, 10, owner={"kind": "Job", "name": "train"})
+    assert answer(cluster([node("a")], [own]), job(gpus=8)).verdict == "fits"
+    assert answer(cluster([node("a")], [{**own, "namespace": "other"}]), job(gpus=8)).verdict == "fits-when-empty"
+
+
+def test_labels_of_pools_in_the_documents_count() -> None:
+    """Applying a pool labels its nodes, on which the jobs of the same documents rely."""
+    wanted = job(nodeSelector={"pool": "p"})
+    label = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "labels": {"pool": "p"}}}
+    assert answer(cluster([node("a")]), wanted).verdict == "never"
+    assert answer(cluster([node("a")]), label, wanted).verdict == "fits"
+
+
+def test_priority_class_of_the_documents_counts_until_it_is_there() -> None:
+    planned = {"apiVersion": "v1", "kind": "PriorityClass", "metadata": {"name": "vip"}, "value": 50}
+    have = cluster([node("a")], [running("x", "a", 8, 20)])
+    assert answer(have, planned, job(gpus=8, priority="vip")).verdict == "preempts"
+    assert answer(have, {**planned, "value": 15}, job(gpus=8, priority="vip")).verdict == "fits-when-empty"
+
+
+def test_autoscaled_deployment_starts_with_its_minimum() -> None:
+    template = job(gpus=4)["spec"]["template"]
+    metadata = {"name": "chat", "namespace": "team"}
+    service = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"template": template}}
+    target = {"kind": "Deployment", "name": "chat"}
+    scaler = {
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": metadata,
+        "spec": {"minReplicas": 3, "scaleTargetRef": target},
+    }
+    found = answer(cluster([node("a")]), service, scaler)
+    assert (found.verdict, found.demand.pods, found.starts) == ("never", 3, 2)
+
+
+def test_jobset_waits_for_both_kinds_of_pods() -> None:
+    def of(gpus: int) -> Object:
+        return {"replicas": 1, "template": {"spec": job(gpus=gpus)["spec"]}}
+
+    metadata = {"name": "set", "namespace": "team"}
+    jobs = [{"name": "leader", **of(2)}, {"name": "worker", **of(6)}]
+    both = {"apiVersion": "x", "kind": "JobSet", "metadata": metadata, "spec": {"replicatedJobs": jobs}}
+    assert answer(cluster([node("a")]), both).verdict == "fits"
+    assert answer(cluster([node("a", 7)]), both).verdict == "never"
+    # On these two nodes all depends on which the leader takes.
+    assert answer(cluster([node("a", 2), node("b", 6)]), both).verdict == "unknown"
+    assert answer(cluster([node("a", 1), node("b", 6)]), both).verdict == "never"
+
+
+def test_jobset_with_room_whatever_is_taken_first() -> None:
+    """On thirty nodes that all differ the choices cannot all be followed, but none leaves a pod without room."""
+    nodes = [node(f"n{number}") for number in range(30)]
+    pods = [running(f"p{number}", f"n{number}", priority=10) for number in range(30)]
+    roles = (("leader", 1, 1), ("worker", 20, 4))
+    jobs = [
+        {"name": name, "replicas": 1, "template": {"spec": job(pods=count, gpus=gpus)["spec"]}}
+        for name, count, gpus in roles
+    ]
+    metadata = {"name": "set", "namespace": "team"}
+    both = {"apiVersion": "x", "kind": "JobSet", "metadata": metadata, "spec": {"replicatedJobs": jobs}}
+    found = answer(cluster(nodes, pods), both)
+    assert (found.verdict, found.demand.pods, found.starts) == ("fits", 21, 21)
+
+
+def test_room_that_is_being_made_for_another_is_not_free() -> None:
+    nominated = {**running("next", "a", 8, 50), "nominatedNode": "a"}
+    del nominated["node"]
+    have = cluster([node("a")], [nominated])
+    assert answer(have, job(gpus=1)).verdict == "fits-when-empty"
+    assert answer(have, job(gpus=1, priority="high")).verdict == "fits"
+
+
+@pytest.mark.parametrize(
+    ("hard", "used", "verdict", "said"),
+    [
+        ("8", "0", "fits", ""),
+        ("8", "5", "fits-when-empty", "requests.nvidia.com/gpu would be 9 of 8 (in use 5, needed 4)"),
+        ("3", "0", "never", "would be 4 of 3"),
+    ],
+)
+def test_quota_is_a_limit_like_another(hard: str, used: str, verdict: str, said: str) -> None:
+    key = f"requests.{GPU}"
+    quota = {
+        "kind": "ResourceQuota",
+        "metadata": {"namespace": "team", "name": "q"},
+        "spec": {"hard": {key: hard}},
+        "status": {"hard": {key: hard}, "used": {key: used}},
+    }
+    found = answer(cluster([node("a")], quotas=[quota]), job(pods=2, gpus=2))
+    assert found.verdict == verdict
+    assert said in found.reason
+    expected = {
+        "fits": None,
+        "fits-when-empty": f"raise {key} of quota q to 9",
+        "never": f"raise {key} of quota q to 4",
+    }
+    assert found.change == expected[verdict]
+
+
+def test_jobs_of_one_call_share_a_quota() -> None:
+    key = f"requests.{GPU}"
+    quota = {"kind": "ResourceQuota", "metadata": {"namespace": "team", "name": "q"}, "spec": {"hard": {key: "5"}}}
+    found = fit(cluster([node("a")], quotas=[quota]), [job("one", gpus=3), job("two", gpus=3)])
+    assert [item.verdict for item in found] == ["fits", "fits-when-empty"]
+
+
+def test_bound_volume_keeps_to_its_nodes() -> None:
+    terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["b"]}]}]
+    claims = [{"namespace": "team", "name": "data", "volume": "v"}]
+    wanted = job(gpus=8, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    for gpus, verdict in ((8, "fits"), (4, "never")):
+        have = cluster([node("a"), node("b", gpus)], claims=claims, volumes=[{"name": "v", "nodeTerms": terms}])
+        assert answer(have, wanted).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pods", "wanted", "change"),
+    [
+        ([node("a", unschedulable=True)], [], job(), "uncordon node a"),
+        (
+            [node("a", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])],
+            [],
+            job(),
+            "tolerate the taint k=v:NoSchedule",
+        ),
+        (
+            [node("a"), node("b")],
+            [running("x", "a", 6, 20), running("y", "b", 5, 20)],
+            job(gpus=4),
+            "free 1 nvidia.com/gpu on b",
+        ),
+        ([node("a"), node("b", 4)], [], job(gpus=5, pods=2), "ask for 4 nvidia.com/gpu per pod instead of 5"),
+        ([node("a", 1)], [], job(gpus=1, pods=3), "run 1 pod instead of 3"),
+        ([node("a", 0)], [], job(), None),
+    ],
+)
+def test_smallest_change(nodes: list[Object], pods: list[Object], wanted: Object, change: str | None) -> None:
+    assert answer(cluster(nodes, pods), wanted).change == change
+
+
+def test_what_is_told_of_a_shortage() -> None:
+    pods = [
+        running("chat-1", "a", 4, 10, owner={"kind": "Deployment", "name": "chat"}),
+        running("chat-2", "b", 2, 10, owner={"kind": "Deployment", "name": "chat"}),
+        running("sweep", "b", 3, 10),
+    ]
+    found = answer(cluster([node("a"), node("b")], pods), job(pods=2, gpus=5, amounts={"cpu": "1500m"}))
+    why = "  reason: 0 of 2 pods (5 nvidia.com/gpu, 1500m cpu each) have room now; 7 nvidia.com/gpu free in all, "
+    assert list(lines(found)) == [
+        "job.batch/train -n team: does not fit now, only when others end (2 pods of 5 nvidia.com/gpu, 1500m cpu)",
+        f"{why}at most 4 on one node (a)",
+        "  nvidia.com/gpu held by: Deployment/chat -n team 6, Pod/sweep -n team 3",
+        "  smallest change: free 1 nvidia.com/gpu on a, 2 nvidia.com/gpu on b",
+    ]
+    value = found.as_json()
+    assert value["need"] == {GPU: 10, "cpuCores": 3, "perPod": {GPU: 5, "cpuCores": 1.5}}
+    assert value["free"] == {GPU: 7, "cpuCores": 64, "pods": 17}
+    assert value["largestNode"] == {"name": "a", GPU: 4, "cpuCores": 32, "pods": 9}
+    assert value["heldBy"][0] == {"namespace": "team", "job": "Deployment/chat", "priority": 10, "pods": 2, GPU: 6}
+    assert set(value) >= {"name", "namespace", "verdict", "victims", "pods", "reason", "smallestChange"}
+
+
+def test_snapshot_has_nothing_that_is_not_counted() -> None:
+    """Commands, variables and annotations may hold secrets."""
+    pod = {
+        "metadata": {"namespace": "n", "name": "p", "annotations": {"a": "SECRET"}, "labels": {"app": "x"}},
+        "spec": {
+            "nodeName": "a",
+            "hostNetwork": True,
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "SECRET",
+                    "command": ["SECRET"],
+                    "env": [{"name": "TOKEN", "value": "SECRET"}],
+                    "ports": [{"containerPort": 80}],
+                    "resources": {"requests": {"cpu": "1500m", "memory": "1Gi"}, "limits": {GPU: "1"}},
+                }
+            ],
+        },
+        "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"},
+    }
+    kept = _pod(pod)
+    assert kept == {
+        "namespace": "n",
+        "name": "p",
+        "labels": {"app": "x"},
+        "priority": 0,
+        "requests": {"cpu": "1500m", "memory": "1Gi", GPU: "1"},
+        "node": "a",
+        "hostPorts": [{"ip": "0.0.0.0", "protocol": "TCP", "port": 80}],
+        "startTime": "2026-01-01T00:00:00Z",
+    }
+
+
+def test_snapshot_survives_its_file() -> None:
+    made = cluster(
+        [node("a", taints=[{"key": "k", "effect": "NoSchedule"}])], [running("x", "a")], unreadable=["budgets"]
+    )
+    assert load(render(made)) == made
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text[:-3], "c.json is not JSON"),
+        (lambda text: "[]", "c.json is not a snapshot: its `kind` is not ClusterSnapshot"),
+        (lambda text: "[" * 100_000, "c.json is not a snapshot: it is nested too deeply"),
+        (
+            lambda text: text.replace('"version": 1', '"version": 2'),
+            "c.json has version 2; this gpuctl reads version 1",
+        ),
+        (
+            lambda text: text.replace('"cpu": "32"', '"cpu": "many"'),
+            "nodes[0].allocatable.cpu: 'many' is not a quantity",
+        ),
+        (lambda text: text.replace('"priority": 0', '"priority": "0"'), "pods[0].priority is not a whole number"),
+        (lambda text: text.replace('"namespace": "team", ', ""), "pods[0].namespace is missing"),
+        (lambda text: text.replace('"takenAt"', '"x"'), "takenAt is missing"),
+        (lambda text: text.replace('"budgets": []', '"budgets": {}'), "budgets is not a list"),
+    ],
+)
+def test_damaged_snapshot_says_where(change: Callable[[str], str], message: str) -> None:
+    text = render(cluster([node("a")], [running("x", "a")]))
+    with pytest.raises(DamagedSnapshot) as caught:
+        load(change(text), "c.json")
+    assert message in str(caught.value)
+
+
+DOCUMENT = """\
+kind: training
+version: v0.1
+job: {name: train, namespace: team, priority: high}
+environment: {image: "busybox:1", command: ["true"]}
+resources: {pool: default, gpu: 2, cpu: 1, memory: 1Gi}
+"""
+
+
+def run(directory: Path, *arguments: str, have: Snapshot | None = None, document: str = DOCUMENT) -> Result:
+    """``gpuctl fit`` with a document, and a snapshot if there is one."""
+    (directory / "job.yaml").write_text(document)
+    (directory / "cluster.json").write_text(render(have) if have else "{}")
+    everything = ["-f", str(directory / "job.yaml"), "--snapshot", str(directory / "cluster.json"), *arguments]
+    return CliRunner().invoke(fit_command, everything, standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "pods", "code", "verdict"),
+    [(2, [], 0, "fits"), (2, [running("x", "a", 2)], 0, "preempts"), (1, [], 1, "never"), (None, [], 2, "unknown")],
+)
+def test_command_tells_by_its_exit_code(
+    tmp_path: Path, gpus: int | None, pods: list[Object], code: int, verdict: str
+) -> None:
+    have = node("a", gpus or 0)
+    if gpus is None:
+        del have["allocatable"][GPU]
+    result = run(tmp_path, "-o", "json", have=cluster([have], pods))
+    assert result.return_value == code, result.output
+    (found,) = json.loads(result.stdout)["jobs"]
+    assert (found["name"], found["namespace"], found["verdict"]) == ("train", "team", verdict)
+
+
+def test_command_names_whom_it_would_evict(tmp_path: Path) -> None:
+    result = run(tmp_path, have=cluster([node("a", 2)], [running("x", "a", 2)]))
+    assert "job.batch/train -n team: fits by evicting others (1 pod of" in result.stdout
+    assert "  evicts: pod x -n team on a (priority 0)" in result.stdout
+
+
+def test_command_says_what_is_wrong_with_the_file(tmp_path: Path) -> None:
+    result = run(tmp_path, "--json")
+    assert isinstance(result.exception, ClusterFailure)
+    assert result.exception.exit_code == 3
+    assert json.loads(result.stdout) == {
+        "jobs": [],
+        "error": f"{tmp_path / 'cluster.json'} is not a snapshot: its `kind` is not ClusterSnapshot",
+    }
+
+
+def test_command_takes_a_snapshot_or_a_cluster(tmp_path: Path) -> None:
+    result = run(tmp_path, "--context", "prod")
+    assert isinstance(result.exception, UsageError)
+
+
+def test_command_refuses_wrong_documents(tmp_path: Path) -> None:
+    result = run(tmp_path, have=cluster([node("a")]), document=DOCUMENT.replace("gpu: 2", "gpu: x"))
+    assert (result.return_value, result.stdout) == (1, "")
+    assert "job.yaml:5" in result.stderr
