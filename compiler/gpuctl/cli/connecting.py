@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -107,30 +108,33 @@ def _coloured() -> bool:
 
 
 @contextmanager
-def cluster_errors(*, as_json: bool = False, refusal: type[Refusal] = Refusal) -> Iterator[None]:
+def cluster_errors(*, as_json: bool = False, refusal: type[Refusal] = Refusal, of_plan: bool = True) -> Iterator[None]:
     """Turn failures of the cluster into messages and exit codes; with ``as_json`` also into one value on stdout.
 
-    ``refusal`` is what becomes of a no.
+    ``refusal`` is what becomes of a no; ``of_plan`` tells that the value is a plan, not an error alone.
     """
-    from gpuctl.cluster.applyset import NotOurSet
-    from gpuctl.cluster.errors import ClusterError
-    from gpuctl.cluster.lease import Held
-    from gpuctl.cluster.operations import Unasked
-    from gpuctl.cluster.plan import NoSuchJob, Plan, Refused
-    from gpuctl.cluster.waiting import NotRunning
+    from gpuctl.cluster.errors import ClusterError, NotThere
 
     try:
         yield
     except ClusterError as error:
+        from gpuctl.cluster.applyset import NotOurSet
+        from gpuctl.cluster.lease import Held
+        from gpuctl.cluster.operations import Unasked
+        from gpuctl.cluster.plan import Plan, Refused
+        from gpuctl.cluster.waiting import NotRunning
+
         text = error.message + (f"\n  = {error.hint}" if error.hint else "")
-        if as_json:
+        if as_json and not of_plan:
+            click.echo(json.dumps({"error": error.message, "hint": error.hint}, ensure_ascii=False, indent=2))
+        elif as_json:
             from gpuctl.cli.printers.plan import render_json
 
             plan = error.plan if isinstance(error, (Refused, NotRunning)) else None
             click.echo(render_json(plan or Plan(), error=error.message), nl=False)
         if isinstance(error, Unasked):
             raise MissingYes(text) from None
-        if isinstance(error, (Refused, NotOurSet, NoSuchJob, Held, NotRunning)):
+        if isinstance(error, (Refused, NotOurSet, NotThere, Held, NotRunning)):
             raise refusal(text) from None
         raise ClusterFailure(text) from None
 

@@ -47,7 +47,7 @@ def _compile_options(function: Function, namespace: str | None, help: str) -> Fu
             "--namespace",
             default=namespace,
             metavar="NAME",
-            callback=_namespace,
+            callback=checked_namespace,
             help=help,
         ),
     ):
@@ -55,7 +55,8 @@ def _compile_options(function: Function, namespace: str | None, help: str) -> Fu
     return function
 
 
-def _namespace(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+def checked_namespace(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """A namespace's name as an option's value."""
     from gpuctl.language.names import is_dns_label, nearest_dns_label
 
     if value is not None and not is_dns_label(value):

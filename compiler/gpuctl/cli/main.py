@@ -23,6 +23,8 @@ COMMANDS: dict[str, str] = {
     "apply": "Bring the cluster to what documents say.",
     "create": "Submit documents; refuses what exists already.",
     "delete": "Delete jobs, by file or by name.",
+    "get": "List jobs, pools, nodes, quotas and what they use.",
+    "describe": "Show everything about one job, pool, node, quota or namespace.",
     "recover": "Finish what an apply that was killed left.",
     "build": "Compile documents to a directory of manifests, for git.",
     "impact": "Show what a change in git does to the machines.",
@@ -38,7 +40,7 @@ COMMANDS: dict[str, str] = {
 }
 
 # Commands of the product's documents that talk to a cluster.
-LATER = frozenset({"get", "describe", "query", "logs", "why", "exec", "port-forward", "wait"})
+LATER = frozenset({"query", "logs", "why", "exec", "port-forward", "wait"})
 LATER |= {"label", "add", "remove", "pause", "resume", "rerun"}
 
 SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3

@@ -78,25 +78,51 @@ class Connection:
 
         Without ``namespace``, of all namespaces. Items get the ``apiVersion`` and ``kind`` that a list leaves out.
         """
-        query = {"limit": str(PAGE), "labelSelector": labels, "fieldSelector": fields}
+        versions: list[str] = []
         items: list[Object] = []
+        for page in self.pages(
+            resource, namespace, labels=labels, fields=fields, on_version=versions.append, on_restart=items.clear
+        ):
+            items += page
+        return items, versions[-1]
+
+    def pages(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        on_version: Callable[[str], None] = lambda version: None,
+        on_restart: Callable[[], None] | None = None,
+    ) -> Iterator[list[Object]]:
+        """As :meth:`list_objects`, page by page; ``on_version`` hears of the list's resource version with each.
+
+        A list that takes longer than the server remembers (410) begins again: ``on_restart`` is told, and all comes
+        once more; without it nothing comes twice.
+        """
+        query = {"limit": str(PAGE), "labelSelector": labels, "fieldSelector": fields}
+        head = {"apiVersion": resource.api_version, "kind": resource.kind}
+        seen: set[str] = set()
         while True:
             try:
                 page = self.request("GET", resource.path(namespace), query=query)
             except ApiError as error:
                 if error.status == 410 and "continue" in query:
-                    # The snapshot that the pages came from has expired: begin again.
-                    items = []
                     del query["continue"]
+                    if on_restart is not None:
+                        seen.clear()
+                        on_restart()
                     continue
                 raise
-            items += page.get("items") or []
+            items = [{**head, **item} for item in page.get("items") or [] if item["metadata"]["uid"] not in seen]
+            seen.update(item["metadata"]["uid"] for item in items)
+            on_version(page["metadata"]["resourceVersion"])
+            yield items
             token = page["metadata"].get("continue")
             if not token:
-                break
+                return
             query["continue"] = token
-        head = {"apiVersion": resource.api_version, "kind": resource.kind}
-        return [{**head, **item} for item in items], page["metadata"]["resourceVersion"]
 
     def create(self, obj: Object, *, dry_run: bool = False) -> Object:
         """POST an object. A create whose answer was lost is looked up before it is called a failure."""

@@ -31,6 +31,10 @@ class ClusterError(Exception):
         self.hint = hint
 
 
+class NotThere(ClusterError):
+    """What was named does not exist, or there are several of it."""
+
+
 class ConfigurationError(ClusterError):
     """The kubeconfig is missing, damaged, or names what is not there."""
 

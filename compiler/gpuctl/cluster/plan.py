@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gpuctl.cluster.compare import Change
-from gpuctl.cluster.errors import ClusterError
+from gpuctl.cluster.errors import ClusterError, NotThere
 from gpuctl.cluster.resources import Key, Object
 
 Action = Literal["create", "replace", "update", "unchanged", "prune", "delete", "skip"]
@@ -111,7 +111,7 @@ class Plan:
         return {action: number for action, number in counts.items() if number}
 
 
-class NoSuchJob(ClusterError):
+class NoSuchJob(NotThere):
     """There is no job of a name, or there are several."""
 
 

@@ -52,6 +52,7 @@ _TABLE = (
     Resource("", "v1", "configmaps", "ConfigMap"),
     Resource("", "v1", "secrets", "Secret"),
     Resource("", "v1", "pods", "Pod"),
+    Resource("", "v1", "events", "Event"),
     Resource("", "v1", "services", "Service"),
     Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False),
     Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),

@@ -1,0 +1,83 @@
+"""What does not fit afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from gpuctl.gitops.rows import Amount, PoolRow, QuotaRow
+from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, Side, counts_of, demands_of
+from gpuctl.language.quantities import format_bytes, format_number
+
+
+class Breakage(NamedTuple):
+    """Something that does not fit afterwards. ``new``: it did before, or was not there."""
+
+    message: str
+    new: bool
+
+
+def amount(resource: str, value: Fraction) -> str:
+    """An amount of a resource for people: bytes with a suffix, the rest as numbers."""
+    if resource.endswith(("memory", "storage")) and value.denominator == 1:
+        return format_bytes(int(value))
+    return format_number(value)
+
+
+def _pool_breakages(rows: Iterable[PoolRow]) -> Iterator[Breakage]:
+    for row in rows:
+        if _fits(row.after):
+            continue
+        least, most = format_number(row.after.asked), format_number(row.after.most)
+        asked = least if least == most else f"{least} to {most}"
+        message = f"pool {row.pool}: jobs ask for {asked} {_gpus(row.gpu_type)}, and there are {row.after.there}"
+        yield Breakage(message, _fits(row.before))
+
+
+def _fits(value: Amount) -> bool:
+    return value.there is None or value.most <= value.there
+
+
+def _gpus(gpu_type: str) -> str:
+    return {ALL_TYPES: "GPUs in all", ANY_TYPE: "GPUs of any type"}.get(gpu_type, f"{gpu_type} GPUs")
+
+
+def _crowded(before: Side, after: Side, rows: Iterable[PoolRow]) -> Iterator[Breakage]:
+    """Where the sum fits and the pods do not: a pod is on one node, and two of 5 GPUs are not on one of 8."""
+    told = set()
+    for row in rows:
+        if not _fits(row.after) or row.pool in told:
+            continue
+        found = _too_many(after, row.pool, row.gpu_type)
+        if found is not None:
+            told.add(row.pool)
+            size, pods, room = found
+            what = f"{pods} pods of {size} or more {_gpus(row.gpu_type)}"
+            message = f"pool {row.pool}: {what}, and its nodes have room for {room}"
+            earlier = not _fits(row.before) or _too_many(before, row.pool, row.gpu_type) is not None
+            yield Breakage(message, not earlier)
+
+
+def _too_many(side: Side, pool: str, gpu_type: str) -> tuple[int, int, int] | None:
+    """The least size of which there are more pods (of that size or larger) than places, with the two numbers.
+
+    What this finds cannot fit; what it does not find may still not.
+    """
+    counts = counts_of(side, pool, gpu_type)
+    whole = [demand for demand in demands_of(side, pool, gpu_type) if demand.gpus and demand.gpus.denominator == 1]
+    for size in sorted({int(demand.gpus or 0) for demand in whole}) if counts is not None else ():
+        pods = sum(demand.most for demand in whole if (demand.gpus or 0) >= size)
+        room = sum(count // size for count in counts or ())
+        if pods > room:
+            return size, pods, room
+    return None
+
+
+def _quota_breakages(rows: Iterable[QuotaRow]) -> Iterator[Breakage]:
+    for row in rows:
+        if row.hard_after is None or row.asked_after <= row.hard_after:
+            continue
+        was = row.hard_before is not None and row.asked_before > row.hard_before
+        asked, hard = amount(row.resource, row.asked_after), amount(row.resource, row.hard_after)
+        message = f"namespace {row.namespace}: jobs ask for {asked} {row.resource}, and the quota is {hard}"
+        yield Breakage(message, not was)

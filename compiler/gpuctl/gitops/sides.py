@@ -1,0 +1,179 @@
+"""One of the two states that an impact compares: what its documents declare, and what they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from gpuctl.backend.context import Context, Object
+from gpuctl.backend.pod import is_shared
+from gpuctl.backend.quota import hard_limits
+from gpuctl.compilation import Compilation
+from gpuctl.frontend.document import Document
+from gpuctl.frontend.linker import replicas
+from gpuctl.gitops.objects import ObjectKey, by_key
+from gpuctl.language.job import Workload
+from gpuctl.language.quantities import parse_quantity
+from gpuctl.language.resources import DEFAULT_POOL
+
+ANY_TYPE = ""
+"""The GPU type of jobs that take any, and of nodes that name none."""
+ALL_TYPES = "*"
+"""Stands for a pool as a whole."""
+_EXTENDED = "requests."
+
+PodRequests = Callable[[Object], Mapping[str, Fraction]]
+"""What a pod of a ``spec`` takes of its node: resource -> amount."""
+
+
+class JobId(NamedTuple):
+    """Which job: its kind, namespace and name."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name} in {self.namespace}"
+
+
+class Demand(NamedTuple):
+    """What a job asks for: ``pods`` at the fewest and ``most`` at the most, ``gpus`` of each pod.
+
+    ``gpus`` is a fraction of cards where the platform enforces shares, None for a share in memory: how much of a card
+    that is, documents do not say. ``requests`` are those of each pod by the keys that quotas use.
+    """
+
+    pool: str
+    gpu_type: str
+    gpus: Fraction | None
+    pods: int
+    most: int
+    requests: dict[str, Fraction]
+
+    @property
+    def total(self) -> Fraction:
+        """GPUs at the fewest replicas, without shares in memory."""
+        return (self.gpus or Fraction(0)) * self.pods
+
+    @property
+    def total_most(self) -> Fraction:
+        """GPUs at the most replicas, without shares in memory."""
+        return (self.gpus or Fraction(0)) * self.most
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """What of it the table of GPUs shows."""
+        return self[:5]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two states: what its documents declare and ask for.
+
+    ``nodes``: pool -> type -> GPUs of each of its nodes, None where a node does not say.
+    """
+
+    jobs: dict[JobId, Demand] = field(default_factory=dict)
+    objects: dict[ObjectKey, Object] = field(default_factory=dict)
+    nodes: dict[str, dict[str, list[int | None]]] = field(default_factory=dict)
+    limits: dict[tuple[str, str], Fraction] = field(default_factory=dict)
+    prices: dict[str, Fraction] = field(default_factory=dict)
+
+
+def side_of(compilation: Compilation | None, pod_requests: PodRequests) -> Side:
+    """The state that a compilation describes; None is one without documents.
+
+    ``pod_requests`` counts what a pod takes: its manifest says it, for a ``podPatch`` can change it.
+    """
+    if compilation is None:
+        return Side()
+    platform = compilation.settings.platform
+    side = Side(prices={pool: Fraction(str(price)) for pool, price in platform.prices.items()})
+    side.objects.update(by_key(compilation.objects))
+    context = Context(compilation.settings)
+    pods = {id(item.document): spec for item in compilation.lowered for spec in [_pod_of(item.object)] if spec}
+    for document in compilation.documents:
+        model = document.model
+        if isinstance(model, Workload):
+            name = JobId(document.kind, document.namespace, model.job.name)
+            side.jobs[name] = _demand(context, document, pods[id(document)], pod_requests)
+        elif model.kind == "pool":
+            types = side.nodes.setdefault(model.header.name, {})
+            for node in model.nodes.values():
+                unknown = None if node.gpu_type else 0
+                types.setdefault(node.gpu_type, []).append(unknown if node.gpu_count is None else node.gpu_count)
+        elif model.kind == "quota":
+            for namespace, entry in model.entries.items():
+                for resource, text in hard_limits(context, entry).items():
+                    value = parse_quantity(text)
+                    if value is not None:
+                        # Several quotas of a namespace all hold.
+                        least = side.limits.get((namespace, resource), value)
+                        side.limits[namespace, resource] = min(least, value)
+    return side
+
+
+def _pod_of(obj: Object) -> Object | None:
+    """The PodSpec in an object of a workload."""
+    spec = obj.get("spec") or {}
+    if obj["kind"] == "JobSet":
+        spec = spec["replicatedJobs"][0]["template"]["spec"]
+    found: Object | None = spec.get("template", {}).get("spec")
+    return found
+
+
+def _demand(context: Context, document: Document, pod: Object, pod_requests: PodRequests) -> Demand:
+    model: Any = document.model
+    resources = model.resources
+    settings = context.settings
+    gpu = settings.gpu_of(resources)
+    requests = pod_requests(pod)
+    gpus: Fraction | None = requests.get(gpu.resource, Fraction(0)) if gpu is not None else Fraction(0)
+    if is_shared(context, model):
+        share = parse_quantity(resources.gpu_share)
+        gpus = resources.gpu * share if share is not None and share < 1 else None
+    default = settings.platform.quota.defaultRequest
+    counted = pod_requests(_filled(pod, {"cpu": default.cpu, "memory": default.memory}))
+    return Demand(
+        resources.pool or DEFAULT_POOL,
+        document.gpu_type or ANY_TYPE,
+        gpus,
+        replicas(model),
+        replicas(model, most=True),
+        {_EXTENDED + name: value for name, value in counted.items()},
+    )
+
+
+def _filled(pod: Object, default: dict[str, str]) -> Object:
+    """A pod as it is where a quota is: our LimitRange gives containers that ask for nothing a default."""
+
+    def filled(container: Object) -> Object:
+        resources = container.get("resources") or {}
+        limits = resources.get("limits") or {}
+        missing = {name: value for name, value in default.items() if name not in limits}
+        return {**container, "resources": {**resources, "requests": {**missing, **(resources.get("requests") or {})}}}
+
+    lists = {key: [filled(item) for item in pod[key]] for key in ("containers", "initContainers") if pod.get(key)}
+    return {**pod, **lists}
+
+
+def demands_of(side: Side, pool: str, gpu_type: str) -> list[Demand]:
+    """Of the jobs that ask for a type; those that take any are of a type of their own."""
+    demands = (demand for demand in side.jobs.values() if demand.pool == pool)
+    return [demand for demand in demands if gpu_type in (ALL_TYPES, demand.gpu_type)]
+
+
+def counts_of(side: Side, pool: str, gpu_type: str) -> list[int] | None:
+    """GPUs of each node that such jobs can run on; None when nobody says."""
+    if pool not in side.nodes:
+        return None
+    counts: list[int] = []
+    for kind, numbers in side.nodes[pool].items():
+        for number in numbers if gpu_type in (ALL_TYPES, ANY_TYPE, kind) else ():
+            if number is None:
+                return None
+            counts.append(number)
+    return counts

@@ -1,0 +1,73 @@
+"""Where a command looks: one namespace, or all that the user may read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpuctl.cluster.connection import Connection
+from gpuctl.cluster.errors import ApiError
+from gpuctl.cluster.resources import RESOURCES, Object
+from gpuctl.cluster.survey import OPTIONAL
+
+
+class Scope:
+    """Lists of one namespace, or (None) of all; where all may not be listed, of the context's namespace.
+
+    ``namespace`` is where the lists come from, None for everywhere. ``notes`` say what could not be looked at. Safe to
+    use from several threads.
+    """
+
+    def __init__(self, connection: Connection, namespace: str | None) -> None:
+        self.connection = connection
+        self.namespace = namespace
+        self._notes: dict[str, None] = {}
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader has to know beside what was found."""
+        return list(self._notes)
+
+    def note(self, text: str) -> None:
+        """Say something once."""
+        self._notes[text] = None
+
+    def pages(self, kind: str, *, labels: str = "", fields: str = "") -> Iterator[list[Object]]:
+        """The objects of a kind, page by page. A kind that is not installed has none.
+
+        :raises ApiError: they may not be listed, nor in the context's namespace alone.
+        """
+        resource = RESOURCES[kind]
+        try:
+            yield from self.connection.pages(resource, self.namespace, labels=labels, fields=fields)
+        except ApiError as error:
+            if error.is_missing and kind in OPTIONAL:
+                return
+            if not error.lacks_permission or self.namespace is not None or not resource.namespaced:
+                raise
+        else:
+            return
+        self.note(f"{resource.plural} of all namespaces may not be listed: shown are those of {self.fallback}")
+        yield from self.connection.pages(resource, self.fallback, labels=labels, fields=fields)
+
+    @property
+    def fallback(self) -> str:
+        """The namespace that is looked at where all may not be."""
+        return self.namespace or self.connection.namespace
+
+    def all(self, kind: str, *, labels: str = "", fields: str = "") -> list[Object]:
+        """All objects of a kind, as :meth:`pages`."""
+        return [item for page in self.pages(kind, labels=labels, fields=fields) for item in page]
+
+    def lists(self, kinds: Sequence[str], *, labels: str = "") -> list[list[Object]]:
+        """The objects of several kinds, listed at the same time."""
+        return self.connection.each(lambda kind: self.all(kind, labels=labels), kinds)
+
+    def maybe(self, kind: str, *, labels: str = "", fields: str = "", why: str = "") -> list[Object] | None:
+        """As :meth:`all`, but what may not be read is None and noted: ``why`` says what is missing without it."""
+        try:
+            return self.all(kind, labels=labels, fields=fields)
+        except ApiError as error:
+            if not error.lacks_permission:
+                raise
+            self.note(f"{RESOURCES[kind].plural} may not be read{': ' + why if why else ''}")
+            return None
