@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -19,8 +18,7 @@ from fit_parts import CARD, GPU, MISSING
 from fit_trials import Trial, Trials, disagreements, hasten
 from fit_worlds import world
 from gpuctl.cli.connecting import ClusterFailure
-from gpuctl.cli.fit import command as fit_command
-from gpuctl.cli.snapshot import command as snapshot_command
+from gpuctl.cli.main import cli
 from gpuctl.cluster import demand, placement, preemption, requests, scheduling, snapshot
 from gpuctl.cluster import fit as fit_module
 from gpuctl.cluster.configuration import connect
@@ -274,26 +272,27 @@ def test_ended_pods_hold_no_room(trials: list[Trial]) -> None:
     assert any(disagreements(with_ended(trial)) for trial in trials)
 
 
-def _command(plane: ControlPlane, command: click.Command, user: str, *arguments: str) -> Result:
+def _command(plane: ControlPlane, name: str, user: str, *arguments: str) -> Result:
     options = ["--kubeconfig", str(plane.kubeconfig(user)), *arguments]
-    return CliRunner().invoke(command, options, standalone_mode=False)
+    # Never the command by itself: click would keep its help without the group's `-h`.
+    return CliRunner().invoke(cli, [name, *options], standalone_mode=False)
 
 
 def test_commands_read_the_cluster(trials: list[Trial], scheduling_plane: ControlPlane, tmp_path: Path) -> None:
-    taken = _command(scheduling_plane, snapshot_command, "deployer")
+    taken = _command(scheduling_plane, "snapshot", "deployer")
     assert taken.return_value == 0
     assert "note: runtimeClasses may not be read, and are left out" in taken.stderr
     nodes = {node["name"] for node in snapshot.load(taken.stdout).nodes}
     assert nodes >= {node["metadata"]["name"] for trial in trials for node in trial.world.nodes}
     document = tmp_path / "job.yaml"
     document.write_text(DOCUMENT)
-    found = _command(scheduling_plane, fit_command, "admin", "-f", str(document), "--json")
+    found = _command(scheduling_plane, "fit", "admin", "-f", str(document), "--json")
     (answer,) = json.loads(found.stdout)["jobs"]
     assert (found.return_value, answer["verdict"], answer["namespace"]) == (1, "never", "default")
 
 
 def test_who_may_not_read_nodes_is_told_so(scheduling_plane: ControlPlane) -> None:
-    refused = _command(scheduling_plane, snapshot_command, "alice")
+    refused = _command(scheduling_plane, "snapshot", "alice")
     assert isinstance(refused.exception, ClusterFailure)
     assert "user alice may not list nodes in the whole cluster" in refused.exception.message
     assert refused.stdout == ""

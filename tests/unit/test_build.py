@@ -18,7 +18,7 @@ import click
 import pytest
 import yaml
 
-from gpuctl.cli.build import command
+from gpuctl.cli.main import cli
 from gpuctl.gitops.layout import path_of
 from gpuctl.gitops.manifest import MANIFEST
 
@@ -53,7 +53,8 @@ def build() -> Build:
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
-                code = command.main([str(argument) for argument in arguments], "gpuctl build", standalone_mode=False)
+                # Never the command by itself: click would keep its help without the group's `-h`.
+                code = cli.main(["build", *map(str, arguments)], "gpuctl", standalone_mode=False)
             except click.ClickException as error:
                 error.show()
                 code = error.exit_code

@@ -12,8 +12,8 @@ from click import UsageError
 from click.testing import CliRunner, Result
 
 from gpuctl.cli.connecting import ClusterFailure
-from gpuctl.cli.fit import command as fit_command
 from gpuctl.cli.fit import lines
+from gpuctl.cli.main import cli
 from gpuctl.cluster.fit import Fit, fit
 from gpuctl.cluster.snapshot import DamagedSnapshot, Snapshot, _pod, load, render
 
@@ -447,7 +447,8 @@ def run(directory: Path, *arguments: str, have: Snapshot | None = None, document
     (directory / "job.yaml").write_text(document)
     (directory / "cluster.json").write_text(render(have) if have else "{}")
     everything = ["-f", str(directory / "job.yaml"), "--snapshot", str(directory / "cluster.json"), *arguments]
-    return CliRunner().invoke(fit_command, everything, standalone_mode=False)
+    # Never the command by itself: click would keep its help without the group's `-h`.
+    return CliRunner().invoke(cli, ["fit", *everything], standalone_mode=False)
 
 
 @pytest.mark.parametrize(
