@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -51,6 +51,7 @@ def compile(
     shared: bool = True,
     gitops: GitOps | None = None,
     embed: bool = False,
+    tolerated: frozenset[str] = frozenset(),
     directory: Path | None = None,
     stdin: BinaryIO | None = None,
 ) -> Compilation:
@@ -65,6 +66,7 @@ def compile(
     :param shared: include the objects that jobs share (PriorityClass, Namespace).
     :param gitops: add the annotations that ``argocd`` or ``flux`` needs.
     :param embed: add each source document to its object as an annotation.
+    :param tolerated: codes of errors that do not stand in the way of objects, such as those of what does not fit.
     :param directory: what paths count from when no source has one; default: the current directory.
     :param stdin: what ``-`` reads; default: standard input.
 
@@ -80,20 +82,27 @@ def compile(
     loaded = load(sources, platform=platform, namespace=namespace, versions=VERSIONS, directory=directory, stdin=stdin)
     context = Context(loaded.settings, Options(nodes, shared, gitops, embed))
     lowered: list[Lowered] = []
-    if count(loaded.diagnostics, Severity.ERROR) == 0:
+    if _stands(loaded.diagnostics, tolerated):
         validator = schema_validator(loaded.settings.platform.kubernetes.version.removeprefix("v"))
         context.check_pod_spec = lambda patch: [(item.path, item.message) for item in validator.check_pod_spec(patch)]
         lowered = lower(context, loaded.documents)
         if not context.diagnostics:
             _validate(context, lowered, validator)
-    return _result(loaded, context, lowered, strict)
+    return _result(loaded, context, lowered, strict, tolerated)
 
 
-def _result(loaded: Loaded, context: Context, lowered: list[Lowered], strict: bool) -> Compilation:
+def _stands(diagnostics: Iterable[Diagnostic], tolerated: frozenset[str]) -> bool:
+    """Whether there is no error but those that are tolerated."""
+    return not any(item.severity is Severity.ERROR and item.code not in tolerated for item in diagnostics)
+
+
+def _result(
+    loaded: Loaded, context: Context, lowered: list[Lowered], strict: bool, tolerated: frozenset[str]
+) -> Compilation:
     diagnostics = [*loaded.diagnostics, *context.diagnostics]
     if strict:
         diagnostics = [diagnostic.as_error() for diagnostic in diagnostics]
-    if count(diagnostics, Severity.ERROR):
+    if not _stands(diagnostics, tolerated):
         lowered = []
     elif not context.options.nodes:
         diagnostics += _notes_on_nodes(loaded)

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from gpuctl.gitops.impact import Breakage, Impact
+from gpuctl.gitops.breakages import Breakage
+from gpuctl.gitops.impact import Impact
 from gpuctl.gitops.objects import ObjectKey
-from gpuctl.gitops.report import as_json, markdown, text
+from gpuctl.gitops.report import Live, as_json, markdown
 from repositories import Repository, pool, quota, service, training
 
 A, B = "gpu-type: A100-80G, gpu-count: 8", "gpu-type: H100-80G, gpu-count: 8"
@@ -478,16 +479,15 @@ def test_markdown_is_not_what_names_say() -> None:
         changed=[(key, ["data.`x`", "data.a|b\n# head", "``"])],
         breakages=[Breakage("pool <img src=x> |`*_[y](z) @team", True)],
     )
-    lines = markdown(found, ["Job ``a`` in b"], ["pod `"]).splitlines()
+    lines = markdown(found, Live([("Evicted:", ["pod |` @x"])], {})).splitlines()
     assert "- pool \\<img src=x\\> \\|\\`\\*\\_\\[y\\](z) @<!-- -->team" in lines
     assert "- ``Config`Map a|b in nlp``" in lines
     assert "- ``Config`Map a|b in nlp``: `` data.`x` ``, `data.a|b\\n# head`, ``` `` ```" in lines
-    assert "- ```Job ``a`` in b```" in lines
-    assert "- `` pod ` ``" in lines
+    assert "- pod \\|\\` @<!-- -->x" in lines
 
 
 def test_cells_of_tables_escape_pipes(repository: Repository) -> None:
-    from gpuctl.gitops.impact import QuotaRow
+    from gpuctl.gitops.rows import QuotaRow
 
     row = QuotaRow("a|b", "x`y", Fraction(1), Fraction(2), None, Fraction(3, 2))
     lines = markdown(an_impact(quotas=[row])).splitlines()
@@ -507,12 +507,3 @@ def test_a_report_fits_a_comment() -> None:
     assert len(out) < 65536
     assert out.count("- and 2950 more\n") == 4
     assert len(json.loads(as_json(found))["changed"]) == 3000
-
-
-def test_running_jobs_and_victims() -> None:
-    assert "No running job would be replaced." in text(an_impact(), [])
-    out = text(an_impact(), ["training a in nlp"], ["pod b in nlp"])
-    assert "Running jobs that would be replaced:\n\n- training a in nlp\n\nWould be evicted:\n\n- pod b in nlp\n" in out
-    value = json.loads(as_json(an_impact(), ["a"], ["b"]))
-    assert (value["replaced"], value["evicted"]) == (["a"], ["b"])
-    assert json.loads(as_json(an_impact()))["replaced"] is None

@@ -6,13 +6,13 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from gpuctl.cli.connecting import cluster_options, json_option
 from gpuctl.cli.inputs import chosen_inputs, compile_options, input_options
+from gpuctl.cli.snapshots import check_choice, loaded, snapshot_option, tell_unreadable
 
 if TYPE_CHECKING:
     from gpuctl.cli.requests import Documents
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from gpuctl.compilation import Compilation
 
 _HOLDERS = 3
-_SAID = {
+SAID = {
     "fits": "fits now",
     "preempts": "fits by evicting others",
     "fits-when-empty": "does not fit now, only when others end",
     "never": "never fits",
     "unknown": "cannot be told",
 }
+"""What each verdict is called."""
 _COLOURS = {"fits": "green", "preempts": "yellow", "fits-when-empty": "red", "never": "red", "unknown": "magenta"}
 
 
@@ -40,13 +41,7 @@ _COLOURS = {"fits": "green", "preempts": "yellow", "fits-when-empty": "red", "ne
 @input_options
 @compile_options
 @cluster_options
-@click.option(
-    "--snapshot",
-    "snapshot_file",
-    type=click.Path(),
-    metavar="FILE",
-    help="Judge by what `gpuctl snapshot` wrote (- for standard input), not by the cluster itself.",
-)
+@snapshot_option("Judge by what `gpuctl snapshot` wrote (- for standard input), not by the cluster itself.")
 @json_option
 def command(
     filenames: tuple[str, ...],
@@ -71,16 +66,13 @@ def command(
     from gpuctl.cluster.fit import fit
 
     inputs = chosen_inputs(filenames, paths, "gpuctl fit -f training.yaml --snapshot cluster.json")
-    if snapshot_file is not None and (kubeconfig is not None or context is not None):
-        raise click.UsageError("--snapshot stands in for a cluster: leave --context and --kubeconfig out")
-    if snapshot_file == "-" and "-" in inputs:
-        raise click.UsageError("standard input is either the documents or the snapshot")
+    check_choice(snapshot_file, kubeconfig, context, inputs)
     documents = Documents(inputs, platform, namespace, strict)
     as_json = as_json or output == "json"
     with cluster_errors():
         try:
             if snapshot_file is not None:
-                compilation, snapshot = _compiled(documents, as_json=as_json), _loaded(snapshot_file)
+                compilation, snapshot = _compiled(documents, as_json=as_json), loaded(snapshot_file)
             else:
                 compilation, snapshot = _from_cluster(documents, kubeconfig, context, as_json=as_json)
         except ClusterError as error:
@@ -92,8 +84,7 @@ def command(
         click.echo(json.dumps({"jobs": [answer.as_json() for answer in answers]}, indent=2, ensure_ascii=False))
     else:
         _show(answers)
-    for name in snapshot.unreadable:
-        click.echo(f"note: {name} could not be read; what they decide is not in this answer", err=True)
+    tell_unreadable(snapshot)
     verdicts = {answer.verdict for answer in answers}
     return 1 if verdicts & {"never", "fits-when-empty"} else 2 if "unknown" in verdicts else 0
 
@@ -136,18 +127,6 @@ def _compiled(documents: Documents, *, as_json: bool) -> Compilation:
     return result
 
 
-def _loaded(name: str) -> Snapshot:
-    from gpuctl.cluster.snapshot import DamagedSnapshot, load
-
-    try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        return load(data.decode(), "standard input" if name == "-" else name)
-    except OSError as error:
-        raise DamagedSnapshot(f"{name} cannot be read: {(error.strerror or str(error)).lower()}") from None
-    except UnicodeDecodeError:
-        raise DamagedSnapshot(f"{name} is not a snapshot: it is not UTF-8 text") from None
-
-
 def _show(answers: list[Fit]) -> None:
     if not answers:
         click.echo("There is no job in the documents.", err=True)
@@ -166,7 +145,7 @@ def lines(answer: Fit, *, coloured: bool = False) -> Iterator[str]:
     title = f"{RESOURCES[demand.kind].title}/{demand.name} -n {demand.namespace}"
     pods = "1 pod" if demand.pods == 1 else f"{demand.pods} pods"
     asked = ", ".join(told(name, amount) for name, amount in found.per_pod.items())
-    said = _SAID[answer.verdict]
+    said = SAID[answer.verdict]
     if coloured:
         said = click.style(said, fg=_COLOURS[answer.verdict])
     yield f"{title}: {said} ({pods}{f' of {asked}' if asked else ''})"

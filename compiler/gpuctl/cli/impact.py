@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.cli.connecting import cluster_options
 from gpuctl.cli.inputs import input_options, offline_compile_options
+from gpuctl.cli.snapshots import check_choice, loaded, snapshot_option, taken, tell_unreadable
 from gpuctl.language.fields import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpuctl.cluster.snapshot import Snapshot
     from gpuctl.compilation import Compilation
     from gpuctl.frontend.source import Source
 
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 @offline_compile_options
 @click.option("--from", "before", required=True, metavar="REF", help="The revision before, such as origin/main.")
 @click.option("--to", "after", metavar="REF", help="The revision after. Default: the files as they are.")
+@cluster_options
+@snapshot_option("Tell also what it does to the cluster that `gpuctl snapshot` wrote here (- for standard input).")
 @click.option(
     "-o",
     "--output",
@@ -44,23 +49,50 @@ def command(
     strict: bool,
     before: str,
     after: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    snapshot_file: str | None,
     output: str,
 ) -> int:
     """Show what a change in git does to the machines.
 
     Objects added, changed and removed; GPUs by pool and type, quotas and capacities before and after; and what does not
-    fit afterwards. Without FILE, everything in the current directory.
+    fit afterwards. Without FILE, everything in the current directory. With --snapshot, --context or --kubeconfig also
+    the running jobs that it ends, and whom the new ones evict; GPUs are counted on the nodes then.
     """
     from gpuctl.cluster.requests import pod_requests
-    from gpuctl.gitops.impact import impact, side_of
+    from gpuctl.gitops.impact import impact
     from gpuctl.gitops.report import as_json, markdown, text
+    from gpuctl.gitops.sides import DOES_NOT_FIT, side_of
 
     inputs = [*filenames, *paths] or ["."]
-    old, new = compiled_pair(before, after, inputs, platform, namespace, strict)
-    result = impact(side_of(old, pod_requests), side_of(new, pod_requests))
+    check_choice(snapshot_file, kubeconfig, context, inputs)
+    pair = compiled_pair(before, after, inputs, platform, namespace, strict, tolerated=DOES_NOT_FIT)
+    sides = side_of(pair[0], pod_requests), side_of(pair[1], pod_requests)
+    snapshot = _snapshot(snapshot_file, kubeconfig, context)
+    live = None
+    if snapshot is None:
+        result = impact(*sides)
+    else:
+        from gpuctl.cli.live import look, with_machines
+
+        live, never = look(*pair, snapshot)
+        result = impact(*with_machines(*sides, *pair, snapshot))
+        result.breakages.extend(never)
+        tell_unreadable(snapshot)
     render = {"text": text, "markdown": markdown, "json": as_json}[output]
-    sys.stdout.write(render(result))
+    sys.stdout.write(render(result, live))
     return 1 if result.breakages else 0
+
+
+def _snapshot(snapshot_file: str | None, kubeconfig: str | None, context: str | None) -> Snapshot | None:
+    """The cluster that the options name, None when they name none."""
+    from gpuctl.cli.connecting import cluster_errors
+
+    with cluster_errors():
+        if snapshot_file is not None:
+            return loaded(snapshot_file)
+        return taken(kubeconfig, context) if (kubeconfig, context) != (None, None) else None
 
 
 def compiled_pair(
@@ -70,13 +102,16 @@ def compiled_pair(
     platform: str | None,
     namespace: str,
     strict: bool,
+    *,
+    tolerated: frozenset[str] = frozenset(),
 ) -> tuple[Compilation | None, Compilation | None]:
     """The compilations of inputs at two revisions (None: as they are on disk), each as :func:`compiled_at` has it.
 
+    :param tolerated: codes of errors that are no obstacle.
     :raises click.UsageError: an input exists on neither side, so that it is misspelt.
     """
-    old, not_before = _compiled(before, inputs, platform, namespace, strict)
-    new, not_after = _compiled(after, inputs, platform, namespace, strict)
+    old, not_before = _compiled(before, inputs, platform, namespace, strict, tolerated)
+    new, not_after = _compiled(after, inputs, platform, namespace, strict, tolerated)
     for name in inputs:
         if name in not_before and name in not_after:
             raise click.UsageError(f"`{visible(name)}` exists on neither side")
@@ -91,11 +126,16 @@ def compiled_at(
     An input that is not there, or a directory without YAML, holds no document. What does not compile is reported, and
     ends the command: nothing can be told (2).
     """
-    return _compiled(reference, inputs, platform, namespace, strict)[0]
+    return _compiled(reference, inputs, platform, namespace, strict, frozenset())[0]
 
 
 def _compiled(
-    reference: str | None, inputs: Sequence[str], platform: str | None, namespace: str, strict: bool
+    reference: str | None,
+    inputs: Sequence[str],
+    platform: str | None,
+    namespace: str,
+    strict: bool,
+    tolerated: frozenset[str],
 ) -> tuple[Compilation | None, list[str]]:
     """The compilation, and the inputs that do not exist."""
     from gpuctl.cli.printers import text
@@ -117,11 +157,11 @@ def _compiled(
         sources, named, missing = found.sources, found.platform, found.missing
     if not sources:
         return None, missing
-    result = compile(sources, platform=named, namespace=namespace, strict=strict, nodes=True)
-    errors = {item.code for item in result.diagnostics if item.severity is Severity.ERROR}
+    result = compile(sources, platform=named, namespace=namespace, strict=strict, nodes=True, tolerated=tolerated)
+    errors = {item.code for item in result.diagnostics if item.severity is Severity.ERROR} - tolerated
     if not result.documents and errors == {"GPU009"}:
         return None, missing
-    if not result.ok:
+    if errors:
         text.write(result.diagnostics, result.sources, sys.stderr)
         side = f"at {visible(reference)}" if reference is not None else "on disk"
         click.echo(f"error: the documents {side} do not compile", err=True)

@@ -21,15 +21,12 @@ def command(kubeconfig: str | None, context: str | None) -> int:
     Secrets are not in it, nor are commands, variables or annotations of pods. Lists that you may not read are left out
     and named on standard error; without nodes and pods there is no snapshot.
     """
-    from gpuctl.cli.connecting import cluster_errors, connected
-    from gpuctl.cluster.snapshot import render, take
+    from gpuctl.cli.connecting import cluster_errors
+    from gpuctl.cli.snapshots import taken
+    from gpuctl.cluster.snapshot import render
 
     with cluster_errors():
-        connection = connected(kubeconfig, context)
-        try:
-            snapshot = take(connection)
-        finally:
-            connection.close()
+        snapshot = taken(kubeconfig, context)
     for name in snapshot.unreadable:
         click.echo(f"note: {name} may not be read, and are left out", err=True)
     sys.stdout.write(render(snapshot))

@@ -83,7 +83,7 @@ def understand(snapshot: Snapshot, objects: Sequence[Object]) -> tuple[Cluster, 
     least = {obj["spec"]["scaleTargetRef"]["name"]: obj["spec"] for obj in objects if _is_scaler(obj)}
     result: list[Demand] = []
     for obj in workloads:
-        owned = [pods[id(item)] for item in snapshot.pods if _owns(obj, item)]
+        owned = [pods[id(item)] for item in snapshot.pods if owns(obj, item)]
         result.append(_demand(obj, least, snapshot, namespaces, classes, cluster.shown, owned, len(result)))
     # Python's sort keeps the order of what is equal.
     result.sort(key=lambda demand: -demand.priority)
@@ -145,13 +145,14 @@ def _is_scaler(obj: Object) -> bool:
     return bool(obj["kind"] == "HorizontalPodAutoscaler")
 
 
-def _owns(obj: Object, pod: Object) -> bool:
-    if pod["namespace"] != obj["metadata"]["namespace"]:
+def owns(workload: Object, pod: Object) -> bool:
+    """Whether a pod of a snapshot is a workload's."""
+    if pod["namespace"] != workload["metadata"]["namespace"]:
         return False
-    name = obj["metadata"]["name"]
-    if obj["kind"] == "JobSet":
+    name = workload["metadata"]["name"]
+    if workload["kind"] == "JobSet":
         return bool((pod.get("labels") or {}).get("jobset.sigs.k8s.io/jobset-name") == name)
-    return pod.get("owner") == {"kind": obj["kind"], "name": name}
+    return pod.get("owner") == {"kind": workload["kind"], "name": name}
 
 
 def _resident(item: Object, namespaces: Mapping[str, Labels]) -> Pod:

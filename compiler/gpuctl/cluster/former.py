@@ -30,12 +30,16 @@ def former_fields(live: Object, settings: Settings) -> Tree | None:
         list(link([document], settings, live["metadata"]["namespace"], complete=False))
         for lowered in lower(Context(settings), [document]):
             if lowered.object["kind"] == live["kind"]:
-                return _fields(lowered.object, "")
+                return fields_of(lowered.object)
     return None
 
 
+def fields_of(obj: Object) -> Tree:
+    """All fields of an object, in the form of ``managedFields[].fieldsV1``."""
+    return _fields(obj, "")
+
+
 def _fields(value: Any, field: str) -> Tree:
-    """A value as a tree of fields, in the form of ``managedFields[].fieldsV1``."""
     if isinstance(value, dict):
         return {f"f:{key}": _fields(below, key) for key, below in value.items()}
     tree: Tree = {}

@@ -15,8 +15,9 @@ from typing import Any
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError, ClusterError
 from gpuctl.cluster.quota import format_amount
-from gpuctl.cluster.requests import pod_requests, quantity
+from gpuctl.cluster.requests import pod_requests
 from gpuctl.cluster.resources import RESOURCES, Object, Resource, labels_of
+from gpuctl.cluster.shape import check
 
 KIND = "ClusterSnapshot"
 VERSION = 1
@@ -28,7 +29,7 @@ _ENDED = ("Succeeded", "Failed")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A cluster at one moment. The lists hold plain dicts, see :data:`SHAPE`.
+    """A cluster at one moment. The lists hold plain dicts, see :data:`gpuctl.cluster.shape.SHAPE`.
 
     ``unreadable`` are the lists that the user may not read; they are empty.
     """
@@ -122,139 +123,11 @@ def load(text: str, name: str = "the snapshot") -> Snapshot:
         told = json.dumps(value.get("version"))
         raise DamagedSnapshot(f"{name} has version {told}; this gpuctl reads version {VERSION}", hint)
     try:
-        _check(value, SHAPE, "")
+        check(value)
     except ValueError as error:
         raise DamagedSnapshot(f"{name} is damaged: {error}", hint) from None
     known = {_camel(item): item for item in Snapshot.__dataclass_fields__}
     return Snapshot(**{known[key]: item for key, item in value.items() if key in known})
-
-
-class _Maybe:
-    """A part that may be absent."""
-
-    def __init__(self, shape: Any) -> None:
-        self.shape = shape
-
-
-class _Each:
-    """An object with any keys, all of one shape."""
-
-    def __init__(self, shape: Any) -> None:
-        self.shape = shape
-
-
-_LABELS = _Maybe(_Each(str))
-_AMOUNTS = _Each(quantity)
-_SELECTOR = {
-    "matchLabels": _LABELS,
-    "matchExpressions": _Maybe([{"key": str, "operator": str, "values": _Maybe([str])}]),
-}
-_NODE_TERM = {
-    "matchExpressions": _Maybe([{"key": str, "operator": str, "values": _Maybe([str])}]),
-    "matchFields": _Maybe([{"key": str, "operator": str, "values": _Maybe([str])}]),
-}
-_TAINT = {"key": str, "value": _Maybe(str), "effect": str}
-SHAPE: dict[str, Any] = {
-    "takenAt": str,
-    "nodes": [
-        {
-            "name": str,
-            "labels": _LABELS,
-            "taints": _Maybe([_TAINT]),
-            "unschedulable": _Maybe(bool),
-            "allocatable": _AMOUNTS,
-        }
-    ],
-    "pods": [
-        {
-            "namespace": str,
-            "name": str,
-            "labels": _LABELS,
-            "node": _Maybe(str),
-            "nominatedNode": _Maybe(str),
-            "priority": _Maybe(int),
-            "requests": _AMOUNTS,
-            "hostPorts": _Maybe([{"ip": str, "protocol": str, "port": int}]),
-            "antiAffinity": _Maybe(
-                [
-                    {
-                        "topologyKey": str,
-                        "labelSelector": _Maybe(_SELECTOR),
-                        "namespaces": _Maybe([str]),
-                        "namespaceSelector": _Maybe(_SELECTOR),
-                    }
-                ]
-            ),
-            "startTime": _Maybe(str),
-            "deleting": _Maybe(bool),
-            "owner": _Maybe({"kind": str, "name": str}),
-        }
-    ],
-    "namespaces": [{"name": str, "labels": _LABELS}],
-    "priorityClasses": [
-        {"name": str, "value": int, "preemptionPolicy": _Maybe(str), "globalDefault": _Maybe(bool)},
-    ],
-    "runtimeClasses": [
-        {"name": str, "overhead": _Maybe(_AMOUNTS), "nodeSelector": _LABELS, "tolerations": _Maybe([dict])},
-    ],
-    "quotas": [
-        {
-            "kind": str,
-            "metadata": {"namespace": str, "name": str},
-            "spec": {"hard": _Maybe(_AMOUNTS)},
-            "status": _Maybe({"hard": _Maybe(_AMOUNTS), "used": _Maybe(_AMOUNTS)}),
-        }
-    ],
-    "limitRanges": [{"namespace": str, "limits": [{"type": str}]}],
-    "budgets": [
-        {
-            "namespace": str,
-            "name": str,
-            "selector": _Maybe(_SELECTOR),
-            "disruptionsAllowed": int,
-            "disruptedPods": _Maybe([str]),
-        }
-    ],
-    "claims": [{"namespace": str, "name": str, "volume": _Maybe(str), "accessModes": _Maybe([str])}],
-    "volumes": [{"name": str, "labels": _LABELS, "nodeTerms": _Maybe([_NODE_TERM])}],
-    "customResources": [{"name": str, "kind": str, "versions": [str]}],
-    "unreadable": [str],
-}
-"""What a snapshot holds: a list of one is a list of such items, a function is what its values are parsed by."""
-
-_NAMES = {str: "a text", int: "a whole number", bool: "true or false", dict: "an object"}
-
-
-def _check(value: Any, shape: Any, path: str) -> None:
-    """Raise ValueError where a value has not the shape."""
-    if isinstance(shape, _Maybe):
-        shape = shape.shape
-    if isinstance(shape, list):
-        if not isinstance(value, list):
-            raise ValueError(f"{path} is not a list")
-        for index, item in enumerate(value):
-            _check(item, shape[0], f"{path}[{index}]")
-    elif isinstance(shape, (dict, _Each)):
-        if not isinstance(value, dict):
-            raise ValueError(f"{path} is not an object")
-        if isinstance(shape, _Each):
-            for key, item in value.items():
-                _check(item, shape.shape, f"{path}.{key}")
-            return
-        for key, item in shape.items():
-            inner = f"{path}.{key}".lstrip(".")
-            if key in value:
-                _check(value[key], item, inner)
-            elif not isinstance(item, _Maybe):
-                raise ValueError(f"{inner} is missing")
-    elif isinstance(shape, type):
-        if not isinstance(value, shape) or (shape is int and isinstance(value, bool)):
-            raise ValueError(f"{path} is not {_NAMES[shape]}")
-    else:
-        try:
-            shape(value)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
 
 
 def _camel(name: str) -> str:
@@ -303,6 +176,8 @@ def _pod(pod: Object) -> Object:
         "hostPorts": host_ports(spec),
         "antiAffinity": anti_affinity(spec),
         "startTime": status.get("startTime"),
+        # Running goes without saying.
+        "phase": None if status.get("phase") == "Running" else status.get("phase"),
         "deleting": bool(metadata.get("deletionTimestamp")),
         "owner": _owner(metadata),
     }

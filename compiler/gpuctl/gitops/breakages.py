@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 from gpuctl.gitops.rows import Amount, PoolRow, QuotaRow
-from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, Side, counts_of, demands_of
+from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, JobId, PoolLimits, Side, counts_of, demands_of
 from gpuctl.language.quantities import format_bytes, format_number
 
 
@@ -22,6 +23,42 @@ def amount(resource: str, value: Fraction) -> str:
     if resource.endswith(("memory", "storage")) and value.denominator == 1:
         return format_bytes(int(value))
     return format_number(value)
+
+
+def breakages(before: Side, after: Side, pools: Sequence[PoolRow], quotas: Sequence[QuotaRow]) -> Iterator[Breakage]:
+    """What does not fit afterwards: jobs, pools, quotas."""
+    yield from _oversized(before, after)
+    yield from _pool_limits(before, after)
+    yield from _pool_breakages(pools)
+    yield from _crowded(before, after, pools)
+    yield from _quota_breakages(quotas)
+
+
+def _oversized(before: Side, after: Side) -> Iterator[Breakage]:
+    """Jobs that no node of their pool can take."""
+    for job, messages in sorted(after.oversized.items()):
+        for message in messages:
+            yield Breakage(f"{job}: {message}", job not in before.oversized)
+
+
+def _pool_limits(before: Side, after: Side) -> Iterator[Breakage]:
+    """Jobs beyond what their pool allows, in number or in size: gpuctl does not submit them."""
+    for pool in sorted(after.pool_limits):
+        earlier = {who for _, who in _beyond(before, pool)}
+        for message, who in _beyond(after, pool):
+            yield Breakage(message, who not in earlier)
+
+
+def _beyond(side: Side, pool: str) -> Iterator[tuple[str, JobId | None]]:
+    """What is beyond a pool's limits, and the job that is (None: all of them together)."""
+    limits = side.pool_limits.get(pool, PoolLimits(None, None))
+    jobs = {job: demand for job, demand in sorted(side.jobs.items()) if demand.pool == pool}
+    for job, demand in jobs.items():
+        most = demand.cards * demand.most
+        if limits.gpus_per_job is not None and most > limits.gpus_per_job:
+            yield f"{job}: asks for {format_number(most)} GPUs; pool {pool} allows {limits.gpus_per_job} per job", job
+    if limits.jobs is not None and len(jobs) > limits.jobs:
+        yield f"pool {pool}: {len(jobs)} jobs are in it, and it allows {limits.jobs} unfinished ones", None
 
 
 def _pool_breakages(rows: Iterable[PoolRow]) -> Iterator[Breakage]:
@@ -44,7 +81,7 @@ def _gpus(gpu_type: str) -> str:
 
 def _crowded(before: Side, after: Side, rows: Iterable[PoolRow]) -> Iterator[Breakage]:
     """Where the sum fits and the pods do not: a pod is on one node, and two of 5 GPUs are not on one of 8."""
-    told = set()
+    told = {after.jobs[job].pool for job in after.oversized}
     for row in rows:
         if not _fits(row.after) or row.pool in told:
             continue

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from gpuctl.gitops.impact import (
-    ALL_TYPES,
-    ANY_TYPE,
-    Amount,
-    Cost,
-    Demand,
-    Impact,
-    JobId,
-    PoolRow,
-    QuotaRow,
-    amount,
-)
+from gpuctl.gitops.breakages import amount
+from gpuctl.gitops.impact import Cost, Impact
 from gpuctl.gitops.objects import ObjectKey
+from gpuctl.gitops.rows import Amount, PoolRow, QuotaRow
+from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, Demand, JobId
 from gpuctl.language.fields import visible
 from gpuctl.language.quantities import format_number
 
@@ -28,6 +20,13 @@ _MANY = 50
 """Most entries of a list or rows of a table for people: a comment on GitHub has at most 65,536 characters."""
 _PATHS = 4
 _LONGEST_PATH = 120
+
+
+class Live(NamedTuple):
+    """What an impact says of a cluster as it is: lists with their headings for people, and fields of the JSON."""
+
+    lists: Sequence[tuple[str, Sequence[str]]]
+    fields: Mapping[str, Any]
 
 
 class _Style(NamedTuple):
@@ -40,30 +39,24 @@ class _Style(NamedTuple):
     folded: Callable[[str, list[str]], list[str]]
 
 
-def markdown(impact: Impact, replaced: Iterable[str] | None = None, victims: Iterable[str] = ()) -> str:
-    """A comment on a pull request.
-
-    :param replaced: running jobs that would be replaced (None: it was not asked); ``victims`` what would be evicted.
-    """
-    return "\n".join(_lines(impact, replaced, list(victims), _MARKDOWN)) + "\n"
+def markdown(impact: Impact, live: Live | None = None) -> str:
+    """A comment on a pull request."""
+    return "\n".join(_lines(impact, live, _MARKDOWN)) + "\n"
 
 
-def text(impact: Impact, replaced: Iterable[str] | None = None, victims: Iterable[str] = ()) -> str:
+def text(impact: Impact, live: Live | None = None) -> str:
     """The same for a terminal."""
-    return "\n".join(_lines(impact, replaced, list(victims), _TEXT)) + "\n"
+    return "\n".join(_lines(impact, live, _TEXT)) + "\n"
 
 
-def _lines(impact: Impact, replaced: Iterable[str] | None, victims: list[str], style: _Style) -> list[str]:
+def _lines(impact: Impact, live: Live | None, style: _Style) -> list[str]:
     lines = [style.heading(f"GPU impact: {_headline(impact)}"), ""]
     if impact.breakages:
         items = [style.sentence(item.message) + ("" if item.new else " (already before)") for item in impact.breakages]
         lines += ["Does not fit:", "", *_list(items), ""]
-    if replaced is not None:
-        names = [style.word(name) for name in replaced]
-        lines += ["Running jobs that would be replaced:" if names else "No running job would be replaced.", ""]
-        lines += [*_list(names), ""] if names else []
-    if victims:
-        lines += ["Would be evicted:", "", *_list([style.word(name) for name in victims]), ""]
+    for heading, told in live.lists if live is not None else ():
+        lines += [heading, "", *_list([style.sentence(item) for item in told])]
+        lines += [""] if told else []
     if impact.jobs:
         rows = [_job_row(*item) for item in impact.jobs]
         lines += [*_table(style, ["job", "GPUs before", "GPUs after"], rows), ""]
@@ -208,7 +201,7 @@ _MARKDOWN = _Style("## {}".format, _code, _escaped, _markdown_table, _folded)
 _TEXT = _Style(str, visible, visible, _text_table, lambda summary, lines: [f"{summary}", "", *lines])
 
 
-def as_json(impact: Impact, replaced: Iterable[str] | None = None, victims: Iterable[str] = ()) -> str:
+def as_json(impact: Impact, live: Live | None = None) -> str:
     """One JSON value; amounts of memory are bytes, of cpu cores."""
     value = {
         "fits": not impact.breakages,
@@ -238,8 +231,7 @@ def as_json(impact: Impact, replaced: Iterable[str] | None = None, victims: Iter
             for row in impact.quotas
         ],
         "pricePerHour": _costs(impact),
-        "replaced": list(replaced) if replaced is not None else None,
-        "evicted": list(victims),
+        "cluster": dict(live.fields) if live is not None else None,
     }
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 

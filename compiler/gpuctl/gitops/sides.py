@@ -23,6 +23,9 @@ ANY_TYPE = ""
 ALL_TYPES = "*"
 """Stands for a pool as a whole."""
 _EXTENDED = "requests."
+_OVERSIZED = ("GPU402", "GPU403")
+DOES_NOT_FIT = frozenset({*_OVERSIZED, "GPU404", "GPU405", "GPU406", "GPU419"})
+"""Codes of the linker for what an impact is asked about: no mistakes that leave it without an answer."""
 
 PodRequests = Callable[[Object], Mapping[str, Fraction]]
 """What a pod of a ``spec`` takes of its node: resource -> amount."""
@@ -43,7 +46,8 @@ class Demand(NamedTuple):
     """What a job asks for: ``pods`` at the fewest and ``most`` at the most, ``gpus`` of each pod.
 
     ``gpus`` is a fraction of cards where the platform enforces shares, None for a share in memory: how much of a card
-    that is, documents do not say. ``requests`` are those of each pod by the keys that quotas use.
+    that is, documents do not say. ``requests`` are those of each pod by the keys that quotas use; ``cards`` are the
+    GPUs among them, which pools limit.
     """
 
     pool: str
@@ -52,6 +56,7 @@ class Demand(NamedTuple):
     pods: int
     most: int
     requests: dict[str, Fraction]
+    cards: Fraction
 
     @property
     def total(self) -> Fraction:
@@ -69,17 +74,28 @@ class Demand(NamedTuple):
         return self[:5]
 
 
+class PoolLimits(NamedTuple):
+    """What a pool allows: unfinished jobs in it, and GPUs of one job (None: no limit)."""
+
+    jobs: int | None
+    gpus_per_job: int | None
+
+
 @dataclass(frozen=True)
 class Side:
     """One of the two states: what its documents declare and ask for.
 
-    ``nodes``: pool -> type -> GPUs of each of its nodes, None where a node does not say.
+    ``nodes``: pool -> type -> GPUs of each of its nodes, None where a node does not say. ``limits`` are those of
+    quotas, by namespace and key; ``pool_limits`` those of pools. ``oversized``: what the linker says of jobs that no
+    node of their pool can take.
     """
 
     jobs: dict[JobId, Demand] = field(default_factory=dict)
     objects: dict[ObjectKey, Object] = field(default_factory=dict)
     nodes: dict[str, dict[str, list[int | None]]] = field(default_factory=dict)
     limits: dict[tuple[str, str], Fraction] = field(default_factory=dict)
+    pool_limits: dict[str, PoolLimits] = field(default_factory=dict)
+    oversized: dict[JobId, list[str]] = field(default_factory=dict)
     prices: dict[str, Fraction] = field(default_factory=dict)
 
 
@@ -105,6 +121,8 @@ def side_of(compilation: Compilation | None, pod_requests: PodRequests) -> Side:
             for node in model.nodes.values():
                 unknown = None if node.gpu_type else 0
                 types.setdefault(node.gpu_type, []).append(unknown if node.gpu_count is None else node.gpu_count)
+            if model.quota is not None:
+                side.pool_limits[model.header.name] = PoolLimits(model.quota.maxJobs, model.quota.maxGpuPerJob)
         elif model.kind == "quota":
             for namespace, entry in model.entries.items():
                 for resource, text in hard_limits(context, entry).items():
@@ -113,7 +131,25 @@ def side_of(compilation: Compilation | None, pod_requests: PodRequests) -> Side:
                         # Several quotas of a namespace all hold.
                         least = side.limits.get((namespace, resource), value)
                         side.limits[namespace, resource] = min(least, value)
+    side.oversized.update(_oversized(compilation))
     return side
+
+
+def _oversized(compilation: Compilation) -> dict[JobId, list[str]]:
+    found: dict[JobId, list[str]] = {}
+    for diagnostic in compilation.diagnostics:
+        if diagnostic.code not in _OVERSIZED or diagnostic.span is None:
+            continue
+        before = [
+            document
+            for document in compilation.documents
+            if document.file == diagnostic.span.file and document.span().line <= diagnostic.span.line
+        ]
+        document = max(before, key=lambda document: document.span().line)
+        if isinstance(document.model, Workload):
+            job = JobId(document.kind, document.namespace, document.model.job.name)
+            found.setdefault(job, []).append(diagnostic.message)
+    return found
 
 
 def _pod_of(obj: Object) -> Object | None:
@@ -137,6 +173,7 @@ def _demand(context: Context, document: Document, pod: Object, pod_requests: Pod
         gpus = resources.gpu * share if share is not None and share < 1 else None
     default = settings.platform.quota.defaultRequest
     counted = pod_requests(_filled(pod, {"cpu": default.cpu, "memory": default.memory}))
+    cards = {gpu.resource for gpu in settings.gpus.values()}
     return Demand(
         resources.pool or DEFAULT_POOL,
         document.gpu_type or ANY_TYPE,
@@ -144,6 +181,7 @@ def _demand(context: Context, document: Document, pod: Object, pod_requests: Pod
         replicas(model),
         replicas(model, most=True),
         {_EXTENDED + name: value for name, value in counted.items()},
+        sum((value for name, value in requests.items() if name in cards), Fraction(0)),
     )
 
 
