@@ -11,6 +11,7 @@ import socket
 import subprocess
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
@@ -48,7 +49,7 @@ class Process:
                 env={"PATH": os.environ.get("PATH", ""), "HOME": str(directory)},
                 # Ctrl-C in a terminal is for us, who end these in order.
                 start_new_session=True,
-                preexec_fn=_end_with_parent,
+                preexec_fn=partial(end_with_parent, os.getpid()),
             )
 
     @property
@@ -81,6 +82,11 @@ class Process:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
 
-def _end_with_parent() -> None:
-    """Ask the kernel to end this process when its parent is killed: SIGKILL runs no cleanup of ours."""
+def end_with_parent(parent: int) -> None:
+    """Ask the kernel to end this process when its parent is killed: SIGKILL runs no cleanup of ours.
+
+    ``parent`` is its id, taken before the fork: one that was killed since will not be noticed any more.
+    """
     _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -31,12 +31,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, NoReturn
 
-from control_plane.processes import _end_with_parent as end_with_parent
+from control_plane.processes import end_with_parent
 
 ROOT = Path(__file__).resolve().parents[2]
 _MESSAGE = 200_000
@@ -118,7 +119,7 @@ class Zygote:
                     "PYDANTIC_DISABLE_PLUGINS": "__all__",
                 },
                 start_new_session=True,
-                preexec_fn=end_with_parent,
+                preexec_fn=partial(end_with_parent, os.getpid()),
             )
         if self._control.recv(16) != b"ready":
             raise RuntimeError("the zygote did not start; its message is above")
@@ -216,6 +217,7 @@ def _serve(control: socket.socket) -> _Job | None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(awake)
     waiting: dict[int, int] = {}
+    zygote = os.getpid()
     control.send(b"ready")
     while True:
         ready, _, _ = select.select([control.fileno(), wakeup], [], [])
@@ -231,6 +233,7 @@ def _serve(control: socket.socket) -> _Job | None:
         *streams, status = descriptors
         pid = os.fork()
         if not pid:
+            end_with_parent(zygote)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for descriptor in (wakeup, awake, status, control.detach(), *waiting.values()):
@@ -256,7 +259,6 @@ def _reap(waiting: dict[int, int]) -> None:
 
 def _become(job: _Job) -> NoReturn:
     """Turn a fresh child into the command, and run it."""
-    end_with_parent()
     for number, descriptor in enumerate(job.streams):
         os.dup2(descriptor, number)
         os.close(descriptor)
