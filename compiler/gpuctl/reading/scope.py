@@ -46,13 +46,30 @@ class Scope:
                 raise
         else:
             return
-        self.note(f"{resource.plural} of all namespaces may not be listed: shown are those of {self.fallback}")
+        self._confine(kind)
         yield from self.connection.pages(resource, self.fallback, labels=labels, fields=fields)
 
     @property
     def fallback(self) -> str:
         """The namespace that is looked at where all may not be."""
         return self.namespace or self.connection.namespace
+
+    def reach(self, kind: str) -> str | None:
+        """The namespace to watch a kind in: the scope's, or None for all, or the context's where all are forbidden."""
+        if self.namespace is None:
+            resource = RESOURCES[kind]
+            try:
+                self.connection.request("GET", resource.path(None), query={"limit": "1"})
+            except ApiError as error:
+                if not error.lacks_permission:
+                    raise
+                self._confine(kind)
+                return self.fallback
+        return self.namespace
+
+    def _confine(self, kind: str) -> None:
+        plural = RESOURCES[kind].plural
+        self.note(f"{plural} of all namespaces may not be listed: shown are those of {self.fallback}")
 
     def all(self, kind: str, *, labels: str = "", fields: str = "") -> list[Object]:
         """All objects of a kind, as :meth:`pages`."""

@@ -1,0 +1,208 @@
+"""``gpuctl get jobs`` and ``get pods``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from gpuctl.cli.reading import list_options, namespace_options, reader, reading_options, show_table, show_value
+from gpuctl.language.kinds import WORKLOADS
+
+if TYPE_CHECKING:
+    from gpuctl.cli.reading import Reader
+    from gpuctl.reading.jobs import Filter, Job, Labels, Row
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+HEADERS = ("JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP", "AGE")
+WIDE = ("POOL", "GPU", "GPU-TYPE", "PRIORITY", "REASON")
+
+
+class Looks(NamedTuple):
+    """How rows are shown."""
+
+    output: str
+    headings: bool
+    by_job: bool
+    pods_only: bool
+
+
+def _options(function: Function) -> Function:
+    for decorate in (
+        click.argument("names", nargs=-1, metavar="[NAME]..."),
+        click.option("-w", "--watch", is_flag=True, help="Go on: print each row again when it changes."),
+        click.option("-l", "--selector", default="", metavar="LABELS", help="By labels, as kubectl's: a=b,c!=d."),
+        click.option("--status", default="", metavar="WORD", help="By status: pending, running, failed, OOMKilled ..."),
+        click.option("--pool", default="", metavar="POOL", help="By pool."),
+        click.option("--kind", "--type", "kind", type=click.Choice(WORKLOADS), default=None, help="By kind of job."),
+        list_options,
+        namespace_options,
+        reading_options,
+    ):
+        function = decorate(function)
+    return function
+
+
+@click.command(
+    "jobs",
+    short_help="Jobs, a row for each of their pods.",
+    epilog="Examples:\n\n  $ gpuctl get jobs\n\n  $ gpuctl get jobs --pool training-pool --status pending -o wide",
+)
+@_options
+@click.option("--pods", "pods_only", is_flag=True, help="Pods only; no rows for jobs that have none.")
+@click.option("--jobs", "by_job", is_flag=True, help="One row a job; READY counts its pods.")
+def command(pods_only: bool, by_job: bool, **options: Any) -> int:
+    """List jobs: a row for each pod, and for each job that has no pods, with the reason.
+
+    Looks through all namespaces that you may read. STATUS is what keeps a pod from running, as kubectl words it;
+    -o wide adds pool, GPUs, priority and the reason in full.
+    """
+    if pods_only and by_job:
+        raise click.UsageError("--pods shows a row for each pod, --jobs one for each job; not both")
+    return _get(pods_only=pods_only, by_job=by_job, **options)
+
+
+@click.command("pods", short_help="Pods of jobs.", epilog="Example:\n\n  $ gpuctl get pods --status failed")
+@_options
+def pods(**options: Any) -> int:
+    """List the pods of jobs: `gpuctl get jobs --pods`."""
+    return _get(pods_only=True, by_job=False, **options)
+
+
+def _get(
+    names: tuple[str, ...],
+    watch: bool,
+    selector: str,
+    status: str,
+    pool: str,
+    kind: str | None,
+    output: str,
+    as_json: bool,
+    no_headers: bool,
+    namespace: str | None,
+    all_namespaces: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+    *,
+    pods_only: bool,
+    by_job: bool,
+) -> int:
+    from gpuctl.reading.jobs import Filter
+
+    output = "json" if as_json else output
+    if watch and output == "yaml":
+        raise click.UsageError("--watch prints rows, names or a JSON value for each change; not YAML")
+    looks = Looks(output, not no_headers, by_job, pods_only)
+    chosen = Filter(pool, kind or "", status, tuple(name.rpartition("/")[2] for name in names))
+    machine = output in ("json", "yaml")
+    with reader(kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine) as looking:
+        if watch:
+            return _watch(looking, chosen, selector, looks)
+        return _list(looking, chosen, selector, looks, names)
+
+
+def _list(looking: Reader, chosen: Filter, selector: str, looks: Looks, names: tuple[str, ...]) -> int:
+    from gpuctl.reading import jobs as reading
+
+    labels = reading.labels(looking.settings, looking.keys)
+    found = reading.read(looking.scope, looking.keys, selector)
+    rows = [
+        row for row in reading.rows(found, labels, by_job=looks.by_job, pods_only=looks.pods_only) if chosen.takes(row)
+    ]
+    if looks.output in ("json", "yaml"):
+        show_value({"items": [row.json() for row in rows], "total": len(rows)}, looks.output)
+    else:
+        _print(rows, looks)
+        if sys.stdout.isatty() and looks.output != "name":
+            click.echo(_footer(looking, found, labels), err=True)
+    known = {row.identity.name for row in rows} | {row.job_id for row in rows}
+    missing = [name for name in names if name.rpartition("/")[2] not in known]
+    for name in missing:
+        click.echo(f"error: there is no job or pod {name} among these", err=True)
+    if not rows and not missing and looks.output not in ("json", "yaml"):
+        where = f"in namespace {looking.scope.namespace}" if looking.scope.namespace else "in any namespace"
+        narrowed = any((chosen.pool, chosen.kind, chosen.status, selector))
+        click.echo(f"No jobs {where}{' that are like this' if narrowed else ''}.", err=True)
+    return 1 if missing else 0
+
+
+def _print(rows: Iterable[Row], looks: Looks) -> None:
+    if looks.output == "name":
+        for line in dict.fromkeys(_name(row, looks) for row in rows):
+            click.echo(line)
+        return
+    rows = list(rows)
+    if rows or not sys.stdout.isatty():
+        headers = (*HEADERS, *WIDE) if looks.output == "wide" else HEADERS
+        show_table(headers, (_cells(row, looks) for row in rows), headings=looks.headings)
+
+
+def _name(row: Row, looks: Looks) -> str:
+    return f"pod/{row.job_id}" if looks.pods_only else f"{row.identity.kind}/{row.identity.name}"
+
+
+def _cells(row: Row, looks: Looks) -> list[str]:
+    from gpuctl.cluster.workload import age
+
+    name, namespace, kind = row.identity.name, row.identity.namespace, row.identity.kind
+    node = row.node or ""
+    if looks.by_job and node.count(",") > 0:
+        node = f"{node.split(',')[0]}(+{node.count(',')})"
+    cells = [row.job_id, name, namespace, kind, row.status.word, row.ready, node, row.ip or ""]
+    cells.append(age(row.created_at) if row.created_at else "")
+    if looks.output == "wide":
+        cells += [row.pool or "", str(row.gpu), row.gpu_type or "", row.priority or "", row.status.reason]
+    return cells
+
+
+def _footer(looking: Reader, found: Iterable[Job], labels: Labels) -> str:
+    """``GPUs: 24/32 allocated, 8 waiting``; without the right to list nodes, what is asked for alone."""
+    from gpuctl.cluster.requests import amounts
+    from gpuctl.reading import jobs as reading
+    from gpuctl.reading.status import pod_status
+
+    allocated = waiting = 0
+    for job in found:
+        row = reading.job_row(job, labels)
+        bound = sum(
+            reading.pod_row(pod, job.identity, labels).gpu
+            for pod in job.pods
+            if pod["spec"].get("nodeName") and pod_status(pod).phase not in ("succeeded", "failed")
+        )
+        allocated += bound
+        if row.status.phase in ("pending", "running"):
+            waiting += max(0, row.gpu - bound)
+    nodes = looking.scope.maybe("Node", why="the total of GPUs is not shown")
+    total = ""
+    if nodes is not None and looking.scope.namespace is None:
+        capacity = (amounts((node.get("status") or {}).get("allocatable")) for node in nodes)
+        total = f"/{int(sum(amount for each in capacity for name, amount in each.items() if name in labels.gpus))}"
+    return f"GPUs: {allocated}{total} allocated{f', {waiting} waiting' if waiting else ''}"
+
+
+def _watch(looking: Reader, chosen: Filter, selector: str, looks: Looks) -> int:
+    """The rows as they are, then each again when it changes, until Ctrl-C."""
+    from gpuctl.reading.watching import changes
+
+    printed = False
+    for rows in changes(looking.scope, looking.settings, looking.keys, selector, by_job=looks.by_job):
+        wanted = [
+            row for row in rows if chosen.takes(row) and not (looks.pods_only and row.node is None and not row.ip)
+        ]
+        if looks.output == "json":
+            for line in _json_lines(wanted):
+                click.echo(line)
+        elif wanted or not printed:
+            _print(wanted, looks._replace(headings=looks.headings and not printed))
+        printed = True
+        sys.stdout.flush()
+    return 0
+
+
+def _json_lines(rows: Iterable[Row]) -> Iterator[str]:
+    import json
+
+    return (json.dumps(row.json(), ensure_ascii=False) for row in rows)

@@ -1,0 +1,74 @@
+"""Which job a user means: by its name, its pod's name, or ``kind/name``."""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+from gpuctl.cluster.plan import NoSuchJob
+from gpuctl.cluster.records import Records, is_controlled
+from gpuctl.cluster.resources import labels_of
+from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
+from gpuctl.reading.jobs import Job, identity_of, refusals, together, workloads
+from gpuctl.reading.scope import Scope
+
+_PREFIXES = frozenset({"job", "jobs", "pod", "pods", "po"})
+
+
+def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
+    """The job, with its pods, and the pod that was named, if it was one.
+
+    ``text`` is the name of a job or of one of its pods (the JOB ID of ``get jobs``), with or without ``job/``, ``pod/``
+    or the kind (``training/``) before it.
+
+    :raises NoSuchJob: there is none, or there are several.
+    """
+    prefix, _, name = text.rpartition("/")
+    if prefix and prefix not in _PREFIXES and prefix not in JOB_KINDS:
+        raise NoSuchJob(f"`{text}` is no name of a job", "write its name, `training/NAME`, or `pod/NAME`")
+    kind = prefix if prefix in JOB_KINDS else None
+    if prefix not in ("pod", "pods", "po"):
+        jobs = _named(scope, name, keys)
+        found = [job for job in jobs if kind in (None, job.identity.kind)]
+        if len(found) > 1:
+            listed = ", ".join(f"{job.identity.kind}/{name} in {job.identity.namespace}" for job in found)
+            raise NoSuchJob(f"there are several jobs {name}: {listed}", "say which with -n NAMESPACE, or as KIND/NAME")
+        if found:
+            refusals(scope, found)
+            return found[0], None
+        if jobs:
+            raise NoSuchJob(f"{name} in {jobs[0].identity.namespace} is no {kind}, but {jobs[0].identity.kind}/{name}")
+    if prefix in ("", "pod", "pods", "po"):
+        pods = [pod for pod in scope.all("Pod", fields=f"metadata.name={name}") if identity_of(pod, keys)]
+        if len(pods) > 1:
+            places = ", ".join(pod["metadata"]["namespace"] for pod in pods)
+            raise NoSuchJob(f"there are several pods {name}: in {places}", "say which with -n NAMESPACE")
+        if pods:
+            identity = identity_of(pods[0], keys)
+            jobs = [job for job in _named(scope, identity.name if identity else name, keys) if job.identity == identity]
+            return jobs[0], name
+    raise NoSuchJob(*_nothing(scope, name, keys))
+
+
+def _named(scope: Scope, name: str, keys: Records) -> list[Job]:
+    """All jobs of a name, wherever they are."""
+    selector = f"{keys.job_type},app={name}"
+    if not _is_label_value(name):
+        return []
+    listed = scope.lists(["Job", "Deployment", "StatefulSet", "JobSet", "Pod"], labels=selector)
+    mains = [obj for items in listed[:-1] for obj in items if obj["metadata"]["name"] == name]
+    # What the JobSet made carries its labels; what is controlled is not a job of its own.
+    mains = [obj for obj in mains if not is_controlled(obj)]
+    return together(mains, listed[-1], keys)
+
+
+def _is_label_value(text: str) -> bool:
+    return re.fullmatch(r"[A-Za-z0-9._-]{1,63}", text) is not None
+
+
+def _nothing(scope: Scope, name: str, keys: Records) -> tuple[str, str]:
+    names = sorted({labels_of(obj).get("app") or obj["metadata"]["name"] for obj in workloads(scope, keys)})
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    where = f"in namespace {scope.namespace}" if scope.namespace else "in any namespace that you may read"
+    hint = f"did you mean `{close[0]}`? " if close else ""
+    return f"there is no job or pod {name} {where}", f"{hint}`gpuctl get jobs` lists what there is"

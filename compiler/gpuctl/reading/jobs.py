@@ -1,0 +1,288 @@
+"""Jobs as they are in the cluster: what runs them, their pods, and a row for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from gpuctl.cluster.records import Records, is_controlled
+from gpuctl.cluster.requests import pod_requests, pod_templates, replicas
+from gpuctl.cluster.resources import WORKLOADS, Object, labels_of
+from gpuctl.cluster.workload import condition, finished
+from gpuctl.language.settings import Settings
+from gpuctl.reading.scope import Scope
+from gpuctl.reading.status import Status, is_ready, job_status, pod_status, ready_containers
+
+JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")
+
+
+class Identity(NamedTuple):
+    """Which job: the same on its workload and on its pods."""
+
+    namespace: str
+    name: str
+    kind: str
+
+
+@dataclass
+class Job:
+    """A job: its main object (None when only pods are left of it) and its pods, oldest first."""
+
+    identity: Identity
+    workload: Object | None
+    pods: list[Object] = field(default_factory=list)
+    refusal: str = ""
+
+    def status(self, keys: Records) -> Status:
+        """How it is doing."""
+        if self.workload is not None:
+            return job_status(self.workload, self.pods, keys, self.refusal)
+        return pod_status(self.pods[-1]) if self.pods else Status("Unknown", "unknown")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of ``get jobs``: a pod, or a job. ``ready`` counts containers, or pods; ``gpu`` is a number of GPUs."""
+
+    job_id: str
+    identity: Identity
+    status: Status
+    ready: str
+    node: str | None
+    ip: str | None
+    created_at: str | None
+    started_at: str | None
+    pool: str | None
+    gpu: int
+    gpu_type: str | None
+    priority: str | None
+
+    def json(self) -> dict[str, Any]:
+        """As the REST API names its fields."""
+        return {
+            "jobId": self.job_id,
+            "name": self.identity.name,
+            "namespace": self.identity.namespace,
+            "kind": self.identity.kind,
+            "status": self.status.word,
+            "phase": self.status.phase,
+            "ready": self.ready,
+            "node": self.node,
+            "ip": self.ip,
+            "createdAt": self.created_at,
+            "startedAt": self.started_at,
+            "pool": self.pool,
+            "gpu": self.gpu,
+            "gpuType": self.gpu_type,
+            "priority": self.priority,
+            "reason": self.status.reason or None,
+        }
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which rows: by exact pool, kind and job names, by a status's word or phase (any case); "" and () take all."""
+
+    pool: str = ""
+    kind: str = ""
+    status: str = ""
+    names: tuple[str, ...] = ()
+
+    def takes(self, row: Row) -> bool:
+        """Whether a row is wanted."""
+        return (
+            (not self.pool or row.pool == self.pool)
+            and (not self.kind or row.identity.kind == self.kind)
+            and (not self.status or row.status.is_called(self.status))
+            and (not self.names or row.identity.name in self.names or row.job_id in self.names)
+        )
+
+
+class Labels(NamedTuple):
+    """The platform's keys, and the resources that are GPUs."""
+
+    keys: Records
+    gpu_type: str
+    priority: str
+    gpus: frozenset[str]
+
+
+def labels(settings: Settings, keys: Records) -> Labels:
+    """What a platform calls things."""
+    resources = frozenset(gpu.resource for gpu in settings.gpus.values())
+    return Labels(keys, settings.label("gpu-type"), settings.label("priority"), resources)
+
+
+def identity_of(obj: Object, keys: Records) -> Identity | None:
+    """The job that a workload or pod belongs to, by its labels; None when it is nobody's of ours."""
+    found = labels_of(obj)
+    kind = found.get(keys.job_type)
+    if kind is None:
+        return None
+    name = found.get("app") or next((found[label] for label in JOB_LABELS if label in found), None)
+    return Identity(obj["metadata"].get("namespace") or "", name or obj["metadata"]["name"], kind)
+
+
+def workloads(scope: Scope, keys: Records, selector: str = "") -> list[Object]:
+    """The main objects of jobs; ``selector`` narrows them by labels."""
+    wanted = ",".join(part for part in (keys.job_type, selector) if part)
+    found = [item for items in scope.lists(WORKLOADS, labels=wanted) for item in items]
+    # A JobSet makes Jobs that carry its labels.
+    return [item for item in found if not is_controlled(item)]
+
+
+def read(scope: Scope, keys: Records, selector: str = "") -> list[Job]:
+    """All jobs with all their pods, by namespace and name."""
+    wanted = ",".join(part for part in (keys.job_type, selector) if part)
+    listed = scope.lists([*WORKLOADS, "Pod"], labels=wanted)
+    mains = [item for items in listed[:-1] for item in items if not is_controlled(item)]
+    jobs = together(mains, listed[-1], keys)
+    refusals(scope, jobs)
+    return jobs
+
+
+def together(mains: Iterable[Object], pods: Iterable[Object], keys: Records) -> list[Job]:
+    """Jobs of objects that were listed, with their pods, by namespace and name."""
+    jobs: dict[Identity, Job] = {}
+    for obj in mains:
+        identity = identity_of(obj, keys)
+        if identity is not None:
+            jobs[identity] = Job(identity, obj)
+    for pod in pods:
+        identity = identity_of(pod, keys)
+        if identity is not None:
+            jobs.setdefault(identity, Job(identity, None)).pods.append(pod)
+    for job in jobs.values():
+        job.pods.sort(key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", pod["metadata"]["name"]))
+    return [jobs[identity] for identity in sorted(jobs)]
+
+
+def refusals(scope: Scope, jobs: Iterable[Job]) -> None:
+    """Ask the events why jobs that should have pods have none: one list for all of them, none when there are none."""
+    without = {job.identity: job for job in jobs if is_waiting_for_pods(job)}
+    if not without:
+        return
+    names = {identity.name for identity in without}
+    field = f",involvedObject.name={next(iter(names))}" if len(names) == 1 else ""
+    events = scope.maybe("Event", fields=f"reason=FailedCreate{field}", why="why jobs have no pods is not shown")
+    for event in sorted(events or [], key=event_time):
+        about = event.get("involvedObject") or {}
+        for identity, job in without.items():
+            # A Deployment's are about its ReplicaSet.
+            name = about.get("name") or ""
+            of_set = about.get("kind") == "ReplicaSet" and name.rpartition("-")[0] == identity.name
+            if about.get("namespace") == identity.namespace and (name == identity.name or of_set):
+                job.refusal = event.get("message") or ""
+    for job in without.values():
+        assert job.workload is not None
+        failing = condition_message(job.workload, "ReplicaFailure")
+        if failing:
+            job.refusal = failing
+
+
+def is_waiting_for_pods(job: Job) -> bool:
+    """Whether a job should have pods and has none."""
+    if job.workload is None or finished(job.workload) or job.workload["metadata"].get("deletionTimestamp"):
+        return False
+    leaving = all(pod["metadata"].get("deletionTimestamp") for pod in job.pods)
+    return leaving and replicas(job.workload) > 0
+
+
+def condition_message(workload: Object, kind: str) -> str:
+    """The message of a condition that holds, or ""."""
+    return (condition(workload, kind) or {}).get("message") or ""
+
+
+def event_time(event: Object) -> str:
+    """When an event last happened (RFC 3339), whichever of the API's two generations wrote it."""
+    series = event.get("series") or {}
+    return (
+        series.get("lastObservedTime")
+        or event.get("lastTimestamp")
+        or event.get("eventTime")
+        or event["metadata"].get("creationTimestamp")
+        or ""
+    )
+
+
+def pod_row(pod: Object, identity: Identity, names: Labels) -> Row:
+    """A pod's row."""
+    status = pod.get("status") or {}
+    return Row(
+        job_id=pod["metadata"]["name"],
+        identity=identity,
+        status=pod_status(pod),
+        ready=ready_containers(pod),
+        node=(pod.get("spec") or {}).get("nodeName"),
+        ip=status.get("podIP"),
+        created_at=pod["metadata"].get("creationTimestamp"),
+        started_at=status.get("startTime"),
+        pool=labels_of(pod).get(names.keys.pool),
+        gpu=_gpus(pod["spec"], names),
+        gpu_type=(pod["spec"].get("nodeSelector") or {}).get(names.gpu_type),
+        priority=labels_of(pod).get(names.priority),
+    )
+
+
+def job_row(job: Job, names: Labels) -> Row:
+    """A job's row: READY counts pods that are ready, of those it is to have; GPU is of all of them together."""
+    if job.workload is None:
+        newest = pod_row(job.pods[-1], job.identity, names)
+        ready = f"{sum(map(is_ready, job.pods))}/{len(job.pods)}"
+        gpus = sum(
+            _gpus(pod["spec"], names) for pod in job.pods if pod_status(pod).phase not in ("succeeded", "failed")
+        )
+        return Row(**{**newest.__dict__, "job_id": job.identity.name, "ready": ready, "gpu": gpus})
+    templates = pod_templates(_awake(job.workload))
+    spec = templates[0][0].get("spec") or {} if templates else {}
+    nodes = sorted({pod["spec"]["nodeName"] for pod in job.pods if (pod.get("spec") or {}).get("nodeName")})
+    starts = [pod["status"]["startTime"] for pod in job.pods if (pod.get("status") or {}).get("startTime")]
+    main = labels_of(job.workload)
+    return Row(
+        job_id=job.identity.name,
+        identity=job.identity,
+        status=job.status(names.keys),
+        ready=f"{_ready(job)}/{replicas(job.workload) or _done(job)}",
+        node=",".join(nodes) or None,
+        ip=next((pod["status"]["podIP"] for pod in job.pods if (pod.get("status") or {}).get("podIP")), None),
+        created_at=job.workload["metadata"].get("creationTimestamp"),
+        started_at=(job.workload.get("status") or {}).get("startTime") or (min(starts) if starts else None),
+        pool=main.get(names.keys.pool),
+        gpu=sum(_gpus(template.get("spec") or {}, names) * number for template, number in templates),
+        gpu_type=(spec.get("nodeSelector") or {}).get(names.gpu_type),
+        priority=main.get(names.priority),
+    )
+
+
+def rows(jobs: Iterable[Job], names: Labels, *, by_job: bool = False, pods_only: bool = False) -> Iterator[Row]:
+    """The rows of jobs: one a pod, and one for each job without pods (not with ``pods_only``); or one a job."""
+    for job in jobs:
+        if by_job or not job.pods:
+            if by_job or not pods_only:
+                yield job_row(job, names)
+        else:
+            for pod in job.pods:
+                yield pod_row(pod, job.identity, names)
+
+
+def _ready(job: Job) -> int:
+    """Pods that are up, and those of a training that are through."""
+    through = sum(pod_status(pod).phase == "succeeded" for pod in job.pods)
+    return sum(map(is_ready, job.pods)) + (through if job.workload and job.workload["kind"] in ("Job", "JobSet") else 0)
+
+
+def _done(job: Job) -> int:
+    """How many pods a job without any to run had or would have."""
+    assert job.workload is not None
+    return 0 if job.workload["kind"] in ("Deployment", "StatefulSet") else replicas(_awake(job.workload))
+
+
+def _awake(workload: Object) -> Object:
+    """The workload as it is when nobody suspends it."""
+    spec = workload.get("spec") or {}
+    return {**workload, "spec": {**spec, "suspend": False}} if spec.get("suspend") else workload
+
+
+def _gpus(spec: Object, names: Labels) -> int:
+    return int(sum(amount for name, amount in pod_requests(spec).items() if name in names.gpus))

@@ -1,0 +1,78 @@
+"""Rows of jobs that change: first all of them, then each that became another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+
+from gpuctl.cluster.records import Records, is_controlled
+from gpuctl.cluster.resources import WORKLOADS, Key, Object, key_of
+from gpuctl.language.settings import Settings
+from gpuctl.reading.follow import Event, Follower, Watched
+from gpuctl.reading.jobs import Identity, Row, labels, refusals, rows, together
+from gpuctl.reading.scope import Scope
+
+_QUIET = 0.3
+"""Seconds without an event after which what changed is shown: a pod's start is several events."""
+_LONGEST = 1.0
+"""Seconds after which it is shown even while events keep coming."""
+
+
+def changes(
+    scope: Scope,
+    settings: Settings,
+    keys: Records,
+    selector: str = "",
+    *,
+    by_job: bool = False,
+    pods_only: bool = False,
+) -> Iterator[list[Row]]:
+    """All rows, then again and again those that are new or became another, until the caller stops.
+
+    A row that is gone is not told; before that its status is Terminating.
+    """
+    names = labels(settings, keys)
+    wanted = ",".join(part for part in (keys.job_type, selector) if part)
+    namespace = scope.reach("Pod")
+    follower = Follower(scope.connection, [Watched(kind, namespace, wanted) for kind in (*WORKLOADS, "Pod")])
+    follower.start()
+    objects: dict[Key, Object] = {}
+    shown: dict[tuple[Identity, str], Row] = {}
+    unread = len(WORKLOADS) + 1
+    changed: float | None = None
+    try:
+        for event in follower.events(_QUIET):
+            if event is not None:
+                changed = changed or time.monotonic()
+                if event.type == "LISTED":
+                    unread -= 1
+                else:
+                    _note(objects, event)
+            if unread or changed is None or (event is not None and time.monotonic() < changed + _LONGEST):
+                continue
+            changed = None
+            mains = [obj for key, obj in objects.items() if key.kind != "Pod"]
+            jobs = together(mains, (obj for key, obj in objects.items() if key.kind == "Pod"), keys)
+            refusals(scope, jobs)
+            news = _news(rows(jobs, names, by_job=by_job, pods_only=pods_only), shown)
+            if news or not shown:
+                yield news
+    finally:
+        follower.stop()
+
+
+def _note(objects: dict[Key, Object], event: Event) -> None:
+    key = key_of(event.object)
+    if event.type == "DELETED":
+        objects.pop(key, None)
+    elif key.kind == "Pod" or not is_controlled(event.object):
+        objects[key] = event.object
+
+
+def _news(found: Iterable[Row], shown: dict[tuple[Identity, str], Row]) -> list[Row]:
+    """The rows that ``shown`` does not have like this; ``shown`` has them then."""
+    now = {(row.identity, row.job_id): row for row in found}
+    news = [row for key, row in now.items() if shown.get(key) != row]
+    shown.clear()
+    shown.update(now)
+    return news
