@@ -492,3 +492,9 @@ def test_command_refuses_wrong_documents(tmp_path: Path) -> None:
     result = run(tmp_path, have=cluster([node("a")]), document=DOCUMENT.replace("gpu: 2", "gpu: x"))
     assert (result.return_value, result.stdout) == (1, "")
     assert "job.yaml:5" in result.stderr
+
+
+def test_holders_of_room_are_the_jobs_before_it() -> None:
+    first, second = fit(cluster([node("a")]), [job("train", gpus=6, priority="high"), job("other", gpus=4)])
+    assert (first.verdict, second.verdict) == ("fits", "fits-when-empty")
+    assert [(item["job"], item["nvidia.com/gpu"]) for item in second.as_json()["heldBy"]] == [("Job/train", 6)]

@@ -217,7 +217,7 @@ def _demand(
         labels = {**dict.fromkeys(_MADE_LABELS.get(kind, ()), name), **labels_of({"metadata": {}, **template})}
         spec = _admitted(template["spec"], namespace, snapshot)
         doubts.update(dict.fromkeys(_doubts(spec, namespace, snapshot, classes, shown)))
-        incoming = _incoming(spec, labels, namespace, name, snapshot, namespaces, classes)
+        incoming = _incoming(spec, labels, obj, snapshot, namespaces, classes)
         groups.append((Group((number, position), incoming), count))
         pods.append(({"metadata": {**template.get("metadata", {}), "labels": labels}, "spec": spec}, count))
     return Demand(kind, namespace, name, groups, list(doubts), admissions(obj, pods), owned)
@@ -315,13 +315,13 @@ def _doubts_of_claim(name: str, namespace: str, snapshot: Snapshot) -> Iterator[
 def _incoming(
     spec: Object,
     labels: Labels,
-    namespace: str,
-    name: str,
+    workload: Object,
     snapshot: Snapshot,
     namespaces: Mapping[str, Labels],
     classes: Mapping[str, Object],
 ) -> Incoming:
     """Source of the priority: ``plugin/pkg/admission/priority/admission.go``, admitPod."""
+    kind, namespace, name = workload["kind"], workload["metadata"]["namespace"], workload["metadata"]["name"]
     default: Object = next((item for item in classes.values() if item.get("globalDefault")), {})
     ranked = classes.get(spec.get("priorityClassName") or "", default)
     affinity = spec.get("affinity") or {}
@@ -340,6 +340,7 @@ def _incoming(
         units(pod_requests(spec)),
         ports,
         _terms(_with_label_keys(spec), namespace, labels, namespaces),
+        owner=f"{kind}/{name}",
     )
     return Incoming(
         own,

@@ -90,6 +90,8 @@ def _outcome(old: Lowered, new: Lowered | None, settings: Settings | None) -> tu
 def _step(old: Lowered, new: Lowered, same: bool, wish: Wish) -> Step:
     """What an apply of the new document does to the old one's object."""
     live, desired = (stamp(item.object, wish.keys, None) for item in (old, new))
+    # Every live object has one; which it is plays no part.
+    live["metadata"]["uid"] = ""
     found = decide(Target(desired, False, title_of(new.document), same), live, wish)
     return settle_alone(found, fields_of(old.object), wish) if isinstance(found, Ask) else found
 

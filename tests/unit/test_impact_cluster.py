@@ -1,0 +1,259 @@
+"""``gpuctl impact`` beside a cluster: running jobs that a change ends, what its nodes have, who is evicted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuctl.cluster.snapshot import Snapshot, render
+from repositories import Outcome, Repository, pool, quota, service, training
+
+A = "gpu-type: A100-80G, gpu-count: 8"
+LABELS = {"runwhere.ai/pool": "a100", "runwhere.ai/gpu-type": "A100-80G"}
+Object = dict[str, Any]
+
+
+def node(name: str, gpus: int = 8, labels: dict[str, str] | None = None, **more: Any) -> Object:
+    allocatable = {"cpu": "64", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": str(gpus)}
+    return {"name": name, "labels": LABELS if labels is None else labels, "allocatable": allocatable, **more}
+
+
+def pod(owner: str, on: str, gpus: int, *, started: str = "2026-01-01T00:00:00Z", **more: Any) -> Object:
+    """A pod that runs; ``owner`` is ``Job/a``."""
+    kind, _, name = owner.partition("/")
+    own: Object = {"namespace": "nlp", "name": f"{name}-{on}", "node": on, "priority": 500000, "startTime": started}
+    requests = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(gpus)}
+    return {**own, "requests": requests, "owner": {"kind": kind, "name": name}, "labels": {}, **more}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "team")
+
+
+def change(
+    repository: Repository,
+    before: dict[str, str],
+    after: dict[str, str],
+    nodes: list[Object],
+    pods: list[Object],
+    output: str = "json",
+) -> Outcome:
+    """The impact of going from some files to others, beside a cluster in which 3 h have passed."""
+    for name, content in before.items():
+        repository.write(name, content)
+    repository.commit()
+    for name in before.keys() - after.keys():
+        repository.remove(name)
+    for name, content in after.items():
+        repository.write(name, content)
+    snapshot = repository.root.parent / "cluster.json"
+    snapshot.write_text(render(Snapshot("2026-01-01T03:00:00Z", nodes, pods)))
+    found = repository.gpuctl("impact", "--from", "HEAD", "--snapshot", str(snapshot), "-o", output)
+    assert found.err == ""
+    return found
+
+
+def ended(found: Outcome) -> dict[str, tuple[str, int]]:
+    """Name -> manner, and GPUs."""
+    return {item["name"]: (item["manner"], item["gpus"]) for item in json.loads(found.out)["cluster"]["ended"]}
+
+
+EVERYBODY = [pod("Job/a", "n1", 4), pod("Job/b", "n1", 2), pod("Deployment/s", "n2", 1), pod("Deployment/s", "n1", 1)]
+THREE = {"a.yaml": training("a"), "b.yaml": training("b", gpu=2), "s.yaml": service("s", gpu=1)}
+
+
+def test_running_jobs_that_are_replaced(repository: Repository) -> None:
+    after = {
+        **THREE,
+        "a.yaml": training("a").replace(":v1", ":v2"),
+        "s.yaml": service("s", gpu=1).replace(":v1", ":v2"),
+    }
+    found = change(repository, THREE, after, [node("n1"), node("n2")], EVERYBODY, "text")
+    assert found.code == 0
+    assert (
+        "Running jobs that would be replaced:\n\n"
+        "- training a in nlp: running for 3h on 4 GPUs, its progress is lost (containers[main].image)\n"
+        "- inference s in nlp: running for 3h on 2 GPUs, it stops serving meanwhile (containers[main].image)\n\n"
+    ) in found.out
+
+
+@pytest.mark.parametrize(
+    ("fields", "manner"),
+    [
+        ("description: mine", None),
+        ("retries: 3", None),
+        ("ttl: 1h", None),
+        ("annotations: {example.com/owner: me}", "replaced"),  # They are the pods', too.
+        ("priority: high", "replaced"),
+        ("max_runtime: 2h", "replaced"),
+    ],
+)
+def test_what_changes_in_place_ends_nothing(repository: Repository, fields: str, manner: str | None) -> None:
+    after = training("a").replace("job: {", f"job: {{{fields}, ")
+    found = change(repository, {"a.yaml": training("a")}, {"a.yaml": after}, [node("n1")], [pod("Job/a", "n1", 4)])
+    assert ended(found) == ({} if manner is None else {"a": (manner, 4)})
+
+
+def test_jobs_that_do_not_run_are_not_named(repository: Repository) -> None:
+    waiting = [
+        pod("Job/a", "n1", 4, phase="Pending"),
+        {**pod("Job/b", "n1", 2), "node": "", "nominatedNode": "n1"},
+        pod("Deployment/a", "n2", 1),
+        {**pod("Job/a", "n2", 4), "namespace": "vision"},
+    ]
+    waiting[1].pop("node")
+    after = {name: text.replace(":v1", ":v2") for name, text in THREE.items()}
+    found = change(repository, THREE, after, [node("n1"), node("n2")], waiting, "text")
+    assert "No running job would be replaced.\n" in found.out
+
+
+def test_jobs_whose_documents_go(repository: Repository) -> None:
+    after = {"c.yaml": training("c"), "b.yaml": service("b", gpu=2)}
+    found = change(repository, THREE, after, [node("n1"), node("n2")], EVERYBODY)
+    assert ended(found) == {"a": ("removed", 4), "b": ("removed", 2), "s": ("removed", 2)}
+    reasons = {item["name"]: item["reason"] for item in json.loads(found.out)["cluster"]["ended"]}
+    assert reasons["b"] == "the name becomes that of a job of kind inference"
+    repository.remove("b.yaml")
+    repository.remove("c.yaml")
+    found = repository.gpuctl("impact", "--from", "HEAD", "--snapshot", str(repository.root.parent / "cluster.json"))
+    assert (
+        "Running jobs whose documents go, which pruning would end:\n\n- training a in nlp: running for 3h" in found.out
+    )
+
+
+def test_a_changed_platform_replaces_nothing_that_apply_keeps(repository: Repository) -> None:
+    platform = {"platform.yaml": "kind: platform\nversion: v0.1\nimage: {pullSecret: login}\n"}
+    found = change(repository, THREE, {**THREE, **platform}, [node("n1"), node("n2")], EVERYBODY)
+    assert ended(found) == {"a": ("kept", 4), "b": ("kept", 2), "s": ("kept", 2)}
+
+
+def test_rolling_services_go_on_serving(repository: Repository) -> None:
+    platform = {"platform.yaml": "kind: platform\nversion: v0.1\nstrategy: rolling\n"}
+    before = {**THREE, **platform}
+    after = {name: text.replace(":v1", ":v2") for name, text in before.items()}
+    found = change(repository, before, after, [node("n1"), node("n2")], EVERYBODY)
+    assert ended(found) == {"a": ("replaced", 4), "b": ("replaced", 2)}
+
+
+def test_pods_of_several_nodes_are_one_job(repository: Repository) -> None:
+    pods = [
+        pod("Job/a", "n1", 8, started="2026-01-01T02:00:00Z"),
+        pod("Job/a", "n2", 8, started="2026-01-01T01:00:00Z"),
+    ]
+    before = {"a.yaml": training("a", gpu=8, resources=", nodes: 2")}
+    found = change(repository, before, {"a.yaml": training("a", gpu=8)}, [node("n1"), node("n2")], pods)
+    (item,) = json.loads(found.out)["cluster"]["ended"]
+    assert (item["gpus"], item["pods"], item["runningSince"]) == (16, 2, "2026-01-01T01:00:00Z")
+
+
+# Machines --------------------------------------------------------------------------------------------------
+
+
+def capacity(found: Outcome) -> dict[tuple[str, str | None], tuple[int | None, int | None]]:
+    return {
+        (row["pool"], row["gpuType"]): (row["before"]["capacity"], row["after"]["capacity"])
+        for row in json.loads(found.out)["pools"]
+    }
+
+
+def test_gpus_are_those_of_the_nodes(repository: Repository) -> None:
+    before = {"pool.yaml": pool({"n1": A, "n2": A})}
+    after = {"pool.yaml": pool({"n1": A, "n3": A, "n4": A}), "a.yaml": training("a", gpu=5)}
+    # n2 leaves the pool, n3 joins it, n4 is not in the cluster, n5 is in the pool by its label alone.
+    nodes = [node("n1", 4), node("n2"), node("n3", labels={}), node("n5", 2, {"runwhere.ai/pool": "a100"})]
+    found = change(repository, before, after, nodes, [])
+    assert capacity(found) == {("a100", "A100-80G"): (12, 12), ("a100", "any"): (14, 14), ("a100", None): (14, 14)}
+    cluster = json.loads(found.out)["cluster"]
+    assert cluster["absentNodes"] == ["n4"]
+    assert [(item["name"], item["verdict"]) for item in cluster["fit"]] == [("a", "fits")]
+
+
+def test_pools_that_only_the_cluster_knows(repository: Repository) -> None:
+    nodes = [node("n1"), node("n2", 4), node("n3", labels={})]
+    found = change(
+        repository, {"a.yaml": training("a")}, {"a.yaml": training("a", gpu=8, resources=", nodes: 2")}, nodes, []
+    )
+    assert capacity(found)["a100", "any"] == (12, 12)
+    assert found.code == 1
+    messages = [item["message"] for item in json.loads(found.out)["breakages"]]
+    assert any("jobs ask for 16 GPUs of any type, and there are 12" in message for message in messages)
+    assert any(message.startswith("training a in nlp: never fits in the cluster: ") for message in messages)
+
+
+def test_types_that_labels_of_feature_discovery_tell(repository: Repository) -> None:
+    types = "gpu: {types: {A100-80G: {nvidia.com/gpu.product: NVIDIA-A100}}}"
+    before = {"platform.yaml": f"kind: platform\nversion: v0.1\n{types}\n"}
+    nodes = [
+        node("n1", 8, {"runwhere.ai/pool": "a100", "nvidia.com/gpu.product": "NVIDIA-A100"}),
+        node("n2", labels={}),
+    ]
+    after = {**before, "a.yaml": training("a", resources=", gpu-type: A100-80G")}
+    found = change(repository, before, after, nodes, [])
+    assert capacity(found) == {("a100", "A100-80G"): (8, 8)}
+
+
+def test_shared_cards_are_counted_by_documents(repository: Repository) -> None:
+    before = {
+        "platform.yaml": "kind: platform\nversion: v0.1\ngpu: {sharing: hami}\n",
+        "pool.yaml": pool({"n1": A}),
+    }
+    after = {**before, "a.yaml": training("a", gpu=1, resources=", gpu-share: 0.5")}
+    found = change(repository, before, after, [node("n1", 80)], [])
+    assert capacity(found)["a100", "A100-80G"] == (8, 8)
+
+
+def test_who_is_evicted(repository: Repository) -> None:
+    lowly = {**pod("Job/lowly", "n1", 6), "priority": 100}
+    found = change(
+        repository,
+        {"q.yaml": quota("gpu: 8")},
+        {"q.yaml": quota("gpu: 8"), "a.yaml": training("a")},
+        [node("n1")],
+        [lowly],
+        "text",
+    )
+    assert found.code == 0
+    evicted = "- pod lowly-n1 in nlp of Job/lowly on n1 (priority 100), for training a in nlp\n"
+    assert f"Would be evicted:\n\n{evicted}" in found.out
+    assert "- training a in nlp: fits by evicting others\n" in found.out
+
+
+# Usage -----------------------------------------------------------------------------------------------------
+
+
+def test_without_a_cluster_nothing_is_said_of_one(repository: Repository) -> None:
+    repository.commit()
+    assert json.loads(repository.gpuctl("impact", "--from", "HEAD", "-o", "json").out)["cluster"] is None
+    assert "running" not in repository.gpuctl("impact", "--from", "HEAD").out
+
+
+def test_one_cluster_at_a_time(repository: Repository) -> None:
+    repository.commit()
+    found = repository.gpuctl("impact", "--from", "HEAD", "--snapshot", "x.json", "--context", "dev")
+    assert found.code == 2
+    assert "--snapshot stands in for a cluster" in found.err
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{}", "its `kind` is not ClusterSnapshot"),
+        (render(Snapshot("yesterday", [], [])), "takenAt: 'yesterday' is not a time"),
+        (render(Snapshot("2026-13-01T00:00:00Z", [], [])), "takenAt: "),
+        (
+            render(Snapshot("2026-01-01T00:00:00Z", [], [pod("Job/a", "n1", 1, started="1 Jan")])),
+            "pods[0].startTime: '1 Jan' is not a time",
+        ),
+    ],
+)
+def test_damaged_snapshots(repository: Repository, text: str, why: str) -> None:
+    repository.commit()
+    repository.write("cluster.json", text)
+    found = repository.gpuctl("impact", "--from", "HEAD", "--snapshot", "cluster.json")
+    assert (found.code, found.out) == (3, "")
+    assert why in found.err
+    assert "Traceback" not in found.err
