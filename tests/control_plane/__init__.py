@@ -109,7 +109,10 @@ class ControlPlane:
         fast = ("--kube-api-qps=500", "--kube-api-burst=1000")
         common = (config, "--leader-elect=false", "--secure-port=0", *fast)
         syncs = [f"--concurrent-{name}-syncs=20" for name in ("job", "deployment", "statefulset", "gc", "namespace")]
-        self._start("kube-controller-manager", *common, *syncs)
+        # On a machine that is busy, or was asleep, heartbeats are late: pods would then be called not ready, and
+        # simulated kubelets do not take that back. A node that a test wants not ready says so itself.
+        patient = "--node-monitor-grace-period=10h"
+        self._start("kube-controller-manager", *common, *syncs, patient)
         self._start("kube-scheduler", *common)
         self._start_kubelets(config)
         self._bind_users()
