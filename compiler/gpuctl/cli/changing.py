@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import click
@@ -16,9 +16,10 @@ from gpuctl.cli.printers.markdown import fold
 from gpuctl.cli.requests import Documents, Planning, compiled, platform_settings, request_of, set_options
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.execute import How
-from gpuctl.cluster.operations import LEASE_WAIT, Dialogue, apply, delete, preview
-from gpuctl.cluster.plan import Plan, Step
+from gpuctl.cluster.operations import LEASE_WAIT, Dialogue, apply, execute, preview
+from gpuctl.cluster.plan import NoSuchJob, Plan, Step
 from gpuctl.cluster.records import Records, records
+from gpuctl.cluster.resources import Key
 from gpuctl.compilation import Compilation
 
 SIGNALLED = 128
@@ -134,28 +135,73 @@ def delete_documents(documents: Documents, manner: Manner, *, keep_labels: bool)
         compilation = compiled(connection, documents, as_json=manner.as_json)
         keys = records(compilation.settings)
         plan = plan_delete(connection, compilation.lowered, keys, keep_labels=keep_labels)
-        return _delete(connection, plan, keys, manner)
+        return _execute(connection, plan, keys, manner)
 
 
 def delete_jobs(names: Sequence[str], namespace: str | None, manner: Manner) -> int:
-    """``delete job NAME``."""
+    """``delete job NAME``; a pod's name, or KIND/NAME, means its job."""
     from gpuctl.cluster.delete import plan_delete_job
 
     with cluster_errors(as_json=manner.as_json):
         connection = connected(manner.kubeconfig, manner.context)
         keys = records(platform_settings(None))
-        plan = Plan()
+        steps: dict[Key, Step] = {}
         for name in dict.fromkeys(names):
-            plan.steps += plan_delete_job(connection, name, namespace, keys).steps
-        return _delete(connection, plan, keys, manner)
+            for step in _deletion(plan_delete_job, connection, name, namespace, keys).steps:
+                steps.setdefault(step.key, step)
+        return _execute(connection, Plan(list(steps.values())), keys, manner)
 
 
-def _delete(connection: Connection, plan: Plan, keys: Records, manner: Manner) -> int:
+def _deletion(
+    plan: Callable[[Connection, str, str | None, Records], Plan],
+    connection: Connection,
+    name: str,
+    namespace: str | None,
+    keys: Records,
+) -> Plan:
+    """The plan for a job's name; where there is no such job, for that of the pod."""
+    from gpuctl.reading.find import find_job
+    from gpuctl.reading.scope import Scope
+
+    if "/" not in name:
+        try:
+            return plan(connection, name, namespace, keys)
+        except NoSuchJob as error:
+            refusal = error
+    try:
+        job, _ = find_job(Scope(connection, namespace), name, keys)
+    except NoSuchJob:
+        if "/" in name:
+            raise
+        raise refusal from None
+    return plan(connection, job.identity.name, job.identity.namespace, keys)
+
+
+def rerun_jobs(names: Sequence[str], namespace: str | None, platform: str | None, manner: Manner) -> int:
+    """``rerun``."""
+    from gpuctl.cluster.rerun import plan_rerun
+    from gpuctl.reading.find import find_job
+    from gpuctl.reading.scope import Scope
+
+    with cluster_errors(as_json=manner.as_json):
+        connection = connected(manner.kubeconfig, manner.context)
+        keys = records(platform_settings(platform))
+        steps: dict[Key, Step] = {}
+        for name in names:
+            job, _ = find_job(Scope(connection, namespace), name, keys)
+            if job.workload is None:
+                raise NoSuchJob(f"of {job.identity.name} in {job.identity.namespace} only pods are left")
+            for step in plan_rerun(job.workload, f"{job.identity.kind}/{job.identity.name}").steps:
+                steps.setdefault(step.key, step)
+        return _execute(connection, Plan(list(steps.values())), keys, manner)
+
+
+def _execute(connection: Connection, plan: Plan, keys: Records, manner: Manner) -> int:
     progress = Progress()
     try:
         if manner.force and any(step.deletes for step in plan.steps):
             progress.say("warning: without their grace period processes may still hold their GPUs for a while")
-        delete(connection, plan, _how(keys, manner, progress), _dialogue(manner, progress))
+        execute(connection, plan, _how(keys, manner, progress), _dialogue(manner, progress))
         progress.clear()
         return _show_result(plan, manner)
     finally:

@@ -113,7 +113,7 @@ def cluster_errors(*, as_json: bool = False, refusal: type[Refusal] = Refusal, o
 
     ``refusal`` is what becomes of a no; ``of_plan`` tells that the value is a plan, not an error alone.
     """
-    from gpuctl.cluster.errors import ClusterError, NotThere
+    from gpuctl.cluster.errors import ClusterError, NotPossible, NotThere
 
     try:
         yield
@@ -134,7 +134,7 @@ def cluster_errors(*, as_json: bool = False, refusal: type[Refusal] = Refusal, o
             click.echo(render_json(plan or Plan(), error=error.message), nl=False)
         if isinstance(error, Unasked):
             raise MissingYes(text) from None
-        if isinstance(error, (Refused, NotOurSet, NotThere, Held, NotRunning)):
+        if isinstance(error, (Refused, NotOurSet, NotThere, NotPossible, Held, NotRunning)):
             raise refusal(text) from None
         raise ClusterFailure(text) from None
 

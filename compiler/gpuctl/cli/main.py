@@ -23,6 +23,9 @@ COMMANDS: dict[str, str] = {
     "apply": "Bring the cluster to what documents say.",
     "create": "Submit documents; refuses what exists already.",
     "delete": "Delete jobs, by file or by name.",
+    "pause": "End a job's pods and keep the job.",
+    "resume": "Go on with paused jobs.",
+    "rerun": "Run a training again that has ended.",
     "get": "List jobs, pools, nodes, quotas and what they use.",
     "describe": "Show everything about one job, pool, node, quota or namespace.",
     "recover": "Finish what an apply that was killed left.",
@@ -41,7 +44,7 @@ COMMANDS: dict[str, str] = {
 
 # Commands of the product's documents that talk to a cluster.
 LATER = frozenset({"query", "logs", "why", "exec", "port-forward", "wait"})
-LATER |= {"label", "add", "remove", "pause", "resume", "rerun"}
+LATER |= {"label", "add", "remove"}
 
 SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3
 PROGRAM = "gpuctl"

@@ -162,8 +162,12 @@ class Connection:
 
     def patch(self, key: Key, patch: Object, *, manager: str = MANAGER, dry_run: bool = False) -> Object:
         """JSON merge patch."""
+        return self.patch_at(key.path, patch, manager=manager, dry_run=dry_run)
+
+    def patch_at(self, path: str, patch: Object, *, manager: str = MANAGER, dry_run: bool = False) -> Object:
+        """JSON merge patch of an object whose kind is not among gpuctl's own."""
         query = {"fieldManager": manager, "fieldValidation": "Strict", **({"dryRun": "All"} if dry_run else {})}
-        result: Object = self.request("PATCH", key.path, query=query, body=patch, content_type=MERGE_PATCH)
+        result: Object = self.request("PATCH", path, query=query, body=patch, content_type=MERGE_PATCH)
         return result
 
     def replace(self, obj: Object, *, dry_run: bool = False) -> Object:

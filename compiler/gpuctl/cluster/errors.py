@@ -35,6 +35,10 @@ class NotThere(ClusterError):
     """What was named does not exist, or there are several of it."""
 
 
+class NotPossible(ClusterError):
+    """What was asked cannot be done to what is there; nothing was changed."""
+
+
 class ConfigurationError(ClusterError):
     """The kubeconfig is missing, damaged, or names what is not there."""
 

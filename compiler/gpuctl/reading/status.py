@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from gpuctl.cluster.pausing import QUEUE
 from gpuctl.cluster.records import Records
 from gpuctl.cluster.requests import replicas
 from gpuctl.cluster.resources import Object, annotations_of, labels_of
 from gpuctl.cluster.workload import condition, finished
 
-QUEUE = "kueue.x-k8s.io/queue-name"
 _PENDING, _RUNNING, _SUCCEEDED, _FAILED = "pending", "running", "succeeded", "failed"
 _PAUSED, _TERMINATING, _UNKNOWN = "paused", "terminating", "unknown"
 PHASES = (_PENDING, _RUNNING, _SUCCEEDED, _FAILED, _PAUSED, _TERMINATING, _UNKNOWN)
