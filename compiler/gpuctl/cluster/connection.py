@@ -229,6 +229,17 @@ class Connection:
         finally:
             response.close()
 
+    def text(self, path: str, query: Mapping[str, str] | None = None) -> str:
+        """What the server has as plain text, such as the log of a container. Asked once, not repeated.
+
+        :raises ApiError: the answer is no success.
+        :raises ConnectionFailed: no answer.
+        """
+        response = self._send("GET", path, query, None, "")
+        if response.status != 200:
+            raise api_error(response.status, response.data, response.headers)
+        return str(response.data.decode("utf-8", "replace"))
+
     def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """``function`` of every item, sixteen at a time, results in order; the first exception is raised."""
         items = list(items)

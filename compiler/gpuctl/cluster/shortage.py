@@ -73,10 +73,11 @@ def balance(demand: Demand, seats: Sequence[Seat]) -> Balance:
     free = {name: sum(max(0, seat.free(name)) for seat in nodes) for name in names}
     best = max(nodes, key=lambda seat: seat.free(scarce), default=None)
     largest = None if best is None else (best.node.name, {name: max(0, best.free(name)) for name in names})
-    return Balance(own, need, free, largest, scarce, _holders(scarce, nodes))
+    return Balance(own, need, free, largest, scarce, holders(scarce, nodes))
 
 
-def _holders(resource: str, seats: Sequence[Seat]) -> list[Holder]:
+def holders(resource: str, seats: Sequence[Seat]) -> list[Holder]:
+    """Who has how much of a resource on some nodes, the largest holder first."""
     found: dict[tuple[str, str, int], tuple[int, int]] = {}
     for seat in seats:
         for pod in seat.pods:
