@@ -10,14 +10,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
 from cluster_tools import Place, image, inference, training
-from fault_tools.proxy import Proxy, delay, first_of, matching, meanwhile, nth, on, refuse
-from fault_tools.zygote import Zygote
+from fault_tools.proxy import Exchange, Proxy, cut_after, delay, first_of, matching, meanwhile, nth, on, refuse
+from fault_tools.zygote import Running, Zygote
 from gpuctl.cluster import lease as leases
 from gpuctl.cluster import operations
 
@@ -208,6 +209,60 @@ def test_interrupt_while_waiting(place: Place, zygote: Zygote) -> None:
     assert place.records() == before
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", f"/leases/{LEASE}"), ("POST", "/leases"), ("DELETE", f"/leases/{LEASE}")]
+)
+def test_given_back_when_interrupted_while_it_is_asked_for(
+    place: Place, proxy: Proxy, zygote: Zygote, method: str, path: str, number: signal.Signals
+) -> None:
+    """The request is on its way and the server has not acted yet: whoever looked now would see no lease."""
+    place.apply(training("a"))
+    started: Future[Running] = Future()
+
+    def interrupt() -> None:
+        started.result(10).signal(number)
+        time.sleep(0.7)
+
+    proxy.reset(on(nth(1, matching(method, path)), meanwhile(interrupt)))
+    command = ["apply", "-f", place.file(CHANGED), "-n", place.namespace, "--yes"]
+    config = {"KUBECONFIG": str(place.directory / "through-proxy")}
+    started.set_result(zygote.start(command, env=config, cwd=place.directory))
+    result = started.result().wait(30)
+    proxy.drain()
+    assert result.code == (130 if number == signal.SIGINT else -number), result
+    assert held(place) == []
+    assert place.objects(("Secret",)) == {}
+    # Before it is held nothing was done; when it is given back all is.
+    image_now = place.get("Job", "a")["spec"]["template"]["spec"]["containers"][0]["image"]
+    assert image_now.endswith(":v2") == (method == "DELETE")
+
+
+def test_takes_what_it_has_asked_for_though_the_answer_was_lost(place: Place, proxy: Proxy) -> None:
+    """Of a lease that is there, and has to be taken over: asking once more is a conflict with oneself."""
+    place.apply(training("a"))
+    hold(place, ELSEWHERE, age=leases.DURATION + 1)
+    proxy.reset(on(nth(1, matching("PUT", f"/leases/{LEASE}")), cut_after))
+    assert place.apply(CHANGED, flags=("--yes",)).err == ""
+    assert held(place) == []
+
+
+def test_lease_that_another_run_made_in_between_is_not_taken_for_ours(
+    place: Place, proxy: Proxy, impatient: None
+) -> None:
+    """The first request is lost, the second finds a lease: not every lease that is there is ours."""
+    place.apply(training("a"))
+
+    def taken(exchange: Exchange) -> None:
+        hold(place, ELSEWHERE)
+        exchange.cut()
+
+    proxy.reset(on(nth(1, matching("POST", "/leases")), taken))
+    refused = place.apply(CHANGED, flags=("--yes",), code=1)
+    assert "carol@far (process 4711) is applying in" in refused.err
+    assert place.get("Lease", LEASE)["spec"]["holderIdentity"] == ELSEWHERE
+
+
 def test_killed_holder_is_followed_at_once(place: Place, proxy: Proxy, zygote: Zygote) -> None:
     """SIGKILL leaves lease and journal; the next apply on this machine waits for nobody."""
     place.apply(training("a"))
@@ -266,6 +321,19 @@ def test_long_run_renews_its_lease(place: Place, proxy: Proxy, monkeypatch: pyte
     place.apply(training("a"))
     proxy.reset(on(matching("DELETE", "/jobs/a", writes=True), delay(1)))
     place.apply(CHANGED, flags=("--yes",))
+    assert lease_requests(proxy).count("PUT") >= 3
+    assert held(place) == []
+
+
+def test_renewal_whose_answer_is_lost_loses_no_lease(
+    place: Place, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked once more, which is a conflict with itself."""
+    monkeypatch.setattr(leases, "_RENEWAL", 0.1)
+    place.apply(training("a"), training("b"))
+    renewals = nth(1, matching("PUT", "/leases/" + LEASE))
+    proxy.reset(first_of(on(renewals, cut_after), on(matching("DELETE", "/jobs/a", writes=True), delay(1))))
+    place.apply(CHANGED, training("b", environment=image("v2")), flags=("--yes",))
     assert lease_requests(proxy).count("PUT") >= 3
     assert held(place) == []
 

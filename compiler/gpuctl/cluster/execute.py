@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import queue
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from gpuctl.cluster.compare import spec_changes
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.departures import Departures
 from gpuctl.cluster.errors import ApiError, Changed, ClusterError, ConnectionFailed
+from gpuctl.cluster.interrupts import ending_signals
 from gpuctl.cluster.lease import NAMESPACE_LEASE, Leases
 from gpuctl.cluster.plan import WRITING, Plan, Step
 from gpuctl.cluster.records import Records
@@ -112,11 +112,7 @@ class Execution:
             self.interrupted = True
             self.plan.interrupted = number
 
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        signals = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-        before = {number: signal.signal(number, note) for number in signals}
+        before = {number: signal.signal(number, note) for number in ending_signals()}
         try:
             yield
         finally:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError, ClusterError
+from gpuctl.cluster.interrupts import Interrupts
 from gpuctl.cluster.resources import RESOURCES, Key, Object
 from gpuctl.cluster.survey import OURS
 from gpuctl.cluster.workload import age
@@ -83,78 +84,78 @@ def _started(pid: int) -> str | None:
 
 
 class Leases:
-    """Leases that are held together, and renewed until they are released."""
+    """Leases that are held together, and renewed until they are released. :func:`holding` makes them.
 
-    def __init__(self, connection: Connection) -> None:
+    ``lost`` says so when another run has taken one over. ``interrupts`` has to be let through by whoever holds them.
+    """
+
+    def __init__(self, connection: Connection, interrupts: Interrupts) -> None:
+        self.interrupts = interrupts
+        self.lost: str | None = None
         self._connection = connection
         self._identity = identity()
+        # As they were asked for: one may be ours though the answer never came.
+        self._asked: dict[Key, Object] = {}
         self._held: dict[Key, Object] = {}
-        self._taking: Key | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self.lost: str | None = None
 
     def acquire(self, keys: Iterable[Key], wait: float, tell: Callable[[str], None]) -> None:
         """Take all, in one order everywhere so that two runs cannot block each other.
 
-        A lease whose holder gave no sign for its duration is taken over; ``tell`` says that it is waited for.
+        A lease whose holder gave no sign for its duration is taken over; ``tell`` says that it is waited for. Whatever
+        this raises, :meth:`release` has to follow.
 
         :raises Held: another run holds one for longer than ``wait`` seconds.
         """
-        try:
-            for key in sorted(keys):
-                self._taking = key
-                self._held[key] = self._take(key, wait, tell)
-                self._taking = None
-        except Held:
-            # Perhaps by another run of this very process, whose lease looks like ours.
-            self.release()
-            raise
-        except BaseException:
-            self._look_for_taken()
-            self.release()
-            raise
-        self._thread = threading.Thread(target=self._renew, daemon=True, name="gpuctl-lease")
-        self._thread.start()
-
-    def _look_for_taken(self) -> None:
-        """A lease may be ours though the answer to its request never came: Ctrl-C, or a broken connection."""
-        if self._taking is None:
-            return
-        self._connection.patience = min(self._connection.patience, 2.0)
-        with contextlib.suppress(ClusterError):
-            lease = self._connection.get(self._taking)
-            if lease is not None and _holder(lease) == self._identity:
-                self._held[self._taking] = lease
+        for key in sorted(keys):
+            self._take(key, wait, tell)
+        if self._held:
+            self._thread = threading.Thread(target=self._renew, daemon=True, name="gpuctl-lease")
+            self._thread.start()
 
     def release(self) -> None:
         """Give all back that are still ours. A server that is away is not waited for: the leases expire."""
         self._stop.set()
-        self._connection.patience = min(self._connection.patience, 2.0)
+        patience = self._connection.patience
+        self._connection.patience = min(patience, 2.0)
         if self._thread is not None:
             self._thread.join(timeout=2)
-        for key, lease in self._held.items():
+        for key, asked in self._asked.items():
             with contextlib.suppress(ClusterError):
-                version = lease["metadata"]["resourceVersion"]
-                self._connection.delete(key, lease["metadata"]["uid"], version=version, foreground=False)
+                self._give_back(key, asked)
+        self._asked.clear()
         self._held.clear()
+        self._connection.patience = patience
 
-    def _take(self, key: Key, wait: float, tell: Callable[[str], None]) -> Object:
+    def _give_back(self, key: Key, asked: Object) -> None:
+        lease = self._held.get(key) or self._connection.get(key)
+        # The last renewal may be still on its way, and then the version is another one.
+        for _ in range(3):
+            if lease is None or not _is_same_hold(lease, asked):
+                return
+            try:
+                metadata = lease["metadata"]
+                self._connection.delete(key, metadata["uid"], version=metadata["resourceVersion"], foreground=False)
+                return
+            except ApiError as error:
+                if not error.is_conflict:
+                    raise
+            lease = self._connection.get(key)
+
+    def _take(self, key: Key, wait: float, tell: Callable[[str], None]) -> None:
         deadline = time.monotonic() + wait
         told = False
-        while True:
-            lease = self._connection.get(key)
-            holder = ((lease or {}).get("spec") or {}).get("holderIdentity") or ""
-            try:
-                if lease is None:
-                    return self._connection.create(self._body(key))
-                if not holder or is_dead(holder) or _expired(lease):
-                    body = self._body(key)
-                    body["metadata"]["resourceVersion"] = lease["metadata"]["resourceVersion"]
-                    return self._connection.replace(body)
-            except ApiError as error:
-                if not error.is_conflict and not error.is_missing:
-                    raise
+        while key not in self._held:
+            with self.interrupts.let_through():
+                lease = self._connection.get(key)
+            asked = self._asked.pop(key, None)
+            if lease is not None and asked is not None and _is_same_hold(lease, asked):
+                self._asked[key], self._held[key] = asked, lease
+                continue
+            holder = _holder(lease) if lease is not None else ""
+            if lease is None or not holder or is_dead(holder) or _expired(lease):
+                self._ask_for(key, lease)
                 continue
             if time.monotonic() > deadline:
                 since = age(lease["spec"].get("acquireTime"))
@@ -162,10 +163,30 @@ class Leases:
                     f"{describe(holder)} is applying {_scope(key)}, begun {since} ago",
                     "wait until it is done, and run this again",
                 )
-            if not told:
-                told = True
-                tell(f"waiting for {describe(holder)}, who is applying {_scope(key)}")
-            time.sleep(0.5)
+            with self.interrupts.let_through():
+                if not told:
+                    told = True
+                    tell(f"waiting for {describe(holder)}, who is applying {_scope(key)}")
+                time.sleep(0.5)
+
+    def _ask_for(self, key: Key, lease: Object | None) -> None:
+        """Take a lease that is not there, or that nobody holds any more, unless somebody else is faster."""
+        body = self._asked[key] = self._body(key)
+        try:
+            if lease is None:
+                taken = self._connection.create(body)
+            else:
+                body["metadata"]["resourceVersion"] = lease["metadata"]["resourceVersion"]
+                taken = self._connection.replace(body)
+        except ApiError as error:
+            if error.is_conflict or (error.is_missing and lease is not None):
+                return
+            if not error.is_transient:
+                del self._asked[key]
+            raise
+        # A create that was sent twice may have found what another run created in between.
+        if _is_same_hold(taken, body):
+            self._held[key] = taken
 
     def _body(self, key: Key) -> Object:
         now = _now()
@@ -186,18 +207,24 @@ class Leases:
         }
 
     def _renew(self) -> None:
-        while not self._stop.wait(_RENEWAL):
+        while self.lost is None and not self._stop.wait(_RENEWAL):
             for key, lease in list(self._held.items()):
                 body = {**lease, "spec": {**lease["spec"], "renewTime": _now()}}
-                try:
-                    self._held[key] = self._connection.replace(body)
-                except ApiError as error:
-                    if error.is_conflict or error.is_missing:
-                        self.lost = f"the lease {key.name} in {key.namespace} was taken over by another run"
-                        return
-                except ClusterError:
-                    # The server is away: others cannot take the lease over meanwhile either.
-                    continue
+                # While the server is away others cannot take the lease over either.
+                with contextlib.suppress(ClusterError):
+                    try:
+                        self._held[key] = self._connection.replace(body)
+                    except ApiError as error:
+                        if error.is_conflict or error.is_missing:
+                            self._look_at(key)
+
+    def _look_at(self, key: Key) -> None:
+        """A renewal whose answer was lost is a conflict with itself; otherwise another run has the lease."""
+        lease = self._connection.get(key)
+        if lease is not None and _is_same_hold(lease, self._asked[key]):
+            self._held[key] = lease
+        else:
+            self.lost = f"the lease {key.name} in {key.namespace} was taken over by another run"
 
 
 def abandoned(connection: Connection, namespace: str | None) -> list[Object]:
@@ -215,6 +242,11 @@ def _holder(lease: Object) -> str:
     return (lease.get("spec") or {}).get("holderIdentity") or ""
 
 
+def _is_same_hold(one: Object, two: Object) -> bool:
+    """Whether a lease was taken by the same run at the same moment: two runs of one process have one identity."""
+    return _holder(one) == _holder(two) and one["spec"].get("acquireTime") == two["spec"].get("acquireTime")
+
+
 def _now() -> str:
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
@@ -229,11 +261,25 @@ def _expired(lease: Object) -> bool:
 
 
 @contextlib.contextmanager
-def holding(connection: Connection, keys: Iterable[Key], wait: float, tell: Callable[[str], None]) -> Iterator[Leases]:
-    """Hold leases for a block."""
-    leases = Leases(connection)
-    leases.acquire(keys, wait, tell)
-    try:
-        yield leases
-    finally:
-        leases.release()
+def holding(
+    connection: Connection, keys: Iterable[Key], wait: float, tell: Callable[[str], None], *, optional: bool = False
+) -> Iterator[Leases]:
+    """Hold leases for a block, whose inside lets interrupts through::
+
+        with holding(connection, keys, wait, tell) as held, held.interrupts.let_through():
+
+    While a lease is asked for or given back none breaks in: it would be left behind. With ``optional`` a user who may
+    not take them works without, and is told.
+    """
+    with Interrupts() as interrupts:
+        leases = Leases(connection, interrupts)
+        try:
+            try:
+                leases.acquire(keys, wait, tell)
+            except ApiError as error:
+                if not optional or not error.lacks_permission:
+                    raise
+                tell(f"{error.message}, so nothing keeps two applies apart")
+            yield leases
+        finally:
+            leases.release()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gpuctl.cluster import recover as recovery
 from gpuctl.cluster.checks import Platform, check
 from gpuctl.cluster.connection import Connection
-from gpuctl.cluster.errors import ApiError, Changed
+from gpuctl.cluster.errors import Changed
 from gpuctl.cluster.execute import Execution, How
-from gpuctl.cluster.lease import Leases
+from gpuctl.cluster.lease import holding
 from gpuctl.cluster.plan import Plan, Refused
 from gpuctl.cluster.planner import Request, make_plan
 from gpuctl.cluster.resources import Key
@@ -88,7 +87,7 @@ def _carry_out(
     if run is not None:
         leases.add(run.lease)
         _make_home(connection, plan, run)
-    with _leases(connection, leases, dialogue) as held:
+    with holding(connection, leases, LEASE_WAIT, dialogue.tell, optional=True) as held, held.interrupts.let_through():
         for attempt in (1, 2):
             try:
                 if run is not None:
@@ -107,15 +106,16 @@ def _carry_out(
     return plan
 
 
-def delete(connection: Connection, plan: Plan, how: How, dialogue: Dialogue) -> Plan:
-    """Carry out a plan of deletions."""
+def execute(connection: Connection, plan: Plan, how: How, dialogue: Dialogue) -> Plan:
+    """Carry out a plan that rests on no documents: deletions, and jobs that run once more."""
     _refuse(plan)
     if plan.questions and not dialogue.ask(plan):
         raise Declined("not agreed to", plan)
     check(connection, plan)
     _refuse(plan)
     execution = Execution(connection, plan, how)
-    with _leases(connection, execution.lease_keys(), dialogue) as held:
+    leases = execution.lease_keys()
+    with holding(connection, leases, LEASE_WAIT, dialogue.tell, optional=True) as held, held.interrupts.let_through():
         execution.run(held)
     return plan
 
@@ -183,25 +183,3 @@ def _deletions(plan: Plan) -> set[tuple[str, Key]]:
 
 def _all_done(plan: Plan) -> bool:
     return all(step.result == "done" for step in plan.steps)
-
-
-@contextlib.contextmanager
-def _leases(connection: Connection, keys: Iterable[Key], dialogue: Dialogue) -> Iterator[Leases | None]:
-    """The leases of a plan; a user who may not take them works without, and is told."""
-    keys = set(keys)
-    if not keys:
-        yield None
-        return
-    leases = Leases(connection)
-    try:
-        try:
-            leases.acquire(keys, LEASE_WAIT, dialogue.tell)
-        except ApiError as error:
-            if not error.lacks_permission:
-                raise
-            dialogue.tell(f"{error.message}, so nothing keeps two applies apart")
-            yield None
-        else:
-            yield leases
-    finally:
-        leases.release()

@@ -65,7 +65,7 @@ def recover(
     if not found:
         return results
     connection.patience = max(connection.patience, min(timeout, 120.0))
-    with holding(connection, leases, wait, tell):
+    with holding(connection, leases, wait, tell) as held, held.interrupts.let_through():
         # The run may have finished, and taken its journal away, while its lease was waited for.
         for journal in journals.find(connection, keys, {journal.namespace for journal in found}):
             outcome = _finish(connection, journal, timeout, tell)
