@@ -507,3 +507,54 @@ def test_a_report_fits_a_comment() -> None:
     assert len(out) < 65536
     assert out.count("- and 2950 more\n") == 4
     assert len(json.loads(as_json(found))["changed"]) == 3000
+
+
+# What the linker calls an error --------------------------------------------------------------------------------
+
+
+def test_jobs_larger_than_any_node_are_told(repository: Repository) -> None:
+    small = {"pool.yaml": pool({"n1": "gpu-type: A100-80G, gpu-count: 4"})}
+    jobs = {"jobs.yaml": "---\n".join([training("a", gpu=4), training("b", gpu=8), training("c", gpu=2)])}
+    report = change(repository, {"pool.yaml": pool({"n1": A, "n2": A}), **jobs}, {**small, **jobs})
+    message = "training b in nlp: the job needs 8 GPUs on one node; the largest node of pool `a100` has 4"
+    assert report["breakages"][0] == {"message": message, "new": True}
+    repository.commit()
+    assert '"new": false' in repository.gpuctl("impact", "--from", "HEAD", "-o", "json").out
+    repository.write("pool.yaml", pool({"n1": A, "n2": A}))
+    found = repository.gpuctl("impact", "--from", "HEAD")
+    assert (found.code, found.err) == (0, "")
+    assert re.search(r"^a100 +any +14 +4 -> 16$", found.out, re.MULTILINE)
+
+
+def test_types_that_a_pool_does_not_have(repository: Repository) -> None:
+    nodes = {"pool.yaml": pool({"n1": A})}
+    report = change(repository, nodes, {**nodes, "a.yaml": training("a", gpu=1, resources=", gpu-type: T4")})
+    assert [item["message"] for item in report["breakages"]] == [
+        "training a in nlp: the pool `a100` has no GPU of type `T4`",
+        "pool a100: jobs ask for 1 T4 GPUs, and there are 0",
+    ]
+
+
+def test_limits_of_pools(repository: Repository) -> None:
+    nodes = pool({"n1": A, "n2": A})
+    before = {"pool.yaml": nodes, "a.yaml": training("a", gpu=4), "s.yaml": service("s", gpu=2, least=1, most=3)}
+    limited = {**before, "pool.yaml": nodes + "quota: {maxJobs: 1, maxGpuPerJob: 5}\n"}
+    report = change(repository, before, limited)
+    assert report["breakages"] == [
+        {"message": "inference s in nlp: asks for 6 GPUs; pool a100 allows 5 per job", "new": True},
+        {"message": "pool a100: 2 jobs are in it, and it allows 1 unfinished ones", "new": True},
+    ]
+    report = change(repository, limited, {**limited, "a.yaml": training("a", gpu=6)})
+    assert [(item["message"].partition(":")[0], item["new"]) for item in report["breakages"]] == [
+        ("inference s in nlp", False),
+        ("training a in nlp", True),
+        ("pool a100", False),
+    ]
+
+
+def test_what_strict_makes_errors_is_an_answer_too(repository: Repository) -> None:
+    nodes = {"pool.yaml": pool({"n1": A}), "q.yaml": quota("gpu: 4")}
+    change(repository, nodes, {**nodes, "a.yaml": training("a", gpu=8)})
+    found = repository.gpuctl("impact", "--from", "HEAD", "--strict")
+    assert (found.code, found.err) == (1, "")
+    assert "- namespace nlp: jobs ask for 8 requests.nvidia.com/gpu, and the quota is 4\n" in found.out

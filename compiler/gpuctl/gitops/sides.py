@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -136,19 +137,20 @@ def side_of(compilation: Compilation | None, pod_requests: PodRequests) -> Side:
 
 
 def _oversized(compilation: Compilation) -> dict[JobId, list[str]]:
+    told = [(item.span, item.message) for item in compilation.diagnostics if item.code in _OVERSIZED and item.span]
+    files = {span.file for span, _ in told}
+    # Where a document begins is known when it is read again, which only those that something is said of are worth.
+    starts = sorted(
+        (document.file, document.span().line, index)
+        for index, document in enumerate(compilation.documents)
+        if document.file in files
+    )
     found: dict[JobId, list[str]] = {}
-    for diagnostic in compilation.diagnostics:
-        if diagnostic.code not in _OVERSIZED or diagnostic.span is None:
-            continue
-        before = [
-            document
-            for document in compilation.documents
-            if document.file == diagnostic.span.file and document.span().line <= diagnostic.span.line
-        ]
-        document = max(before, key=lambda document: document.span().line)
+    for span, message in told:
+        document = compilation.documents[starts[bisect(starts, (span.file, span.line + 1)) - 1][2]]
         if isinstance(document.model, Workload):
             job = JobId(document.kind, document.namespace, document.model.job.name)
-            found.setdefault(job, []).append(diagnostic.message)
+            found.setdefault(job, []).append(message)
     return found
 
 
