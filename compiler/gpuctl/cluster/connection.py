@@ -20,6 +20,7 @@ from urllib.parse import urlencode, urlsplit
 from gpuctl import __version__
 from gpuctl.cluster.errors import ApiError, ConfigurationError, ConnectionFailed, api_error
 from gpuctl.cluster.resources import Key, Object, Resource, key_of
+from gpuctl.cluster.streams import Stream
 
 CONCURRENCY = 16
 CONNECT_TIMEOUT = 10.0
@@ -239,6 +240,33 @@ class Connection:
         if response.status != 200:
             raise api_error(response.status, response.data, response.headers)
         return str(response.data.decode("utf-8", "replace"))
+
+    def stream(self, path: str, query: Mapping[str, str] | None = None) -> Stream:
+        """The body of an answer as it comes. The request is sent, and its status known, when this returns.
+
+        What fails for a passing reason before that is tried again, as :meth:`request` does.
+
+        :raises ApiError: the answer is no success.
+        :raises ConnectionFailed: no answer.
+        """
+        start = time.monotonic()
+        while True:
+            error: ApiError | ConnectionFailed
+            try:
+                response = self._send("GET", path, query, None, "", stream=True)
+            except ConnectionFailed as failure:
+                error = failure
+            else:
+                if response.status == 200:
+                    return Stream(response, f"the answer to GET {path}")
+                error = api_error(response.status, response.read(), response.headers)
+                # 500 is what the API server makes of a node that does not answer.
+                if not error.is_transient or error.status == 500:
+                    raise error
+            patience = self.patience if self._reached else min(self.patience, 1.0)
+            if self._closed or time.monotonic() > start + patience:
+                raise error
+            time.sleep(0.5)
 
     def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """``function`` of every item, sixteen at a time, results in order; the first exception is raised."""
