@@ -498,3 +498,12 @@ def test_holders_of_room_are_the_jobs_before_it() -> None:
     first, second = fit(cluster([node("a")]), [job("train", gpus=6, priority="high"), job("other", gpus=4)])
     assert (first.verdict, second.verdict) == ("fits", "fits-when-empty")
     assert [(item["job"], item["nvidia.com/gpu"]) for item in second.as_json()["heldBy"]] == [("Job/train", 6)]
+
+
+@pytest.mark.parametrize(("gpus", "code", "verdict"), [(8, 0, "fits"), (16, 1, "never")])
+def test_nodes_know_better_than_documents(tmp_path: Path, gpus: int, code: int, verdict: str) -> None:
+    pool = "kind: pool\nversion: v0.1\npool: {name: a}\nnodes: {n1: {gpu-type: T4, gpu-count: 4}}\n---\n"
+    wanted = pool + DOCUMENT.replace("pool: default, gpu: 2", f"pool: a, gpu: {gpus}")
+    result = run(tmp_path, "-o", "json", have=cluster([node("n1", 8)]), document=wanted)
+    assert [item["verdict"] for item in json.loads(result.stdout)["jobs"]] == [verdict]
+    assert (result.return_value, "warning[GPU403]" in result.stderr) == (code, True)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from gpuctl.compilation import Compilation
 
 _HOLDERS = 3
+# What documents say of pools' nodes, nodes themselves know better: whether a pool, a type, so large a node is there.
+_SETTLED = frozenset({"GPU401", "GPU402", "GPU403"})
 SAID = {
     "fits": "fits now",
     "preempts": "fits by evicting others",
@@ -72,7 +74,7 @@ def command(
     with cluster_errors():
         try:
             if snapshot_file is not None:
-                compilation, snapshot = _compiled(documents, as_json=as_json), loaded(snapshot_file)
+                compilation, snapshot = _compiled(documents, "default", as_json=as_json), loaded(snapshot_file)
             else:
                 compilation, snapshot = _from_cluster(documents, kubeconfig, context, as_json=as_json)
         except ClusterError as error:
@@ -93,34 +95,38 @@ def _from_cluster(
     documents: Documents, kubeconfig: str | None, context: str | None, *, as_json: bool
 ) -> tuple[Compilation, Snapshot]:
     from gpuctl.cli.connecting import connected
-    from gpuctl.cli.requests import compiled
     from gpuctl.cluster.snapshot import take
 
     connection = connected(kubeconfig, context)
     try:
-        return compiled(connection, documents, as_json=as_json), take(connection)
+        return _compiled(documents, connection.namespace, as_json=as_json), take(connection)
     finally:
         connection.close()
 
 
-def _compiled(documents: Documents, *, as_json: bool) -> Compilation:
-    """Compile without a cluster; what is wrong with the documents ends the command (1)."""
+def _compiled(documents: Documents, namespace: str, *, as_json: bool) -> Compilation:
+    """Compile for what a cluster or a snapshot of it has; what is wrong with the documents ends the command (1)."""
     from gpuctl.cli.printers import json as json_printer
     from gpuctl.cli.printers import text
     from gpuctl.compilation import compile
+    from gpuctl.frontend.diagnostics import Severity
 
     result = compile(
         documents.inputs,
         platform=documents.platform,
-        namespace=documents.namespace or "default",
+        namespace=documents.namespace or namespace,
         strict=documents.strict,
         nodes=True,
+        tolerated=_SETTLED,
     )
-    # Whether a pool exists is asked of the snapshot, not of the documents.
-    text.write(
-        [item for item in result.diagnostics if item.code != "GPU401" or not result.ok], result.sources, sys.stderr
-    )
-    if not result.ok:
+    errors = {item.code for item in result.diagnostics if item.severity is Severity.ERROR} - _SETTLED
+    told = [
+        item._replace(severity=Severity.WARNING) if item.code in _SETTLED and not errors else item
+        for item in result.diagnostics
+        if item.code != "GPU401" or errors
+    ]
+    text.write(told, result.sources, sys.stderr)
+    if errors:
         if as_json:
             click.echo(json_printer.render(result.diagnostics), nl=False)
         raise click.exceptions.Exit(1)
