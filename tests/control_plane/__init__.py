@@ -112,7 +112,9 @@ class ControlPlane:
         # On a machine that is busy, or was asleep, heartbeats are late: pods would then be called not ready, and
         # simulated kubelets do not take that back. A node that a test wants not ready says so itself.
         patient = "--node-monitor-grace-period=10h"
-        self._start("kube-controller-manager", *common, *syncs, patient)
+        # 15 s between two looks of an autoscaler are most of a test.
+        quick = "--horizontal-pod-autoscaler-sync-period=2s"
+        self._start("kube-controller-manager", *common, *syncs, patient, quick)
         self._start("kube-scheduler", *common)
         self._start_kubelets(config)
         self._bind_users()
@@ -222,7 +224,9 @@ class ControlPlane:
         items = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
         self.kubectl("create", "-f", "-", input=json.dumps(items))
 
-    def write_log(self, namespace: str, pod: str, text: str, *, container: str = "", previous: bool = False) -> None:
+    def write_log(
+        self, namespace: str, pod: str, text: str | bytes, *, container: str = "", previous: bool = False
+    ) -> None:
         """Append lines to the log of a pod's containers, or of one; ``previous`` is of the run before a restart.
 
         A container nothing was written for says that it is simulated, then counts its seconds.

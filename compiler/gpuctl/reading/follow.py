@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError, ClusterError
 from gpuctl.cluster.resources import RESOURCES, Object
-from gpuctl.cluster.survey import OPTIONAL
+from gpuctl.reading.scope import is_absent
 
 _PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
 
@@ -84,7 +84,7 @@ class Follower:
                 failures = 0
                 self._watch(watched, known, version)
             except ClusterError as error:
-                if isinstance(error, ApiError) and error.is_missing and watched.kind in OPTIONAL:
+                if isinstance(error, ApiError) and is_absent(watched.kind, error):
                     self._events.put(Event("LISTED", watched.kind, {}))
                     return
                 if not listed or (isinstance(error, ApiError) and error.status in (401, 403)):

@@ -10,6 +10,11 @@ from gpuctl.cluster.resources import RESOURCES, Object
 from gpuctl.cluster.survey import OPTIONAL
 
 
+def is_absent(kind: str, error: ApiError) -> bool:
+    """Whether a list fails because its kind is not installed, or is none that the usual roles give rights to."""
+    return kind in OPTIONAL and (error.is_missing or error.lacks_permission)
+
+
 class Scope:
     """Lists of one namespace, or (None) of all; where all may not be listed, of the context's namespace.
 
@@ -36,18 +41,17 @@ class Scope:
 
         :raises ApiError: they may not be listed, nor in the context's namespace alone.
         """
-        resource = RESOURCES[kind]
-        try:
-            yield from self.connection.pages(resource, self.namespace, labels=labels, fields=fields)
-        except ApiError as error:
-            if error.is_missing and kind in OPTIONAL:
+        for namespace in dict.fromkeys((self.namespace, self.fallback)):
+            try:
+                yield from self.connection.pages(RESOURCES[kind], namespace, labels=labels, fields=fields)
                 return
-            if not error.lacks_permission or self.namespace is not None or not resource.namespaced:
+            except ApiError as error:
+                if namespace is None and error.lacks_permission and RESOURCES[kind].namespaced:
+                    self._confine(kind)
+                    continue
+                if is_absent(kind, error):
+                    return
                 raise
-        else:
-            return
-        self._confine(kind)
-        yield from self.connection.pages(resource, self.fallback, labels=labels, fields=fields)
 
     @property
     def fallback(self) -> str:

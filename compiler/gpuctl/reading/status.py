@@ -186,11 +186,11 @@ def refused(message: str) -> Status:
 
 def _at_work(workload: Object, pods: list[Object], refusal: str) -> Status:
     wanted = max(1, replicas(workload))
-    is_batch = workload["kind"] in ("Job", "JobSet")
-    done = int((workload.get("status") or {}).get("succeeded") or 0) if is_batch else 0
-    # A training's pod works as soon as it runs; a service's, when it is ready.
-    up = sum(_before_deletion(pod).phase == _RUNNING and (is_batch or is_ready(pod)) for pod in pods)
-    if up and up + done >= wanted:
+    phases = [_before_deletion(pod).phase for pod in pods]
+    # A training's pod works as soon as it runs, and those that are through have done their part.
+    at_work = phases.count(_RUNNING) + phases.count(_SUCCEEDED)
+    up = at_work if workload["kind"] in ("Job", "JobSet") else sum(map(is_ready, pods))
+    if up >= wanted:
         return Status("Running", _RUNNING)
     if up:
         worst = _worst(pods)
@@ -199,7 +199,7 @@ def _at_work(workload: Object, pods: list[Object], refusal: str) -> Status:
     worst = _worst(pods)
     if worst is not None:
         return worst
-    if pods and not is_batch and any(_before_deletion(pod).phase == _RUNNING for pod in pods):
+    if _RUNNING in phases:
         return Status("Pending", _PENDING, f"0 of {wanted} pods are ready")
     return Status("Pending", _PENDING, sentence(refusal) if refusal else "" if pods else "its pods are not made yet")
 

@@ -1,0 +1,301 @@
+"""`get jobs` and `get pods`: a row for each pod, a row for what has none, and one word for how it is."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster_tools import POOL, Place, compute, inference, notebook, places, training
+from control_plane import ControlPlane
+from fault_tools.proxy import Proxy
+from fault_tools.world import Api
+
+HEADERS = ["JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP", "AGE"]
+WIDE = [*HEADERS, "POOL", "GPU", "GPU-TYPE", "PRIORITY", "REASON"]
+
+
+def table(text: str) -> list[dict[str, str]]:
+    """The rows of a table by heading; cells have no blanks but the last."""
+    head, *lines = text.splitlines()
+    names = re.split(r" {2,}", head)
+    return [dict(zip(names, line.split(maxsplit=len(names) - 1), strict=True)) for line in lines]
+
+
+def rows(place: Place, *arguments: str, code: int | None = 0) -> list[dict[str, str]]:
+    """What `get jobs` prints in the place."""
+    return table(place.gpuctl("get", "jobs", *arguments, code=code).out)
+
+
+def outcome(name: str, **others: str) -> dict[str, Any]:
+    """The `job` block whose pods end like this."""
+    values = {f"gpuctl.test/{key.replace('_', '-')}": value for key, value in others.items()}
+    return {"annotations": {"gpuctl.test/outcome": name, **values}}
+
+
+def test_the_nine_columns_and_one_row_a_pod(place: Place) -> None:
+    place.apply(training(), inference(service={"replicas": 2}), notebook(), compute())
+    place.running("train", "note", "comp")
+    place.running("serve", pods=2)
+    printed = place.gpuctl("get", "jobs").out
+    assert re.split(r" {2,}", printed.splitlines()[0]) == HEADERS
+    found = table(printed)
+    assert [(row["NAME"], row["KIND"]) for row in found] == [
+        ("comp", "compute"),
+        ("note", "notebook"),
+        ("serve", "inference"),
+        ("serve", "inference"),
+        ("train", "training"),
+    ]
+    pods = {**place.pods("train"), **place.pods("serve"), **place.pods("note"), **place.pods("comp")}
+    assert {row["JOB ID"] for row in found} == set(pods)
+    for row in found:
+        pod = place.get("Pod", row["JOB ID"])
+        assert (row["STATUS"], row["READY"], row["NAMESPACE"]) == ("Running", "1/1", place.namespace)
+        assert (row["NODE"], row["IP"]) == (pod["spec"]["nodeName"], pod["status"]["podIP"])
+        assert re.fullmatch(r"\d+[smh]", row["AGE"])
+    wide = table(place.gpuctl("get", "jobs", "-o", "wide").out)
+    assert list(wide[0]) == WIDE
+    assert [(row["POOL"], row["GPU"], row["PRIORITY"], row["REASON"]) for row in wide] == [
+        (POOL, "0", "medium", "-"),
+        *[(POOL, "1", "medium", "-")] * 4,
+    ]
+
+
+STATUSES = {
+    "image-not-found": ("ErrImagePull|ImagePullBackOff", "pending"),
+    "image-slow": ("ContainerCreating", "pending"),
+    "missing-secret": ("CreateContainerConfigError", "pending"),
+    "oom": ("OOMKilled", "failed"),
+    "fail": ("Failed", "failed"),
+    "evicted": ("Evicted", "failed"),
+    "gpu-unavailable": ("UnexpectedAdmissionError", "failed"),
+    "command-not-found": ("StartError", "failed"),
+    "complete": ("Succeeded", "succeeded"),
+}
+
+
+def test_statuses_of_pods(place: Place) -> None:
+    place.apply(*(training(name, job=outcome(name)) for name in STATUSES))
+
+    def as_expected() -> bool:
+        items = place.gpuctl("get", "jobs", "-o", "json").value["items"]
+        found = {item["name"]: item for item in items}
+        return all(
+            name in found
+            and re.fullmatch(STATUSES[name][0], found[name]["status"])
+            and found[name]["phase"] == STATUSES[name][1]
+            for name in STATUSES
+        )
+
+    place.until(as_expected, "all outcomes", timeout=20)
+    failed = {row["NAME"] for row in rows(place, "--status", "failed")}
+    assert failed == {name for name, (_, phase) in STATUSES.items() if phase == "failed"}
+    assert [row["NAME"] for row in rows(place, "--status", "oomkilled")] == ["oom"]
+
+    def ended() -> bool:
+        jobs = {row["NAME"]: row["STATUS"] for row in rows(place, "--jobs")}
+        return (jobs["complete"], jobs["fail"], jobs["oom"]) == ("Succeeded", "Failed", "Failed")
+
+    place.until(ended, "the jobs to be over")
+    oom = next(row for row in rows(place, "-o", "wide") if row["NAME"] == "oom")
+    assert oom["REASON"] == "exit code 137"
+
+
+def test_a_service_runs_when_its_pods_are_ready(place: Place) -> None:
+    place.apply(
+        inference("loops", job=outcome("crash")),
+        inference("dumb", job=outcome("never-ready")),
+        inference("serve", service={"replicas": 2}),
+    )
+    place.running("serve", pods=2)
+    place.until(
+        lambda: (
+            {row["NAME"]: row["STATUS"] for row in rows(place, "--jobs")}
+            == {"loops": "CrashLoopBackOff", "dumb": "Pending", "serve": "Running"}
+        ),
+        "the statuses of the services",
+    )
+    pods = {row["NAME"]: (row["STATUS"], row["READY"]) for row in rows(place)}
+    assert pods["dumb"] == ("Running", "0/1")
+    assert pods["loops"] == ("CrashLoopBackOff", "0/1")
+    # One pod of two stops being ready.
+    victim = sorted(place.pods("serve"))[0]
+    place.plane.annotate(place.namespace, victim, outcome="crash")
+    place.until(
+        lambda: [row["STATUS"] for row in rows(place, "serve", "--jobs")] == ["PartiallyRunning"], "half of it to crash"
+    )
+    (item,) = place.gpuctl("get", "jobs", "serve", "--jobs", "-o", "json").value["items"]
+    assert (item["status"], item["ready"]) == ("Partially Running", "1/2")
+    assert item["reason"].startswith("1 of 2 pods run")
+
+
+def test_jobs_without_pods_have_a_row_with_the_reason(place: Place) -> None:
+    place.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "few", "namespace": place.namespace},
+            "spec": {"hard": {"requests.nvidia.com/gpu": "1"}},
+        }
+    )
+    place.apply(training("first"))
+    place.running("first")
+    over = training("over")
+    place.gpuctl("apply", "-f", place.file(over), code=1)
+    # Two that each fit, but not together: what a dry-run lets through and the quota refuses afterwards.
+    rendered = place.gpuctl("render", "-f", place.file(over), "-o", "json").value["items"]
+    place.create(next(obj for obj in rendered if obj["kind"] == "Job"))
+    place.until(lambda: "QuotaExceeded" in {row["STATUS"] for row in rows(place)}, "the quota to refuse")
+    by_name = {row["NAME"]: row for row in rows(place, "-o", "wide")}
+    blocked = by_name["over"]
+    assert (blocked["JOB ID"], blocked["READY"], blocked["NODE"]) == ("over", "0/1", "-")
+    assert "exceeded quota: few" in blocked["REASON"]
+    assert {row["NAME"] for row in table(place.gpuctl("get", "pods").out)} == {"first"}
+    place.gpuctl("pause", "over", "first")
+    place.until(lambda: not place.pods("first"), "the pods to go")
+    assert {(row["NAME"], row["STATUS"], row["JOB ID"]) for row in rows(place)} == {
+        ("over", "Paused", "over"),
+        ("first", "Paused", "first"),
+    }
+    place.patch("Job", "over", {"metadata": {"annotations": {"runwhere.ai/paused": None}}})
+    assert {row["NAME"]: row["STATUS"] for row in rows(place)} == {"first": "Paused", "over": "Suspended"}
+
+
+def test_filters(place: Place) -> None:
+    place.apply(training("a", job={"priority": "high"}), inference("b"), notebook("c"))
+    place.running("a", "b", "c")
+    assert [row["NAME"] for row in rows(place, "--kind", "training")] == ["a"]
+    assert [row["NAME"] for row in rows(place, "--type", "notebook")] == ["c"]
+    assert [row["NAME"] for row in rows(place, "--pool", POOL)] == ["a", "b", "c"]
+    assert place.gpuctl("get", "jobs", "--pool", "other", "--no-headers").out == ""
+    assert [row["NAME"] for row in rows(place, "-l", "runwhere.ai/priority=high")] == ["a"]
+    assert [row["NAME"] for row in rows(place, "b", "c")] == ["b", "c"]
+    pod = next(iter(place.pods("b")))
+    assert [row["JOB ID"] for row in rows(place, pod)] == [pod]
+    missing = place.gpuctl("get", "jobs", "b", "absent", code=1)
+    assert "there is no job or pod absent" in missing.err
+    assert [row["NAME"] for row in table(missing.out)] == ["b"]
+    assert place.gpuctl("get", "jobs", "--kind", "pool", code=2).err
+    assert place.gpuctl("get", "jobs", "-l", "!!", code=3).err.startswith("error: ")
+
+
+def test_formats(place: Place) -> None:
+    place.apply(training("a"), notebook("c"))
+    place.running("a", "c")
+    value = place.gpuctl("get", "jobs", "--json").value
+    assert value["total"] == 2
+    item = value["items"][0]
+    named = {"jobId", "name", "namespace", "kind", "status", "ready", "node", "ip", "createdAt", "startedAt"}
+    assert set(item) >= named | {"pool", "gpu", "gpuType", "priority", "reason"}
+    assert (item["name"], item["gpu"], item["pool"], item["priority"]) == ("a", 1, POOL, "medium")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", item["createdAt"])
+    from ruamel.yaml import YAML
+
+    assert YAML(typ="safe").load(place.gpuctl("get", "jobs", "-o", "yaml").out)["items"][1]["name"] == "c"
+    assert place.gpuctl("get", "jobs", "-o", "name").out == "training/a\nnotebook/c\n"
+    assert place.gpuctl("get", "pods", "-o", "name").out.splitlines()[1] == "pod/c-0"
+    lines = place.gpuctl("get", "jobs", "--no-headers").out.splitlines()
+    assert [line.split()[1] for line in lines] == ["a", "c"]
+    failing = place.anywhere("get", "jobs", "--context", "nowhere", "-o", "json", code=3)
+    assert "nowhere" in failing.value["error"]
+
+
+def test_every_namespace_or_what_one_may_see(
+    place: Place,
+    plane: ControlPlane,
+    api: Api,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place.apply(training("mine"))
+    for other in places(plane, api, tmp_path, capsys, monkeypatch, f"{place.namespace}-2"):
+        other.apply(training("mine"))
+        seen = {
+            (row["NAMESPACE"], row["NAME"]) for row in table(place.anywhere("get", "jobs").out) if row["NAME"] == "mine"
+        }
+        assert seen >= {(place.namespace, "mine"), (other.namespace, "mine")}
+        twice = place.anywhere("pause", "mine", code=1).err
+        assert f"training/mine in {place.namespace}" in twice
+        assert "-n NAMESPACE" in twice
+        assert [row["NAMESPACE"] for row in rows(place)] == [place.namespace]
+        plane.kubectl("create", "rolebinding", "edit", "--clusterrole=edit", "--user=alice", "-n", other.namespace)
+        monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig("alice")))
+        plane.kubectl("config", "set-context", "--current", f"--namespace={other.namespace}", user="alice")
+        answer = place.anywhere("get", "jobs")
+        assert [(row["NAMESPACE"], row["NAME"]) for row in table(answer.out)] == [(other.namespace, "mine")]
+        assert f"shown are those of {other.namespace}" in answer.err
+        refused = place.gpuctl("get", "jobs", code=3)
+        assert "may not list" in refused.err
+        plane.kubectl("config", "set-context", "--current", "--namespace=default", user="alice")
+
+
+def test_a_call_for_each_kind_however_many_namespaces(place: Place, proxy: Proxy) -> None:
+    place.apply(*(training(f"t{number}") for number in range(3)))
+    place.running("t0", "t1", "t2")
+    proxy.reset()
+    place.anywhere("get", "jobs")
+    lists = [record.request.path for record in proxy.records if record.request.method == "GET"]
+    kinds = [path.rpartition("/")[2] for path in lists]
+    assert sorted(set(kinds) - {"events"}) == ["deployments", "jobs", "jobsets", "pods", "statefulsets"]
+    assert len([kind for kind in kinds if kind != "events"]) == 5
+    assert not any("/namespaces/" in path for path in lists)
+
+
+class Watching:
+    """A `get jobs --watch` in a process of its own."""
+
+    def __init__(self, place: Place, *arguments: str) -> None:
+        command = [sys.executable, "-m", "gpuctl", "get", "jobs", "-n", place.namespace, "--watch", *arguments]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.lines: list[str] = []
+
+    def until(self, wanted: str, timeout: float = 30) -> list[str]:
+        """Read lines until one matches; all lines so far."""
+        assert self.process.stdout is not None
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            line = self.process.stdout.readline()
+            self.lines.append(line)
+            if re.search(wanted, line):
+                return self.lines
+            assert line, (self.lines, self.process.stderr.read() if self.process.stderr else "")
+        raise TimeoutError(f"{wanted} in {self.lines}")
+
+    def end(self) -> int:
+        """Ctrl-C; the exit code."""
+        self.process.send_signal(2)
+        return self.process.wait(10)
+
+
+@pytest.fixture
+def watching(place: Place) -> Iterator[Watching]:
+    place.apply(training("one"))
+    place.running("one")
+    found = Watching(place, "-o", "json")
+    yield found
+    if found.process.poll() is None:
+        found.process.kill()
+        found.process.wait()
+
+
+def test_watch_prints_what_changes(place: Place, watching: Watching) -> None:
+    watching.until('"name": "one"')
+    place.apply(training("two"))
+    watching.until('"name": "two".*"status": "Running"')
+    place.gpuctl("delete", "job", "one")
+    # Gone is what was last seen leaving; nothing about `two` is repeated.
+    place.gpuctl("pause", "two")
+    watching.until('"name": "two".*"status": "Paused"')
+    values = [json.loads(line) for line in watching.lines]
+    statuses = [value["status"] for value in values if value["name"] == "two"]
+    assert len(statuses) == len(set(map(json.dumps, [value for value in values if value["name"] == "two"])))
+    assert watching.end() == 130

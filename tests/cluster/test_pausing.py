@@ -1,0 +1,228 @@
+"""`pause`, `resume`, `rerun`, and `delete` by any name: what they leave in the cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cluster_tools import HASH, PAUSED, Place, inference, notebook, training
+from control_plane import ControlPlane
+from fault_tools.proxy import Proxy, matching, nth, on, refuse
+
+SCALED = inference(autoscaling={"enabled": True, "minReplicas": 2, "maxReplicas": 4}, service={"replicas": 2})
+
+
+def annotation(place: Place, kind: str, name: str) -> str | None:
+    """The mark of a pause."""
+    found = place.get(kind, name)["metadata"]["annotations"].get(PAUSED)
+    return str(found) if found is not None else None
+
+
+def spec(place: Place, kind: str, name: str) -> dict[str, Any]:
+    """An object's spec."""
+    return dict(place.get(kind, name)["spec"])
+
+
+def test_pause_and_resume(place: Place) -> None:
+    documents = (training(), inference(service={"replicas": 2}), notebook())
+    place.apply(*documents)
+    place.running("train", "note")
+    place.running("serve", pods=2)
+    uids = {name: uid for name, uid in place.uids().items() if not name.startswith("Service")}
+    answer = place.gpuctl("pause", "train", "serve", "note", "-o", "json").value["items"]
+    assert [(item["name"], item["kind"], item["status"], item["changed"]) for item in answer] == [
+        ("train", "training", "paused", True),
+        ("serve", "inference", "paused", True),
+        ("note", "notebook", "paused", True),
+    ]
+    place.until(lambda: not (place.pods("train") | place.pods("serve") | place.pods("note")), "the pods to go")
+    assert spec(place, "Job", "train")["suspend"] is True
+    assert (spec(place, "Deployment", "serve")["replicas"], annotation(place, "Deployment", "serve")) == (0, "2")
+    # A second pause keeps the count; an apply keeps the pause.
+    again = place.gpuctl("pause", "serve", "--json").value["items"][0]
+    assert (again["changed"], again["message"]) == (False, "is paused already")
+    assert annotation(place, "Deployment", "serve") == "2"
+    assert set(place.plan(*documents).actions.values()) == {"unchanged"}
+    place.apply(*documents)
+    assert spec(place, "Deployment", "serve")["replicas"] == 0
+    place.gpuctl("resume", "train", "serve", "note")
+    place.running("train", "note")
+    place.running("serve", pods=2)
+    assert annotation(place, "Deployment", "serve") is None
+    assert annotation(place, "Job", "train") is None
+    assert {name: uid for name, uid in place.uids().items() if not name.startswith("Service")} == uids
+    assert set(place.plan(*documents).actions.values()) == {"unchanged"}
+    assert place.gpuctl("resume", "serve", "--json").value["items"][0]["message"] == "is not paused"
+
+
+def test_an_autoscaler_is_inert_meanwhile(place: Place) -> None:
+    place.apply(SCALED)
+    place.running("serve", pods=2)
+    place.patch("Deployment", "serve", {"spec": {"replicas": 3}})
+    place.running("serve", pods=3)
+    place.gpuctl("pause", "serve")
+    place.until(lambda: not place.pods("serve"), "the pods to go")
+
+    def inert() -> bool:
+        conditions = place.get("HorizontalPodAutoscaler", "serve").get("status", {}).get("conditions") or []
+        return any(item["reason"] == "ScalingDisabled" for item in conditions)
+
+    place.until(inert, "the autoscaler to see it")
+    assert spec(place, "Deployment", "serve")["replicas"] == 0
+    place.gpuctl("resume", "serve")
+    place.running("serve", pods=3)
+
+
+def test_what_cannot_be_paused(place: Place) -> None:
+    place.apply(training("done", job={"annotations": {"gpuctl.test/outcome": "complete"}}))
+    place.until(lambda: place.get("Job", "done")["status"].get("succeeded"), "it to finish")
+    answer = place.gpuctl("pause", "done", code=1)
+    assert "has finished" in answer.err
+    assert "gpuctl rerun done" in answer.err
+    assert "did you mean `done`?" in place.gpuctl("pause", "doen", code=1).err
+    place.apply(inference())
+    place.running("serve")
+    place.kubectl("scale", "deployment/serve", "--replicas=0")
+    assert "not by `gpuctl pause`" in place.gpuctl("resume", "serve", code=1).err
+    assert place.gpuctl("resume", "serve", "-o", "json", code=1).value["error"].startswith("deployment.apps/serve")
+
+
+def test_a_pause_that_somebody_else_ended(place: Place) -> None:
+    place.apply(inference())
+    place.running("serve")
+    place.gpuctl("pause", "serve")
+    place.kubectl("scale", "deployment/serve", "--replicas=3")
+    assert "mark of its pause is removed" in place.gpuctl("resume", "serve").out
+    assert (annotation(place, "Deployment", "serve"), spec(place, "Deployment", "serve")["replicas"]) == (None, 3)
+
+
+def test_status_moves_on_while_it_is_paused(place: Place, proxy: Proxy) -> None:
+    """What was read is old by the time of the write: read again, not written over."""
+    place.apply(inference())
+    place.running("serve")
+    proxy.reset(on(nth(1, matching("PATCH", "/deployments"), last=3), refuse(409, "Conflict", "modified")))
+    place.gpuctl("pause", "serve")
+    assert annotation(place, "Deployment", "serve") == "1"
+
+
+def test_without_the_right(place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.apply(training())
+    place.running("train")
+    plane.kubectl("create", "rolebinding", "see", "--clusterrole=view", "--user=alice", "-n", place.namespace)
+    monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig("alice")))
+    refused = place.gpuctl("pause", "train", code=3).err
+    assert "alice" in refused
+    assert "patch" in refused
+    assert spec(place, "Job", "train").get("suspend") is False
+
+
+KUEUE_WORKLOADS = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "workloads.kueue.x-k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+    },
+    "spec": {
+        "group": "kueue.x-k8s.io",
+        "scope": "Namespaced",
+        "names": {"plural": "workloads", "singular": "workload", "kind": "Workload", "listKind": "WorkloadList"},
+        "versions": [
+            {
+                "name": "v1beta1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
+
+def test_under_kueue_its_workload_is_stopped(place: Place) -> None:
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    if place.api.request("GET", f"{crds}/workloads.kueue.x-k8s.io")[0] == 404:
+        place.api.call("POST", crds, KUEUE_WORKLOADS)
+    path = f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{place.namespace}/workloads"
+    place.until(lambda: "No resources" in place.kubectl("get", "workloads", check=False), "the kind to be served")
+    place.platform("training: {queue: {drill: team-queue}}")
+    place.apply(training())
+    job = place.get("Job", "train")
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team-queue"
+    missing = place.gpuctl("pause", "train", code=1).err
+    assert "no Workload" in missing
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": "train",
+        "uid": job["metadata"]["uid"],
+        "controller": True,
+    }
+    metadata = {"name": "job-train", "namespace": place.namespace, "ownerReferences": [owner]}
+    place.api.call(
+        "POST", path, {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload", "metadata": metadata, "spec": {}}
+    )
+    place.gpuctl("pause", "train")
+    assert place.api.call("GET", f"{path}/job-train")["spec"]["active"] is False
+    # Suspending is Kueue's part.
+    assert not spec(place, "Job", "train").get("suspend")
+    assert place.gpuctl("pause", "train", "--json").value["items"][0]["changed"] is False
+    place.gpuctl("resume", "train")
+    assert place.api.call("GET", f"{path}/job-train")["spec"]["active"] is True
+    assert annotation(place, "Job", "train") is None
+
+
+def test_rerun(place: Place) -> None:
+    document = training(job={"annotations": {"gpuctl.test/outcome": "fail"}})
+    place.apply(document)
+    place.until(lambda: place.get("Job", "train")["status"].get("failed"), "it to fail")
+    old = place.get("Job", "train")
+    pod = place.gpuctl("get", "pods", "-o", "name").out.strip()
+    answer = place.gpuctl("rerun", pod)
+    assert answer.out.startswith("replaced  job.batch/train")
+    assert "failed, runs again" in answer.out
+    new = place.get("Job", "train")
+    assert new["metadata"]["uid"] != old["metadata"]["uid"]
+    assert new["metadata"]["annotations"][HASH] == old["metadata"]["annotations"][HASH]
+    assert not new["spec"].get("suspend")
+    assert new["metadata"]["generation"] == 1
+    place.until(lambda: place.get("Job", "train")["status"].get("failed"), "it to fail again")
+    assert place.plan(document).actions["Job/train"] == "unchanged"
+
+
+def test_only_what_has_ended_runs_again(place: Place) -> None:
+    place.apply(training(), inference())
+    place.running("train", "serve")
+    before = place.uids()
+    assert "has not ended" in place.gpuctl("rerun", "train", code=1).err
+    assert "rollout restart" in place.gpuctl("rerun", "serve", code=1).err
+    assert place.uids() == before
+
+
+def test_a_rerun_that_a_quota_forbids_changes_nothing(place: Place) -> None:
+    place.apply(training("done", job={"annotations": {"gpuctl.test/outcome": "complete"}}))
+    place.until(lambda: place.get("Job", "done")["status"].get("succeeded"), "it to finish")
+    place.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "none", "namespace": place.namespace},
+            "spec": {"hard": {"requests.nvidia.com/gpu": "0"}},
+        }
+    )
+    place.until(lambda: place.get("ResourceQuota", "none").get("status", {}).get("hard"), "the quota to count")
+    before = place.uids()
+    assert "quota" in place.gpuctl("rerun", "done", code=1).err
+    assert place.uids() == before
+
+
+def test_delete_by_the_name_of_a_pod(place: Place) -> None:
+    place.apply(inference(), training())
+    place.running("serve", "train")
+    pod = next(iter(place.pods("serve")))
+    place.gpuctl("delete", "job", pod)
+    assert place.names() == {"Job/train"}
+    place.gpuctl("delete", "job", "training/train")
+    assert place.names() == set()
+    assert "there is no job nothing" in place.gpuctl("delete", "job", "nothing", code=1).err
