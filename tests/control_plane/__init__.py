@@ -125,7 +125,8 @@ class ControlPlane:
             self._kubelet.stop()
             self._kubelet = None
         for process in reversed(self.processes.values()):
-            process.stop()
+            # Nothing is kept: there is nothing to end in order, and the API server would wait for its watches.
+            process.stop(kill=True)
         self.processes.clear()
         shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -181,6 +182,12 @@ class ControlPlane:
     def stop_api_server(self, *, kill: bool = False) -> None:
         """End the API server alone."""
         self.stop_program("kube-apiserver", kill=kill)
+
+    def restart_controllers(self) -> None:
+        """Start all clients of the API server anew: it was away, and they would try again up to half a minute later."""
+        for name in ("kube-controller-manager", "kube-scheduler", "kwok"):
+            self.stop_program(name, kill=True)
+            self.start_program(name)
 
     def kubeconfig(self, user: str = "admin") -> Path:
         """A user's kubeconfig."""

@@ -28,6 +28,7 @@ from fault_tools.proxy import (
     cut_after,
     cut_before,
     delay,
+    first_of,
     hang,
     hang_after,
     html,
@@ -297,6 +298,26 @@ def test_lasting_failures_after_the_first_delete(place: Site, wanted: Snapshot, 
     assert_recoverable(place, old, wanted)
 
 
+def test_a_server_that_is_away_when_the_time_is_over(place: Site, wanted: Snapshot) -> None:
+    """All deletes were answered, and whether the objects are gone nobody knows: it is not said that they are there."""
+    old = place.snapshot()
+    place.proxy.reset(first_of(on(matching(watch=True), hang), _from(nth(2, ends_workload), cut_before)))
+    result = place.apply(None, "--timeout", "1s")
+    assert_clear(result, CLUSTER, "whether it is gone cannot be told", "cannot be reached", "recover")
+    assert "still there" not in result.stdout
+    assert_recoverable(place, old, wanted)
+
+
+def test_what_went_unnoticed_goes_on_when_the_time_is_over(place: Site, wanted: Snapshot) -> None:
+    """A watch that says nothing, and too little time for the look that is taken now and then."""
+    old = place.snapshot()
+    place.proxy.reset(on(matching(watch=True), hang))
+    result = place.apply(None, "--timeout", "3s")
+    assert result.code == 0, f"{result.stderr}{result.stdout}"
+    assert_wanted(place, old, wanted)
+    assert_converges(place, old, wanted)
+
+
 CREATES: dict[str, Action] = {
     "truncated": truncate(framed=True),
     "html": html(200),
@@ -537,6 +558,7 @@ def test_the_api_server_is_killed_and_comes_back(place: Site, wanted: Snapshot) 
     assert down.wait(30)
     # In this thread: a process ends with the thread that started it.
     plane.start_api_server()
+    plane.restart_controllers()
     result = running.wait(120)
     assert result.code == 0, f"{result.stderr}{result.stdout}"
     assert_wanted(place, old, wanted)
@@ -551,5 +573,6 @@ def test_the_api_server_is_killed_and_stays_away(place: Site, wanted: Snapshot) 
     running = place.start([*place.apply_arguments, "--timeout", "3s"])
     result = running.wait(120)
     plane.start_api_server()
+    plane.restart_controllers()
     assert_clear(result, CLUSTER, "cannot be reached", "recover")
     assert_recoverable(place, old, wanted)

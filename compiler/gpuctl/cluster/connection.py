@@ -10,6 +10,7 @@ import json
 import random
 import re
 import ssl
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,6 +29,8 @@ READ_TIMEOUT = 60.0
 WATCH_TIMEOUT = 120
 PATIENCE = 6.0
 """Seconds for which a request that failed for a passing reason is tried again."""
+# Six pauses, whatever their jitter, are within the patience.
+_LONGEST_PAUSE = 1.0
 PAGE = 500
 MANAGER = "gpuctl"
 
@@ -342,7 +345,7 @@ class Connection:
             if self._closed or time.monotonic() + wait > start + patience:
                 raise error
             time.sleep(wait)
-            pause = min(pause * 2, 2.0)
+            pause = min(pause * 2, _LONGEST_PAUSE)
 
     def _decoded(self, response: Any, method: str, path: str) -> Any:
         for warning in response.headers.getlist("Warning"):
@@ -371,6 +374,8 @@ class Connection:
     ) -> Any:
         import urllib3
 
+        # What a caller is just dealing with is no cause of what goes wrong here, though Python chains the two.
+        handled = sys.exc_info()[1]
         url = f"{self.server}{path}"
         if query:
             url += "?" + urlencode({key: value for key, value in query.items() if value})
@@ -389,7 +394,7 @@ class Connection:
                 redirect=False,
             )
         except urllib3.exceptions.HTTPError as error:
-            raise self._failure(error) from None
+            raise self._failure(list(_chain(error, handled))) from None
         self._reached = True
         return response
 
@@ -415,11 +420,11 @@ class Connection:
                 )
         return headers
 
-    def _failure(self, error: Exception) -> ConnectionFailed:
+    def _failure(self, causes: list[BaseException]) -> ConnectionFailed:
+        """What an exception, with those that led to it, means to people."""
         import urllib3
 
-        text = innermost(error)
-        causes = list(_chain(error))
+        text = _said(causes[-1])
         sent = not any(
             isinstance(cause, (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError))
             for cause in causes
@@ -461,9 +466,10 @@ class Connection:
         )
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
+def _chain(error: BaseException | None, end: BaseException | None = None) -> Iterator[BaseException]:
+    """An exception and what led to it, up to ``end``."""
     seen: set[int] = set()
-    while error is not None and id(error) not in seen:
+    while error is not None and error is not end and id(error) not in seen:
         seen.add(id(error))
         yield error
         reason = getattr(error, "reason", None)
@@ -476,7 +482,10 @@ def _of_file(error: OSError) -> str:
 
 def innermost(error: BaseException) -> str:
     """The innermost reason of an exception, without addresses of objects in memory."""
-    last = list(_chain(error))[-1]
+    return _said(list(_chain(error))[-1])
+
+
+def _said(last: BaseException) -> str:
     if isinstance(last, ssl.SSLCertVerificationError):
         return last.verify_message.rstrip(".")
     if isinstance(last, OSError) and last.strerror:

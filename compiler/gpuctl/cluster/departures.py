@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -45,11 +46,15 @@ class Departures:
             threading.Thread(target=self._follow, args=(group, version), daemon=True, name="gpuctl-watch").start()
         return found
 
-    def look(self) -> None:
-        """Report what is gone though no watch has said so."""
+    def look(self) -> set[Key]:
+        """Report what is gone though no watch has said so; the keys of what is still there.
+
+        :raises ClusterError: the server does not tell.
+        """
         for group, awaited in self._awaited.items():
             if awaited:
-                self._look_again(group, awaited)
+                self._report_missing(group, awaited)
+        return {key for awaited in self._awaited.values() for key in list(awaited.values())}
 
     def stop(self) -> None:
         """End the watches; their threads follow when the server next says something."""
@@ -82,10 +87,12 @@ class Departures:
 
     def _look_again(self, group: tuple[Resource, str], awaited: dict[str, Key]) -> str | None:
         """A watch that broke may have missed something."""
-        try:
-            items, version = self._list(group)
-        except ClusterError:
-            return None
+        with contextlib.suppress(ClusterError):
+            return self._report_missing(group, awaited)
+        return None
+
+    def _report_missing(self, group: tuple[Resource, str], awaited: dict[str, Key]) -> str:
+        items, version = self._list(group)
         there = {item["metadata"]["uid"] for item in items}
         for uid in list(awaited):
             if uid not in there:

@@ -15,7 +15,7 @@ from gpuctl.backend.order import RANKS
 from gpuctl.cluster import journal as journals
 from gpuctl.cluster import nodes
 from gpuctl.cluster.compare import spec_changes
-from gpuctl.cluster.connection import Connection
+from gpuctl.cluster.connection import PATIENCE, Connection
 from gpuctl.cluster.departures import Departures
 from gpuctl.cluster.errors import ApiError, Changed, ClusterError, ConnectionFailed
 from gpuctl.cluster.interrupts import ending_signals
@@ -177,7 +177,7 @@ class Execution:
         if kind == "gone":
             if stage.waiting.pop(key, None) is not None:
                 self._is_gone(stage, step)
-            else:
+            elif step.result == "planned":
                 # The watch was faster than the answer to the delete.
                 step.error = "gone"
             return
@@ -291,7 +291,7 @@ class Execution:
             try:
                 self._create(old)
             except ClusterError as second:
-                self.plan.outage = isinstance(second, ConnectionFailed) or getattr(second, "is_outage", False)
+                self.plan.outage = self.plan.outage or _is_outage(second)
                 step.error += f"; nor could the old one again: {second.message}"
                 raise ClusterError(step.error, "`gpuctl recover` creates it when the cause is removed") from None
             suspended = (old.get("spec") or {}).get("suspend") and not (step.live.get("spec") or {}).get("suspend")
@@ -331,8 +331,7 @@ class Execution:
 
     def _fail(self, step: Step, error: BaseException) -> None:
         step.result = "failed"
-        if isinstance(error, ConnectionFailed) or (isinstance(error, ApiError) and error.is_outage):
-            self.plan.outage = True
+        self.plan.outage = self.plan.outage or _is_outage(error)
         if isinstance(error, ClusterError):
             step.error = error.message if error.message.startswith(str(step.key)) else f"{step.key}: {error.message}"
             if error.hint:
@@ -346,7 +345,8 @@ class Execution:
         """A watch over a network that swallows packets says nothing: now and then the objects are listed."""
         if time.monotonic() > self._next_look:
             self._next_look = time.monotonic() + _LOOK
-            self._departures.look()
+            with contextlib.suppress(ClusterError):
+                self._departures.look()
 
     def _tell_waiting(self, stage: _Stage) -> None:
         names = ", ".join(str(key) for key in list(stage.waiting)[:3])
@@ -354,10 +354,23 @@ class Execution:
         self.how.tell(f"waiting until gone: {names}{more}")
 
     def _give_up(self, stage: _Stage) -> None:
-        for key, step in list(stage.waiting.items()):
-            del stage.waiting[key]
+        """The time is over for what is still there; what has gone without a watch saying so goes on."""
+        # Nor is there time left to wait for a server that is away.
+        self.connection.patience = min(self.connection.patience, PATIENCE)
+        unknown = ""
+        try:
+            there = self._departures.look()
+        except ClusterError as error:
+            self.plan.outage = self.plan.outage or _is_outage(error)
+            unknown = error.message
+            there = set(stage.waiting)
+        for key in [key for key in stage.waiting if key in there]:
+            step = stage.waiting.pop(key)
             step.result = "failed"
-            step.error = f"{key} is still there after {self.how.timeout:.0f} s{self._held_by(key)}"
+            if unknown:
+                step.error = f"{key}: whether it is gone cannot be told: {unknown}"
+            else:
+                step.error = f"{key} is still there after {self.how.timeout:.0f} s{self._held_by(key)}"
             if step.action == "replace":
                 step.error += "; the new one is created by `gpuctl recover` or the next apply once it is gone"
             self.how.done(step)
@@ -400,6 +413,11 @@ class Execution:
                     step.error = f"{step.key} was created again with {step.companion_of}"
                 except ClusterError as error:
                     step.result, step.error = "failed", f"{step.key}: {error.message}"
+
+
+def _is_outage(error: BaseException) -> bool:
+    """Whether it is the cluster, or the way to it, that fails."""
+    return isinstance(error, ConnectionFailed) or (isinstance(error, ApiError) and error.is_outage)
 
 
 def _is_pod_of(pod: Object, workload: Object) -> bool:
