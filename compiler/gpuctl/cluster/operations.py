@@ -147,7 +147,8 @@ def _plan(
             )
         run = SetRun.read(connection, options, request)
         request = replace(request, part_of=run.id)
-    for attempt in (1, 2):
+    absent: int | None = None
+    while True:
         plan = make_plan(connection, request)
         if run is not None and options is not None:
             plan.set_name = options.name
@@ -159,7 +160,9 @@ def _plan(
                 check(connection, plan, Platform(request.keys, request.gpu_resources))
             break
         except Changed:
-            if attempt == 2:
+            # Another run is creating what this one would, object by object: it comes to an end, as this does.
+            before, absent = absent, sum(step.action == "create" for step in plan.steps)
+            if before is not None and absent >= before:
                 raise
     return plan, run
 
