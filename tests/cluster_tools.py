@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ Document = dict[str, Any]
 DOMAIN = "runwhere.ai"
 HASH, LOWERED_BY, PAUSED, STRATEGY = (f"{DOMAIN}/{name}" for name in ("hash", "lowered-by", "paused", "strategy"))
 JOB_TYPE = f"{DOMAIN}/job-type"
+GPU = "nvidia.com/gpu"
 POOL = "drill"
 """The pool of the documents below; its nodes are there for the whole session."""
 KINDS = ("Job", "Deployment", "StatefulSet", "Service", "ConfigMap", "HorizontalPodAutoscaler", "ResourceQuota")
@@ -161,8 +163,44 @@ class Place:
         return found
 
     def until(self, condition: Callable[[], Any], what: str, timeout: float = 60) -> Any:
-        """Wait until a condition holds."""
-        return self.plane.wait_for(condition, what, timeout)
+        """Wait until a condition holds; a failure tells what stands in the namespace and on the nodes."""
+        try:
+            return self.plane.wait_for(condition, what, timeout)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}\n{self.state()}") from None
+
+    def state(self) -> str:
+        """What keeps pods from running, as far as it can be seen: pods, events, nodes, and who else is on them."""
+        events = self.api.call("GET", f"/api/v1/namespaces/{self.namespace}/events")["items"] or []
+        events.sort(key=lambda event: event["metadata"]["creationTimestamp"])
+        return "\n".join(
+            [
+                *map(_pod_state, self.api.list_objects("Pod", self.namespace)),
+                *(
+                    f"event: {event['involvedObject']['kind']}/{event['involvedObject'].get('name')} "
+                    f"{event.get('reason')}: {event.get('message')}"
+                    for event in events[-15:]
+                ),
+                *self._nodes(),
+                *(f"{name}: {process.tail(3)}" for name, process in self.plane.processes.items()),
+            ]
+        )
+
+    def _nodes(self) -> list[str]:
+        """Each node of the pool: whether it takes pods, and what is on it."""
+        pods = self.api.call("GET", "/api/v1/pods")["items"] or []
+        lines = []
+        for node in self.api.call("GET", f"/api/v1/nodes?labelSelector={DOMAIN}/pool%3D{POOL}")["items"] or []:
+            name, room = node["metadata"]["name"], node["status"].get("allocatable") or {}
+            taints = [taint["key"] for taint in node["spec"].get("taints") or []]
+            ready = [item["status"] for item in node["status"].get("conditions") or [] if item["type"] == "Ready"]
+            here = [pod for pod in pods if pod["spec"].get("nodeName") == name and not _is_over(pod)]
+            spaces = Counter(pod["metadata"]["namespace"] for pod in here)
+            lines.append(
+                f"node {name}: ready {ready}, taints {taints}, {sum(map(_gpus, here))} of {room.get(GPU)} GPUs and "
+                f"{len(here)} of {room.get('pods')} pods: {dict(spaces)}"
+            )
+        return lines
 
     def _runs(self, name: str, pods: int) -> bool:
         for kind, count in (
@@ -174,6 +212,30 @@ class Place:
             if status == 200:
                 return (obj.get("status") or {}).get(count, 0) >= pods
         return False
+
+
+def _pod_state(pod: Object) -> str:
+    """A pod in a line: its phase, node, conditions, and what its containers wait for."""
+    status, metadata = pod["status"], pod["metadata"]
+    unmet = [
+        f"{item['type']}={item['status']} {item.get('reason', '')} {item.get('message', '')}".strip()
+        for item in status.get("conditions") or []
+        if item["status"] != "True"
+    ]
+    waits = [item.get("state") for item in status.get("containerStatuses") or []]
+    leaving = f", deleted at {metadata['deletionTimestamp']}" if "deletionTimestamp" in metadata else ""
+    return (
+        f"pod {metadata['name']}, made at {metadata['creationTimestamp']}{leaving}: {status.get('phase')} on "
+        f"{pod['spec'].get('nodeName')}, {unmet}, {waits}"
+    )
+
+
+def _is_over(pod: Object) -> bool:
+    return pod["status"].get("phase") in ("Succeeded", "Failed")
+
+
+def _gpus(pod: Object) -> int:
+    return sum(int((part.get("resources") or {}).get("limits", {}).get(GPU, 0)) for part in pod["spec"]["containers"])
 
 
 def unstatused(obj: Object) -> Object:
