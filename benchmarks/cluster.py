@@ -1,7 +1,7 @@
 """Measure the cluster half beside kubectl: the same objects, on one real API server, in turns.
 
 Without pods, Deployments show what the tools and the API server take; with one pod each, what controllers and the
-garbage collector add. Only ratios within one run have bars. `get jobs` is not there yet, and so neither is its row.
+garbage collector add. Only ratios within one run have bars.
 """
 
 from __future__ import annotations

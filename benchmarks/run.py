@@ -22,6 +22,7 @@ from pathlib import Path
 
 import cluster
 import documents
+import fleet
 import gpuctl
 
 ROUNDS = 15
@@ -151,6 +152,7 @@ def main() -> int:
         memory(directory)
         peers(directory, seconds)
         cluster.measure(directory, report)
+        fleet.measure(directory, report)
     return 1 if FAILED else 0
 
 
