@@ -205,13 +205,16 @@ def _at_work(workload: Object, pods: list[Object], refusal: str) -> Status:
 
 
 def _worst(pods: Iterable[Object]) -> Status | None:
-    """What keeps the pods that neither run nor are through; the newest of those that failed."""
-    for pod in sorted(pods, key=lambda pod: pod["metadata"].get("creationTimestamp") or "", reverse=True):
-        status = _before_deletion(pod)
+    """What keeps the pods that neither run nor are through; when all have failed, that of the newest."""
+    newest = sorted(pods, key=lambda pod: pod["metadata"].get("creationTimestamp") or "", reverse=True)
+    statuses = [_before_deletion(pod) for pod in newest]
+    for status in statuses:
         if status.phase in (_PENDING, _UNKNOWN):
             return status
+    for status in statuses:
         if status.phase == _FAILED:
-            return status._replace(phase=_PENDING)
+            why = f"a pod failed ({': '.join(part for part in (status.word, status.reason) if part)})"
+            return Status("Pending", _PENDING, f"{why}; its controller makes another")
     return None
 
 

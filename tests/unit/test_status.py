@@ -1,0 +1,190 @@
+"""One word for a pod and for a job: what the control plane of the tests cannot easily be made to say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuctl.cluster.records import records
+from gpuctl.language.settings import Settings
+from gpuctl.reading.status import PHASES, Status, job_status, pod_status, ready_containers
+
+KEYS = records(Settings())
+Object = dict[str, Any]
+
+
+def pod(phase: str = "Running", *, spec: Object | None = None, deleted: bool = False, **status: Any) -> Object:
+    """A pod of one container, unless its status says otherwise."""
+    metadata: Object = {"name": "p", "namespace": "n", "labels": {}, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    if deleted:
+        metadata["deletionTimestamp"] = "2026-01-01T00:01:00Z"
+    return {
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [{"name": "main"}], "nodeName": "node-1", **(spec or {})},
+        "status": {"phase": phase, **status},
+    }
+
+
+def container(name: str = "main", *, ready: bool = False, **state: Any) -> Object:
+    """A container's status."""
+    return {"name": name, "ready": ready, "state": state}
+
+
+READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+INIT = {"initContainers": [{"name": "fetch"}, {"name": "unpack"}]}
+SIDECAR = {"initContainers": [{"name": "proxy", "restartPolicy": "Always"}]}
+
+
+@pytest.mark.parametrize(
+    ("obj", "word", "phase"),
+    [
+        (pod(), "Running", "running"),
+        (pod("Pending"), "Pending", "pending"),
+        (pod("Succeeded"), "Succeeded", "succeeded"),
+        (pod("Failed"), "Failed", "failed"),
+        (pod("Failed", reason="Evicted", message="low on memory"), "Evicted", "failed"),
+        (pod("Unknown"), "Unknown", "unknown"),
+        (pod("Running", deleted=True), "Terminating", "terminating"),
+        (pod("Succeeded", deleted=True), "Succeeded", "succeeded"),
+        (pod("Running", deleted=True, reason="NodeLost"), "Unknown", "unknown"),
+        (
+            pod("Pending", containerStatuses=[container(waiting={"reason": "InvalidImageName"})]),
+            "InvalidImageName",
+            "pending",
+        ),
+        (
+            pod("Pending", spec=INIT, initContainerStatuses=[container("fetch", running={})]),
+            "Init:0/1",
+            "pending",
+        ),
+        (
+            pod(
+                "Pending",
+                spec=INIT,
+                initContainerStatuses=[
+                    container("fetch", terminated={"exitCode": 0}),
+                    container("unpack", waiting={"reason": "CrashLoopBackOff"}),
+                ],
+            ),
+            "Init:CrashLoopBackOff",
+            "pending",
+        ),
+        (
+            pod(
+                "Failed",
+                spec=INIT,
+                initContainerStatuses=[container("fetch", terminated={"exitCode": 3, "reason": "Error"})],
+            ),
+            "Failed",
+            "failed",
+        ),
+        (
+            pod(
+                spec=SIDECAR,
+                initContainerStatuses=[{**container("proxy", running={}), "started": True}],
+                containerStatuses=[container(ready=True, running={})],
+            ),
+            "Running",
+            "running",
+        ),
+        (
+            pod(containerStatuses=[container(terminated={"exitCode": 1, "reason": "Error"})]),
+            "Error",
+            "failed",
+        ),
+        (
+            pod("Pending", conditions=[{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]),
+            "SchedulingGated",
+            "pending",
+        ),
+    ],
+)
+def test_pods(obj: Object, word: str, phase: str) -> None:
+    found = pod_status(obj)
+    assert (found.word, found.phase) == (word, phase)
+    assert found.phase in PHASES
+
+
+def test_reasons_of_pods() -> None:
+    unschedulable = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/3 nodes are available:\n3 Insufficient nvidia.com/gpu.",
+    }
+    found = pod_status(pod("Pending", conditions=[unschedulable]))
+    assert found.reason == "Unschedulable: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+    killed = pod("Failed", containerStatuses=[container(terminated={"exitCode": 137, "reason": "OOMKilled"})])
+    assert pod_status(killed) == Status("OOMKilled", "failed", "exit code 137")
+
+
+def test_sidecars_count_as_containers() -> None:
+    proxied = pod(
+        spec=SIDECAR,
+        initContainerStatuses=[container("proxy", ready=True)],
+        containerStatuses=[container(ready=True)],
+    )
+    assert ready_containers(proxied) == "2/2"
+
+
+def workload(kind: str, spec: Object | None = None, **status: Any) -> Object:
+    """A workload of two pods."""
+    count = {"parallelism": 2, "completions": 2} if kind == "Job" else {"replicas": 2}
+    metadata: Object = {"name": "w", "namespace": "n", "labels": {}, "annotations": {}}
+    template = {"spec": {"containers": [{"name": "main"}]}}
+    return {
+        "kind": kind,
+        "metadata": metadata,
+        "spec": {**count, "template": template, **(spec or {})},
+        "status": status,
+    }
+
+
+def condition(kind: str, **others: str) -> Object:
+    """A condition that holds."""
+    return {"conditions": [{"type": kind, "status": "True", **others}]}
+
+
+@pytest.mark.parametrize(
+    ("obj", "pods", "word"),
+    [
+        # With several pods one that succeeded is not the end, nor is one that failed.
+        (workload("Job", succeeded=1), [pod("Succeeded"), pod()], "Running"),
+        (workload("Job", succeeded=1), [pod("Succeeded"), pod("Pending")], "Partially Running"),
+        (workload("Job", failed=1), [pod("Failed"), pod("Pending"), pod("Pending")], "Pending"),
+        (workload("Job", **condition("Complete")), [], "Succeeded"),
+        (workload("Job", **condition("Failed", reason="BackoffLimitExceeded")), [pod("Failed")], "Failed"),
+        (workload("Job", {"suspend": True}), [], "Suspended"),
+        (workload("Job", active=2), [pod(), pod()], "Running"),
+        (workload("Job", active=2), [], "Pending"),
+        (workload("Deployment", {"replicas": 0}), [], "ScaledToZero"),
+        (workload("Deployment"), [pod(**READY), pod(**READY)], "Running"),
+        (workload("Deployment"), [pod(**READY), pod()], "Partially Running"),
+        (workload("Deployment"), [pod(), pod()], "Pending"),
+        (workload("StatefulSet"), [pod(**READY), pod(**READY, deleted=True)], "Partially Running"),
+    ],
+)
+def test_jobs(obj: Object, pods: list[Object], word: str) -> None:
+    assert job_status(obj, pods, KEYS).word == word
+
+
+def test_what_holds_a_job_back() -> None:
+    paused = workload("Deployment", {"replicas": 0})
+    paused["metadata"]["annotations"][KEYS.paused] = "2"
+    assert job_status(paused, [], KEYS).word == "Paused"
+    queued = workload("Job", {"suspend": True})
+    queued["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "team"
+    assert job_status(queued, [], KEYS) == Status("Queued", "pending", "waits in Kueue's queue team")
+    message = 'pods "w-" is forbidden: exceeded quota: few, requested: requests.nvidia.com/gpu=1'
+    assert job_status(workload("Job"), [], KEYS, message).word == "QuotaExceeded"
+    assert job_status(workload("Job"), [], KEYS, "no such priority class").word == "FailedCreate"
+
+
+def test_words_and_phases_in_any_case() -> None:
+    found = Status("Partially Running", "running")
+    assert found.is_called("running")
+    assert found.is_called("PARTIALLYRUNNING")
+    assert found.is_called("partially running")
+    assert not found.is_called("run")

@@ -1,0 +1,86 @@
+"""Tables: every cell under its heading, whatever it contains and however wide the terminal is."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import click
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuctl.cli.printers.table import colour_of, details, shorten, table, width_of
+
+HEADERS = ("JOB ID", "NAME", "STATUS", "REASON")
+ROWS = [
+    ("qwen-sft-x7k2p", "qwen-sft", "Running", ""),
+    ("chat-0", "chat", "Partially Running", "1 of 2 pods run"),
+    ("训练-1", "训练", "OOMKilled", "exit code 137"),
+]
+
+
+def lines(**options: object) -> list[str]:
+    """The table of the rows above."""
+    return list(table(HEADERS, ROWS, **options))  # type: ignore[arg-type]
+
+
+def test_columns_are_aligned_and_every_cell_is_one_word() -> None:
+    assert lines() == [
+        "JOB ID           NAME       STATUS             REASON",
+        "qwen-sft-x7k2p   qwen-sft   Running            -",
+        "chat-0           chat       PartiallyRunning   1 of 2 pods run",
+        "训练-1           训练       OOMKilled          exit code 137",
+    ]
+    assert [line.split()[2] for line in lines(headings=False)] == ["Running", "PartiallyRunning", "OOMKilled"]
+
+
+def test_nothing_at_all() -> None:
+    assert list(table(HEADERS, [])) == ["JOB ID   NAME   STATUS   REASON"]
+    assert list(table(HEADERS, [], headings=False)) == []
+
+
+@pytest.mark.parametrize("width", [20, 40, 41, 45, 50, 60, 200])
+def test_a_terminal_that_is_narrow(width: int) -> None:
+    found = lines(width=width)
+    # Below what eight columns a cell take, nothing is left to cut.
+    assert max(map(width_of, found)) <= max(width, 41)
+    starts = {match.start() for match in re.finditer(r"STATUS", found[0])}
+    assert len(starts) == 1
+    assert ("…" in "".join(found)) == (width < max(map(width_of, lines())))
+
+
+def test_colours_are_of_the_status_alone_and_change_no_widths() -> None:
+    plain, coloured = lines(), lines(coloured=True)
+    assert [click.unstyle(line) for line in coloured] == plain
+    assert click.style("Running", fg="green") in coloured[1]
+    assert click.style("OOMKilled", fg="red") in coloured[3]
+    assert colour_of("Init:ImagePullBackOff") == "red"
+    assert colour_of("Init:0/1") is None
+
+
+def test_rows_come_before_the_last_one_is_known() -> None:
+    endless = (("a", str(number)) for number in itertools.count())
+    found = table(("A", "B"), endless)
+    assert [next(found) for _ in range(3)] == ["A   B", "a   0", "a   1"]
+
+
+def test_cells_with_line_breaks_and_blanks_stay_one_line() -> None:
+    (line,) = table(("A", "B"), [("x\ny", "two\n  lines")], headings=False)
+    assert line == "xy   two lines"
+
+
+@given(st.text(alphabet="ab中文 é", max_size=30), st.integers(1, 20))
+def test_shortened_text_fits(text: str, width: int) -> None:
+    shown = shorten(text, width)
+    assert width_of(shown) <= max(width, 1)
+    assert shown == text or shown.endswith("…")
+
+
+def test_details_align_values_and_indent_their_further_lines() -> None:
+    assert list(details([("Name", "qwen"), ("描述", "两\n行"), ("Nothing", "")])) == [
+        "Name:      qwen",
+        "描述:      两",
+        "           行",
+        "Nothing:   -",
+    ]
