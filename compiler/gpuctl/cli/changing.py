@@ -54,14 +54,14 @@ def apply_documents(documents: Documents, manner: Manner, planning: Planning, *,
                 plan = preview(connection, request, options, server=manner.dry_run == "server")
                 progress.clear()
                 return _show_plan(plan, manner)
-            how = _how(request.keys, manner, progress)
-            plan = apply(connection, request, how, _dialogue(manner, progress), options)
+            how = how_of(request.keys, manner, progress)
+            plan = apply(connection, request, how, dialogue_of(manner, progress), options)
             if manner.wait and all(step.result == "done" for step in plan.steps):
                 from gpuctl.cluster.waiting import wait_until_running
 
                 wait_until_running(connection, plan, manner.timeout, progress.wait)
             progress.clear()
-            return _show_result(plan, manner)
+            return show_result(plan, manner)
         finally:
             progress.clear()
             connection.close()
@@ -201,9 +201,9 @@ def _execute(connection: Connection, plan: Plan, keys: Records, manner: Manner) 
     try:
         if manner.force and any(step.deletes for step in plan.steps):
             progress.say("warning: without their grace period processes may still hold their GPUs for a while")
-        execute(connection, plan, _how(keys, manner, progress), _dialogue(manner, progress))
+        execute(connection, plan, how_of(keys, manner, progress), dialogue_of(manner, progress))
         progress.clear()
-        return _show_result(plan, manner)
+        return show_result(plan, manner)
     finally:
         progress.clear()
         connection.close()
@@ -232,7 +232,9 @@ def recover_all(namespace: str | None, platform: str | None, manner: Manner) -> 
     return 1 if any(result.outcome == "failed" for result in results) else 0
 
 
-def _how(keys: Records, manner: Manner, progress: Progress) -> How:
+def how_of(keys: Records, manner: Manner, progress: Progress) -> How:
+    """How a plan is carried out: a line for each step that is finished."""
+
     def done(step: Step) -> None:
         progress.clear()
         if manner.as_json or not printer.is_worth_a_line(step):
@@ -244,7 +246,9 @@ def _how(keys: Records, manner: Manner, progress: Progress) -> How:
     return How(keys, timeout=manner.timeout, force=manner.force, done=done, tell=progress.wait, warn=progress.say)
 
 
-def _dialogue(manner: Manner, progress: Progress) -> Dialogue:
+def dialogue_of(manner: Manner, progress: Progress) -> Dialogue:
+    """How questions are asked and news are told."""
+
     def ask(plan: Plan) -> bool:
         progress.clear()
         return agreed(plan, yes=manner.yes)
@@ -269,7 +273,8 @@ def _show_plan(plan: Plan, manner: Manner) -> int:
     return 1 if plan.obstacles else 0
 
 
-def _show_result(plan: Plan, manner: Manner) -> int:
+def show_result(plan: Plan, manner: Manner) -> int:
+    """Print what became of a plan; the exit code."""
     if manner.as_json:
         click.echo(printer.render_json(plan), nl=False)
     elif sys.stdout.isatty():

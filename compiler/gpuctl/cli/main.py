@@ -22,12 +22,16 @@ COMMANDS: dict[str, str] = {
     "diff": "Show what apply would do.",
     "apply": "Bring the cluster to what documents say.",
     "create": "Submit documents; refuses what exists already.",
-    "delete": "Delete jobs, by file or by name.",
+    "delete": "Delete jobs, pools and quotas, by file or by name.",
     "pause": "End a job's pods and keep the job.",
     "resume": "Go on with paused jobs.",
     "rerun": "Run a training again that has ended.",
     "get": "List jobs, pools, nodes, quotas and what they use.",
     "describe": "Show everything about one job, pool, node, quota or namespace.",
+    "query": "The same as `get`.",
+    "label": "Set or delete labels of nodes.",
+    "add": "Add nodes to a pool.",
+    "remove": "Remove nodes from a pool.",
     "recover": "Finish what an apply that was killed left.",
     "build": "Compile documents to a directory of manifests, for git.",
     "impact": "Show what a change in git does to the machines.",
@@ -43,8 +47,7 @@ COMMANDS: dict[str, str] = {
 }
 
 # Commands of the product's documents that talk to a cluster.
-LATER = frozenset({"query", "logs", "why", "exec", "port-forward", "wait"})
-LATER |= {"label", "add", "remove"}
+LATER = frozenset({"logs", "why", "exec", "port-forward", "wait"})
 
 SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3
 PROGRAM = "gpuctl"

@@ -1,0 +1,57 @@
+"""``gpuctl remove node``."""
+
+from __future__ import annotations
+
+import click
+
+from gpuctl.cli.connecting import json_option
+from gpuctl.cli.groups import Family, Subcommand
+from gpuctl.cli.reading import reader, reading_options
+
+SUBCOMMANDS = {
+    "node": Subcommand("gpuctl.cli.remove", "Remove nodes from a pool.", ("nodes", "no"), "node"),
+}
+
+
+@click.group(
+    "remove",
+    cls=Family,
+    subcommands=SUBCOMMANDS,
+    short_help="Remove nodes from a pool.",
+    epilog="Example:\n\n  $ gpuctl remove node node-3 --pool training-pool",
+)
+def command() -> None:
+    """Remove nodes from a pool."""
+
+
+@click.command(
+    "node",
+    short_help="Remove nodes from a pool.",
+    epilog="Example:\n\n  $ gpuctl remove node node-3 --pool training-pool",
+)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
+@click.option("--pool", required=True, metavar="POOL", help="The pool that they are in.")
+@json_option
+@reading_options
+def node(
+    nodes: tuple[str, ...],
+    pool: str,
+    output: str,
+    as_json: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+) -> int:
+    """Remove nodes from a pool.
+
+    Takes the pool's label from the nodes and the nodes from its definition; the GPU type stays. Running pods stay where
+    they are.
+    """
+    from gpuctl.cli.get.listing import bare
+    from gpuctl.cli.outcomes import show_report
+    from gpuctl.cluster.membership import remove_from_pool
+
+    as_json = as_json or output == "json"
+    with reader(kubeconfig, context, platform, as_json=as_json) as looking:
+        report = remove_from_pool(looking.scope.connection, bare(nodes), pool, looking.settings)
+        return show_report(report, "removed", as_json=as_json)

@@ -1,0 +1,82 @@
+"""What several commands read of a cluster at once: nodes, pods that hold or await room, definitions of pools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gpuctl.cluster.connection import Connection
+from gpuctl.cluster.errors import ApiError
+from gpuctl.cluster.nodes import pool_of
+from gpuctl.cluster.records import Records
+from gpuctl.cluster.resources import RESOURCES, Object
+from gpuctl.language.settings import SYSTEM_NAMESPACE
+from gpuctl.reading.scope import Scope
+
+# Source: scheduler.go, NewInformerFactory: the scheduler does not even see pods that have finished.
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+
+
+class Inventory(NamedTuple):
+    """``pods`` are the unfinished ones of all namespaces, None when the user may not list them; ``definitions`` are
+    the pools' ConfigMaps, None likewise."""
+
+    nodes: list[Object]
+    pods: list[Object] | None
+    definitions: list[Object] | None
+
+
+def take(scope: Scope, keys: Records, *, labels: str = "", pods: bool = True, definitions: bool = False) -> Inventory:
+    """Three lists at the same time, however many nodes, pools and namespaces there are.
+
+    :param labels: which nodes.
+    :raises ApiError: nodes may not be listed.
+    """
+    connection = scope.connection
+    tasks: list[Callable[[], list[Object] | None]] = [
+        lambda: connection.list_objects(RESOURCES["Node"], labels=labels)[0],
+        lambda: _pods(scope) if pods else [],
+        lambda: _definitions(scope, keys) if definitions else [],
+    ]
+    nodes, running, maps = connection.each(lambda task: task(), tasks)
+    return Inventory(nodes or [], running, maps)
+
+
+def take_one(scope: Scope, name: str) -> tuple[Object | None, list[Object] | None]:
+    """A node and its unfinished pods; None where there is no such node, or pods may not be listed."""
+    connection = scope.connection
+    tasks: list[Callable[[], list[Object] | None]] = [
+        lambda: connection.list_objects(RESOURCES["Node"], fields=f"metadata.name={name}")[0],
+        lambda: _pods(scope, f"spec.nodeName={name},{UNFINISHED}"),
+    ]
+    nodes, pods = connection.each(lambda task: task(), tasks)
+    return (nodes[0] if nodes else None), pods
+
+
+def node_names(connection: Connection) -> list[str]:
+    """The names of all nodes; none where they may not be listed. For suggestions."""
+    try:
+        return [node["metadata"]["name"] for node in connection.list_objects(RESOURCES["Node"])[0]]
+    except ApiError:
+        return []
+
+
+def _pods(scope: Scope, fields: str = UNFINISHED) -> list[Object] | None:
+    try:
+        return scope.connection.list_objects(RESOURCES["Pod"], fields=fields)[0]
+    except ApiError as error:
+        if not error.lacks_permission:
+            raise
+        scope.note(f"{error.message}: what is used and free of nodes is not known")
+        return None
+
+
+def _definitions(scope: Scope, keys: Records) -> list[Object] | None:
+    try:
+        maps, _ = scope.connection.list_objects(RESOURCES["ConfigMap"], SYSTEM_NAMESPACE, labels=keys.pool)
+    except ApiError as error:
+        if not error.lacks_permission:
+            raise
+        scope.note(f"{error.message}: pools are known by the labels of their nodes alone")
+        return None
+    return [item for item in maps if pool_of(item, keys)]
