@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +249,41 @@ def test_a_call_for_each_kind_however_many_namespaces(place: Place, proxy: Proxy
     assert sorted(set(kinds) - {"events"}) == ["deployments", "jobs", "jobsets", "pods", "statefulsets"]
     assert len([kind for kind in kinds if kind != "events"]) == 5
     assert not any("/namespaces/" in path for path in lists)
+
+
+def test_pages_not_namespaces(place: Place, api: Api, proxy: Proxy) -> None:
+    """A thousand pods in twenty namespaces: three pages, and every row."""
+    names = [f"{place.namespace}-{number}" for number in range(20)]
+    metadata = {"labels": {"app": "many", "runwhere.ai/job-type": "compute"}}
+    # No scheduler looks at them, so that none is changed meanwhile.
+    spec = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "a"}]}
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(api.create_namespace, names))
+            pods = [
+                ({"apiVersion": "v1", "kind": "Pod", "metadata": {**metadata, "name": f"many-{i}"}, "spec": spec}, name)
+                for name in names
+                for i in range(55)
+            ]
+            list(threads.map(lambda pod: api.create(*pod), pods))
+        place.apply(training("alone"))
+        place.gpuctl("pause", "alone")
+        place.until(lambda: not place.pods("alone"), "the pods to go")
+        proxy.reset()
+        found = [
+            row for row in table(place.anywhere("get", "jobs").out) if row["NAMESPACE"] in (*names, place.namespace)
+        ]
+        assert [(row["NAMESPACE"], row["JOB ID"]) for row in found[:-1]] == sorted(
+            (name, f"many-{i}") for name in names for i in range(55)
+        )
+        assert (found[-1]["NAME"], found[-1]["STATUS"]) == ("alone", "Paused")
+        lists = [record.request.path.rpartition("/")[2] for record in proxy.records]
+        assert lists.count("pods") == len(place.anywhere("get", "pods", "--no-headers").out.splitlines()) // 500 + 1
+        assert set(lists) <= {"pods", "jobs", "deployments", "statefulsets", "jobsets", "events"}
+        assert len(lists) == lists.count("pods") + len(set(lists)) - 1
+    finally:
+        for name in names:
+            api.call("DELETE", f"/api/v1/namespaces/{name}")
 
 
 class Watching:

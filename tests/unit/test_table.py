@@ -65,6 +65,11 @@ def test_rows_come_before_the_last_one_is_known() -> None:
     assert [next(found) for _ in range(3)] == ["A   B", "a   0", "a   1"]
 
 
+def test_a_late_row_that_is_wider_keeps_its_words_apart() -> None:
+    many = [("a", "b")] * 1000
+    assert list(table(("A", "B"), [*many, ("much-wider", "b")]))[-1] == "much-wider b"
+
+
 def test_cells_with_line_breaks_and_blanks_stay_one_line() -> None:
     (line,) = table(("A", "B"), [("x\ny", "two\n  lines")], headings=False)
     assert line == "xy   two lines"

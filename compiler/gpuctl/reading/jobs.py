@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -142,6 +143,34 @@ def read(scope: Scope, keys: Records, selector: str = "") -> list[Job]:
     return jobs
 
 
+def batches(scope: Scope, keys: Records, selector: str = "") -> Iterator[list[Job]]:
+    """As :func:`read`, but where pods come in several pages each is told as it comes, and jobs without pods last.
+
+    A job whose pods are in several pages comes with each.
+    """
+    wanted = ",".join(part for part in (keys.job_type, selector) if part)
+    listed = [scope.connection.executor.submit(scope.all, kind, labels=wanted) for kind in WORKLOADS]
+    pages = scope.pages("Pod", labels=wanted)
+    first, second = next(pages, []), next(pages, None)
+    mains = [item for future in listed for item in future.result() if not is_controlled(item)]
+    if second is None:
+        jobs = together(mains, first, keys)
+        refusals(scope, jobs)
+        yield jobs
+        return
+    bare = {job.identity: job for job in together(mains, [], keys)}
+    seen: set[Identity] = set()
+    for page in itertools.chain((first, second), pages):
+        jobs = together([], page, keys)
+        for job in jobs:
+            job.workload = bare[job.identity].workload if job.identity in bare else None
+            seen.add(job.identity)
+        yield jobs
+    without = [job for identity, job in bare.items() if identity not in seen]
+    refusals(scope, without)
+    yield without
+
+
 def together(mains: Iterable[Object], pods: Iterable[Object], keys: Records) -> list[Job]:
     """Jobs of objects that were listed, with their pods, by namespace and name."""
     jobs: dict[Identity, Job] = {}
@@ -262,7 +291,7 @@ def rows(jobs: Iterable[Job], names: Labels, *, by_job: bool = False, pods_only:
             if by_job or not pods_only:
                 yield job_row(job, names)
         else:
-            for pod in job.pods:
+            for pod in sorted(job.pods, key=lambda pod: str(pod["metadata"]["name"])):
                 yield pod_row(pod, job.identity, names)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -108,21 +109,31 @@ def _list(looking: Reader, chosen: Filter, selector: str, looks: Looks, names: t
     from gpuctl.reading import jobs as reading
 
     labels = reading.labels(looking.settings, looking.keys)
-    found = reading.read(looking.scope, looking.keys, selector)
-    rows = [
-        row for row in reading.rows(found, labels, by_job=looks.by_job, pods_only=looks.pods_only) if chosen.takes(row)
-    ]
+    found: list[Job] = []
+    known: set[str] = set()
+
+    def rows() -> Iterator[Row]:
+        """In pages as they come, unless a job's row needs all of its pods."""
+        whole = looks.by_job or looks.output in ("json", "yaml")
+        read = [reading.read(looking.scope, looking.keys, selector)] if whole else None
+        for jobs in read or reading.batches(looking.scope, looking.keys, selector):
+            found.extend(jobs)
+            for row in reading.rows(jobs, labels, by_job=looks.by_job, pods_only=looks.pods_only):
+                if chosen.takes(row):
+                    known.update((row.identity.name, row.job_id))
+                    yield row
+
     if looks.output in ("json", "yaml"):
-        show_value({"items": [row.json() for row in rows], "total": len(rows)}, looks.output)
+        items = [row.json() for row in rows()]
+        show_value({"items": items, "total": len(items)}, looks.output)
     else:
-        _print(rows, looks)
-        if sys.stdout.isatty() and looks.output != "name":
+        _print(rows(), looks)
+        if sys.stdout.isatty() and looks.output != "name" and known:
             click.echo(_footer(looking, found, labels), err=True)
-    known = {row.identity.name for row in rows} | {row.job_id for row in rows}
     missing = [name for name in names if name.rpartition("/")[2] not in known]
     for name in missing:
         click.echo(f"error: there is no job or pod {name} among these", err=True)
-    if not rows and not missing and looks.output not in ("json", "yaml"):
+    if not known and not missing and looks.output not in ("json", "yaml"):
         where = f"in namespace {looking.scope.namespace}" if looking.scope.namespace else "in any namespace"
         narrowed = any((chosen.pool, chosen.kind, chosen.status, selector))
         click.echo(f"No jobs {where}{' that are like this' if narrowed else ''}.", err=True)
@@ -131,13 +142,19 @@ def _list(looking: Reader, chosen: Filter, selector: str, looks: Looks, names: t
 
 def _print(rows: Iterable[Row], looks: Looks) -> None:
     if looks.output == "name":
-        for line in dict.fromkeys(_name(row, looks) for row in rows):
-            click.echo(line)
+        printed: set[str] = set()
+        for row in rows:
+            name = _name(row, looks)
+            if name not in printed:
+                printed.add(name)
+                click.echo(name)
         return
-    rows = list(rows)
-    if rows or not sys.stdout.isatty():
-        headers = (*HEADERS, *WIDE) if looks.output == "wide" else HEADERS
-        show_table(headers, (_cells(row, looks) for row in rows), headings=looks.headings)
+    first = next(rows := iter(rows), None)
+    if first is None and sys.stdout.isatty():
+        return
+    headers = (*HEADERS, *WIDE) if looks.output == "wide" else HEADERS
+    listed = itertools.chain([first] if first is not None else [], rows)
+    show_table(headers, (_cells(row, looks) for row in listed), headings=looks.headings)
 
 
 def _name(row: Row, looks: Looks) -> str:
@@ -164,23 +181,28 @@ def _footer(looking: Reader, found: Iterable[Job], labels: Labels) -> str:
     from gpuctl.reading import jobs as reading
     from gpuctl.reading.status import pod_status
 
-    allocated = waiting = 0
-    for job in found:
-        row = reading.job_row(job, labels)
-        bound = sum(
-            reading.pod_row(pod, job.identity, labels).gpu
-            for pod in job.pods
-            if pod["spec"].get("nodeName") and pod_status(pod).phase not in ("succeeded", "failed")
-        )
-        allocated += bound
-        if row.status.phase in ("pending", "running"):
-            waiting += max(0, row.gpu - bound)
+    asked = sum({job.identity: _asked(job, labels) for job in found}.values())
+    allocated = sum(
+        reading.pod_row(pod, job.identity, labels).gpu
+        for job in found
+        for pod in job.pods
+        if pod["spec"].get("nodeName") and pod_status(pod).phase not in ("succeeded", "failed")
+    )
+    waiting = max(0, asked - allocated)
     nodes = looking.scope.maybe("Node", why="the total of GPUs is not shown")
     total = ""
     if nodes is not None and looking.scope.namespace is None:
         capacity = (amounts((node.get("status") or {}).get("allocatable")) for node in nodes)
         total = f"/{int(sum(amount for each in capacity for name, amount in each.items() if name in labels.gpus))}"
     return f"GPUs: {allocated}{total} allocated{f', {waiting} waiting' if waiting else ''}"
+
+
+def _asked(job: Job, labels: Labels) -> int:
+    """The GPUs that a job has or waits for: none when it is over, paused or leaving."""
+    from gpuctl.reading.jobs import job_row
+
+    row = job_row(job, labels)
+    return row.gpu if row.status.phase in ("pending", "running") else 0
 
 
 def _watch(looking: Reader, chosen: Filter, selector: str, looks: Looks) -> int:

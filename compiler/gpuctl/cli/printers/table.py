@@ -92,7 +92,7 @@ def _line(row: Sequence[str], widths: Sequence[int], state: int | None, *, cut: 
     last = len(row) - 1
     for column, cell in enumerate(row):
         shown = shorten(cell, widths[column]) if cut else cell
-        padding = "" if column == last else " " * (widths[column] - width_of(shown) + GAP)
+        padding = "" if column == last else " " * max(1, widths[column] - width_of(shown) + GAP)
         if column == state and colour_of(cell) is not None:
             shown = click.style(shown, fg=colour_of(cell))
         out.append(shown + padding)
