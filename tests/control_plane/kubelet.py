@@ -40,7 +40,7 @@ class Line(NamedTuple):
     """A line of a log and when it was written."""
 
     time: datetime
-    text: str
+    text: bytes
 
 
 class LogOptions(NamedTuple):
@@ -66,13 +66,14 @@ class Logs:
     """What containers have written. Without a text of its own, a container says that it is simulated, then counts."""
 
     def __init__(self) -> None:
-        self._texts: dict[LogKey, list[str]] = {}
+        self._texts: dict[LogKey, list[bytes]] = {}
         self._lock = threading.Lock()
 
-    def write(self, key: LogKey, text: str) -> None:
+    def write(self, key: LogKey, text: str | bytes) -> None:
         """Append lines to a log; from now on it holds nothing else."""
+        data = text.encode() if isinstance(text, str) else text
         with self._lock:
-            self._texts.setdefault(key, []).extend(text.splitlines())
+            self._texts.setdefault(key, []).extend(data.removesuffix(b"\n").split(b"\n"))
 
     def lines(self, key: LogKey, container: dict[str, Any], start: datetime, end: datetime) -> Iterator[Line]:
         """The lines written between two times."""
@@ -84,9 +85,10 @@ class Logs:
                 yield Line(start + timedelta(milliseconds=number), text)
             return
         words = [*(container.get("command") or []), *(container.get("args") or [])]
-        yield Line(start, f"simulated container {container['name']}: {' '.join(words) or container['image']}")
+        said = f"simulated container {container['name']}: {' '.join(words) or container['image']}"
+        yield Line(start, said.encode())
         for number in range(1, int((end - start).total_seconds()) + 1):
-            yield Line(start + timedelta(seconds=number), f"step {number}")
+            yield Line(start + timedelta(seconds=number), b"step %d" % number)
 
 
 class Kubelet:
@@ -158,9 +160,14 @@ class Kubelet:
         """Encoded lines in portions, as they come; the end of it is the end of the log."""
         sent: int | None = None
         budget = options.limit
+        start: datetime | None = None
         while True:
             pod = self._pod(key)
             run = _run(pod, key)
+            if start not in (None, run.start):
+                # The run that was asked for is over, and another one has begun.
+                return
+            start = run.start
             container = _container(pod, key)
             end = run.end or datetime.now(timezone.utc)
             lines = list(self.logs.lines(key, container, run.start, end))
@@ -173,7 +180,7 @@ class Kubelet:
             portion = []
             for line in fresh:
                 stamp = line.time.isoformat(timespec="microseconds").replace("+00:00", "000Z ")
-                data = f"{stamp if options.timestamps else ''}{line.text}\n".encode()
+                data = (stamp.encode() if options.timestamps else b"") + line.text + b"\n"
                 if budget is not None:
                     data = data[:budget]
                     budget -= len(data)

@@ -60,7 +60,7 @@ class Request:
     @property
     def is_watch(self) -> bool:
         """Whether the answer is a stream that ends when the server, or the client, has enough of it."""
-        return self.method == "GET" and self.query.get("watch") in ("1", "true")
+        return self.method == "GET" and (self.query.get("watch") in ("1", "true") or self.query.get("follow") == "true")
 
     @property
     def is_write(self) -> bool:
@@ -143,7 +143,7 @@ class Exchange:
     def pass_on(self) -> None:
         """What a proxy does that fails nowhere."""
         if self.request.is_watch:
-            self._stream()
+            self.stream()
         else:
             self.answer(self.forward())
 
@@ -160,8 +160,11 @@ class Exchange:
                 break
         raise Broken
 
-    def _stream(self) -> None:
-        """Relay a watch as it comes, until either side ends it; both connections end with it."""
+    def stream(self, longest: int | None = None) -> None:
+        """Relay a watch as it comes, until either side ends it, or ``longest`` bytes of its body have come.
+
+        Both connections end with it.
+        """
         self._record.forwarded = True
         connection = self._proxy.upstream.take()
         try:
@@ -174,7 +177,10 @@ class Exchange:
             while not self._proxy.closed:
                 data = connection.available()
                 if data:
-                    self._client.sendall(data)
+                    self._client.sendall(data[:longest])
+                    longest = None if longest is None else longest - len(data)
+                    if longest is not None and longest <= 0:
+                        break
                     continue
                 if data is None:
                     break
@@ -272,6 +278,11 @@ def truncate(*, framed: bool) -> Action:
         exchange.cut()
 
     return act
+
+
+def cut_stream(longest: int) -> Action:
+    """A watch, or a log that is followed, whose connection breaks after some bytes."""
+    return lambda exchange: exchange.stream(longest)
 
 
 def html(status: int) -> Action:

@@ -32,6 +32,7 @@ COMMANDS: dict[str, str] = {
     "label": "Set or delete labels of nodes.",
     "add": "Add nodes to a pool.",
     "remove": "Remove nodes from a pool.",
+    "logs": "Show what a job's pods print.",
     "recover": "Finish what an apply that was killed left.",
     "build": "Compile documents to a directory of manifests, for git.",
     "impact": "Show what a change in git does to the machines.",
@@ -47,7 +48,7 @@ COMMANDS: dict[str, str] = {
 }
 
 # Commands of the product's documents that talk to a cluster.
-LATER = frozenset({"logs", "why", "exec", "port-forward", "wait"})
+LATER = frozenset({"why", "exec", "port-forward", "wait"})
 
 SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3
 PROGRAM = "gpuctl"
@@ -64,7 +65,7 @@ class Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"gpuctl.cli.{cmd_name}").command
+        command: click.Command = import_module(f"gpuctl.cli.{cmd_name.replace('-', '_')}").command
         return command
 
     def resolve_command(

@@ -1,0 +1,359 @@
+"""Logs as they are written: through broken streams, restarted containers and pods that others take the place of."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gpuctl.cluster.connection import Connection
+from gpuctl.cluster.errors import ApiError, ClusterError
+from gpuctl.cluster.records import Records, is_controlled
+from gpuctl.cluster.resources import WORKLOADS, Object
+from gpuctl.cluster.workload import condition, finished
+from gpuctl.reading.follow import Event, Follower, Watched
+from gpuctl.reading.jobs import Job
+from gpuctl.reading.logs import Batch, Problem, Source, Wanted, container_of, container_state, explain, has_log, told
+from gpuctl.reading.logs import waiting as why_waiting
+from gpuctl.reading.status import pod_status, sentence
+
+_PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
+_TRIES = 20
+_GRACE = 5.0
+"""Seconds for which a job that is gone may come back: apply deletes, then creates."""
+_LINGER = 5.0
+"""Seconds that the stream of a pod that was deleted gets for its last lines."""
+_TICK = 0.3
+_BACKLOG = 256
+
+
+class Notice(NamedTuple):
+    """Something to know beside the lines: ``text`` is a sentence; ``passing`` ones are about what is waited for."""
+
+    text: str
+    passing: bool = False
+
+
+class _Ended(NamedTuple):
+    source: Source
+    problem: Problem | None
+
+
+class _Run(NamedTuple):
+    """A run of a container: ``number`` counts restarts; ``state`` is running, between (may start again) or over."""
+
+    number: int
+    state: str
+
+
+Item = Batch | Notice | Problem
+_Message = Event | Batch | Problem | _Ended | ClusterError
+_UNKNOWN = _Run(0, "running")
+
+
+@dataclass(eq=False)
+class _Pod:
+    """A pod that is followed. ``gone`` is when it was seen to be deleted."""
+
+    object: Object
+    source: Source | None = None
+    thread: threading.Thread | None = None
+    through: bool = False
+    gone: float | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no container of it will run again."""
+        return self.gone is not None or self.object.get("status", {}).get("phase") in ("Succeeded", "Failed")
+
+
+@dataclass(eq=False)
+class _Tail:
+    """A thread that reads one source: what its pod is doing comes from outside, by :meth:`look`."""
+
+    source: Source
+    into: queue.Queue[_Message]
+    run: _Run = _UNKNOWN
+    stopped: bool = False
+    _read: int | None = field(default=None)
+    _lines: int = 0
+    _answered: bool = False
+    _whole: bool = True
+
+    def look(self, pod: Object, *, over: bool) -> None:
+        """Hear of the pod."""
+        run = _run_of(pod, self.source.container, over=over)
+        with self.source.lock:
+            if run != self.run:
+                self.run = run
+                self.source.lock.notify_all()
+
+    def stop(self) -> None:
+        """End soon."""
+        with self.source.lock:
+            self.stopped = True
+            self.source.lock.notify_all()
+
+    def start(self) -> threading.Thread:
+        """Begin to read."""
+        thread = threading.Thread(target=self._work, daemon=True, name="gpuctl-log")
+        thread.start()
+        return thread
+
+    def _work(self) -> None:
+        try:
+            problem = self._follow()
+        except ClusterError as error:
+            self._put(error)
+        else:
+            self._put(_Ended(self.source, problem))
+
+    def _follow(self) -> Problem | None:
+        """Until the container will not run again and all is read; what could not be read is the result."""
+        failures = 0
+        begun: int | None = None
+        while not self.stopped:
+            run, before = self.run, self._lines
+            if run.number == self._read and run.state == "between":
+                self._wait(run, 5.0)
+                continue
+            try:
+                if begun is not None and run.number == begun + 1 and self._read != begun:
+                    # It was started again before all of the run before had come.
+                    self._copy(run, previous=True)
+                begun = run.number
+                self._copy(run)
+            except ClusterError as error:
+                if isinstance(error, ApiError) and error.lacks_permission:
+                    raise
+                failures = 1 if self._lines > before else failures + 1
+                refused = isinstance(error, ApiError) and error.status < 500 and run.state == "over"
+                gone = isinstance(error, ApiError) and error.is_missing
+                if refused or gone or failures > _TRIES:
+                    return self._lost(error)
+                self._wait(run, _PAUSES[min(failures, len(_PAUSES)) - 1])
+                continue
+            if run.state == "over":
+                return None
+            if run.state == "between":
+                self._read, failures = run.number, 0
+                continue
+            # Ended while it was running: the news of its end is on the way, or something cut the stream in order.
+            failures = 0 if self._lines > before else min(failures + 1, len(_PAUSES))
+            self._wait(run, _PAUSES[max(0, failures - 1)])
+        return None
+
+    def _lost(self, error: ClusterError) -> Problem | None:
+        """What is missing of a log that cannot be read any more; None when all of it had come."""
+        if not (self._answered or self._lines):
+            return Problem(self.source.name, explain(error, self.source.pod))
+        return None if self._whole else Problem(self.source.name, f"its last lines are lost: {error.message}")
+
+    def _copy(self, run: _Run, *, previous: bool = False) -> None:
+        """Pass on what is new of a run."""
+        following = run.state == "running" and not previous
+        try:
+            for lines in self.source.read(follow=following, previous=True if previous else None):
+                self._whole = False
+                said = [line for line in lines if not line.stamp]
+                for line in said:
+                    self._put(Problem(self.source.name, told(line)))
+                self._put(Batch(self.source, [line for line in lines if line.stamp] if said else lines))
+                self._lines += len(lines)
+                if self.stopped:
+                    break
+            self._answered = self._whole = True
+        except ApiError as error:
+            if not previous or error.lacks_permission:
+                raise
+
+    def _put(self, message: _Message) -> None:
+        """Hand over, unless nobody wants it any more."""
+        while not self.stopped:
+            with contextlib.suppress(queue.Full):
+                self.into.put(message, timeout=0.5)
+                return
+
+    def _wait(self, run: _Run, seconds: float) -> None:
+        """Until the pod is doing something else, or for some time."""
+        with self.source.lock:
+            self.source.lock.wait_for(lambda: self.stopped or self.run != run, seconds)
+
+
+class Following:
+    """The lines of a job's pods as they come, until there can be no more of them.
+
+    ``read`` are sources whose logs were shown already, up to their positions. ``only`` is the uid of the one pod to
+    follow, if not all.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        job: Job,
+        wanted: Wanted,
+        keys: Records,
+        *,
+        read: Iterable[Source] = (),
+        only: str | None = None,
+    ) -> None:
+        self._connection = connection
+        self._job = job
+        self._wanted = wanted
+        self._only = only
+        self._keys = keys
+        self._known = {(source.pod["metadata"]["uid"], source.container): source for source in read}
+        self._queue: queue.Queue[_Message] = queue.Queue(_BACKLOG)
+        self._pods: dict[str, _Pod] = {}
+        self._tails: dict[Source, _Tail] = {}
+        self._workload: Object | None = None
+        self._unlisted: set[str] = set()
+        self._absent: float | None = None
+        self._said = ""
+
+    def items(self) -> Iterator[Item | None]:
+        """Lines, notices and problems; None now and then when there is nothing.
+
+        :raises ClusterError: what is followed may not be read.
+        """
+        identity = self._job.identity
+        kinds = [self._job.workload["kind"]] if self._job.workload else list(WORKLOADS)
+        labels = f"{self._keys.job_type}={identity.kind},app={identity.name}"
+        follower = Follower(self._connection, [Watched(kind, identity.namespace, labels) for kind in [*kinds, "Pod"]])
+        self._unlisted = {*kinds, "Pod"}
+        follower.start()
+        threading.Thread(target=self._pump, args=(follower,), daemon=True, name="gpuctl-follow").start()
+        try:
+            while True:
+                try:
+                    item = self._queue.get(timeout=_TICK)
+                except queue.Empty:
+                    yield None
+                else:
+                    yield from self._handle(item)
+                if not self._unlisted and self._is_over() and self._queue.empty():
+                    yield from self._verdict()
+                    return
+        finally:
+            follower.stop()
+            for tail in self._tails.values():
+                tail.stop()
+
+    def _pump(self, follower: Follower) -> None:
+        try:
+            for event in follower.events():
+                if event is not None:
+                    self._queue.put(event)
+        except ClusterError as error:
+            self._queue.put(error)
+
+    def _handle(self, item: _Message) -> Iterator[Item]:
+        if isinstance(item, ClusterError):
+            raise item
+        if isinstance(item, (Batch, Problem)):
+            yield item
+        elif isinstance(item, _Ended):
+            for pod in self._pods.values():
+                pod.through = pod.through or pod.source is item.source
+            if item.problem is not None:
+                yield item.problem
+        elif item.type == "LISTED":
+            self._unlisted.discard(item.kind)
+        elif item.kind == "Pod":
+            yield from self._pod_event(item)
+        elif item.object["metadata"]["name"] == self._job.identity.name and not is_controlled(item.object):
+            self._workload = None if item.type == "DELETED" else item.object
+
+    def _pod_event(self, event: Event) -> Iterator[Notice]:
+        uid, name = event.object["metadata"]["uid"], event.object["metadata"]["name"]
+        if self._only not in (None, uid):
+            return
+        pod = self._pods.get(uid)
+        if pod is None:
+            pod = self._pods[uid] = _Pod(event.object)
+            if "Pod" not in self._unlisted and len(self._pods) > 1:
+                yield Notice(f"{name} is new")
+        container = container_of(event.object, self._wanted.container)
+        before = container_state(pod.object, container).get("restartCount") or 0
+        pod.object = event.object
+        if event.type == "DELETED":
+            pod.gone = time.monotonic()
+        if pod.source is None and has_log(event.object, container):
+            key = (uid, container)
+            pod.source = self._known.get(key) or Source(self._connection, event.object, container, self._wanted)
+            tail = self._tails[pod.source] = _Tail(pod.source, self._queue)
+            tail.look(event.object, over=pod.is_over)
+            pod.thread = tail.start()
+        elif pod.source is not None:
+            pod.source.pod = event.object
+            self._tails[pod.source].look(event.object, over=pod.is_over)
+        state = container_state(event.object, container)
+        if (state.get("restartCount") or 0) > before:
+            yield Notice(f"{name} was restarted{_why(state)}")
+
+    def _is_over(self) -> bool:
+        """Whether nothing more can come: pods through, and no others to be expected."""
+        now = time.monotonic()
+        for pod in self._pods.values():
+            lingers = pod.gone is not None and now > pod.gone + _LINGER
+            if not pod.is_over or not (pod.source is None or pod.through or lingers):
+                self._absent = None
+                return False
+        if self._only is not None or (self._workload is not None and finished(self._workload)):
+            return True
+        if self._workload is not None:
+            self._absent = None
+            return False
+        self._absent = self._absent or now
+        return now > self._absent + _GRACE
+
+    def _verdict(self) -> Iterator[Item]:
+        """How it ended, and the pods that ended without ever having had a log."""
+        for pod in self._pods.values():
+            if pod.source is None and pod.gone is None:
+                yield Problem(pod.object["metadata"]["name"], f"it has no log: {why_waiting(pod.object)}")
+        title = f"{self._job.identity.kind}/{self._job.identity.name}"
+        if self._only is not None and self._only in self._pods:
+            pod = self._pods[self._only]
+            status = pod_status(pod.object)
+            if pod.gone is not None and status.phase not in ("succeeded", "failed"):
+                yield Notice(f"pod {pod.object['metadata']['name']} is gone")
+            elif status.phase == "failed":
+                yield Notice(f"pod {pod.object['metadata']['name']} failed: {status.reason or status.word}")
+        elif self._workload is None:
+            yield Notice(f"{title} is gone")
+        elif finished(self._workload) == "failed":
+            why = condition(self._workload, "Failed") or condition(self._workload, "FailureTarget") or {}
+            yield Notice(f"{title} failed: {sentence(why.get('message')) or why.get('reason') or 'see its pods'}")
+        else:
+            yield Notice(f"{title} has finished")
+
+    def waiting_for(self) -> str:
+        """What keeps everything that is followed from having a log, or "" when something has one."""
+        if any(pod.source is not None and not pod.is_over for pod in self._pods.values()) or self._unlisted:
+            return ""
+        pods = [pod.object for pod in self._pods.values() if not pod.is_over]
+        if not pods:
+            return f"waiting for pods of {self._job.identity.kind}/{self._job.identity.name}"
+        more = f" (and {len(pods) - 1} more)" if len(pods) > 1 else ""
+        return f"waiting for {pods[0]['metadata']['name']}: {why_waiting(pods[0])}{more}"
+
+
+def _run_of(pod: Object, container: str, *, over: bool) -> _Run:
+    state = container_state(pod, container)
+    number = int(state.get("restartCount") or 0)
+    if over:
+        return _Run(number, "over")
+    return _Run(number, "running" if "running" in (state.get("state") or {}) else "between")
+
+
+def _why(state: Object) -> str:
+    ended = (state.get("lastState") or {}).get("terminated") or {}
+    if not ended:
+        return ""
+    reason = ended.get("reason") or "Error"
+    return f" ({reason}, exit code {ended.get('exitCode')})"

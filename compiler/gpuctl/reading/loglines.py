@@ -1,0 +1,163 @@
+"""Lines of a log as the API streams it, each with its time stamp, and where in a log a broken stream goes on."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+from typing import NamedTuple
+
+_STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ?")
+_BAR = 16 * 1024
+"""From this length an unfinished line is passed on up to its last carriage return: a progress bar may never end it."""
+LONGEST = 4 * 1024 * 1024
+"""From this length (bytes) an unfinished line is passed on in pieces."""
+_RECENT = 10_000
+"""How many of the latest lines are known by their stamps when a stream goes on."""
+
+
+class Line(NamedTuple):
+    """A line of a log, without its end.
+
+    ``stamp`` is the time (RFC 3339, nanoseconds) at which its node got it, "" of a message of the node's own.
+    ``ends`` is False for a piece of a long line: what comes next goes on with it.
+    """
+
+    stamp: str
+    text: bytes
+    ends: bool = True
+
+
+def instant(stamp: str) -> int:
+    """A stamp as nanoseconds since 1970; nodes may write in different time zones. "" is 0."""
+    match = _STAMP.match(stamp.encode())
+    if match is None:
+        return 0
+    fraction = (match[2] or b"0").ljust(9, b"0")
+    return _second(match[1].decode(), match[3].decode()) * 1_000_000_000 + int(fraction)
+
+
+@lru_cache(maxsize=4096)
+def _second(text: str, zone: str) -> int:
+    return int(datetime.fromisoformat(text + zone.replace("Z", "+00:00")).timestamp())
+
+
+def parse(portions: Iterable[bytes]) -> Iterator[list[Line]]:
+    """The lines of a stream with time stamps, in lists as its portions come.
+
+    What is left without a line end counts when the stream ends in order, and not when it breaks.
+    """
+    rest = b""
+    stamp: str | None = None
+    for portion in portions:
+        *whole, rest = (rest + portion).split(b"\n")
+        found = []
+        for data in whole:
+            line = _line(data) if stamp is None else Line(stamp, data)
+            stamp = None
+            found.append(line)
+        cut = _cut(rest)
+        if cut:
+            piece = _line(rest[:cut]) if stamp is None else Line(stamp, rest[:cut])
+            found.append(piece._replace(ends=False))
+            stamp, rest = piece.stamp, rest[cut:]
+        if found:
+            yield found
+    if rest or stamp is not None:
+        yield [_line(rest) if stamp is None else Line(stamp, rest)]
+
+
+def _line(data: bytes) -> Line:
+    match = _STAMP.match(data)
+    if match is None:
+        return Line("", data)
+    return Line(match[0].decode().rstrip(" "), data[match.end() :])
+
+
+def _cut(rest: bytes) -> int:
+    """How much of an unfinished line is passed on now; no character is cut in two."""
+    if len(rest) >= _BAR:
+        bar = rest.rfind(b"\r") + 1
+        if bar:
+            return bar
+    if len(rest) < LONGEST:
+        return 0
+    cut = len(rest)
+    while cut > len(rest) - 4 and rest[cut - 1] & 0xC0 == 0x80:
+        cut -= 1
+    return cut - 1 if rest[cut - 1] & 0xC0 == 0xC0 else len(rest)
+
+
+class Position:
+    """How far a log has been passed on, so that a new stream of it repeats nothing and leaves out nothing.
+
+    The API takes whole seconds to begin at, so what it sends again has to be recognised: by stamps, of which a second
+    may hold many, several of them equal, and not quite in order (a container's two streams).
+    """
+
+    def __init__(self) -> None:
+        self._recent: deque[str] = deque(maxlen=_RECENT)
+        self._open: tuple[str, int] | None = None
+        self._known: Counter[str] | None = None
+        self._oldest = self._until = 0
+        self._skip: tuple[str, int] | None = None
+
+    @property
+    def since(self) -> str | None:
+        """``sinceTime`` of a stream that goes on (one second early, for what came out of order); None at the start."""
+        if not self._recent and self._open is None:
+            return None
+        stamp = self._open[0] if self._open is not None else self._recent[-1]
+        moment = datetime.fromtimestamp(instant(stamp) // 1_000_000_000, timezone.utc) - timedelta(seconds=1)
+        return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def resume(self) -> None:
+        """A new stream begins, from :attr:`since`."""
+        self._known = Counter(self._recent) if self._recent else None
+        self._oldest = instant(self._recent[0]) if self._recent else 0
+        self._until = max(map(instant, self._recent), default=0)
+        self._skip = self._open
+
+    def fresh(self, lines: Iterable[Line]) -> list[Line]:
+        """Those that were not passed on yet; from now on they are."""
+        result = []
+        for line in lines:
+            if self._is_repeated(line):
+                continue
+            left = self._unseen(line)
+            if left is None:
+                continue
+            if line.stamp and left.ends:
+                self._recent.append(line.stamp)
+                self._open = None
+            elif line.stamp:
+                before = self._open[1] if self._open is not None and self._open[0] == line.stamp else 0
+                self._open = (line.stamp, before + len(left.text))
+            result.append(left)
+        return result
+
+    def _is_repeated(self, line: Line) -> bool:
+        if self._known is None or not line.stamp:
+            return False
+        if self._known[line.stamp]:
+            # The pieces of a long line have one stamp; the last one counts.
+            self._known[line.stamp] -= line.ends
+            return True
+        time = instant(line.stamp)
+        if time > self._until + 1_000_000_000:
+            self._known = None
+        return time < self._oldest
+
+    def _unseen(self, line: Line) -> Line | None:
+        """The rest of a line whose beginning was passed on before the stream broke."""
+        if self._skip is None or line.stamp != self._skip[0]:
+            return line
+        stamp, length = self._skip
+        text = line.text[length:]
+        self._skip = (stamp, length - len(line.text)) if len(line.text) < length else None
+        if line.ends:
+            self._skip = None
+            return line._replace(text=text)
+        return line._replace(text=text) if text else None

@@ -1,0 +1,367 @@
+"""Logs through the real API server: what every kind of job printed, and what it goes on to print."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import IO
+
+import pytest
+
+from cluster_tools import Place, inference, notebook, training
+from control_plane import ControlPlane
+from fault_tools.proxy import Proxy, Request, cut_stream, nth
+from gpuctl.reading.loglines import instant
+
+
+class Command:
+    """A command that runs in a process of its own; ``out`` and ``err`` grow as it prints."""
+
+    def __init__(self, *arguments: str, cwd: str | None = None) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "gpuctl", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+        )
+        self.out = self.err = b""
+        self._threads = [
+            threading.Thread(target=self._collect, args=(name, getattr(self.process, f"std{name}")), daemon=True)
+            for name in ("out", "err")
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _collect(self, name: str, stream: IO[bytes]) -> None:
+        while data := os.read(stream.fileno(), 65536):
+            setattr(self, name, getattr(self, name) + data)
+
+    def until(self, text: bytes, timeout: float = 20) -> None:
+        """Wait until it has printed something."""
+        deadline = time.monotonic() + timeout
+        while text not in self.out + self.err:
+            assert time.monotonic() < deadline, f"no {text!r} in\n{self.out!r}\n{self.err!r}"
+            time.sleep(0.02)
+
+    def end(self, timeout: float = 20) -> int:
+        """Its exit code."""
+        code = self.process.wait(timeout)
+        for thread in self._threads:
+            thread.join(timeout)
+        return code
+
+    def stop(self) -> None:
+        """End it, whatever it does."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+@pytest.fixture
+def follow(place: Place) -> Iterator[list[Command]]:
+    """Commands that are ended with the test."""
+    commands: list[Command] = []
+    yield commands
+    for command in commands:
+        command.stop()
+
+
+def write(place: Place, pod: str, text: str | bytes, **options: bool) -> None:
+    place.plane.write_log(place.namespace, pod, text, **options)
+
+
+def only_pod(place: Place, name: str) -> str:
+    [pod] = place.running(name)
+    return pod
+
+
+def test_one_pod(place: Place) -> None:
+    place.apply(training())
+    pod = only_pod(place, "train")
+    write(place, pod, "first\nloss 0.5\nLoss 0.4\n")
+    assert place.gpuctl("logs", "train").out == "first\nloss 0.5\nLoss 0.4\n"
+    for name in ("training/train", pod, f"pod/{pod}"):
+        assert place.gpuctl("logs", name, "--tail", "1").out == "Loss 0.4\n"
+    assert place.gpuctl("logs", "train", "--tail=0").out == ""
+    assert place.gpuctl("logs", "train", "--grep", r"loss \d").out == "loss 0.5\n"
+    assert place.gpuctl("logs", "train", "--grep", "loss", "-i").out == "loss 0.5\nLoss 0.4\n"
+    short = pod.removeprefix("train-")
+    assert place.gpuctl("logs", "train", "--tail=1", "--prefix").out == f"{short} | Loss 0.4\n"
+    stamped = place.gpuctl("logs", "train", "--timestamps").out.splitlines()
+    times = [line.split(" ", 1)[0] for line in stamped]
+    assert [line.split(" ", 1)[1] for line in stamped] == ["first", "loss 0.5", "Loss 0.4"]
+    value = place.gpuctl("logs", "train", "--tail=2", "-o", "json").value
+    assert value == {
+        "logs": [
+            {"pod": pod, "container": "main", "timestamp": times[1], "text": "loss 0.5"},
+            {"pod": pod, "container": "main", "timestamp": times[2], "text": "Loss 0.4"},
+        ],
+        "lastTimestamp": times[2],
+        "problems": [],
+    }
+    assert place.gpuctl("logs", "train", "--since-time", "2030-01-01T00:00:00Z").out == ""
+    assert place.gpuctl("logs", "train", "--since", "1h").out == "first\nloss 0.5\nLoss 0.4\n"
+
+
+def test_what_cannot_be_meant(place: Place) -> None:
+    place.apply(training())
+    pod = only_pod(place, "train")
+    wrong = place.gpuctl("logs", "train", "--grep", "loss(", code=2)
+    assert "--grep `loss(` is no regular expression: missing ), unterminated subpattern at character 5" in wrong.err
+    assert "`10x` is no length of time" in place.gpuctl("logs", "train", "--since", "10x", code=2).err
+    assert "`gestern` is no time" in place.gpuctl("logs", "train", "--since-time", "gestern", code=2).err
+    assert "nothing follows" in place.gpuctl("logs", "train", "-f", "-p", code=2).err
+    missing = place.gpuctl("logs", "train", "-c", "side", code=1)
+    assert missing.err == f"error: pod {pod} has no container side\n  = it has main\n"
+    other = place.gpuctl("logs", "train", "--pod", "zzz", code=1)
+    assert other.err == f"error: training/train has no pod zzz\n  = it has {pod}\n"
+    absent = place.gpuctl("logs", "trian", "-o", "json", code=1)
+    assert absent.value["hint"].startswith("did you mean `train`?")
+    previous = place.gpuctl("logs", "train", "--previous", code=1)
+    assert previous.err == f"error: pod {pod}: it has not been restarted: there is no run before this one\n"
+
+
+def test_several_pods_are_merged_by_time(place: Place) -> None:
+    place.apply(training(resources={"nodes": 3}))
+    pods = sorted(place.running("train", pods=3))
+    for pod in pods:
+        write(place, pod, "".join(f"{pod} {number}\n" for number in range(200)))
+    lines = place.gpuctl("logs", "train", "--timestamps").out.splitlines()
+    found: dict[str, list[str]] = {}
+    times = []
+    for line in lines:
+        prefix, rest = line.split(" | ")
+        time_, pod, number = rest.split(" ")
+        assert prefix == pod.removeprefix("train-")
+        times.append(instant(time_))
+        found.setdefault(pod, []).append(number)
+    assert times == sorted(times)
+    assert found == {pod: [str(number) for number in range(200)] for pod in pods}
+    one = place.gpuctl("logs", "train", "--pod", pods[1].removeprefix("train-"), "--tail", "1")
+    assert one.out == f"{pods[1]} 199\n"
+    index = place.gpuctl("logs", "train", "--pod", "2", "--tail", "1", "--prefix")
+    assert index.out == f"{pods[2].removeprefix('train-')} | {pods[2]} 199\n"
+
+
+def test_a_pod_that_has_no_log_yet(place: Place, follow: list[Command]) -> None:
+    place.apply(training(job={"annotations": {"gpuctl.test/outcome": "image-not-found"}}))
+    place.until(lambda: "ImagePullBackOff" in place.kubectl("get", "pods"), "the image to fail")
+    [pod] = place.pods("train")
+    refused = place.gpuctl("logs", "train", code=1)
+    assert refused.err.startswith(
+        f"error: training/train has no log yet: its pod {pod} is Pending: ImagePullBackOff: Back-off pulling image"
+    )
+    assert refused.err.endswith("\n  = `gpuctl why train` tells more; `gpuctl logs -f` waits for it\n")
+    assert "ImagePullBackOff" in place.gpuctl("logs", "train", "--json", code=1).value["error"]
+
+
+def test_a_job_without_pods(place: Place) -> None:
+    place.apply(notebook())
+    place.running("note")
+    place.patch("StatefulSet", "note", {"spec": {"replicas": 0}})
+    place.until(lambda: not place.exists("Pod", "note-0"), "the end of the pod")
+    refused = place.gpuctl("logs", "note", code=1)
+    assert refused.err.startswith("error: notebook/note has no log yet: it has no pods: ScaledToZero: ")
+
+
+def test_a_pod_that_never_had_a_log(place: Place) -> None:
+    place.apply(training(job={"annotations": {"gpuctl.test/outcome": "gpu-unavailable"}}))
+    place.until(lambda: "UnexpectedAdmissionError" in place.kubectl("get", "pods"), "the refusal")
+    pod = next(iter(place.pods("train")))
+    refused = place.gpuctl("logs", pod, code=1)
+    assert refused.out == ""
+    assert refused.err.startswith(f"error: pod {pod}: it is UnexpectedAdmissionError and has no log: Pod was rejected: Allocate failed")
+
+
+def test_others_go_on_when_a_node_does_not_answer(place: Place) -> None:
+    silent = f"{place.namespace}-silent"
+    for node in (place.namespace, silent):
+        place.plane.add_node(node, labels={"runwhere.ai/pool": place.namespace}, gpus=1)
+    place.plane.wait_for_nodes()
+    place.apply(inference(resources={"pool": place.namespace}, service={"replicas": 2}))
+    pods = {place.get("Pod", pod)["spec"]["nodeName"]: pod for pod in place.running("serve", pods=2)}
+    endpoint = {"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 1}}}}
+    place.plane.kubectl("patch", "node", silent, "--subresource=status", "-p", json.dumps(endpoint))
+    write(place, pods[place.namespace], "still here\n")
+    message = f"node {silent} does not answer: connection refused"
+    outcome = place.gpuctl("logs", "serve", code=1)
+    assert outcome.out == f"{pods[place.namespace][-5:]} | still here\n"
+    assert outcome.err == f"error: pod {pods[silent]}: {message}\n"
+    value = place.gpuctl("logs", "serve", "--json", code=1).value
+    assert [(item["pod"], item["text"]) for item in value["logs"]] == [(pods[place.namespace], "still here")]
+    assert value["problems"] == [{"pod": pods[silent], "message": message}]
+    place.plane.kubectl("delete", "node", place.namespace, silent)
+
+
+def test_rights(place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.apply(training())
+    write(place, only_pod(place, "train"), "secret\n")
+    workloads = {"apiGroups": ["", "batch", "apps", "jobset.x-k8s.io"], "resources": ["*"], "verbs": ["list"]}
+    monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig("nobody")))
+    denied = place.gpuctl("logs", "train", code=3)
+    assert "user nobody may not list" in denied.err
+    rules = [{**workloads, "resources": ["pods", "jobs", "deployments", "statefulsets", "jobsets"]}]
+    plane.grant("nobody", place.namespace, rules)
+    place.until(lambda: "pods/log" in place.gpuctl("logs", "train", code=3).err, "the right to list")
+    denied = place.gpuctl("logs", "train", code=3)
+    assert f"error: user nobody may not get pods/log in namespace {place.namespace}\n" in denied.err
+    assert "secret" not in denied.out
+    plane.grant("nobody", place.namespace, "view")
+    place.until(lambda: place.gpuctl("logs", "train", code=None).out == "secret\n", "the right to read logs")
+
+
+def test_a_finished_training_ends_by_itself(place: Place) -> None:
+    place.apply(training(), training("broken"))
+    for name, outcome in (("train", "complete"), ("broken", "fail")):
+        pod = only_pod(place, name)
+        write(place, pod, f"{name} 1\n{name} 2\n")
+        place.plane.annotate(place.namespace, pod, outcome=outcome)
+    place.until(lambda: (place.get("Job", "train")["status"]).get("succeeded"), "the end of the training")
+    place.until(
+        lambda: len(place.pods("broken")) and place.gpuctl("get", "jobs", "broken").out.count("Failed"), "failure"
+    )
+    finished = place.gpuctl("logs", "train", "-f")
+    assert (finished.out, finished.err) == ("train 1\ntrain 2\n", "note: training/train has finished\n")
+    assert place.gpuctl("logs", "train").out == "train 1\ntrain 2\n"
+    assert "broken 1\nbroken 2\n" in place.gpuctl("logs", "broken", "--no-prefix", code=None).out
+
+
+def test_what_is_written_while_it_is_followed(place: Place, follow: list[Command]) -> None:
+    place.apply(training())
+    pod = only_pod(place, "train")
+    write(place, pod, "old 1\nold 2\n")
+    command = Command("logs", "train", "-f", "--tail=1", "-n", place.namespace)
+    follow.append(command)
+    command.until(b"old 2\n")
+    write(place, pod, "new 1\n")
+    command.until(b"new 1\n")
+    place.plane.annotate(place.namespace, pod, outcome="complete")
+    assert command.end() == 0
+    assert command.out == b"old 2\nnew 1\n"
+    assert command.err == b"note: training/train has finished\n"
+
+
+def test_streams_that_break_lose_and_repeat_nothing(place: Place, proxy: Proxy, follow: list[Command]) -> None:
+    place.apply(training())
+    pod = only_pod(place, "train")
+    write(place, pod, "".join(f"line {number}\n" for number in range(500)))
+
+    def is_log(request: Request) -> bool:
+        return request.path.endswith("/log")
+
+    breaks = nth(1, is_log, last=6)
+    # Later, because all of a second comes again.
+    lengths = iter(range(3000, 30_000, 3000))
+    proxy.reset(lambda request: cut_stream(next(lengths)) if breaks(request) else None)
+    command = Command("logs", "train", "-f", "--tail=all", "-n", place.namespace)
+    follow.append(command)
+    command.until(b"line 100\n")
+    write(place, pod, "".join(f"line {number}\n" for number in range(500, 600)))
+    command.until(b"line 599\n")
+    place.plane.annotate(place.namespace, pod, outcome="complete")
+    assert command.end() == 0
+    assert command.out.decode() == "".join(f"line {number}\n" for number in range(600))
+    assert sum(is_log(record.request) for record in proxy.records) >= 7
+
+
+def test_a_log_that_is_read_goes_on_where_it_broke(place: Place, proxy: Proxy) -> None:
+    place.apply(training())
+    pod = only_pod(place, "train")
+    write(place, pod, "".join(f"line {number}\n" for number in range(500)))
+    breaks = nth(1, lambda request: request.path.endswith("/log"), last=2)
+    proxy.reset(lambda request: cut_stream(9000) if breaks(request) else None)
+    outcome = place.gpuctl("logs", "train")
+    assert outcome.out == "".join(f"line {number}\n" for number in range(500))
+    assert outcome.err == ""
+    assert sum(record.request.path.endswith("/log") for record in proxy.records) == 3
+
+
+def test_a_container_that_is_restarted(place: Place, follow: list[Command]) -> None:
+    place.apply(inference())
+    pod = only_pod(place, "serve")
+    write(place, pod, "before\n", previous=True)
+    write(place, pod, "before\n")
+    command = Command("logs", "serve", "-f", "-n", place.namespace)
+    follow.append(command)
+    command.until(b"before\n")
+    # Simulated lines are written at the start of a run, to the second: two runs must not begin in one.
+    time.sleep(1.1)
+    place.plane.annotate(place.namespace, pod, outcome="crash", exit_code="3")
+    command.until(b"was restarted (Error, exit code 3)")
+    # The new run writes the same again, then more.
+    write(place, pod, "after\n")
+    command.until(b"after\n")
+    assert command.out == b"before\nbefore\nafter\n"
+    assert place.gpuctl("logs", "serve", "--previous").out == "before\n"
+
+
+def test_a_pod_that_another_takes_the_place_of(place: Place, follow: list[Command]) -> None:
+    place.apply(inference())
+    old = only_pod(place, "serve")
+    write(place, old, "old\n")
+    command = Command("logs", "serve", "-f", "-n", place.namespace)
+    follow.append(command)
+    command.until(b"old\n")
+    place.kubectl("delete", "pod", old)
+    place.until(lambda: set(place.pods("serve")) - {old}, "another pod")
+    [new] = set(place.pods("serve")) - {old}
+    write(place, new, "new 1\nnew 2\nnew 3\n")
+    command.until(b"new 3\n")
+    command.until(f"note: {new} is new\n".encode())
+    place.gpuctl("delete", "job", "serve", "--yes")
+    assert command.end() == 0
+    # What the new pod says before the test writes its log depends on time.
+    assert command.out.startswith(b"old\n")
+    assert command.out.decode().endswith(f"\n{new[-5:]} | new 3\n")
+    assert b"note: inference/serve is gone\n" in command.err
+
+
+def test_bytes_that_are_no_text_and_long_lines(place: Place, follow: list[Command]) -> None:
+    place.apply(training())
+    pod = only_pod(place, "train")
+    every = bytes(range(256)).replace(b"\n", b"")
+    text = every + b"\n" + b"x" * 1_000_000 + b"\n\n\x1b[2J\x1b]0;title\x07end\n"
+    write(place, pod, text)
+    command = Command("logs", "train", "-n", place.namespace)
+    follow.append(command)
+    assert command.end() == 0
+    assert command.out == text
+    value = place.gpuctl("logs", "train", "--json").value
+    assert value["logs"][1]["text"] == "x" * 1_000_000
+
+
+def test_a_reader_that_goes_away(place: Place) -> None:
+    place.apply(training())
+    write(place, only_pod(place, "train"), "".join(f"line {number}\n" for number in range(50_000)))
+    for options in ("", "-f --tail=all"):
+        script = f'{{ "$0" -m gpuctl logs train {options} -n {place.namespace}; echo "exit $?" >&2; }} | head -n 1'
+        start = time.monotonic()
+        result = subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, text=True, timeout=30)
+        assert (result.stdout, result.stderr) == ("line 0\n", "exit 141\n")
+        assert time.monotonic() - start < 10
+
+
+def test_a_reader_that_goes_away_while_nothing_is_written(place: Place) -> None:
+    place.apply(training())
+    write(place, only_pod(place, "train"), "only line\n")
+    script = f'{{ "$0" -m gpuctl logs train -f -n {place.namespace}; echo "exit $?" >&2; }} | head -n 1'
+    result = subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, text=True, timeout=30)
+    assert (result.stdout, result.stderr) == ("only line\n", "exit 141\n")
+
+
+def test_an_interrupt(place: Place, follow: list[Command]) -> None:
+    place.apply(training())
+    write(place, only_pod(place, "train"), "only line\n")
+    command = Command("logs", "train", "-f", "-n", place.namespace)
+    follow.append(command)
+    command.until(b"only line\n")
+    command.process.send_signal(signal.SIGINT)
+    assert command.end(5) == 130
+    assert (command.out, command.err) == (b"only line\n", b"")
