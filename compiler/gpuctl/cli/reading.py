@@ -117,9 +117,12 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def show_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, headings: bool = True) -> None:
-    """Print a table, line by line."""
-    for line in table(headers, rows, headings=headings, width=terminal_width(), coloured=is_coloured()):
+def show_table(
+    headers: Sequence[str], rows: Iterable[Sequence[str]], *, headings: bool = True, droppable: Sequence[str] = ()
+) -> None:
+    """Print a table, line by line; ``droppable`` columns go first where the terminal is too narrow."""
+    width, coloured = terminal_width(), is_coloured()
+    for line in table(headers, rows, headings=headings, width=width, coloured=coloured, droppable=droppable):
         click.echo(line)
 
 

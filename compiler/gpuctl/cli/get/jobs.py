@@ -154,7 +154,7 @@ def _print(rows: Iterable[Row], looks: Looks) -> None:
         return
     headers = (*HEADERS, *WIDE) if looks.output == "wide" else HEADERS
     listed = itertools.chain([first] if first is not None else [], rows)
-    show_table(headers, (_cells(row, looks) for row in listed), headings=looks.headings)
+    show_table(headers, (_cells(row, looks) for row in listed), headings=looks.headings, droppable=("IP", "NODE"))
 
 
 def _name(row: Row, looks: Looks) -> str:

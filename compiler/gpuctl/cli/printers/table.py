@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import click
 
@@ -11,7 +12,8 @@ GAP = 3
 """Blanks between columns, as kubectl prints them."""
 EMPTY = "-"
 """What stands for nothing, so that every row has as many words as columns."""
-_NARROWEST = 8
+_NARROW_GAP = 2
+_SHORTEST, _SHORTEST_LAST = 8, 16
 _MEASURED = 1000
 
 STATES = {
@@ -46,29 +48,46 @@ def table(
     headings: bool = True,
     width: int | None = None,
     coloured: bool = False,
+    droppable: Sequence[str] = (),
 ) -> Iterator[str]:
     """The lines of a table.
 
-    ``rows`` may be endless: columns are as wide as the first thousand rows need. With a ``width`` long cells are cut
-    (``…``) until a row fits. Blanks within words of a column other than the last one are left out (``Partially
-    Running`` is ``PartiallyRunning``), so that awk finds every column.
+    ``rows`` may be endless: columns are as wide as the first thousand rows need. Blanks within words of a column other
+    than the last one are left out (``Partially Running`` is ``PartiallyRunning``), so that awk finds every column.
+
+    With a ``width`` that is too narrow columns move together, the last one is cut (``…``), ``droppable`` ones are left
+    out, in their order, and the others are cut, but never the first: it is what one copies. Where even that does not
+    help, lines are whole and the terminal breaks them.
     """
     rows = iter(rows)
     first = [_cells(row) for row in itertools.islice(rows, _MEASURED)]
     if not first and not headings:
         return
     heads = list(headers)
-    widths = [width_of(head) if headings else 1 for head in heads]
-    for row in first:
-        for column, cell in enumerate(row):
-            widths[column] = max(widths[column], width_of(cell))
+    least = [width_of(head) if headings else 1 for head in heads]
+    widths = [max([low, *(width_of(row[column]) for row in first)]) for column, low in enumerate(least)]
+    layout = _Layout(list(range(len(heads))), widths, GAP, cut=False)
     if width is not None:
-        _narrow(widths, width, [width_of(head) if headings else 1 for head in heads])
+        layout = _fitting(layout, width, least, [heads.index(name) for name in droppable if name in heads])
     if headings:
-        yield _line(heads, widths, None, cut=width is not None)
+        yield _line(heads, layout, None)
     state = heads.index("STATUS") if coloured and "STATUS" in heads else None
     for row in itertools.chain(first, map(_cells, rows)):
-        yield _line(row, widths, state, cut=width is not None)
+        yield _line(row, layout, state)
+
+
+class _Layout(NamedTuple):
+    """The columns that are shown, the width of every column, the blanks between them, and whether cells are cut."""
+
+    columns: list[int]
+    widths: list[int]
+    gap: int
+    cut: bool
+
+    @property
+    def total(self) -> int:
+        """How wide a row is."""
+        return sum(self.widths[column] for column in self.columns) + self.gap * (len(self.columns) - 1)
 
 
 def _cells(row: Sequence[str]) -> list[str]:
@@ -76,23 +95,35 @@ def _cells(row: Sequence[str]) -> list[str]:
     return [*(cell.replace(" ", "") for cell in others), last]
 
 
-def _narrow(widths: list[int], limit: int, least: Sequence[int]) -> None:
-    """Take from the widest column, again and again, until the row fits or nothing is left to take."""
-    while sum(widths) + GAP * (len(widths) - 1) > limit:
-        floors = [max(_NARROWEST, head) for head in least]
-        spare = [width - floor for width, floor in zip(widths, floors, strict=True)]
-        widest = max(range(len(widths)), key=lambda column: widths[column] if spare[column] > 0 else -1)
-        if spare[widest] <= 0:
-            return
+def _fitting(layout: _Layout, limit: int, least: Sequence[int], droppable: Sequence[int]) -> _Layout:
+    """The layout that fits, as :func:`table` says; the one that was given when none does."""
+    if layout.total <= limit:
+        return layout
+    last = layout.columns[-1]
+    tried = layout._replace(gap=_NARROW_GAP)
+    for gone in (None, *droppable):
+        tried = tried._replace(columns=[column for column in tried.columns if column != gone])
+        spare = max(0, tried.widths[last] - max(_SHORTEST_LAST, least[last]))
+        over = tried.total - limit
+        if over <= spare:
+            widths = [width - (max(0, over) if column == last else 0) for column, width in enumerate(tried.widths)]
+            return tried._replace(widths=widths, cut=True)
+    widths = list(tried.widths)
+    others = tried.columns[1:]
+    while tried._replace(widths=widths).total > limit:
+        widest = max(others, key=lambda column: widths[column] - max(_SHORTEST, least[column]), default=None)
+        if widest is None or widths[widest] <= max(_SHORTEST, least[widest]):
+            return layout
         widths[widest] -= 1
+    return tried._replace(widths=widths, cut=True)
 
 
-def _line(row: Sequence[str], widths: Sequence[int], state: int | None, *, cut: bool) -> str:
+def _line(row: Sequence[str], layout: _Layout, state: int | None) -> str:
     out = []
-    last = len(row) - 1
-    for column, cell in enumerate(row):
-        shown = shorten(cell, widths[column]) if cut else cell
-        padding = "" if column == last else " " * max(1, widths[column] - width_of(shown) + GAP)
+    for column in layout.columns:
+        cell, width = row[column], layout.widths[column]
+        shown = shorten(cell, width) if layout.cut else cell
+        padding = " " * max(1, width - width_of(shown) + layout.gap)
         if column == state and colour_of(cell) is not None:
             shown = click.style(shown, fg=colour_of(cell))
         out.append(shown + padding)
