@@ -1,0 +1,303 @@
+"""Pools: the commands of the product's documents, what stands in their cells, and definitions that stay true."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import node_world
+from cluster_tools import Place
+from control_plane import ControlPlane
+from gpuctl.cluster.nodes import POOLS_MANAGER
+from node_world import POOL, SYSTEM, TYPE, column, facts, section, spare_nodes, table
+
+HEADERS = ["POOL NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "NODE COUNT"]
+DESCRIPTION = "训练任务专用资源池"
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[ControlPlane]:
+    yield from node_world.running()
+
+
+@pytest.fixture
+def place(
+    world: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Place:
+    return node_world.place(world, tmp_path, capsys, monkeypatch)
+
+
+def pool(name: str, *nodes: str, **blocks: Any) -> dict[str, Any]:
+    """A pool's document."""
+    header = {"name": name, "description": DESCRIPTION}
+    entries = {node: {"gpu-type": ""} for node in nodes}
+    return {"kind": "pool", "version": "v0.1", "pool": header, "nodes": entries, **blocks}
+
+
+def definition(place: Place, name: str) -> dict[str, Any] | None:
+    """What the pool's ConfigMap says."""
+    status, found = place.api.request("GET", f"/api/v1/namespaces/{SYSTEM}/configmaps/pool-{name}")
+    return yaml.safe_load(found["data"]["pool.yaml"]) if status == 200 else None
+
+
+def nodes_of(place: Place, name: str) -> list[str]:
+    """The nodes that carry a pool's label."""
+    found = place.api.call("GET", f"/api/v1/nodes?labelSelector={POOL.replace('/', '%2F')}%3D{name}")["items"]
+    return [node["metadata"]["name"] for node in found]
+
+
+@pytest.mark.parametrize("verb", ["get", "query"])
+def test_get_pools(verb: str, place: Place) -> None:
+    """The six headings of the documents, and the row of the nodes that are in no pool."""
+    found = place.anywhere(verb, "pools")
+    assert re.split(r" {2,}", found.out.splitlines()[0]) == HEADERS
+    assert [list(row.values()) for row in table(found.out)] == [
+        ["inference-pool", "faulty", "4", "0", "4", "1"],
+        ["npu-pool", "active", "8", "2", "6", "1"],
+        ["training-pool", "active", "16", "6", "10", "2"],
+        ["default", "active", "4", "0", "4", "2"],
+    ]
+    assert "inference-pool: 4 of 4 free GPUs are on nodes that take no pods (node-3 faulty)" in found.err
+    assert "default: 4 of 4 free GPUs are on nodes that take no pods (node-4 maintaining)" in found.err
+    assert place.anywhere(verb, "pools", "-o", "name").out.split()[-1] == "pool/default"
+
+
+def test_json_of_a_pool(place: Place) -> None:
+    (found,) = place.anywhere("get", "pools", "training-pool", "-o", "json").value["items"]
+    job = {"jobId": "sft-abcde", "name": "sft", "namespace": "team-a", "kind": "training", "gpu": 5}
+    foreign = {"jobId": "foreign", "name": "foreign", "namespace": "team-a", "kind": None, "gpu": 1}
+    common = {
+        "name": "training-pool",
+        "description": None,
+        "gpuTotal": 16,
+        "gpuUsed": 6,
+        "gpuFree": 10,
+        "gpuUnavailable": 0,
+        "status": "active",
+        "nodes": ["node-1", "node-2"],
+        "quota": {"maxJobs": None, "maxGpuPerJob": None},
+        "jobs": [{**job, "nodeName": "node-1"}, {**foreign, "nodeName": "node-2"}],
+    }
+    assert found == {**common, "gpuType": ["A100-80G", "a100-80g"]}
+    waits = {"jobId": "big-abcde", "name": "big", "namespace": "team-a", "kind": "training", "gpu": 8}
+    assert place.anywhere("describe", "pool", "training-pool", "--json").value == {
+        **common,
+        "gpuType": {"A100-80G": 8, "a100-80g": 8},
+        "missingNodes": [],
+        "waitingJobs": [{**waits, "nodeName": None}],
+        "isDefined": False,
+    }
+
+
+def test_describe_pool(place: Place) -> None:
+    with spare_nodes(place.plane, "spare-1", labels={TYPE: "t4"}):
+        document = pool("spares", "spare-1", "spare-9", quota={"maxJobs": 100, "maxGpuPerJob": 8})
+        place.anywhere("create", "-f", place.file(document))
+        printed = place.anywhere("describe", "pool", "spares").out
+        said = facts(printed)
+        assert said["Description"] == DESCRIPTION
+        assert said["GPUs"] == "2 in all, 0 used, 2 free"
+        assert (said["GPU types"], said["Most jobs"], said["Most GPUs per job"]) == ("t4: 2", "100", "8")
+        assert said["Missing nodes"].startswith("spare-9 ")
+        assert [tuple(row.values()) for row in section(printed, "Nodes")] == [
+            ("spare-1", "active", "2", "0", "2", "t4")
+        ]
+        wide = {row["POOL NAME"]: row for row in table(place.anywhere("get", "pools", "-o", "wide").out)}["spares"]
+        assert wide["DESCRIPTION"] == DESCRIPTION
+        assert (wide["GPU TYPE"], wide["MAX JOBS"], wide["MAX GPU PER JOB"]) == ("t4:2", "100", "8")
+    training = place.anywhere("describe", "pool", "training-pool").out
+    assert column_of(training, "Jobs", "JOB ID") == ["sft-abcde", "foreign"]
+    assert column_of(training, "Waiting", "JOB ID") == ["big-abcde"]
+
+
+def column_of(text: str, title: str, heading: str) -> list[str]:
+    """One column of a section."""
+    return [row[heading] for row in section(text, title)]
+
+
+def test_a_defined_pool_without_nodes_is_empty(place: Place) -> None:
+    with spare_nodes(place.plane, "spare-1"):
+        place.anywhere("create", "-f", place.file(pool("empty-pool", "spare-9")))
+        assert table(place.anywhere("get", "pools", "empty-pool").out)[0]["STATUS"] == "empty"
+
+
+def test_no_such_pool(place: Place) -> None:
+    for words in ("get pools training-pol", "describe pool training-pol", "delete pool training-pol --yes"):
+        failed = place.anywhere(*words.split(), code=1)
+        assert failed.err.startswith("error: there is no pool training-pol\n  = did you mean `training-pool`?")
+    value = place.anywhere("get", "pools", "training-pol", "--json", code=1).value
+    assert value == {"error": "there is no pool training-pol", "hint": "did you mean `training-pool`?"}
+
+
+# Joining and leaving --------------------------------------------------------------------------------------
+
+
+def test_add_node_and_remove_node(place: Place) -> None:
+    with spare_nodes(place.plane, "spare-1", "spare-2", "spare-3", labels={TYPE: "t4"}):
+        path = place.file(pool("spares", "spare-1"))
+        place.anywhere("create", "-f", path)
+        before = place.api.call("GET", f"/api/v1/namespaces/{SYSTEM}/configmaps/pool-spares")["metadata"]
+        added = place.anywhere("add", "node", "spare-2", "spare-3", "--pool", "spares")
+        assert added.out == "node/spare-2  joined pool spares\nnode/spare-3  joined pool spares\n"
+        assert nodes_of(place, "spares") == ["spare-1", "spare-2", "spare-3"]
+        assert held_by(place, "spare-2", POOL) == {POOLS_MANAGER}
+        (found,) = table(place.anywhere("get", "pools", "spares").out)
+        assert (found["GPU TOTAL"], found["NODE COUNT"]) == ("6", "3")
+        assert definition(place, "spares") == {
+            **pool("spares", "spare-1"),
+            "nodes": {"spare-1": {"gpu-type": ""}, "spare-2": {"gpu-type": "t4"}, "spare-3": {"gpu-type": "t4"}},
+        }
+        same = place.anywhere("add", "node", "spare-2", "--pool", "spares")
+        assert same.out == "node/spare-2  is in pool spares already\n"
+        removed = place.anywhere("remove", "node", "spare-3", "spare-2", "--pool", "spares")
+        assert removed.out == "node/spare-3  left pool spares\nnode/spare-2  left pool spares\n"
+        assert nodes_of(place, "spares") == ["spare-1"]
+        assert labels(place, "spare-2")[TYPE] == "t4", "the type is a fact about the node"
+        # As if nothing had happened: the definition, its hash, and who holds it.
+        after = place.api.call("GET", f"/api/v1/namespaces/{SYSTEM}/configmaps/pool-spares")["metadata"]
+        assert (after["annotations"], after["labels"]) == (before["annotations"], before["labels"])
+        assert {entry["manager"] for entry in after["managedFields"]} == {"gpuctl"}
+        assert place.anywhere("diff", "-f", path).code == 0
+
+
+def test_a_document_that_lacks_an_added_node_takes_it_out_again(place: Place) -> None:
+    with spare_nodes(place.plane, "spare-1", "spare-2"):
+        path = place.file(pool("spares", "spare-1"))
+        place.anywhere("create", "-f", path)
+        place.anywhere("add", "node", "spare-2", "--pool", "spares")
+        place.anywhere("apply", "-f", path)
+        assert nodes_of(place, "spares") == ["spare-1"]
+
+
+def test_a_node_of_another_pool_is_moved_on_request_alone(place: Place) -> None:
+    with spare_nodes(place.plane, "spare-1", "spare-2"):
+        place.anywhere("create", "-f", place.file(pool("spares", "spare-1"), pool("others", "spare-2")))
+        kept = place.anywhere("add", "node", "spare-1", "--pool", "others", code=1)
+        assert kept.err == "error: node spare-1 is in pool spares; --overwrite moves it\n"
+        assert nodes_of(place, "spares") == ["spare-1"]
+        moved = place.anywhere("add", "node", "spare-1", "--pool", "others", "--overwrite")
+        assert moved.out == "node/spare-1  joined pool others, left spares\n"
+        assert list((definition(place, "others") or {})["nodes"]) == ["spare-2", "spare-1"]
+        assert (definition(place, "spares") or {})["nodes"] == {}
+        wrong = place.anywhere("remove", "node", "spare-1", "--pool", "spares", "--json", code=1).value
+        (failed,) = wrong["failed"]
+        assert failed["error"] == "NodeNotInPool"
+        assert failed["message"] == "node spare-1 is not in pool spares but in others"
+
+
+def test_all_that_can_be_added_is(place: Place) -> None:
+    with spare_nodes(place.plane, "spare-1"):
+        value = place.anywhere("add", "node", "nobody", "spare-1", "--pool", "npu-pool", "--json", code=1).value
+        assert value["success"] == ["spare-1"]
+        assert [item["error"] for item in value["failed"]] == ["NodeNotFound"]
+        place.anywhere("remove", "node", "spare-1", "--pool", "npu-pool")
+        none = place.anywhere("remove", "node", "spare-1", "--pool", "npu-pool", code=1)
+        assert none.err == "error: node spare-1 is in no pool\n"
+
+
+def test_add_node_to_a_pool_that_is_not_there(place: Place) -> None:
+    failed = place.anywhere("add", "node", "cpu-1", "--pool", "trainig-pool", code=1)
+    assert failed.err == (
+        "error: there is no pool trainig-pool\n"
+        "  = did you mean `training-pool`? `gpuctl create -f pool.yaml` makes one\n"
+    )
+    assert (
+        "default has the nodes that are in no other pool"
+        in place.anywhere("add", "node", "cpu-1", "--pool", "default", code=1).err
+    )
+    assert POOL not in labels(place, "cpu-1")
+
+
+def test_a_definition_that_somebody_else_holds_is_left_and_told(place: Place) -> None:
+    with spare_nodes(place.plane, "spare-1", "spare-2"):
+        rendered = place.anywhere("render", "-f", place.file(pool("spares", "spare-1")), "--nodes").out
+        place.plane.kubectl("apply", "--server-side", "--field-manager=argocd", "-f", "-", input=rendered)
+        found = place.anywhere("add", "node", "spare-2", "--pool", "spares")
+        assert nodes_of(place, "spares") == ["spare-1", "spare-2"]
+        assert "the labels are right, but the definition of pool spares" in found.err
+        assert "is held by argocd" in found.err
+
+
+def test_a_node_that_kubectl_labelled_leaves_too(place: Place) -> None:
+    with spare_nodes(place.plane, "spare-1"):
+        place.plane.kubectl("label", "node", "spare-1", f"{POOL}=by-hand")
+        place.anywhere("remove", "node", "spare-1", "--pool", "by-hand")
+        assert POOL not in labels(place, "spare-1")
+
+
+# Deleting -------------------------------------------------------------------------------------------------
+
+
+def test_delete_pool_names_its_jobs_and_ends_none(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    with spare_nodes(place.plane, "spare-1", labels={TYPE: "t4"}):
+        job = {
+            "kind": "training",
+            "version": "v0.1",
+            "job": {"name": "sits", "namespace": "team-b"},
+            "environment": {"image": "registry.example.com/x:v1", "command": ["run"]},
+            "resources": {"pool": "spares", "gpu": 1, "cpu": 1, "memory": "1Gi"},
+        }
+        place.anywhere("apply", "-f", place.file(pool("spares", "spare-1")))
+        place.anywhere("apply", "-f", place.file(job))
+        unasked = place.anywhere("delete", "pool", "spares", code=2)
+        assert "jobs that select it keep running but cannot start again: training/sits in team-b" in unasked.err
+        assert nodes_of(place, "spares") == ["spare-1"]
+        with monkeypatch.context() as answers:
+            answers.setattr("gpuctl.cli.changing.agreed", lambda plan, *, yes: False)
+            assert "not agreed to" in place.anywhere("delete", "pool", "spares", code=1).err
+        assert nodes_of(place, "spares") == ["spare-1"]
+        done = place.anywhere("delete", "pool", "spares", "--yes")
+        assert f"deleted   configmap/pool-spares -n {SYSTEM}\n" in done.out
+        assert "updated   node/spare-1  (leaves the pool spares)\n" in done.out
+        assert POOL not in labels(place, "spare-1")
+        assert labels(place, "spare-1")[TYPE] == "t4"
+        assert place.plane.get("job", "sits", "-n", "team-b")["metadata"]["name"] == "sits"
+        place.plane.kubectl("delete", "job", "sits", "-n", "team-b", "--wait=false")
+
+
+def test_delete_pool_can_keep_the_labels(place: Place) -> None:
+    with spare_nodes(place.plane, "spare-1"):
+        place.anywhere("create", "-f", place.file(pool("spares", "spare-1")))
+        value = place.anywhere("delete", "pool", "spares", "--keep-labels", "-o", "json").value
+        assert [(step["kind"], step["result"]) for step in value["steps"]] == [("ConfigMap", "done")]
+        assert nodes_of(place, "spares") == ["spare-1"]
+        # Known from the node alone, and deleted by its name all the same.
+        assert column(place.anywhere("get", "pools", "spares").out, "NODE COUNT") == ["1"]
+        place.anywhere("delete", "pool", "spares")
+        assert nodes_of(place, "spares") == []
+
+
+def test_what_is_no_pool_to_delete(place: Place) -> None:
+    assert "there is nothing to delete" in place.anywhere("delete", "pool", "default", code=1).err
+    assert "Name the pool" in place.anywhere("delete", "pool", code=2).err
+    assert "goes with `gpuctl delete quota" in place.anywhere("delete", "pool", "x", "--namespace-too", code=2).err
+
+
+def test_delete_by_file_is_the_same(place: Place) -> None:
+    with spare_nodes(place.plane, "spare-1"):
+        path = place.file(pool("spares", "spare-1"))
+        place.anywhere("create", "-f", path)
+        place.anywhere("delete", "-f", path)
+        assert definition(place, "spares") is None
+        assert POOL not in labels(place, "spare-1")
+
+
+def labels(place: Place, name: str) -> dict[str, str]:
+    """A node's labels."""
+    found: dict[str, str] = place.api.call("GET", f"/api/v1/nodes/{name}")["metadata"]["labels"]
+    return found
+
+
+def held_by(place: Place, name: str, label: str) -> set[str]:
+    """Who holds a label of a node."""
+    entries = place.api.call("GET", f"/api/v1/nodes/{name}")["metadata"]["managedFields"]
+    return {
+        entry["manager"]
+        for entry in entries
+        if f"f:{label}" in entry["fieldsV1"].get("f:metadata", {}).get("f:labels", {})
+    }
