@@ -1,0 +1,346 @@
+"""Nodes, pools, GPU types and quotas from objects alone: what is counted, what is what, and what nobody can know."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import click
+import pytest
+
+from gpuctl.cli.label import parse
+from gpuctl.cli.printers.amounts import amount, share, size
+from gpuctl.cluster.absent import no_such, suggestion
+from gpuctl.cluster.labels import mistake_in_key, mistake_in_value
+from gpuctl.cluster.records import records
+from gpuctl.language.platform import Platform
+from gpuctl.language.settings import Settings
+from gpuctl.reading.gpus import Gpus
+from gpuctl.reading.inventory import Inventory
+from gpuctl.reading.labels import gpu_types, labels_with
+from gpuctl.reading.nodes import Node, read_nodes, status_of
+from gpuctl.reading.pools import read_pools
+from gpuctl.reading.quotas import chosen, read_quotas
+
+SETTINGS = Settings()
+KEYS = records(SETTINGS)
+GPUS = Gpus(SETTINGS)
+POOL, TYPE = "runwhere.ai/pool", "runwhere.ai/gpu-type"
+Object = dict[str, Any]
+
+
+def node(name: str = "n", labels: dict[str, str] | None = None, gpus: int = 8, **more: Any) -> Object:
+    """A node that is ready; ``more`` is ``capacity``, ``unschedulable``, ``ready`` or ``resource``."""
+    allocatable = {"cpu": "64", "memory": "256Gi", more.get("resource", "nvidia.com/gpu"): str(gpus)}
+    capacity = {**allocatable, "nvidia.com/gpu": str(more["capacity"])} if "capacity" in more else allocatable
+    conditions = [{"type": "Ready", "status": more.get("ready", "True")}]
+    return {
+        "metadata": {"name": name, "labels": labels or {}, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"unschedulable": True} if more.get("unschedulable") else {},
+        "status": {"allocatable": allocatable, "capacity": capacity, "conditions": conditions},
+    }
+
+
+def container(gpus: int, **more: Any) -> Object:
+    """A container with a limit, which is a request too."""
+    return {"name": "c", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}, **more}
+
+
+def pod(name: str, place: str | None, *containers: Object, phase: str = "Running", **labels: str) -> Object:
+    """A pod; with ``app`` among the labels it is of a training of that name."""
+    if "app" in labels:
+        labels["runwhere.ai/job-type"] = "training"
+    spec = {"containers": list(containers or [container(1)]), **({"nodeName": place} if place else {})}
+    return {"metadata": {"name": name, "namespace": "a", "labels": labels}, "spec": spec, "status": {"phase": phase}}
+
+
+def one(obj: Object, *pods: Object) -> Node:
+    """The node with pods."""
+    return read_nodes([obj], pods, KEYS, GPUS)[0]
+
+
+# Nodes ----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_used_is_what_the_scheduler_counts() -> None:
+    staged = pod("staged", "n", container(2))
+    staged["spec"]["initContainers"] = [container(1, restartPolicy="Always"), container(4)]
+    found = one(node(), staged, pod("over", "n", phase="Succeeded"), pod("waits", None), pod("else", "m"))
+    assert (found.gpu_total, found.gpu_used, found.gpu_free) == (8, 5, 3)
+    assert [holder.job_id for holder in found.holders or ()] == ["staged"]
+
+
+def test_pods_that_may_not_be_read_leave_use_unknown() -> None:
+    found = read_nodes([node()], None, KEYS, GPUS)[0]
+    assert (found.gpu_used, found.gpu_free, found.holders) == (None, None, None)
+    value = found.detail()
+    assert value["resources"]["cpuUsed"] is None
+    assert value["runningJobs"] is None
+    assert {gpu["status"] for gpu in value["gpuDetail"]} == {"unknown"}
+
+
+def test_cards_that_are_out_of_order_are_no_room() -> None:
+    found = one(node(gpus=7, capacity=8), pod("p", "n", container(7)))
+    assert (found.gpu_total, found.gpu_free, found.broken_gpus) == (7, 0, 1)
+    assert [gpu["status"] for gpu in found.gpus()] == ["used"] * 7 + ["faulty"]
+
+
+@pytest.mark.parametrize(
+    ("obj", "status"),
+    [
+        (node(), "active"),
+        (node(unschedulable=True), "maintaining"),
+        (node(ready="False"), "faulty"),
+        (node(ready="Unknown"), "faulty"),
+        (node(ready="False", unschedulable=True), "maintaining"),
+        ({"metadata": {"name": "new"}, "spec": {}}, "faulty"),
+    ],
+)
+def test_status(obj: Object, status: str) -> None:
+    assert status_of(obj) == status
+
+
+def test_amounts_are_exact_in_json() -> None:
+    obj = node()
+    obj["status"]["allocatable"] |= {"cpu": "63920m", "memory": "527966564Ki"}
+    value = one(obj).json()
+    assert (value["cpu"], value["memory"]) == ("63920m", "527966564Ki")
+    assert one(obj).detail()["resources"]["cpuTotal"] == 63.92
+
+
+# Types ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ({}, None),
+        ({TYPE: ""}, None),
+        ({TYPE: "A100", "nvidia.com/gpu.product": "NVIDIA-A100"}, "A100"),
+        ({"g8s.host/gpu-type": "a10", "nvidia.com/gpu.product": "NVIDIA-A10"}, "a10"),
+        ({"runwhere.ai/gpuType": "t4", "company.com/gpu-model": "tesla"}, "t4"),
+        ({"nvidia.com/gpu.product": "NVIDIA-A10"}, "NVIDIA-A10"),
+        ({"node.kubernetes.io/npu.chip.name": "910B"}, "910B"),
+        ({"example.com/model": "x"}, None),
+    ],
+)
+def test_the_type_of_a_node(labels: dict[str, str], expected: str | None) -> None:
+    assert GPUS.type_of(node(labels=labels)) == expected
+
+
+def test_types_that_the_platform_maps_to_labels() -> None:
+    platform = Platform.model_validate({"gpu": {"types": {"A100-80G": {"nvidia.com/gpu.product": ["SXM4", "PCIE"]}}}})
+    gpus = Gpus(Settings(platform))
+    obj = node(labels={"nvidia.com/gpu.product": "PCIE"})
+    assert gpus.type_of(obj) == "A100-80G"
+    assert gpus.matches(obj, {}, "a100-80g")
+    assert gpus.matches(obj, {}, "pcie")
+    assert gpus.selects("nvidia.com/gpu.product")
+    assert not GPUS.selects("nvidia.com/gpu.product")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ("A100-80g", True),
+        ("nvidia.com/a100-80g", True),
+        ("company.com/A100-80G", True),
+        ("other.com/a100-80g", False),
+        ("company.com/gpu-model=a100-80g", True),
+        ("company.com/gpu-model=a100", False),
+        ("a100", False),
+        ("", False),
+    ],
+)
+def test_matching_a_type(wanted: str, found: bool) -> None:
+    obj = node(labels={"company.com/gpu-model": "a100-80g"})
+    assert GPUS.matches(obj, one(obj).total, wanted) is found
+
+
+def test_a_key_is_told_from_a_type_with_a_prefix() -> None:
+    assert GPUS.is_key("nvidia.com/gpu-type", [])
+    assert GPUS.is_key("example.com/whatever", [node(labels={"example.com/whatever": "1"})])
+    assert not GPUS.is_key("nvidia.com/a100-80g", [node()])
+    assert not GPUS.is_key("a100-80g", [node()])
+
+
+def test_types_add_up() -> None:
+    nodes = [node("a", {TYPE: "t4"}), node("b", {TYPE: "t4", POOL: "p"}), node("c"), node("d", gpus=0)]
+    found = gpu_types(read_nodes(nodes, [pod("x", "a")], KEYS, GPUS), GPUS)
+    assert [(item.name, item.total, item.used, item.free, item.nodes, item.pools) for item in found] == [
+        ("t4", 16, 1, 15, ("a", "b"), ("default", "p")),
+        ("unknown", 8, 0, 8, ("c",), ("default",)),
+    ]
+
+
+def test_a_label_of_all_nodes() -> None:
+    found = labels_with([node("b", {"x/y": "2"}), node("a", {"x/y": ""}), node("c")], "x/y")
+    assert [(label.node, label.value) for label in found] == [("a", ""), ("b", "2")]
+
+
+# Pools ----------------------------------------------------------------------------------------------------
+
+
+def definition(name: str, text: str) -> Object:
+    """A pool's ConfigMap."""
+    metadata = {"name": f"pool-{name}", "labels": {POOL: name}, "annotations": {"runwhere.ai/description": "说明"}}
+    return {"kind": "ConfigMap", "metadata": metadata, "data": {"pool.yaml": text}}
+
+
+def test_pools_come_from_definitions_and_labels() -> None:
+    text = "nodes:\n  a: {gpu-type: t4}\n  gone: {}\nquota:\n  maxJobs: 3\n"
+    nodes = [node("a", {POOL: "defined"}), node("b", {POOL: "labelled"}), node("c"), node("d", {POOL: "default"})]
+    waits = pod("waits", None, container(8), app="big", **{POOL: "defined"})
+    found = read_pools(Inventory(nodes, [waits], [definition("defined", text)]), SETTINGS, KEYS)
+    assert [(pool.name, [item.name for item in pool.nodes], pool.is_defined) for pool in found] == [
+        ("defined", ["a"], True),
+        ("labelled", ["b"], False),
+        ("default", ["c", "d"], False),
+    ]
+    assert (found[0].missing, found[0].max_jobs, found[0].max_gpu_per_job) == (("gone",), 3, None)
+    assert found[0].description == "说明"
+    assert [item.name for item in found[0].waiting or ()] == ["big"]
+
+
+def test_a_damaged_definition_is_a_pool_all_the_same() -> None:
+    for text in ("{", "[]", "nodes: 3", "quota: x"):
+        (found, _) = read_pools(Inventory([], [], [definition("p", text)]), SETTINGS, KEYS)
+        assert (found.name, found.missing, found.max_jobs, found.status) == ("p", (), None, "empty")
+
+
+def test_status_of_pools_and_gpus_that_nobody_can_have() -> None:
+    nodes = [node("a", {POOL: "p"}), node("b", {POOL: "p"}, unschedulable=True), node("c", {POOL: "q"}, ready="False")]
+    p, q, default = read_pools(Inventory(nodes, [], []), SETTINGS, KEYS)
+    assert (p.status, p.gpu_free, p.gpu_unavailable) == ("active", 16, 8)
+    assert (q.status, q.gpu_unavailable) == ("faulty", 8)
+    assert (default.status, default.gpu_total) == ("active", 0)
+    unknown = read_pools(Inventory(nodes, None, None), SETTINGS, KEYS)[0]
+    assert (unknown.gpu_used, unknown.gpu_free, unknown.gpu_unavailable, unknown.jobs) == (None, None, None, None)
+
+
+# Quotas ---------------------------------------------------------------------------------------------------
+
+
+def resource_quota(hard: dict[str, str], used: dict[str, str] | None, name: str = "q", **labels: str) -> Object:
+    """A ResourceQuota of gpuctl's, or with ``foreign`` somebody's."""
+    own = {} if "foreign" in labels else {"runwhere.ai/quota": name}
+    metadata = {"name": f"{name}-ada", "namespace": "ada", "labels": own}
+    status = {} if used is None else {"status": {"hard": hard, "used": used}}
+    return {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}, **status}
+
+
+def test_keys_as_the_api_returns_them() -> None:
+    hard = {"requests.nvidia.com/gpu": "4", "requests.cpu": "10", "limits.memory": "64Gi", "count/jobs.batch": "3"}
+    used = {"requests.nvidia.com/gpu": "4", "requests.cpu": "2500m", "limits.memory": "16Gi", "count/jobs.batch": "0"}
+    (found,) = read_quotas([resource_quota(hard, used)], [], SETTINGS)
+    assert [(limit.name, limit.vendor, limit.percent) for limit in found.limits] == [
+        ("cpu", None, 25.0),
+        ("gpu", "nvidia", 100.0),
+        ("jobs", None, 0.0),
+        ("limits.memory", None, 25.0),
+    ]
+    assert found.status == "full"
+    assert found.amount("cpu") == (10, Fraction(5, 2))
+    assert found.json()["cpuUsed"] == 2.5
+
+
+def test_what_the_cluster_has_not_counted_yet_is_unknown() -> None:
+    (found,) = read_quotas([resource_quota({"requests.cpu": "10"}, None)], [], SETTINGS)
+    assert found.amount("cpu") == (10, None)
+    assert (found.limits[0].percent, found.limits[0].free, found.status) == (None, None, "ok")
+
+
+def test_nothing_of_something_is_not_full() -> None:
+    hard = {"requests.nvidia.com/gpu": "4", "requests.huawei.com/Ascend910": "0"}
+    (found,) = read_quotas([resource_quota(hard, dict.fromkeys(hard, "0"))], [], SETTINGS)
+    assert found.status == "ok"
+    assert found.amount("gpu") == (4, 0)
+
+
+def test_other_peoples_quotas_are_left_out_unless_asked_for() -> None:
+    quotas = [resource_quota({"pods": "1"}, None, "theirs", foreign="1"), resource_quota({"cpu": "1"}, None)]
+    assert [quota.name for quota in read_quotas(quotas, [], SETTINGS)] == ["q"]
+    both = read_quotas(quotas, [], SETTINGS, foreign=True)
+    assert [(quota.name, quota.is_ours) for quota in both] == [("q", True), ("theirs-ada", False)]
+    assert chosen(both, "ada") == both
+    assert [quota.name for quota in chosen(both, "q")] == ["q"]
+
+
+# Words ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (512, "512"), (1 << 30, "1Gi"), (527966564 << 10, "503.5Gi"), (3 << 39, "1.5Ti"), (5 << 60, "5120Pi")],
+)
+def test_sizes(value: int, text: str) -> None:
+    assert size(Fraction(value)) == text
+
+
+def test_amounts_for_people() -> None:
+    assert amount("cpu", Fraction(1, 2)) == "0.5"
+    assert amount("requests.memory", Fraction(1 << 30)) == "1Gi"
+    assert amount("gpu", None) == ""
+    assert (share(Fraction(1), Fraction(3)), share(None, Fraction(3)), share(Fraction(0), Fraction(0))) == (
+        "33%",
+        "",
+        "",
+    )
+
+
+def test_suggestions() -> None:
+    assert suggestion("nod-1", ["node-1", "master"]) == "did you mean `node-1`?"
+    assert suggestion("node-9", ["node-1", "node-2", "x"]) == "there are node-1, node-2 and 1 more"
+    assert suggestion("zzz", ["a"]) == "there is a"
+    assert suggestion("zzz", []) == "there is none at all"
+    assert suggestion("zzz", map(str, range(20))).endswith("and 12 more")
+    error = no_such("pool", "trainig\x1b[31m", ["training"], "`x` makes one")
+    assert "\x1b" not in error.message
+    assert error.hint == "did you mean `training`? `x` makes one"
+
+
+@pytest.mark.parametrize("key", ["a", "a.b/c", "nvidia.com/gpu.product", "A_b-c.d"])
+def test_legal_keys(key: str) -> None:
+    assert mistake_in_key(key) is None
+
+
+@pytest.mark.parametrize("key", ["", "/", "a/", "/a", "a/b/c", "A.com/x", "-a", "a" * 64, "键", "a b"])
+def test_illegal_keys(key: str) -> None:
+    assert mistake_in_key(key) is not None
+
+
+def test_values() -> None:
+    assert mistake_in_value("") is None
+    assert mistake_in_value("A100-80G") is None
+    assert "did you mean `A100-80G`?" in (mistake_in_value("A100 80G") or "")
+    assert mistake_in_value("a" * 64) is not None
+
+
+ORDERS = {
+    "n1 k=v": (["n1"], {"k": "v"}),
+    "k=v n1": (["n1"], {"k": "v"}),
+    "n1 n2 x.com/k=v": (["n1", "n2"], {"x.com/k": "v"}),
+    "node/n1 k=": (["n1"], {"k": ""}),
+    "n1 x.com/k-": (["n1"], {"x.com/k": None}),
+    "n1 k- j=v": (["n1"], {"k": None, "j": "v"}),
+}
+
+
+@pytest.mark.parametrize("words", ORDERS)
+def test_nodes_and_labels_in_any_order(words: str) -> None:
+    order = parse(words.split(), delete=False)
+    assert (order.nodes, order.labels) == ORDERS[words]
+
+
+def test_keys_to_delete() -> None:
+    assert parse(["n1", "x.com/k"], delete=True) == (["n1"], {"x.com/k": None})
+    assert parse(["x.com/k", "n1", "n2"], delete=True) == (["n1", "n2"], {"x.com/k": None})
+    assert parse(["n1", "n2", "plain"], delete=True) == (["n1", "n2"], {"plain": None})
+
+
+@pytest.mark.parametrize(
+    "words", ["n1", "k=v", "", "n1 k=v k=w", "n1 a/b=c=d", "n1 a=b@c", "n1 x.com/k", "n1 k.com/=v", "n1 k=v -"]
+)
+def test_mistakes(words: str) -> None:
+    with pytest.raises(click.UsageError):
+        parse(words.split(), delete=False)
