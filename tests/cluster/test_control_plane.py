@@ -48,6 +48,7 @@ NEVER: dict[str, Expected] = {
         "Failed", "terminated", "StartError", r'exec: "torchrun": executable file not found in \$PATH$', 128
     ),
     "evicted": Expected("Failed", "terminated", "Error", r"^The node was low on resource: memory\. ", 137),
+    "overdue": Expected("Failed", "terminated", "Error", exit_code=143),
     "gpu-unavailable": Expected(
         "Failed",
         "",
@@ -57,6 +58,22 @@ NEVER: dict[str, Expected] = {
     "never-ready": Expected("Running", "running"),
     "image-slow": Expected("Pending", "waiting", "ContainerCreating"),
     "missing-mount": Expected("Pending", "waiting", "ContainerCreating"),
+    "no-sandbox": Expected("Pending", "waiting", "ContainerCreating"),
+    "missing-key": Expected(
+        "Pending", "waiting", "CreateContainerConfigError", r"^couldn't find key token in Secret [\w-]+/hf-token$"
+    ),
+    "root-refused": Expected(
+        "Pending",
+        "waiting",
+        "CreateContainerConfigError",
+        r'^container has runAsNonRoot and image will run as root \(pod: "\S+", container: main\)$',
+    ),
+    "image-name-invalid": Expected(
+        "Pending",
+        "waiting",
+        "InvalidImageName",
+        '^Failed to apply default image tag "team/train:v1": couldn\'t parse image name "team/train:v1": ',
+    ),
     "missing-secret": Expected("Pending", "waiting", "CreateContainerConfigError", '^secret "hf-token" not found$'),
     "image-not-found": Expected(
         "Pending",
@@ -65,6 +82,9 @@ NEVER: dict[str, Expected] = {
         f"^{PULL}image {REFERENCE}: failed to resolve reference {REFERENCE}: docker.io/team/train:v1: not found$",
     ),
     "image-unauthorised": Expected("Pending", "waiting", "ImagePullBackOff", f"^{PULL}.*: pull access denied, "),
+    "image-unreachable": Expected(
+        "Pending", "waiting", "ImagePullBackOff", f"^{PULL}.*: dial tcp: lookup .*no such host$"
+    ),
     "image-platform": Expected(
         "Pending", "waiting", "ImagePullBackOff", f"^{PULL}image {REFERENCE}: no match for platform in manifest: "
     ),
@@ -78,6 +98,10 @@ EVENTS = {
     "missing-secret": 'Warning Failed Error: secret "hf-token" not found',
     "missing-mount": 'Warning FailedMount MountVolume.SetUp failed for volume "data" : '
     "hostPath type check failed: /data/x is not a directory",
+    "no-sandbox": "Warning FailedCreatePodSandBox Failed to create pod sandbox: rpc error: code = Unknown desc = failed "
+    'to setup network for sandbox: plugin type="calico" failed (add): error getting ClusterInformation: connection is '
+    "unauthorized: Unauthorized",
+    "overdue": "Normal DeadlineExceeded Pod was active on the node longer than the specified deadline",
     "probe-killed": "Normal Killing Container main failed liveness probe",
     "never-ready": "Warning Unhealthy Readiness probe failed: HTTP probe failed with statuscode: 503",
     "evicted": "Warning Evicted The node was low on resource: memory. Threshold quantity: 100Mi, available: 71236Ki. "

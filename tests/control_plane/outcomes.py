@@ -76,6 +76,13 @@ PULL_ERRORS = {
         "authorization: authorization failed: no basic auth credentials",
     ),
     "image-platform": _pull_error("NotFound", "%q: no match for platform in manifest: not found"),
+    # core/remotes/docker/resolver.go, doRequest; what follows is Go's net/http and net.
+    "image-unreachable": _pull_error(
+        "Unavailable",
+        "%q: failed to resolve reference %q: failed to do request: Head "
+        r"\"https://registry.example.com/v2/team/train/manifests/v1\": dial tcp: lookup registry.example.com on "
+        "10.0.0.10:53: no such host",
+    ),
 }
 """Outcome -> what the container runtime says when it is told to pull."""
 
@@ -119,7 +126,45 @@ _VOLUME = (
 )
 _NO_MOUNT = 'printf "MountVolume.SetUp failed for volume %q : %s" $volume.name $cause'
 
+# kubelet/images/image_manager.go, EnsureImageExists; util/parsers/parsers.go.
+_NO_NAME = (
+    'printf "Failed to apply default image tag %q: couldn\'t parse image name %q: invalid reference format" '
+    ".image .image"
+)
+# kubelet/kubelet_pods.go, makeEnvironmentVariables.
+_KEY = (
+    "{{ $secret := `missing` }}{{ $key := `missing` }}{{ range .spec.containers }}{{ range .env }}"
+    "{{ with .valueFrom }}{{ with .secretKeyRef }}{{ $secret = .name }}{{ $key = .key }}{{ end }}{{ end }}"
+    "{{ end }}{{ end }}"
+)
+_NO_KEY = 'printf "couldn\'t find key %s in Secret %s/%s" $key $pod.metadata.namespace $secret'
+# kubelet/kuberuntime/security_context_others.go, verifyRunAsNonRoot.
+_ROOT = (
+    'printf "container has runAsNonRoot and image will run as root (pod: \\"%s_%s(%s)\\", container: %s)" '
+    "$pod.metadata.name $pod.metadata.namespace $pod.metadata.uid .name"
+)
+# kubelet/kuberuntime/kuberuntime_manager.go, SyncPod; containerd's internal/cri/server/podsandbox.
+_NO_SANDBOX = (
+    '"Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox: plugin '
+    'type=\\"calico\\" failed (add): error getting ClusterInformation: connection is unauthorized: Unauthorized"'
+)
+
 WAITING: dict[str, Waiting] = {
+    "image-name-invalid": Waiting(
+        "InvalidImageName",
+        _NO_NAME,
+        (
+            Event("Warning", "InspectFailed", _NO_NAME),
+            Event("Warning", "Failed", '"Error: InvalidImageName"'),
+        ),
+    ),
+    "missing-key": Waiting(
+        "CreateContainerConfigError", _NO_KEY, (Event("Warning", "Failed", f'printf "Error: %s" ({_NO_KEY})'),), _KEY
+    ),
+    "root-refused": Waiting(
+        "CreateContainerConfigError", _ROOT, (Event("Warning", "Failed", f'printf "Error: %s" ({_ROOT})'),)
+    ),
+    "no-sandbox": Waiting("ContainerCreating", events=(Event("Warning", "FailedCreatePodSandBox", _NO_SANDBOX),)),
     "image-slow": Waiting("ContainerCreating", events=(PULLING,)),
     "missing-secret": Waiting(
         "CreateContainerConfigError",
@@ -174,6 +219,11 @@ EVICTION_MESSAGE = (
     '(dig "resources" "requests" "memory" "0" .)'
 )
 
+OVERDUE = "overdue"
+# kubelet/active_deadline.go.
+OVERDUE_REASON = "DeadlineExceeded"
+OVERDUE_MESSAGE = "Pod was active on the node longer than the specified deadline"
+
 REJECTED = "gpu-unavailable"
 # kubelet/cm/devicemanager/manager.go (devicesToAllocate), kubelet/cm/admission/errors.go, kubelet/kubelet.go (rejectPod).
 REJECTION_REASON = "UnexpectedAdmissionError"
@@ -182,5 +232,5 @@ REJECTION_MESSAGE = (
     'Available: 0, which is unexpected" (dig "resources" "limits" "nvidia.com/gpu" "1" .)'
 )
 
-OUTCOMES = (*PULL_ERRORS, *WAITING, *ENDS, NEVER_READY, EVICTED, REJECTED)
+OUTCOMES = (*PULL_ERRORS, *WAITING, *ENDS, NEVER_READY, EVICTED, OVERDUE, REJECTED)
 """What ``gpuctl.test/outcome`` may be."""

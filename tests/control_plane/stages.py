@@ -119,7 +119,7 @@ message: {{{{ with first .spec.containers }}}}{{{{ printf "Pod was rejected: %s"
     for name, waiting in WAITING.items():
         steps = [event_step(event, waiting.variables) for event in waiting.events]
         # kubelet makes the sandbox when the volumes are there.
-        patch = waits(waiting, sandbox=name != "missing-mount")
+        patch = waits(waiting, sandbox=name not in ("missing-mount", "no-sandbox"))
         stages.append(_stage(f"pod-{name}", [*bound, _NOT_WAITING, _outcome(name)], [*steps, patch]))
     for name, error in PULL_ERRORS.items():
         first, second = outcomes.pull_failed(error), outcomes.pull_backs_off(error)
@@ -190,6 +190,11 @@ def _end_stages() -> list[Stage]:
             [event_step(Event("Warning", "Evicted", outcomes.EVICTION_MESSAGE)), evicted],
             after,
         )
+    )
+    overdue = over(_STOPPED, "Failed", f"reason: {outcomes.OVERDUE_REASON}\nmessage: {outcomes.OVERDUE_MESSAGE}")
+    told = Event("Normal", outcomes.OVERDUE_REASON, json.dumps(outcomes.OVERDUE_MESSAGE))
+    stages.append(
+        _stage("pod-overdue", [_KEPT, _RUNNING, _outcome(outcomes.OVERDUE)], [event_step(told), overdue], after)
     )
     return stages
 

@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "rerun": "Run a training again that has ended.",
     "get": "List jobs, pools, nodes, quotas and what they use.",
     "describe": "Show everything about one job, pool, node, quota or namespace.",
+    "why": "Tell why a job is pending, failed or slow to start.",
     "query": "The same as `get`.",
     "label": "Set or delete labels of nodes.",
     "add": "Add nodes to a pool.",
@@ -48,7 +49,7 @@ COMMANDS: dict[str, str] = {
 }
 
 # Commands of the product's documents that talk to a cluster.
-LATER = frozenset({"why", "exec", "port-forward", "wait"})
+LATER = frozenset({"exec", "port-forward", "wait"})
 
 SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3
 PROGRAM = "gpuctl"

@@ -1,0 +1,123 @@
+"""The one answer: of what all rules found, what has to be solved first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gpuctl.cluster.records import Records
+from gpuctl.language.settings import Settings
+from gpuctl.reading.jobs import Job
+from gpuctl.reading.scope import Scope
+from gpuctl.reading.status import pod_status
+from gpuctl.reading.why import open_ends
+from gpuctl.reading.why.ends import ends
+from gpuctl.reading.why.evidence import Evidence, gather
+from gpuctl.reading.why.finding import Finding, several
+from gpuctl.reading.why.rules import STAGES
+from gpuctl.reading.why.scheduling import ruled_out as of_nodes
+
+_IDLE = frozenset({"succeeded", "terminating", "paused", "suspended", "queued", "deadline-exceeded"})
+
+# What these stages find is about pods that are there to stay; of crashes and evictions it may be history.
+_OF_LIVE_PODS = ("scheduling", "sandbox and volumes", "images", "configuration", "health checks")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``also`` are other causes, in the order in which they have to be solved; ``ruled_out`` what is in order."""
+
+    job: Job
+    finding: Finding
+    also: list[Finding]
+    ruled_out: list[str]
+
+    def json(self) -> dict[str, Any]:
+        """The form of ``why -o json``."""
+        found, identity = self.finding, self.job.identity
+        return {
+            "job": identity.name,
+            "namespace": identity.namespace,
+            "kind": identity.kind,
+            "cause": found.cause,
+            "message": found.message,
+            "pod": found.pod,
+            "numbers": dict(found.numbers),
+            "ruledOut": self.ruled_out,
+            "fix": found.fix,
+            "evidence": [item.json() for item in found.sources],
+            "also": [
+                {"cause": item.cause, "message": item.message, "pod": item.pod, "fix": item.fix} for item in self.also
+            ],
+        }
+
+
+def why(scope: Scope, job: Job, keys: Records, settings: Settings) -> Answer:
+    """Look at everything that a job's state makes necessary, and tell its cause.
+
+    :raises ApiError: the API server fails; what may not be read is noted in ``scope`` instead.
+    """
+    return explain(gather(scope, job, keys, settings))
+
+
+def explain(evidence: Evidence) -> Answer:
+    """The answer that evidence gives."""
+    found = {stage.title: [item for rule in stage.rules if (item := rule(evidence)) is not None] for stage in STAGES}
+    every = sorted((item for items in found.values() for item in items), key=lambda item: item.rank)
+    if _is_shaky(evidence) or any(found[title] for title in _OF_LIVE_PODS) or _has(found, "node-lost"):
+        every = [item for item in every if item.cause != "running"]
+    if not every:
+        return Answer(evidence.job, open_ends.unknown(evidence), [], list(_ruled_out(evidence, found)))
+    first, *others = every
+    if first.cause in _IDLE:
+        # A job that is to have no pods has no other cause; what its pods went through is over.
+        others = []
+    others = [item for item in others if item.cause not in ("running", "starting") and item.cause != first.cause]
+    if first.cause in ("backoff-limit", "running", "succeeded"):
+        others = [item for item in others if item.cause != "backoff-limit"]
+    return Answer(evidence.job, first, others, list(_ruled_out(evidence, found)))
+
+
+def _has(found: dict[str, list[Finding]], cause: str) -> bool:
+    return any(item.cause == cause for items in found.values() for item in items)
+
+
+def _is_shaky(evidence: Evidence) -> bool:
+    """Whether a container that runs was restarted a moment ago: between two crashes everything looks well."""
+    alive = [pod for pod in evidence.pods if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
+    return bool(ends(alive, evidence.now))
+
+
+def _ruled_out(evidence: Evidence, found: dict[str, list[Finding]]) -> Iterator[str]:
+    """What is in order, as far as the job has come."""
+    pods, wanted = evidence.pods, evidence.wanted
+    if not wanted or any(item.cause in _IDLE for items in found.values() for item in items):
+        return
+    if not found["admission"] and pods:
+        yield f"admission: {several(len(pods), 'pod')} made, {wanted} wanted"
+    placed = [pod for pod in pods if (pod.get("spec") or {}).get("nodeName")]
+    if found["scheduling"]:
+        yield from of_nodes(evidence)
+    elif placed:
+        nodes = sorted({pod["spec"]["nodeName"] for pod in placed})
+        yield f"scheduling: {several(len(placed), 'pod')} on {', '.join(nodes[:3])}{' ...' if len(nodes) > 3 else ''}"
+    if placed and evidence.nodes and not found["nodes"]:
+        yield f"nodes: {several(len(evidence.nodes), 'node')} ready"
+    begun = [pod for pod in placed if _has_started(pod)]
+    if begun:
+        yield "images, volumes and configuration: its containers have started"
+    elif placed and not found["images"] and _is_past_pull(evidence):
+        yield "image: pulled"
+
+
+def _has_started(pod: dict[str, Any]) -> bool:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or []
+    states = [item.get(field) or {} for item in statuses for field in ("state", "lastState")]
+    return pod_status(pod).phase == "running" or any(
+        "running" in state or (state.get("terminated") or {}).get("startedAt") for state in states
+    )
+
+
+def _is_past_pull(evidence: Evidence) -> bool:
+    return bool(evidence.told("Pulled", "Created"))

@@ -1,0 +1,205 @@
+"""Pods that wait for a node: each kind of them against the nodes as the scheduler sees them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpuctl.cluster.demand import Cluster, Demand, understand
+from gpuctl.cluster.resources import Object, labels_of
+from gpuctl.cluster.scheduling import RULES, Census, Incoming, Seat, census
+from gpuctl.cluster.shortage import open_seats
+from gpuctl.language.resources import DEFAULT_POOL
+from gpuctl.reading.status import sentence
+from gpuctl.reading.why.events import condition_source, source, sources
+from gpuctl.reading.why.evidence import Evidence, is_unscheduled
+from gpuctl.reading.why.finding import Source, several
+
+# "0/4 nodes are available: 1 node(s) were unschedulable, 3 Insufficient cpu. preemption: ...": framework/types.go,
+# FitError.Error. What follows the reasons begins a sentence of its own.
+_WORDS = re.compile(r"0/(?P<nodes>\d+) nodes are available: (?P<reasons>.*?)\.(?: |\Z)")
+_REASON = re.compile(r"(?:(?P<number>\d+) )?(?P<text>.+)")
+SCHEDULER = "default-scheduler"
+_NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """``number`` pods alike that wait; ``pod`` is the oldest of them. Without nodes to look at there is no demand."""
+
+    evidence: Evidence
+    pod: Object
+    number: int
+    cluster: Cluster | None
+    demand: Demand | None
+
+    @property
+    def name(self) -> str:
+        """The pod's."""
+        return str(self.pod["metadata"]["name"])
+
+    @cached_property
+    def message(self) -> str:
+        """What the scheduler says of the pod."""
+        return sentence(self._condition.get("message"))
+
+    @property
+    def reason(self) -> str:
+        """``Unschedulable``, ``SchedulingGated``, or "" before the scheduler said anything."""
+        return str(self._condition.get("reason") or "")
+
+    @property
+    def _condition(self) -> Object:
+        for item in (self.pod.get("status") or {}).get("conditions") or []:
+            if item.get("type") == "PodScheduled" and item.get("status") == "False":
+                return dict(item)
+        return {}
+
+    @cached_property
+    def words(self) -> dict[str, int]:
+        """The scheduler's reasons -> number of nodes; 0 for one that is about no node."""
+        match = _WORDS.search(self.message)
+        found: dict[str, int] = {}
+        for part in match["reasons"].split(", ") if match else []:
+            reason = _REASON.fullmatch(part)
+            if reason is not None:
+                found[reason["text"]] = int(reason["number"] or 0)
+        return found
+
+    @cached_property
+    def sources(self) -> tuple[Source, ...]:
+        """The condition, and evictions of pods before it."""
+        evicted = [source(event) for event in self.evidence.told("Preempted")[-1:]]
+        return sources(condition_source(self.pod, "PodScheduled"), *evicted)
+
+    @property
+    def incoming(self) -> Incoming:
+        """The pod as the scheduler sees it."""
+        assert self.demand is not None
+        return self.demand.groups[0][0].incoming
+
+    @property
+    def seats(self) -> list[Seat]:
+        """All nodes."""
+        assert self.cluster is not None
+        return self.cluster.seats
+
+    @cached_property
+    def counted(self) -> Census:
+        """The pods that matter to this one."""
+        return census(self.incoming, self.seats)
+
+    @cached_property
+    def pool(self) -> str | None:
+        """The pool that the pod selects, None when it selects none."""
+        key = self.evidence.keys.pool
+        spec = self.pod["spec"]
+        if key in (spec.get("nodeSelector") or {}):
+            return str(spec["nodeSelector"][key])
+        rules = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+            "requiredDuringSchedulingIgnoredDuringExecution"
+        ) or {}
+        used = (item for term in rules.get("nodeSelectorTerms") or [] for item in term.get("matchExpressions") or [])
+        return DEFAULT_POOL if any(item.get("key") == key for item in used) else None
+
+    def pool_of(self, seat: Seat) -> str:
+        """A node's pool."""
+        return seat.node.labels.get(self.evidence.keys.pool, DEFAULT_POOL)
+
+    @cached_property
+    def in_pool(self) -> list[Seat]:
+        """The nodes of the pool."""
+        return [seat for seat in self.seats if self.pool in (None, self.pool_of(seat))]
+
+    @cached_property
+    def selected(self) -> list[Seat]:
+        """The nodes that the pod selects by labels."""
+        rules = [rule for rule in RULES if rule.name in ("node-selector", "node-affinity")]
+        return [seat for seat in self.seats if all(rule.holds(self.incoming, seat, self.counted) for rule in rules)]
+
+    @cached_property
+    def open(self) -> list[Seat]:
+        """Those of them that nothing but what runs there keeps the pod from."""
+        return open_seats(self.incoming, self.seats)
+
+    @cached_property
+    def roomy(self) -> list[Seat]:
+        """Those of them with enough of everything."""
+        rules = [rule for rule in RULES if rule.name in ("pods", "resources")]
+        return [seat for seat in self.open if all(rule.holds(self.incoming, seat, self.counted) for rule in rules)]
+
+    @cached_property
+    def fitting(self) -> list[Seat]:
+        """Those that no rule that we know keeps it from."""
+        return [seat for seat in self.roomy if all(rule.holds(self.incoming, seat, self.counted) for rule in RULES)]
+
+    @property
+    def gpu_type(self) -> str | None:
+        """The type of GPU that it selects by our label."""
+        value = (self.pod["spec"].get("nodeSelector") or {}).get(self.evidence.settings.label("gpu-type"))
+        return str(value) if value is not None else None
+
+    @property
+    def where(self) -> str:
+        """``training-pool``, ``the default pool``, ``the cluster``."""
+        if self.pool is None:
+            return "the cluster"
+        return "the default pool" if self.pool == DEFAULT_POOL else self.pool
+
+    @property
+    def whose(self) -> str:
+        """What a sentence begins with when it is not about one pod alone."""
+        total = max(self.evidence.wanted, self.number)
+        return f"{several(self.number, 'pod')} of {total} wait{'s' if self.number == 1 else ''}: " if total > 1 else ""
+
+    def amount(self, resource: str, amount: int) -> str:
+        """``8 a100``, ``1 GPU``, ``64Gi memory``, ``1500m cpu``."""
+        from gpuctl.cluster.shortage import told
+
+        gpus = {gpu.resource: gpu.vendor for gpu in self.evidence.settings.gpus.values()}
+        if resource not in gpus:
+            return told(resource, amount)
+        if self.gpu_type is not None:
+            return f"{amount} {self.gpu_type}"
+        if gpus[resource] != self.evidence.settings.default_vendor:
+            return f"{amount} {resource}"
+        return f"{amount} GPU" if amount == 1 else f"{amount} GPUs"
+
+
+def is_not_ready(seat: Seat) -> bool:
+    """Whether a node has the taints of one that is not ready, or does not answer."""
+    return any(taint.get("key") in _NOT_READY for taint in seat.node.taints)
+
+
+def cases(evidence: Evidence) -> Iterator[Case]:
+    """A case for each kind of pods that wait for a node, those of most pods first."""
+    waiting = [pod for pod in evidence.pods if is_unscheduled(pod)]
+    kinds = Counter(_kind(pod) for pod in waiting)
+    for kind, number in kinds.most_common():
+        pod = next(item for item in waiting if _kind(item) == kind)
+        if evidence.snapshot is None:
+            yield Case(evidence, pod, number, None, None)
+            continue
+        cluster, demands = understand(evidence.snapshot, [pod])
+        (group, _), *_ = demands[0].groups
+        yield Case(evidence, pod, number, cluster, demands[0]._replace(groups=[(group, number)]))
+
+
+def _kind(pod: Object) -> str:
+    """Pods with the same of this go to the same nodes."""
+    spec = pod["spec"]
+    fields = ("nodeSelector", "affinity", "tolerations", "schedulerName", "schedulingGates", "priority")
+    asked = [[item.get("resources"), item.get("ports")] for item in spec.get("containers") or []]
+    claims = [volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or []]
+    revision = [labels_of(pod).get(key) for key in ("pod-template-hash", "controller-revision-hash")]
+    reasons = [item.get("reason") for item in (pod.get("status") or {}).get("conditions") or []]
+    return json.dumps([[spec.get(name) for name in fields], asked, claims, revision, reasons], sort_keys=True)
+
+
+def scheduler_of(pod: Object) -> str:
+    """Which scheduler is to place a pod."""
+    return str((pod.get("spec") or {}).get("schedulerName") or SCHEDULER)

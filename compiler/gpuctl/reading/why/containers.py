@@ -1,0 +1,290 @@
+"""Pods on a node whose containers do not start: images, volumes, configuration, the sandbox."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpuctl.cluster.resources import Object
+from gpuctl.reading.jobs import event_time
+from gpuctl.reading.status import sentence
+from gpuctl.reading.why.events import source, sources
+from gpuctl.reading.why.evidence import Evidence, duration
+from gpuctl.reading.why.finding import Finding, Source, first
+from gpuctl.reading.why.idle import command
+
+SLOW = 120.0
+"""Seconds of pulling after which it is worth a sentence of its own."""
+
+_PULL_REASONS = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError"}
+    | {"SignatureValidationFailed"}
+)
+# What registries and containerd say (core/remotes/docker, core/images), kubelet's image_manager, Go's net.
+_PULLS: dict[str, str] = {
+    "image-platform": r"no match for platform|no matching manifest|exec format error",
+    "image-limited": r"toomanyrequests|too many requests|rate limit|\b429\b",
+    "image-unauthorised": r"unauthori[sz]ed|authori[sz]ation failed|no basic auth credentials|access denied|\bdenied: "
+    r"|\b403\b|\b401\b",
+    "image-unreachable": r"dial tcp|i/o timeout|no such host|connection refused|connection reset|TLS handshake|x509:"
+    r"|deadline exceeded|server misbehaving|\b50[0234]\b|\bEOF\b|proxyconnect|network is unreachable",
+    "image-not-found": r"not found|manifest unknown|NotFound",
+}
+_MISSING_KEY = re.compile(r"couldn't find key (?P<key>\S+) in (?P<kind>Secret|ConfigMap) [^/]+/(?P<name>\S+)")
+_MISSING = re.compile(r'(?P<kind>secret|configmap) "(?P<name>[^"]+)" not found', re.IGNORECASE)
+_VOLUME = re.compile(r'volume "(?P<name>[^"]+)"')
+_HOST_PATH = re.compile(r"hostPath type check failed: (?P<path>\S+) is not an? (?P<what>.+)")
+_MOUNTS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
+
+
+class Held(NamedTuple):
+    """A container that waits, in a pod on a node."""
+
+    pod: Object
+    container: str
+    image: str
+    reason: str
+    message: str
+
+    @property
+    def name(self) -> str:
+        """The pod's name."""
+        return str(self.pod["metadata"]["name"])
+
+    @property
+    def node(self) -> str:
+        """The pod's node."""
+        return str(self.pod["spec"].get("nodeName") or "")
+
+    @property
+    def source(self) -> Source:
+        """The state as evidence."""
+        said = f": {sentence(self.message)}" if self.message else ""
+        return Source("status", f"pod/{self.name}", f"container {self.container} waits: {self.reason}{said}")
+
+
+def waiting(evidence: Evidence) -> Iterator[Held]:
+    """The containers that wait for something, pod by pod; a pod's init containers first."""
+    for pod in evidence.pods:
+        status, spec = pod.get("status") or {}, pod["spec"]
+        if status.get("phase") in ("Succeeded", "Failed") or not spec.get("nodeName"):
+            continue
+        images = {item["name"]: item.get("image") or "" for item in _containers(spec)}
+        for item in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
+            state = (item.get("state") or {}).get("waiting")
+            if state is not None:
+                image = images.get(item["name"], "")
+                yield Held(pod, item["name"], image, state.get("reason") or "", state.get("message") or "")
+
+
+def _containers(spec: Object) -> list[Object]:
+    return [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
+
+
+def image(evidence: Evidence) -> Finding | None:
+    """An image cannot be pulled, or has no legal name."""
+    held = [item for item in waiting(evidence) if item.reason in _PULL_REASONS or item.reason == "InvalidImageName"]
+    return first(_image(evidence, item, len({other.name for other in held})) for item in held)
+
+
+def _image(evidence: Evidence, held: Held, pods: int) -> Finding:
+    numbers = {"image": held.image, "container": held.container, "pods": pods}
+    failed = [
+        event for event in evidence.told("Failed", pod=held.pod) if "ailed to pull" in (event.get("message") or "")
+    ]
+    secrets = evidence.told("FailedToRetrieveImagePullSecret", pod=held.pod)
+    told = (held.source, *(source(event) for event in [*failed[-1:], *secrets[-1:]]))
+    if held.reason == "InvalidImageName":
+        message = f"`{held.image}` is no legal name of an image"
+        fix = "correct `environment.image`: REGISTRY/NAME:TAG, all in lower case but the tag"
+        return Finding("image-name-invalid", message, numbers, fix, told, held.name, pods)
+    # Older kubelets' back-off does not repeat the error; the event has it.
+    text = " ".join([sentence(held.message), *(sentence(event.get("message")) for event in failed[-1:])])
+    cause = _pull_cause(text, held.image)
+    registry = registry_of(held.image)
+    if cause == "image-not-found":
+        message = f"the registry {registry} has no image {held.image}"
+        fix = "correct `environment.image`, name and tag, or push the image"
+    elif cause == "image-unauthorised":
+        names = [item["name"] for item in held.pod["spec"].get("imagePullSecrets") or []]
+        used = f"with the pull secret {', '.join(names)}" if names else "without a pull secret"
+        unsure = " (or has no such image: it does not tell which)" if "repository does not exist" in text else ""
+        message = f"the registry {registry} refuses to give {held.image}, asked {used}{unsure}"
+        if secrets:
+            message = f"the pull secret for {held.image} cannot be read: {sentence(secrets[-1].get('message'))}"
+        fix = "name a Secret with credentials in `environment.imagePullSecret`, or mend the one that is named"
+        numbers["pullSecrets"] = names
+    elif cause == "image-platform":
+        message = f"{held.image} is not built for the platform of {held.node}"
+        fix = "build the image for it (`docker buildx build --platform linux/amd64`), or choose other nodes"
+    elif cause == "image-unreachable":
+        message = f"the registry {registry} does not give {held.image}: {_innermost(text)}"
+        fix = f"check the registry, the network and the proxy from {held.node}; kubelet tries again by itself"
+    else:
+        message = f"{held.image} cannot be pulled: {_innermost(text) or held.reason}"
+        fix = command("describe job", evidence) + " shows the runtime's words in full"
+    return Finding(cause, message, numbers, fix, told, held.name, pods)
+
+
+def _pull_cause(text: str, image: str) -> str:
+    """By what is left of the error without the image's own name, which may be made of any words."""
+    for prefix in ("docker.io/library/", "docker.io/", ""):
+        text = text.replace(f"{prefix}{image}", "")
+    cause = next((code for code, pattern in _PULLS.items() if re.search(pattern, text)), "image-pull-failed")
+    return "image-unreachable" if cause == "image-limited" else cause
+
+
+def registry_of(image: str) -> str:
+    """The registry that a name means. Source: github.com/distribution/reference, splitDockerDomain."""
+    head, slash, _ = image.partition("/")
+    return head if slash and ("." in head or ":" in head or head == "localhost") else "docker.io"
+
+
+def _innermost(text: str) -> str:
+    """The end of a chain of errors, without what kubelet and containerd put before it."""
+    text = re.sub(r"^.*?(?:failed to (?:resolve reference|do request|copy|authorize)[^:]*: )", "", text)
+    return text if len(text) <= 200 else f"{text[:199]}…"
+
+
+def mount(evidence: Evidence) -> Finding | None:
+    """A volume cannot be attached or mounted."""
+    return first(_mount(evidence, pod) for pod in _creating(evidence))
+
+
+def _creating(evidence: Evidence) -> list[Object]:
+    found = [item.pod for item in waiting(evidence) if item.reason in ("ContainerCreating", "PodInitializing", "")]
+    return [pod for number, pod in enumerate(found) if pod not in found[:number]]
+
+
+def _mount(evidence: Evidence, pod: Object) -> Finding | None:
+    events = evidence.told(*_MOUNTS, pod=pod)
+    if not events:
+        return None
+    name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
+    # "Unable to attach or mount volumes: ... timed out" only repeats what a more exact event says.
+    event = next((item for item in reversed(events) if ": " in (item.get("message") or "")), events[-1])
+    text = sentence(event.get("message"))
+    volume = next(iter(match["name"] for match in [_VOLUME.search(text)] if match), None)
+    told = (source(event),)
+    numbers = {"volume": volume, "node": node, "pod": name}
+    host, missing = _HOST_PATH.search(text), _MISSING.search(text)
+    if host is not None:
+        message = f"{host['path']} on {node} is not a {host['what']}, as the volume {volume} says it is"
+        fix = f"make it on {node}, or set the workdir's `type` in `storage.workdirs` to what it is"
+        return Finding("mount-failed", message, {**numbers, "path": host["path"]}, fix, told, name)
+    if missing is not None:
+        kind = {"secret": "Secret", "configmap": "ConfigMap"}[missing["kind"].lower()]
+        message = f"there is no {kind} {missing['name']}, which the volume {volume} is made of"
+        fix = f"create the {kind} {missing['name']} in {pod['metadata']['namespace']}; kubelet tries again by itself"
+        return Finding("mount-failed", message, {**numbers, "missing": missing["name"]}, fix, told, name)
+    why = re.sub(r"^\S+ failed for volume \"[^\"]*\" ?: ", "", text)
+    message = f"the volume {volume or ''} cannot be mounted on {node}: {why}".replace("  ", " ")
+    fix = f"check the storage behind it, and that {node} reaches it; kubelet tries again by itself"
+    return Finding("mount-failed", message, numbers, fix, told, name)
+
+
+def sandbox(evidence: Evidence) -> Finding | None:
+    """The pod's network or runtime cannot be set up."""
+    for pod in _creating(evidence):
+        events = evidence.told("FailedCreatePodSandBox", "NetworkNotReady", "FailedPrepareDynamicResources", pod=pod)
+        started = evidence.told("Pulling", "Pulled", "Created", pod=pod)
+        if not events or (started and event_time(started[-1]) > event_time(events[-1])):
+            continue
+        node, name = pod["spec"]["nodeName"], pod["metadata"]["name"]
+        text = sentence(events[-1].get("message"))
+        message = f"{node} cannot set up the pod: {text.rpartition('desc = ')[2]}"
+        fix = f"a matter for the administrators of {node}: its network, or its container runtime"
+        return Finding("sandbox-failed", message, {"node": node}, fix, (source(events[-1]),), name)
+    return None
+
+
+def config(evidence: Evidence) -> Finding | None:
+    """A container cannot be made: what its variables come from is missing, or it is not allowed as it is."""
+    reasons = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError")
+    return first(_config(evidence, item) for item in waiting(evidence) if item.reason in reasons)
+
+
+def _config(evidence: Evidence, held: Held) -> Finding:
+    text, namespace = sentence(held.message), held.pod["metadata"]["namespace"]
+    numbers = {"container": held.container}
+    key, missing = _MISSING_KEY.search(text), _MISSING.search(text)
+    if key is not None:
+        message = f"the {key['kind']} {key['name']} has no key {key['key']}, which a variable comes from"
+        fix = f"add the key to the {key['kind']}, or correct `key` in `environment.env`"
+        numbers |= {"missing": key["name"], "key": key["key"]}
+        return Finding("config-missing", message, numbers, fix, (held.source,), held.name)
+    if missing is not None:
+        kind = {"secret": "Secret", "configmap": "ConfigMap"}[missing["kind"].lower()]
+        names = _variables(held, missing["name"])
+        come = "come from" if len(names) > 1 else "comes from"
+        of = f", which {', '.join(names)} {come}" if names else ""
+        message = f"there is no {kind} {missing['name']} in {namespace}{of}"
+        create = "create secret generic" if kind == "Secret" else "create configmap"
+        fix = f"kubectl {create} {missing['name']} -n {namespace} --from-literal=KEY=VALUE (kubelet tries again then)"
+        numbers |= {"missing": missing["name"]}
+        return Finding("config-missing", message, numbers, fix, (held.source,), held.name)
+    if _NO_COMMAND.search(text):
+        return no_command(text, held.container, (held.source,), held.name)
+    fix = "the message is kubelet's or the runtime's: change the pod (`environment`, `podPatch`) accordingly"
+    return Finding(
+        "config-invalid",
+        f"the container cannot be made: {text or held.reason}",
+        numbers,
+        fix,
+        (held.source,),
+        held.name,
+    )
+
+
+def _variables(held: Held, name: str) -> list[str]:
+    found = []
+    for container in _containers(held.pod["spec"]):
+        for variable in container.get("env") or []:
+            taken = variable.get("valueFrom") or {}
+            if name in ((taken.get(key) or {}).get("name") for key in ("secretKeyRef", "configMapKeyRef")):
+                found.append(variable["name"])
+    return found
+
+
+_NO_COMMAND = re.compile(
+    r'exec: "(?P<name>[^"]+)": (?P<why>executable file not found[^:]*|permission denied|is a directory'
+    r"|stat [^:]*: no such file or directory)"
+)
+_COMMANDS = {"permission denied": "may not be run", "is a directory": "is a directory"}
+
+
+def no_command(text: str, container: str, told: tuple[Source, ...], pod: str) -> Finding:
+    """The runtime could not start the command. Its words are runc's."""
+    match = _NO_COMMAND.search(text)
+    name = match["name"] if match else ""
+    what = _COMMANDS.get(match["why"] if match else "", "is not in the image")
+    message = f"the command `{name}` {what}" if name else f"the command cannot be started: {text}"
+    fix = "correct `environment.command`, or use an image that has it"
+    return Finding("command-not-found", message, {"command": name, "container": container}, fix, told, pod)
+
+
+def slow(evidence: Evidence) -> Finding | None:
+    """An image is being pulled, for long."""
+    for pod in _creating(evidence):
+        pull = pulling(evidence, pod)
+        if pull is None:
+            continue
+        seconds = evidence.seconds_since(event_time(pull)) or 0
+        if seconds >= SLOW:
+            image = next(iter(re.findall(r'"([^"]+)"', pull.get("message") or "")), "its image")
+            node = pod["spec"]["nodeName"]
+            message = f"{node} has been pulling {image} for {duration(seconds)}; nothing has failed"
+            fix = "wait; a smaller image, a nearer registry or one pulled beforehand starts faster"
+            numbers = {"image": image, "seconds": int(seconds), "node": node}
+            return Finding("image-slow", message, numbers, fix, sources(source(pull)), pod["metadata"]["name"])
+    return None
+
+
+def pulling(evidence: Evidence, pod: Object) -> Object | None:
+    """The event that a pull began which has not ended."""
+    begun = evidence.told("Pulling", pod=pod)
+    over = evidence.told("Pulled", "Failed", "BackOff", pod=pod)
+    if not begun or (over and event_time(over[-1]) >= event_time(begun[-1])):
+        return None
+    return begun[-1]

@@ -1,0 +1,225 @@
+"""Containers that ended: why, by kubelet's reason, its events, the exit code, and the last lines of the log."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gpuctl.cluster.quota import format_amount
+from gpuctl.cluster.requests import container_limits
+from gpuctl.cluster.resources import Object, labels_of
+from gpuctl.reading.jobs import event_time
+from gpuctl.reading.status import sentence
+from gpuctl.reading.why import log
+from gpuctl.reading.why.containers import no_command
+from gpuctl.reading.why.ends import End, ends
+from gpuctl.reading.why.events import source
+from gpuctl.reading.why.evidence import Evidence
+from gpuctl.reading.why.finding import Finding, Source, first, several, times
+from gpuctl.reading.why.idle import command
+
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_PROBE = re.compile(r"Container (?P<container>\S+) failed (?P<probe>liveness|startup) probe")
+# The kubelet's or the scheduler's doing, told by rules of their own.
+_NOT_ITS_OWN = frozenset(
+    {"Evicted", "DeadlineExceeded", "UnexpectedAdmissionError", "NodeLost", "Terminated", "NodeShutdown", "Preempting"}
+)
+_SIGNALS = {132: "SIGILL", 134: "SIGABRT", 136: "SIGFPE", 139: "SIGSEGV"}
+_BUS, _KILL, _TERM = 128 + signal.SIGBUS, 128 + signal.SIGKILL, 128 + signal.SIGTERM
+
+
+def crashed(evidence: Evidence) -> Finding | None:
+    """Of several ends the one that says most counts, and of those alike the first: it ended the others."""
+    found = ends(_latest(evidence), evidence.now)
+    findings = [_finding(evidence, end) for end in found]
+    return first(replace(item, weight=-number) for number, item in enumerate(findings))
+
+
+def _latest(evidence: Evidence) -> list[Object]:
+    """The pods of the last try: a pod of an earlier one is history."""
+    workload = evidence.job.workload
+    single = workload is not None and workload["kind"] == "Job" and workload["spec"].get("parallelism", 1) == 1
+    found: dict[str, Object] = {}
+    for pod in evidence.pods:
+        if (pod.get("status") or {}).get("reason") not in _NOT_ITS_OWN:
+            found[labels_of(pod).get(_INDEX) or ("" if single else pod["metadata"]["name"])] = pod
+    return list(found.values())
+
+
+def _finding(evidence: Evidence, end: End) -> Finding:
+    pod = next(item for item in evidence.pods if item["metadata"]["name"] == end.pod)
+    lines = evidence.logs.get((end.pod, end.container)) or end.message.splitlines()
+    said = log.read(lines)
+    told = tuple(_sources(evidence, end, said, pod))
+    numbers = {"exitCode": end.code, "container": end.container, "restarts": end.restarts}
+    where = f"{'init container' if end.init else 'container'} {end.container} of pod {end.pod}"
+    again = _again(evidence, end)
+    if end.reason in ("StartError", "ContainerCannotRun"):
+        found = no_command(sentence(end.message), end.container, told, end.pod)
+        return replace(found, numbers={**found.numbers, **numbers})
+    if end.code in (126, 127):
+        what = "was not found" if end.code == 127 else "may not be run"
+        line = f": {said.line}" if said.line else ""
+        message = f"a command {what} (exit code {end.code}) in {where}{line}{again}"
+        fix = "correct `environment.command` or the script that it runs, or use an image that has it"
+        return Finding("command-not-found", message, numbers, fix, told, end.pod)
+    if end.reason == "OOMKilled":
+        return _out_of_memory(pod, end, numbers, told, again)
+    probe = _probe(evidence, end, pod)
+    if probe is not None:
+        return probe
+    if said.cause == "cuda-out-of-memory":
+        return _gpu_memory(end, said, numbers, told, again)
+    if said.cause == "shm-exhausted" or end.code == _BUS:
+        return _shared_memory(pod, end, numbers, told, again)
+    line = f": {said.line}" if said.line else ""
+    if end.code in _SIGNALS:
+        name = _SIGNALS[end.code]
+        message = f"the program crashed with {name} (exit code {end.code}) in {where}{again}"
+        fix = "run it with `PYTHONFAULTHANDLER=1` in `environment.env` to see where; often it is a native library"
+        return Finding("segmentation-fault", message, {**numbers, "signal": name}, fix, told, end.pod)
+    if end.code == _KILL:
+        message = f"{where} was killed from outside (SIGKILL), not for its memory limit{again}"
+        fix = "look for who did: a node that ran out of memory or shut down, a process that outlived its grace period"
+        return Finding("killed", message, numbers, fix, told, end.pod)
+    if end.code == _TERM:
+        message = f"{where} was told to stop (SIGTERM) and did{again}"
+        fix = f"look for who told it: {command('describe job', evidence)} shows the events"
+        return Finding("terminated", message, numbers, fix, told, end.pod)
+    if end.code == 0:
+        message = f"the program in {where} ends by itself, without an error, and a service has to go on{again}"
+        fix = "let `environment.command` stay in the foreground, or make it a `kind: training`"
+        return Finding("application-error", message, numbers, fix, told, end.pod)
+    message = f"the program ended with exit code {end.code} in {where}{line}{again}"
+    fix = f"{command('logs', evidence)}{' --previous' if end.previous else ''} shows what it wrote"
+    return Finding("application-error", message, numbers, fix, told, end.pod)
+
+
+def _again(evidence: Evidence, end: End) -> str:
+    if not end.restarts:
+        return ""
+    tried = f"; restarted {times(end.restarts)}"
+    return f"{tried}, runs again for {evidence.since(end.since)}" if end.running else f"{tried}, waits to start again"
+
+
+def _sources(evidence: Evidence, end: End, said: log.Said, pod: Object) -> Iterator[Source]:
+    reason = f"{end.reason}, " if end.reason else ""
+    yield Source(
+        "status", f"pod/{end.pod}", f"container {end.container} ended: {reason}exit code {end.code}", end.finished
+    )
+    if said.line:
+        yield Source("log", f"pod/{end.pod}", said.line)
+    for event in evidence.told("Killing", "Unhealthy", pod=pod)[-2:]:
+        yield source(event)
+    workload = evidence.job.workload
+    failed = [
+        item for item in ((workload or {}).get("status") or {}).get("conditions") or [] if item.get("type") == "Failed"
+    ]
+    for item in failed:
+        text = f"Failed: {item.get('reason')}: {sentence(item.get('message'))}"
+        yield Source("condition", evidence.job.identity.name, text, item.get("lastTransitionTime"))
+
+
+def _out_of_memory(pod: Object, end: End, numbers: dict[str, object], told: tuple[Source, ...], again: str) -> Finding:
+    limit = container_limits(_container(pod, end.container)).get("memory")
+    text = format_amount("memory", limit) if limit else None
+    of = f"its limit of {text} memory" if text else "the memory that its node could give (it has no limit)"
+    message = f"container {end.container} of pod {end.pod} used more than {of}, and was killed{again}"
+    fix = f"raise `resources.memory` above {text}" if text else "set `resources.memory`"
+    shared = any(
+        (volume.get("emptyDir") or {}).get("medium") == "Memory" for volume in pod["spec"].get("volumes") or []
+    )
+    also = " (what is in /dev/shm counts too)" if shared else ""
+    fix += f", or use less: smaller batches, fewer data loader workers{also}"
+    amount = int(limit) if limit else None
+    return Finding("out-of-memory", message, {**numbers, "limitBytes": amount, "limit": text}, fix, told, end.pod)
+
+
+def _gpu_memory(end: End, said: log.Said, numbers: dict[str, object], told: tuple[Source, ...], again: str) -> Finding:
+    parts = []
+    if "tried" in said.numbers:
+        parts.append(f"it tried to allocate {said.numbers['tried']}")
+    if "free" in said.numbers:
+        parts.append(f"{said.numbers['free']} of {said.numbers.get('total', 'the card')} were free")
+    detail = f": {', '.join(parts)}" if parts else ""
+    message = f"the memory of the GPU was not enough{detail} (pod {end.pod}, exit code {end.code}){again}"
+    fix = "a smaller batch or context, gradient checkpointing, more GPUs, or a `resources.gpu-type` with more memory"
+    return Finding("cuda-out-of-memory", message, {**numbers, **said.numbers}, fix, told, end.pod)
+
+
+def _shared_memory(pod: Object, end: End, numbers: dict[str, object], told: tuple[Source, ...], again: str) -> Finding:
+    size = None
+    mounts = _container(pod, end.container).get("volumeMounts") or []
+    name = next((mount["name"] for mount in mounts if mount.get("mountPath") == "/dev/shm"), None)  # noqa: S108
+    for volume in pod["spec"].get("volumes") or []:
+        if volume["name"] == name:
+            size = (volume.get("emptyDir") or {}).get("sizeLimit")
+    has = str(size) if size else "64Mi, the runtime's default"
+    message = f"shared memory (/dev/shm, {has}) was too small (pod {end.pod}, exit code {end.code}){again}"
+    fix = f"raise `resources.shm` above {size or '64Mi'}, or use fewer data loader workers"
+    return Finding("shm-exhausted", message, {**numbers, "shm": size}, fix, told, end.pod)
+
+
+def _container(pod: Object, name: str) -> Object:
+    spec = pod["spec"]
+    every = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
+    return next((item for item in every if item["name"] == name), {})
+
+
+def _probe(evidence: Evidence, end: End, pod: Object) -> Finding | None:
+    """kubelet killed it for its health; an event older than this run is about another one."""
+    for event in reversed(evidence.told("Killing", pod=pod)):
+        match = _PROBE.search(event.get("message") or "")
+        if match is None or match["container"] != end.container or event_time(event)[:19] < end.started[:19]:
+            continue
+        unhealthy = [
+            item
+            for item in evidence.told("Unhealthy", pod=pod)
+            if match["probe"] in (item.get("message") or "").lower()
+        ]
+        why = sentence(unhealthy[-1].get("message")) if unhealthy else ""
+        said = f": {why.partition(': ')[2] or why}" if why else ""
+        stopped = f"kubelet stopped container {end.container} of pod {end.pod}"
+        message = f"its {match['probe']} probe fails{said}; {stopped}{_again(evidence, end)}"
+        fix = _probe_fix(match["probe"])
+        numbers = {"probe": match["probe"], "exitCode": end.code, "restarts": end.restarts}
+        told = tuple(source(item) for item in (*unhealthy[-1:], event))
+        return Finding("probe-failed", message, numbers, fix, told, end.pod)
+    return None
+
+
+def _probe_fix(probe: str) -> str:
+    if probe == "startup":
+        return "raise `service.startup_timeout` if it only loads for long; else correct `service.health_check`"
+    return "see in its log why it does not answer; `service.health_check` names the path, `service.port` the port"
+
+
+def unready(evidence: Evidence) -> Finding | None:
+    """Containers run, but their readiness probe, or still their startup probe, fails."""
+    for pod in evidence.pods:
+        status = pod.get("status") or {}
+        if status.get("phase") != "Running" or ends([pod], evidence.now):
+            continue
+        waiting = [item for item in status.get("containerStatuses") or [] if not item.get("ready")]
+        unhealthy = evidence.told("Unhealthy", pod=pod)
+        if not waiting or not unhealthy:
+            continue
+        text = sentence(unhealthy[-1].get("message"))
+        probe = text.partition(" ")[0].lower()
+        name = pod["metadata"]["name"]
+        since = evidence.since((waiting[0].get("state") or {}).get("running", {}).get("startedAt"))
+        count = int(unhealthy[-1].get("count") or 1)
+        numbers = {"probe": probe, "container": waiting[0]["name"], "failures": count}
+        why = text.partition(": ")[2] or text
+        unreadies = sum(not _is_up(item) for item in evidence.pods)
+        many = f"{several(unreadies, 'pod')} of {evidence.wanted} not ready: " if evidence.wanted > 1 else ""
+        message = f"{many}pod {name} runs for {since}, but its {probe} probe fails: {why}"
+        return Finding("probe-failed", message, numbers, _probe_fix(probe), (source(unhealthy[-1]),), name)
+    return None
+
+
+def _is_up(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions)

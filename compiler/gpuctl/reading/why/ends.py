@@ -1,0 +1,88 @@
+"""How containers of a job ended: the facts that rules about crashes share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from gpuctl.cluster.resources import Object
+
+STEADY = 600.0
+"""Seconds of running after which a restart is history; kubelet forgets its back-off then, too (kubelet.go)."""
+
+
+class End(NamedTuple):
+    """The last end of a container.
+
+    ``previous``: it has been started again, or waits for that. ``running``: it runs now, since ``since``.
+    """
+
+    pod: str
+    container: str
+    code: int
+    reason: str
+    message: str
+    started: str
+    finished: str
+    restarts: int
+    previous: bool
+    running: bool
+    since: str
+    init: bool
+    node: str
+
+
+def ends(pods: Iterable[Object], now: datetime) -> list[End]:
+    """Of containers that ended in error, or that end again and again: the earliest first.
+
+    When several pods of a training end, the first end is what ended the others.
+    """
+    found = [end for pod in pods for end in _of_pod(pod, now)]
+    return sorted(found, key=lambda end: (end.finished, end.pod, end.container))
+
+
+def _of_pod(pod: Object, now: datetime) -> Iterator[End]:
+    status = pod.get("status") or {}
+    for field, init in (("initContainerStatuses", True), ("containerStatuses", False)):
+        for item in status.get(field) or []:
+            end = _end(pod, item, now, init=init)
+            if end is not None:
+                yield end
+
+
+def _end(pod: Object, item: Object, now: datetime, *, init: bool) -> End | None:
+    state, last = item.get("state") or {}, (item.get("lastState") or {}).get("terminated")
+    ended, running = state.get("terminated"), state.get("running")
+    previous = ended is None
+    if ended is None:
+        ended = last
+    if ended is None:
+        return None
+    if not previous and ended.get("exitCode") == 0:
+        return None
+    since = (running or {}).get("startedAt") or ""
+    if running is not None and _seconds(since, now) > STEADY:
+        return None
+    if previous and running is None and (state.get("waiting") or {}).get("reason") not in ("CrashLoopBackOff", None):
+        # It ended before, but what keeps it now is something else: its image, its configuration.
+        return None
+    return End(
+        pod["metadata"]["name"],
+        item["name"],
+        int(ended.get("exitCode") or 0),
+        ended.get("reason") or "",
+        ended.get("message") or "",
+        ended.get("startedAt") or "",
+        ended.get("finishedAt") or "",
+        int(item.get("restartCount") or 0),
+        previous,
+        running is not None,
+        since,
+        init,
+        (pod.get("spec") or {}).get("nodeName") or "",
+    )
+
+
+def _seconds(time: str, now: datetime) -> float:
+    return (now - datetime.fromisoformat(time.replace("Z", "+00:00"))).total_seconds() if time else 0.0

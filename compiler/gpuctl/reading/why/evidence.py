@@ -1,0 +1,255 @@
+"""What is known about a job, gathered once: rules look at nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+
+from gpuctl.cluster.errors import ApiError
+from gpuctl.cluster.pausing import QUEUE
+from gpuctl.cluster.records import Records
+from gpuctl.cluster.requests import replicas
+from gpuctl.cluster.resources import RESOURCES, Key, Object, Resource
+from gpuctl.cluster.snapshot import Snapshot, take
+from gpuctl.cluster.workload import finished
+from gpuctl.language.settings import Settings
+from gpuctl.reading.jobs import Job, event_time
+from gpuctl.reading.scope import Scope
+from gpuctl.reading.why.ends import End, ends
+from gpuctl.reading.why.events import of_job
+
+TAIL = 200
+"""Lines of a crashed container's log that are looked at."""
+_LOGS = 4
+_NODES = 16
+_KUEUE = [Resource("kueue.x-k8s.io", version, "workloads", "Workload") for version in ("v1beta2", "v1beta1")]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Lists that may not be read, or that nothing made necessary, are None.
+
+    ``pods`` are the job's that are not leaving, ``events`` those of its objects (oldest first), ``nodes`` the nodes of
+    its pods by name (None: gone), ``claims`` the claims that they mount by name (None: missing), ``logs`` the last
+    lines of crashed containers by pod and container, ``admission`` Kueue's Workload, ``neighbours`` all pods of the
+    namespace, where a quota is short.
+    """
+
+    job: Job
+    keys: Records
+    settings: Settings
+    now: datetime
+    events: list[Object] | None = None
+    snapshot: Snapshot | None = None
+    nodes: Mapping[str, Object | None] = field(default_factory=dict)
+    claims: Mapping[str, Object | None] = field(default_factory=dict)
+    quotas: list[Object] | None = None
+    neighbours: list[Object] | None = None
+    logs: Mapping[tuple[str, str], list[str]] = field(default_factory=dict)
+    admission: Object | None = None
+    scaler: Object | None = None
+
+    @property
+    def pods(self) -> list[Object]:
+        """The pods that are to stay, oldest first."""
+        return [pod for pod in self.job.pods if not pod["metadata"].get("deletionTimestamp")]
+
+    @property
+    def wanted(self) -> int:
+        """How many pods the job is to have now."""
+        workload = self.job.workload
+        if workload is None:
+            return len(self.pods)
+        if workload["kind"] != "Job":
+            return replicas(workload)
+        spec, done = workload.get("spec") or {}, int((workload.get("status") or {}).get("succeeded") or 0)
+        left = int(spec["completions"]) - done if spec.get("completions") is not None else replicas(workload)
+        return 0 if spec.get("suspend") else max(0, min(replicas(workload), left))
+
+    def told(self, *reasons: str, pod: Object | None = None) -> list[Object]:
+        """The events of some reasons, about one pod if it is given, oldest first."""
+        found = [event for event in self.events or [] if event.get("reason") in reasons]
+        if pod is None:
+            return found
+        name, uid = pod["metadata"]["name"], pod["metadata"].get("uid")
+        return [
+            event
+            for event in found
+            if (event.get("involvedObject") or {}).get("name") == name
+            and (event.get("involvedObject") or {}).get("uid") in (None, "", uid)
+        ]
+
+    def seconds_since(self, time: str | None) -> float | None:
+        """How long ago a time of the API was, in seconds."""
+        if not time:
+            return None
+        return (self.now - datetime.fromisoformat(time.replace("Z", "+00:00"))).total_seconds()
+
+    def since(self, time: str | None) -> str:
+        """How long ago: ``12s``, ``3m``."""
+        seconds = self.seconds_since(time)
+        return "unknown time" if seconds is None else duration(seconds)
+
+
+def duration(seconds: float) -> str:
+    """``45s``, ``12m``, ``3h``, ``2d``: whole units, the largest of which there are two (of days and hours, one)."""
+    whole = max(0, int(seconds))
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if whole >= (size if unit == "h" else 2 * size):
+            return f"{whole // size}{unit}"
+    return f"{whole}s"
+
+
+def clock() -> datetime:
+    """Now."""
+    return datetime.now(timezone.utc)
+
+
+def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidence:
+    """Read what the state of a job makes necessary; what may not be read is noted and left out."""
+    now = clock()
+    namespace = job.identity.namespace
+    local = Scope(scope.connection, namespace)
+    events = local.maybe("Event", why="the cause rests on the states of the pods alone")
+    pods = [pod for pod in job.pods if not pod["metadata"].get("deletionTimestamp")]
+    quotas = _quotas(local, job, pods)
+    found = Evidence(
+        job,
+        keys,
+        settings,
+        now,
+        events=None if events is None else sorted(of_job(events, job), key=event_time),
+        snapshot=_snapshot(scope) if any(map(is_unscheduled, pods)) else None,
+        nodes=_nodes(local, job.pods),
+        claims=_claims(local, pods),
+        quotas=quotas,
+        neighbours=local.maybe("Pod") if quotas else None,
+        logs=_logs(local, ends(pods, now)),
+        admission=_admission(local, job),
+        scaler=_scaler(local, job),
+    )
+    for note in local.notes:
+        scope.note(note)
+    return found
+
+
+def is_unscheduled(pod: Object) -> bool:
+    """Whether a pod waits for a node."""
+    status = pod.get("status") or {}
+    return not (pod.get("spec") or {}).get("nodeName") and status.get("phase") not in ("Succeeded", "Failed")
+
+
+def _snapshot(scope: Scope) -> Snapshot | None:
+    try:
+        return take(scope.connection)
+    except ApiError as error:
+        if not error.lacks_permission:
+            raise
+        scope.note("nodes and pods of all namespaces may not be read: numbers are those of the scheduler's message")
+        return None
+
+
+def _nodes(scope: Scope, pods: Iterable[Object]) -> dict[str, Object | None]:
+    """The nodes of pods that have not ended."""
+    ended = ("Succeeded", "Failed")
+    placed = [pod["spec"]["nodeName"] for pod in pods if (pod.get("status") or {}).get("phase") not in ended
+              and (pod.get("spec") or {}).get("nodeName")]  # fmt: skip
+    names = list(dict.fromkeys(placed))[:_NODES]
+    return dict(_each(scope, [Key("Node", "", name) for name in names], "whether they work is not known"))
+
+
+def _claims(scope: Scope, pods: Iterable[Object]) -> dict[str, Object | None]:
+    names = {name: None for pod in pods if not _runs(pod) for name in mounted_claims(pod["spec"])}
+    keys = [Key("PersistentVolumeClaim", scope.namespace or "", name) for name in names]
+    return dict(_each(scope, keys, "whether they exist is not known"))
+
+
+def mounted_claims(spec: Object) -> list[str]:
+    """The claims that a pod's volumes name."""
+    sources = (volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or [])
+    return [source["claimName"] for source in sources if source]
+
+
+def _runs(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Running", "Succeeded", "Failed")
+
+
+def _each(scope: Scope, keys: list[Key], why: str) -> Iterator[tuple[str, Object | None]]:
+    def read(key: Key) -> Object | ApiError | None:
+        try:
+            return scope.connection.get(key)
+        except ApiError as error:
+            if error.lacks_permission:
+                return error
+            raise
+
+    for key, found in zip(keys, scope.connection.each(read, keys), strict=True):
+        if isinstance(found, ApiError):
+            scope.note(f"{key.resource.plural} may not be read: {why}")
+        else:
+            yield key.name, found
+
+
+def _quotas(scope: Scope, job: Job, pods: list[Object]) -> list[Object] | None:
+    """Only where pods are missing."""
+    workload = job.workload
+    if workload is None or finished(workload) or len(pods) >= replicas(workload):
+        return None
+    return scope.maybe("ResourceQuota", why="the numbers are those of the refusal")
+
+
+def _logs(scope: Scope, found: list[End]) -> dict[tuple[str, str], list[str]]:
+    """The last lines of what crashed; a container has none when its node is gone, or when it never ran."""
+    worth = [end for end in found if end.code != 0][:_LOGS]
+
+    def read(end: End) -> list[str] | None:
+        path = f"{RESOURCES['Pod'].path(scope.namespace, end.pod)}/log"
+        query = {"container": end.container, "tailLines": str(TAIL), "limitBytes": "1000000"}
+        try:
+            return scope.connection.text(path, {**query, **({"previous": "true"} if end.previous else {})}).splitlines()
+        except ApiError as error:
+            if error.lacks_permission:
+                scope.note("logs may not be read: what a program said when it ended is not known")
+            return None
+
+    lines = scope.connection.each(read, worth)
+    return {(end.pod, end.container): tail for end, tail in zip(worth, lines, strict=True) if tail}
+
+
+def _admission(scope: Scope, job: Job) -> Object | None:
+    """Kueue's Workload of a job that it holds back."""
+    workload = job.workload
+    labels = (workload or {"metadata": {}})["metadata"].get("labels") or {}
+    if workload is None or QUEUE not in labels or not (workload.get("spec") or {}).get("suspend"):
+        return None
+    for resource in _KUEUE:
+        try:
+            items = scope.connection.list_objects(resource, scope.namespace)[0]
+        except ApiError as error:
+            if error.is_missing:
+                continue
+            if error.lacks_permission:
+                scope.note("Kueue's workloads may not be read: what the queue waits for is not known")
+                return None
+            raise
+        owned = (item for item in items if _is_owned(item, workload))
+        return next(owned, None)
+    return None
+
+
+def _is_owned(obj: Object, by: Object) -> bool:
+    return any(owner.get("uid") == by["metadata"].get("uid") for owner in obj["metadata"].get("ownerReferences") or [])
+
+
+def _scaler(scope: Scope, job: Job) -> Object | None:
+    if job.workload is None or job.workload["kind"] != "Deployment":
+        return None
+    key = Key("HorizontalPodAutoscaler", job.identity.namespace, job.workload["metadata"]["name"])
+    return next((found for _, found in _each(scope, [key], "what it wants is not known")), None)
+
+
+def soon(evidence: Evidence, time: str | None, limit: timedelta) -> bool:
+    """Whether a time is less than ``limit`` ago."""
+    seconds = evidence.seconds_since(time)
+    return seconds is not None and seconds < limit.total_seconds()

@@ -1,0 +1,120 @@
+"""What a rule finds, and the closed list of causes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+CAUSES: dict[str, str] = {
+    "running": "nothing is wrong",
+    "succeeded": "it is through",
+    "paused": "`gpuctl pause` stopped it",
+    "suspended": "somebody else suspended it, or scaled it to 0",
+    "queued": "Kueue has not admitted it",
+    "terminating": "it is being deleted",
+    "deadline-exceeded": "it ran for longer than it may",
+    "quota-exceeded": "a quota has no room for its pods",
+    "quota-unspecified": "a quota wants an amount that its pods do not set",
+    "limit-range": "its pods ask for more, or less, than a LimitRange allows",
+    "priority-class-missing": "its PriorityClass does not exist",
+    "pod-security": "the namespace's Pod Security level refuses its pods",
+    "admission-refused": "a webhook, a policy or the API server refuses its pods",
+    "scheduling-gated": "its pods have scheduling gates that nobody has opened",
+    "preempting": "room is being made: the pods that it evicts have not ended",
+    "rollout-deadlock": "its new pods wait for what its own old pods hold",
+    "gpu-shortage": "no node has enough free GPUs",
+    "cpu-shortage": "no node has enough free cpu",
+    "memory-shortage": "no node has enough free memory",
+    "resource-shortage": "no node has enough of another resource",
+    "too-many-pods": "no node takes one more pod",
+    "unknown-pool": "no node is in its pool",
+    "node-selector": "no node has the labels that it selects, such as its GPU type",
+    "cordoned": "the nodes that it may use are cordoned",
+    "taint": "the nodes that it may use have taints that it does not tolerate",
+    "nodes-not-ready": "the nodes that it may use are not ready",
+    "affinity": "other pods, or the lack of them, keep it from every node",
+    "topology-spread": "its pods may not be spread more unevenly",
+    "host-port": "the node's ports that it binds are taken",
+    "claim-missing": "a PersistentVolumeClaim that it mounts does not exist",
+    "claim-unbound": "a PersistentVolumeClaim that it mounts has no volume",
+    "volume-node": "its volume cannot be used on the nodes that it may use",
+    "node-lost": "the node under its pod is gone, or does not answer",
+    "node-refused": "its node refused the pod after it had been scheduled",
+    "sandbox-failed": "its node cannot set up the pod's network or runtime",
+    "mount-failed": "a volume cannot be mounted",
+    "image-name-invalid": "the image's name is not legal",
+    "image-not-found": "the registry has no such image",
+    "image-unauthorised": "the registry refuses to give the image",
+    "image-platform": "the image is not built for the node's platform",
+    "image-unreachable": "the registry does not answer, or limits pulls",
+    "image-pull-failed": "the image cannot be pulled for another reason",
+    "image-slow": "the image has been pulled for long",
+    "config-missing": "a Secret, ConfigMap, or a key of one, for its variables does not exist",
+    "config-invalid": "the container cannot be made as its pod says",
+    "command-not-found": "its command does not exist in the image, or may not be run",
+    "out-of-memory": "it used more memory than its limit",
+    "cuda-out-of-memory": "the GPU had too little memory",
+    "shm-exhausted": "shared memory (/dev/shm) was too small",
+    "evicted": "its node, or the scheduler for a more important pod, put it out",
+    "probe-failed": "its health check fails",
+    "segmentation-fault": "its program crashed (SIGSEGV, SIGABRT ...)",
+    "application-error": "its program ended with an error of its own",
+    "killed": "it was killed from outside (SIGKILL)",
+    "terminated": "it was told to stop (SIGTERM)",
+    "backoff-limit": "its pods failed too often, and none is left to tell why",
+    "starting": "it is on its way",
+    "unknown": "nothing that may be read says why",
+}
+"""Cause -> what it means, in the order of what has to be solved first. The codes are for programs and stay."""
+
+RANKS = {cause: rank for rank, cause in enumerate(CAUSES)}
+
+
+class Source(NamedTuple):
+    """What speaks for a finding: ``kind`` is event, condition, status, log, spec or quota; ``about`` the object."""
+
+    kind: str
+    about: str
+    text: str
+    at: str | None = None
+
+    def json(self) -> dict[str, Any]:
+        """``time`` is RFC 3339."""
+        return {"source": self.kind, "object": self.about, "text": self.text, "time": self.at}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A cause of :data:`CAUSES` as a sentence, with its numbers (units in their names), sources, and what helps.
+
+    ``pod`` is the one that it is about. ``weight`` ranks findings of one cause: the largest matters most.
+    """
+
+    cause: str
+    message: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    fix: str | None = None
+    sources: tuple[Source, ...] = ()
+    pod: str | None = None
+    weight: float = 0
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """Less has to be solved first."""
+        return RANKS[self.cause], -self.weight
+
+
+def first(findings: Iterable[Finding | None]) -> Finding | None:
+    """What has to be solved first, None when nothing was found."""
+    return min((item for item in findings if item is not None), key=lambda item: item.rank, default=None)
+
+
+def times(number: int) -> str:
+    """``once``, ``twice``, ``3 times``."""
+    return {1: "once", 2: "twice"}.get(number, f"{number} times")
+
+
+def several(number: int, what: str) -> str:
+    """``1 pod``, ``2 pods``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,196 @@
+"""Jobs that are to have no pods, or that are over."""
+
+from __future__ import annotations
+
+from gpuctl.cluster.pausing import QUEUE
+from gpuctl.cluster.resources import annotations_of, labels_of
+from gpuctl.cluster.workload import condition, finished
+from gpuctl.reading.status import is_ready, job_status, sentence
+from gpuctl.reading.why.events import condition_source, source, sources
+from gpuctl.reading.why.evidence import Evidence, duration
+from gpuctl.reading.why.finding import Finding, Source, several
+
+# What the API server and controllers put there themselves while they delete.
+_OWN_FINALIZERS = ("foregroundDeletion", "orphan", "kubernetes", "batch.kubernetes.io/job-tracking")
+
+
+def command(verb: str, evidence: Evidence, *flags: str) -> str:
+    """A command about the job, to be copied."""
+    identity = evidence.job.identity
+    return " ".join((f"gpuctl {verb} {identity.name} -n {identity.namespace}", *flags))
+
+
+def succeeded(evidence: Evidence) -> Finding | None:
+    """The workload has completed."""
+    workload = evidence.job.workload
+    if workload is None:
+        pods = evidence.pods
+        through = bool(pods) and all((pod.get("status") or {}).get("phase") == "Succeeded" for pod in pods)
+        return Finding("succeeded", "nothing is wrong: its pods are through") if through else None
+    if finished(workload) != "finished":
+        return None
+    status = workload.get("status") or {}
+    numbers = {"succeededPods": status.get("succeeded"), "failedPods": status.get("failed") or 0}
+    said = condition_source(workload, "Complete") or condition_source(workload, "Completed")
+    ago = f" since {evidence.since(status['completionTime'])}" if status.get("completionTime") else ""
+    return Finding("succeeded", f"nothing is wrong: it is through{ago}", numbers, sources=sources(said))
+
+
+def terminating(evidence: Evidence) -> Finding | None:
+    """The workload, or the last of its pods, is being deleted; what holds it is named."""
+    workload = evidence.job.workload
+    gone = workload if workload is not None else (evidence.job.pods[-1] if evidence.job.pods else None)
+    if gone is None or not gone["metadata"].get("deletionTimestamp"):
+        return None
+    since = evidence.since(gone["metadata"]["deletionTimestamp"])
+    held = [name for name in gone["metadata"].get("finalizers") or [] if name not in _OWN_FINALIZERS]
+    leaving = [pod for pod in evidence.job.pods if pod["metadata"].get("deletionTimestamp")]
+    numbers = {"finalizers": held, "pods": len(leaving)}
+    about = f"{gone['kind'].lower()}/{gone['metadata']['name']}"
+    told = (Source("status", about, f"deletionTimestamp {gone['metadata']['deletionTimestamp']}"),)
+    if held:
+        named = " and ".join(held)
+        fix = f"whoever set the finalizer {named} has to finish; see `kubectl get {about} -o yaml`"
+        return Finding("terminating", f"it is being deleted, and held by the finalizer {named}", numbers, fix, told)
+    for pod in leaving:
+        stuck = [name for name in pod["metadata"].get("finalizers") or [] if name not in _OWN_FINALIZERS]
+        if stuck:
+            name = pod["metadata"]["name"]
+            message = f"it is being deleted; its pod {name} is held by the finalizer {' and '.join(stuck)}"
+            fix = f"whoever set the finalizer {' and '.join(stuck)} has to finish"
+            return Finding("terminating", message, {**numbers, "finalizers": stuck}, fix, told, name)
+    if leaving:
+        last = str(leaving[0]["metadata"]["name"])
+        node = (leaving[0].get("spec") or {}).get("nodeName")
+        late = evidence.seconds_since(leaving[0]["metadata"]["deletionTimestamp"]) or 0
+        where = f" on {node}" if node else ""
+        waits = f", {duration(late)} past its grace period" if late > 0 else ""
+        message = f"it is being deleted; {several(len(leaving), 'pod')} still to stop ({last}{where}{waits})"
+        forced = f"{command('delete job', evidence, '--force')} (processes may still hold the cards)"
+        return Finding("terminating", message, numbers, forced if late > 0 else None, told, last)
+    return Finding("terminating", f"it is being deleted, since {since}", numbers, None, told)
+
+
+def paused(evidence: Evidence) -> Finding | None:
+    """Stopped by ``gpuctl pause``."""
+    workload = evidence.job.workload
+    if workload is None or job_status(workload, evidence.job.pods, evidence.keys).word != "Paused":
+        return None
+    told = Source("spec", workload["kind"].lower(), f"annotation {evidence.keys.paused}")
+    replicas = annotations_of(workload).get(evidence.keys.paused, "")
+    numbers = {"replicas": int(replicas)} if replicas.isdigit() else {}
+    return Finding("paused", "`gpuctl pause` stopped it", numbers, command("resume", evidence), (told,))
+
+
+def suspended(evidence: Evidence) -> Finding | None:
+    """``spec.suspend``, or 0 replicas, set by somebody else."""
+    workload = evidence.job.workload
+    if workload is None:
+        return None
+    word = job_status(workload, evidence.job.pods, evidence.keys).word
+    about = f"{workload['kind'].lower()}/{workload['metadata']['name']}"
+    if word == "Suspended":
+        said = condition_source(workload, "Suspended")
+        told = sources(Source("spec", about, "suspend: true"), said)
+        message = "spec.suspend is set, and not by `gpuctl pause`"
+        return Finding("suspended", message, fix=command("resume", evidence), sources=told)
+    if word == "ScaledToZero":
+        message = "spec.replicas is 0, and not by `gpuctl pause`"
+        if evidence.scaler is not None:
+            message += "; at 0 its autoscaler is off, too"
+        fix = f"kubectl scale {about} -n {evidence.job.identity.namespace} --replicas=1, or apply its document again"
+        return Finding("suspended", message, {"replicas": 0}, fix, (Source("spec", about, "replicas: 0"),))
+    return None
+
+
+def queued(evidence: Evidence) -> Finding | None:
+    """Kueue holds it back; its Workload says why."""
+    workload = evidence.job.workload
+    if workload is None or job_status(workload, evidence.job.pods, evidence.keys).word != "Queued":
+        return None
+    queue = labels_of(workload)[QUEUE]
+    why, told = "", [source(event) for event in evidence.told("Pending", "CreatedWorkload", "QuotaReserved")[-1:]]
+    fix = f"kubectl get localqueue {queue} -n {evidence.job.identity.namespace} -o yaml"
+    if evidence.admission is not None:
+        for kind in ("QuotaReserved", "Admitted"):
+            said = condition_source(evidence.admission, kind)
+            if said is not None and condition(evidence.admission, kind) is None:
+                reason = next(item for item in evidence.admission["status"]["conditions"] if item.get("type") == kind)
+                why = sentence(reason.get("message"))
+                told.append(said)
+                break
+    elif evidence.job.workload is not None:
+        told.append(Source("spec", f"{workload['kind'].lower()}/{workload['metadata']['name']}", "suspend: true"))
+        fix = f"{fix} (no Workload of Kueue is to be seen for the job: does the queue exist, and does Kueue run?)"
+    message = f"waits in Kueue's queue {queue}" + (f": {why}" if why else "")
+    return Finding("queued", message, {"queue": queue}, fix, tuple(told))
+
+
+def deadline_exceeded(evidence: Evidence) -> Finding | None:
+    """The Job's, or the pods', ``activeDeadlineSeconds`` are over."""
+    workload = evidence.job.workload
+    failed = condition(workload, "Failed") or condition(workload, "FailureTarget") if workload is not None else None
+    if workload is not None and failed and failed.get("reason") == "DeadlineExceeded":
+        seconds = (workload.get("spec") or {}).get("activeDeadlineSeconds")
+        limit = f" ({duration(seconds)})" if seconds else ""
+        message = f"it ran for longer than its deadline{limit}, and was stopped"
+        told = sources(condition_source(workload, "Failed") or condition_source(workload, "FailureTarget"))
+        fix = f"raise activeDeadlineSeconds, or `job.max_runtime`, then {command('rerun', evidence)}"
+        return Finding("deadline-exceeded", message, {"deadlineSeconds": seconds}, fix, told)
+    for pod in reversed(evidence.pods):
+        if (pod.get("status") or {}).get("reason") == "DeadlineExceeded" and not _goes_on(evidence):
+            seconds, name = pod["spec"].get("activeDeadlineSeconds"), pod["metadata"]["name"]
+            limit = f" of {duration(seconds)}" if seconds else ""
+            message = f"pod {name} ran for longer than its max_runtime{limit}, and was stopped"
+            told = (Source("status", f"pod/{name}", f"DeadlineExceeded: {sentence(pod['status'].get('message'))}"),)
+            fix = f"raise `job.max_runtime`, apply, then {command('rerun', evidence)}"
+            return Finding("deadline-exceeded", message, {"deadlineSeconds": seconds}, fix, told, name)
+    return None
+
+
+def _goes_on(evidence: Evidence) -> bool:
+    return any((pod.get("status") or {}).get("phase") in ("Pending", "Running") for pod in evidence.pods)
+
+
+def backoff_limit(evidence: Evidence) -> Finding | None:
+    """The Job gave up; which pod failed is told by other rules as long as the pod is there."""
+    workload = evidence.job.workload
+    if workload is None or finished(workload) != "failed":
+        return None
+    failed = condition(workload, "Failed") or condition(workload, "FailureTarget") or {}
+    if failed.get("reason") == "DeadlineExceeded":
+        return None
+    limit, count = (workload.get("spec") or {}).get("backoffLimit"), (workload.get("status") or {}).get("failed")
+    said = sentence(failed.get("message")) or failed.get("reason") or "it failed"
+    numbers = {"failedPods": count, "backoffLimit": limit}
+    told = sources(
+        condition_source(workload, "Failed") or condition_source(workload, "FailureTarget"),
+        *(source(event) for event in evidence.told("BackOff", "Failed", "Evicted", "Killing")[-2:]),
+    )
+    left = f"; {several(count, 'pod')} failed, and its job.retries are {limit}" if count and limit is not None else ""
+    return Finding("backoff-limit", f"{said}{left}", numbers, command("rerun", evidence), told)
+
+
+def running(evidence: Evidence) -> Finding | None:
+    """All pods work."""
+    workload, pods = evidence.job.workload, evidence.pods
+    if workload is None or finished(workload):
+        return None
+    status = job_status(workload, evidence.job.pods, evidence.keys)
+    if status.word != "Running":
+        return None
+    ready = sum(map(is_ready, pods))
+    numbers = {"pods": evidence.wanted, "readyPods": ready}
+    told = tuple(Source("status", f"pod/{pod['metadata']['name']}", _how(pod, evidence)) for pod in pods[:3])
+    message = f"nothing is wrong: {several(evidence.wanted, 'pod')} run" + ("s" if evidence.wanted == 1 else "")
+    return Finding("running", message, numbers, sources=told)
+
+
+def _how(pod: dict[str, object], evidence: Evidence) -> str:
+    status = pod.get("status") or {}
+    assert isinstance(status, dict)
+    containers = status.get("containerStatuses") or []
+    restarts = sum(int(item.get("restartCount") or 0) for item in containers)
+    again = f", {several(restarts, 'restart')}" if restarts else ""
+    since = status.get("startTime")
+    return f"Running for {evidence.since(since)}{again}" if since else str(status.get("phase"))

@@ -1,0 +1,150 @@
+"""What is left when no rule has found a cause: it is on its way, or nobody knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuctl.cluster.resources import Object
+from gpuctl.reading.jobs import event_time
+from gpuctl.reading.status import job_status, pod_status, sentence
+from gpuctl.reading.why.cases import SCHEDULER, scheduler_of
+from gpuctl.reading.why.containers import pulling
+from gpuctl.reading.why.events import source, sources, title
+from gpuctl.reading.why.evidence import Evidence, duration, is_unscheduled
+from gpuctl.reading.why.finding import Finding, Source, several
+from gpuctl.reading.why.idle import command
+
+YOUNG = 60.0
+"""Seconds for which silence is no sign of anything: controllers and the scheduler take a moment, kubelet longer."""
+LOADING = 300.0
+_SHOWN = 4
+
+
+def starting(evidence: Evidence) -> Finding | None:
+    """It is young, and what has happened so far is what happens always."""
+    workload, pods = evidence.job.workload, evidence.pods
+    if not pods:
+        age = None if workload is None else evidence.seconds_since(workload["metadata"].get("creationTimestamp"))
+        if age is None or age > YOUNG or _is_managed_elsewhere(evidence):
+            return None
+        message = f"it was made {duration(age)} ago; its controller has not made its pods yet"
+        return Finding(
+            "starting", message, {"pods": 0, "seconds": int(age)}, "wait a moment", sources(*_told(evidence))
+        )
+    found = [(pod, how) for pod in pods for how in [_progress(evidence, pod)] if how]
+    if not found:
+        return None
+    pod, how = found[0]
+    up = sum(pod_status(item).phase == "running" for item in pods)
+    numbers = {"pods": evidence.wanted, "runningPods": up, "startingPods": len(found)}
+    many = f"{several(len(found), 'pod')} of {evidence.wanted} on the way: " if evidence.wanted > 1 else ""
+    name = pod["metadata"]["name"]
+    told = (
+        Source("status", f"pod/{name}", pod_status(pod).word),
+        *(source(event) for event in _events(evidence, pod)[-1:]),
+    )
+    return Finding("starting", f"{many}pod {name} {how}", numbers, "wait a moment", told, name, len(found))
+
+
+def _progress(evidence: Evidence, pod: Object) -> str | None:
+    """What a pod is at, None when it takes too long for that."""
+    status, name = pod.get("status") or {}, (pod.get("spec") or {}).get("nodeName")
+    age = evidence.seconds_since(pod["metadata"].get("creationTimestamp")) or 0
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return None
+    if is_unscheduled(pod):
+        said = any(item.get("type") == "PodScheduled" for item in status.get("conditions") or [])
+        if said or age > YOUNG or scheduler_of(pod) != SCHEDULER:
+            return None
+        return f"was made {duration(age)} ago; the scheduler has not looked at it yet"
+    if status.get("phase") == "Pending":
+        pull = pulling(evidence, pod)
+        if pull is not None:
+            images = (pull.get("message") or "").split('"')
+            image = images[1] if len(images) > 1 else "its image"
+            return f"is pulling {image} on {name} for {evidence.since(event_time(pull))}"
+        if age > LOADING or _warned(evidence, pod):
+            return None
+        return f"is being set up on {name} for {evidence.since(status.get('startTime'))} ({pod_status(pod).word})"
+    containers = status.get("containerStatuses") or []
+    if status.get("phase") == "Running" and any(not item.get("ready") for item in containers):
+        begun = [(item.get("state") or {}).get("running", {}).get("startedAt") for item in containers]
+        first = min((time for time in begun if time), default=None)
+        seconds = evidence.seconds_since(first)
+        if seconds is not None and seconds < _startup(pod) and not _warned(evidence, pod):
+            return f"runs on {name} for {duration(seconds)} and is not ready yet"
+    return None
+
+
+def _startup(pod: Object) -> float:
+    """How long a start may take by the pod's startup probe."""
+    probes = [item.get("startupProbe") for item in pod["spec"].get("containers") or []]
+    allowed = [float(probe.get("periodSeconds", 10) * probe.get("failureThreshold", 3)) for probe in probes if probe]
+    return max([YOUNG, *allowed])
+
+
+def _events(evidence: Evidence, pod: Object) -> list[Object]:
+    name = pod["metadata"]["name"]
+    return [event for event in evidence.events or [] if (event.get("involvedObject") or {}).get("name") == name]
+
+
+def _warned(evidence: Evidence, pod: Object) -> bool:
+    return any(
+        event.get("type") == "Warning" and event.get("reason") != "FailedScheduling" for event in _events(evidence, pod)
+    )
+
+
+def unknown(evidence: Evidence) -> Finding:
+    """No rule knows: what is there to see is shown, and nothing is guessed."""
+    workload, pods = evidence.job.workload, evidence.pods
+    told = tuple(_told(evidence))
+    numbers = {"pods": evidence.wanted, "presentPods": len(pods)}
+    fix = f"{command('describe job', evidence)} shows everything that there is to see"
+    silent = next((pod for pod in pods if is_unscheduled(pod) and _is_silent(pod)), None)
+    if silent is not None and scheduler_of(silent) != SCHEDULER:
+        name = scheduler_of(silent)
+        age = evidence.since(silent["metadata"].get("creationTimestamp"))
+        message = f"pod {silent['metadata']['name']} waits for the scheduler {name}, which has said nothing for {age}"
+        fix = f"is {name} installed, and does it run? Without `schedulerName` Kubernetes' own places the pod"
+        spec = Source("spec", title(silent), f"schedulerName: {name}")
+        return Finding("unknown", message, {**numbers, "schedulerName": name}, fix, (spec, *told))
+    if silent is not None:
+        age = evidence.since(silent["metadata"].get("creationTimestamp"))
+        message = f"the scheduler has said nothing about the pod {silent['metadata']['name']} for {age}: does it run?"
+        return Finding("unknown", message, numbers, fix, told)
+    if not pods and workload is not None and _is_managed_elsewhere(evidence):
+        who = workload["spec"]["managedBy"]
+        message = f"its pods are for the controller {who} to make (spec.managedBy), and it has made none"
+        spec = Source("spec", title(workload), f"managedBy: {who}")
+        return Finding("unknown", message, {**numbers, "managedBy": who}, f"does {who} run?", (spec, *told))
+    if not pods:
+        message = f"its pods have not been made ({evidence.wanted} are wanted), and nothing says why"
+        if evidence.events is None:
+            message += "; events, which would, may not be read"
+        return Finding("unknown", message, numbers, fix, told)
+    status = job_status(workload, evidence.job.pods, evidence.keys) if workload is not None else pod_status(pods[-1])
+    reason = f": {status.reason}" if status.reason else ""
+    return Finding("unknown", f"its status is {status.word}{reason}; no known cause explains it", numbers, fix, told)
+
+
+def _is_silent(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return not any(item.get("type") == "PodScheduled" for item in conditions)
+
+
+def _is_managed_elsewhere(evidence: Evidence) -> bool:
+    spec = (evidence.job.workload or {}).get("spec") or {}
+    return spec.get("managedBy") not in (None, "", "kubernetes.io/job-controller")
+
+
+def _told(evidence: Evidence) -> Iterator[Source]:
+    """Conditions that do not hold or say something, then the newest warnings, then other events."""
+    for pod in evidence.pods[:_SHOWN]:
+        for item in (pod.get("status") or {}).get("conditions") or []:
+            if item.get("status") != "True" and item.get("message"):
+                text = f"{item['type']}={item['status']}: {sentence(item['message'])}"
+                yield Source("condition", title(pod), text, item.get("lastTransitionTime"))
+    events = evidence.events or []
+    warnings = [event for event in events if event.get("type") == "Warning"]
+    for event in (warnings or events)[-_SHOWN:]:
+        yield source(event)

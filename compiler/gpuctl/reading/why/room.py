@@ -1,0 +1,172 @@
+"""Pods that find no room: which resource is short, who has it, and what would change that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuctl.cluster.fit import named as with_units
+from gpuctl.cluster.placement import initial
+from gpuctl.cluster.resources import labels_of
+from gpuctl.cluster.scheduling import RULES, Seat
+from gpuctl.cluster.shortage import PODS, balance, holders, smallest_change, told
+from gpuctl.reading.status import pod_status
+from gpuctl.reading.why.cases import Case
+from gpuctl.reading.why.finding import Finding, Source, several
+from gpuctl.reading.why.words import shortage_of
+
+_HOLDERS = 3
+_HASH = "pod-template-hash"
+
+
+def title(taint: dict[str, Any]) -> str:
+    """``key=value:NoSchedule``."""
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint.get('key')}{value}:{taint.get('effect')}"
+
+
+def shortage(case: Case) -> Finding | None:
+    """Of the nodes open to it none has enough.
+
+    Resources are looked at one after another, GPUs first, each on the nodes that have enough of those before it: the
+    first that none of them has is the one to mend.
+    """
+    if not case.open or case.roomy:
+        return None
+    own = {**case.incoming.pod.requests, PODS: 1}
+    gpus = {gpu.resource: gpu for gpu in case.evidence.settings.gpus.values()}
+    order = sorted(own, key=lambda name: (name not in gpus, "/" not in name, name not in ("cpu", "memory"), name))
+    left = case.open
+    passed: list[str] = []
+    for resource in order:
+        enough = [seat for seat in left if seat.free(resource) >= own[resource]]
+        if not enough:
+            return _short(case, resource, own[resource], left, passed)
+        if len(enough) < len(left):
+            passed.append(resource)
+        left = enough
+    return None
+
+
+def _short(case: Case, resource: str, need: int, left: list[Seat], passed: list[str]) -> Finding:
+    assert case.demand is not None
+    assert case.cluster is not None
+    best = max(left, key=lambda seat: (seat.free(resource), seat.node.name))
+    free = max(0, best.free(resource))
+    most = max(seat.node.allocatable.get(resource, 0) for seat in left)
+    total = sum(max(0, seat.free(resource)) for seat in case.open)
+    held = holders(resource, left)
+    found = balance(case.demand, case.seats)
+    state = initial(case.cluster.seats, case.cluster.names_hosts)
+    change = smallest_change(state, case.demand, found, (), names_hosts=case.cluster.names_hosts)
+    numbers = {
+        "waitingPods": case.number,
+        "resource": resource,
+        "needPerPod": _with_units(resource, need),
+        "free": _with_units(resource, total),
+        "largestNode": {"name": best.node.name, **with_units({resource: free})},
+        "largestCapacity": _with_units(resource, most),
+        "openNodes": len(case.open),
+        "heldBy": [
+            {"namespace": item.namespace, "job": item.owner, "pods": item.pods, **with_units({resource: item.amount})}
+            for item in held
+        ],
+        "smallestChange": change,
+    }
+    cause = (
+        "too-many-pods"
+        if resource == PODS
+        else shortage_of(resource, {g.resource: g for g in case.evidence.settings.gpus.values()})
+    )
+    message = _sentence(case, resource, need, free, most, len(left), passed)
+    holding = tuple(
+        Source(
+            "status",
+            f"{item.owner} in {item.namespace}",
+            f"holds {told(resource, item.amount)} ({several(item.pods, 'pod')})",
+        )
+        for item in held[:_HOLDERS]
+    )
+    largest = Source(
+        "status",
+        f"node/{best.node.name}",
+        f"{told(resource, free)} free of {told(resource, best.node.allocatable.get(resource, 0)).split()[0]}",
+    )
+    fix = _fix(case, resource, need, most, change)
+    return Finding(cause, message, numbers, fix, (*case.sources, largest, *holding), case.name, case.number)
+
+
+def _sentence(case: Case, resource: str, need: int, free: int, most: int, nodes: int, passed: list[str]) -> str:
+    each = "each needs" if case.number > 1 else "needs"
+    each = f"{case.whose}{each}"
+    where = f"on one node of {case.where}" if case.pool is not None else "on one node"
+    if resource == PODS:
+        many = "the only node that it may use runs" if nodes == 1 else f"all {nodes} nodes that it may use run"
+        return f"{case.whose}{many} as many pods as kubelet allows ({most})"
+    wants = f"{each} {case.amount(resource, need)} {where}"
+    room = told(resource, free).split()[0]
+    if not most:
+        return f"{wants}; no node there has any {resource}"
+    if need > most:
+        return f"{wants}; the largest has {told(resource, most).split()[0]} in all, so it never fits"
+    if passed:
+        enough = " and ".join(case.amount(name, case.incoming.pod.requests.get(name, 1)) for name in passed)
+        return f"{wants}; of the nodes with {enough} free the best has {room}"
+    return f"{wants}; {'the only node' if nodes == 1 else 'best node'} has {room} free"
+
+
+def _fix(case: Case, resource: str, need: int, most: int, change: str | None) -> str:
+    if change is not None:
+        return change
+    if 0 < most < need:
+        several_nodes = ", or spread it over several `resources.nodes`" if resource not in ("cpu", "memory") else ""
+        return f"ask for at most {told(resource, most)} per pod{several_nodes}"
+    return "end others, add nodes, or use another `resources.pool`: `gpuctl get pools` shows what is free"
+
+
+def rollout(case: Case) -> Finding | None:
+    """New pods of a Deployment wait for what its own old pods hold: it would fit if these were gone."""
+    workload, revision = case.evidence.job.workload, labels_of(case.pod).get(_HASH)
+    if workload is None or workload["kind"] != "Deployment" or revision is None or case.roomy or not case.open:
+        return None
+    own = {
+        pod["metadata"]["name"]
+        for pod in case.evidence.pods
+        if labels_of(pod).get(_HASH) != revision and pod_status(pod).phase not in ("succeeded", "failed")
+    }
+    namespace = case.evidence.job.identity.namespace
+    rules = [rule for rule in RULES if rule.name in ("pods", "resources")]
+    for seat in case.open:
+        old = [pod for pod in seat.pods if pod.namespace == namespace and pod.name in own]
+        without = seat.without(old)
+        if not old or not all(rule.holds(case.incoming, without, case.counted) for rule in rules):
+            continue
+        short = next(
+            name
+            for name in sorted(case.incoming.pod.requests, key=lambda n: "/" not in n)
+            if seat.free(name) < case.incoming.pod.requests[name]
+        )
+        need = case.amount(short, case.incoming.pod.requests[short])
+        rolling = ((workload.get("spec") or {}).get("strategy") or {}).get("rollingUpdate") or {}
+        surge, unavailable = rolling.get("maxSurge"), rolling.get("maxUnavailable")
+        message = (
+            f"{case.whose}its new pods wait for {need} that its own old pods hold, and those stay until the new ones "
+            f"are ready (maxSurge {surge}, maxUnavailable {unavailable})"
+        )
+        numbers = {
+            "waitingPods": case.number,
+            "oldPods": len(own),
+            "resource": short,
+            "maxSurge": surge,
+            "maxUnavailable": unavailable,
+        }
+        told_by = tuple(
+            Source("status", f"pod/{pod.name}", f"an old pod on {seat.node.name}") for pod in old[:_HOLDERS]
+        )
+        spec = '{"spec":{"strategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1}}}}'
+        fix = f"kubectl patch deployment {workload['metadata']['name']} -n {namespace} -p '{spec}'"
+        return Finding("rollout-deadlock", message, numbers, fix, (*case.sources, *told_by), case.name, case.number)
+    return None
+
+
+def _with_units(resource: str, amount: int) -> dict[str, float | int]:
+    return with_units({resource: amount})

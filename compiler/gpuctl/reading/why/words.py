@@ -1,0 +1,115 @@
+"""The scheduler's own words, for who may not read nodes, and for what a snapshot of nodes does not show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from gpuctl.cluster.requests import pod_requests
+from gpuctl.cluster.scheduling import units
+from gpuctl.reading.why.cases import Case
+from gpuctl.reading.why.finding import Finding, several
+
+BEYOND_NODES = frozenset({"claim-missing", "claim-unbound", "volume-node"})
+"""Causes that the nodes and their pods do not show."""
+
+# Source: ErrReason... in k8s.io/kubernetes 1.36, pkg/scheduler/framework/plugins; before 1.33 the taint was named.
+_WORDS: tuple[tuple[str, str, str, str], ...] = (
+    (
+        r'persistentvolumeclaim "(?P<name>[^"]+)" not found',
+        "claim-missing",
+        "there is no PersistentVolumeClaim {name}",
+        "create the claim {name}, or name another in `storage.workdirs[].pvc.claim`",
+    ),
+    (
+        r"pod has unbound immediate PersistentVolumeClaims|node\(s\) didn't find available persistent volumes to bind",
+        "claim-unbound",
+        "a PersistentVolumeClaim that it mounts has no volume",
+        "`kubectl describe pvc` says what its storage class waits for",
+    ),
+    (
+        (
+            r"node\(s\) had volume node affinity conflict|node\(s\) didn't match PersistentVolume's node affinity"
+            r"|node\(s\) had no available volume zone|node\(s\) exceed max volume count|.*ReadWriteOncePod.*"
+            r"|node\(s\) unavailable due to one or more pvc\(s\) bound to non-existent pv\(s\)"
+            r"|node\(s\) did not have enough free storage|node\(s\) had no available disk"
+        ),
+        "volume-node",
+        "its volume cannot be used on the nodes that it may use ({text})",
+        "use a volume that more nodes reach, or a pool near the volume",
+    ),
+    (r"Too many pods", "too-many-pods", "{nodes} run as many pods as they may", "end other pods, or add nodes"),
+    (
+        r"node\(s\) had untolerated taint(?:\(s\)| \{(?P<name>.*)\})",
+        "taint",
+        "{nodes} have taints that it does not tolerate",
+        "tolerate them (`podPatch: {{tolerations: [...]}}`); who may read nodes sees which they are",
+    ),
+    (r"node\(s\) were unschedulable", "cordoned", "{nodes} are cordoned", "ask the administrators to uncordon nodes"),
+    (
+        (
+            r"node\(s\) didn't match pod anti-affinity rules|node\(s\) didn't match pod affinity rules"
+            r"|node\(s\) didn't satisfy existing pods anti-affinity rules"
+        ),
+        "affinity",
+        "other pods, or the lack of them, keep it from {nodes} ({text})",
+        "change its pod affinity, or make it a preferred one",
+    ),
+    (
+        r"node\(s\) didn't match pod topology spread constraints(?: \(missing required label\))?",
+        "topology-spread",
+        "its topology spread constraint forbids {nodes}",
+        "raise maxSkew, or use `whenUnsatisfiable: ScheduleAnyway`",
+    ),
+    (
+        r"node\(s\) didn't have free ports for the requested pod ports",
+        "host-port",
+        "on {nodes} the ports that it binds are taken",
+        "use other host ports, or none",
+    ),
+    (
+        r"node\(s\) didn't match Pod's node affinity/selector",
+        "node-selector",
+        "no node has the labels that it selects ({selector})",
+        "`gpuctl get labels` shows what nodes have; another `resources.pool` or `resources.gpu-type` may do",
+    ),
+)
+_SHORTAGES = {"cpu": "cpu-shortage", "memory": "memory-shortage"}
+
+
+def shortage_of(resource: str, gpus: Mapping[str, object]) -> str:
+    """The cause that the lack of a resource is."""
+    return "gpu-shortage" if resource in gpus else _SHORTAGES.get(resource, "resource-shortage")
+
+
+def by_words(case: Case) -> Finding | None:
+    """The cause that the scheduler's message names; of several the one that is nearest to room."""
+    gpus = {gpu.resource: gpu for gpu in case.evidence.settings.gpus.values()}
+    lacking = [text.removeprefix("Insufficient ") for text in case.words if text.startswith("Insufficient ")]
+    for pattern, cause, message, fix in _WORDS:
+        if lacking and cause not in BEYOND_NODES:
+            break
+        for text, number in case.words.items():
+            match = re.fullmatch(pattern, text)
+            if match is None:
+                continue
+            selector = case.pod["spec"].get("nodeSelector") or {}
+            values = {
+                "name": match.groupdict().get("name") or "",
+                "text": text,
+                "nodes": several(number, "node"),
+                "selector": ", ".join(f"{key}={value}" for key, value in selector.items()) or "by its node affinity",
+            }
+            numbers = {"waitingPods": case.number, "nodes": dict(case.words)}
+            said = f"{case.whose}{message.format(**values)}"
+            return Finding(cause, said, numbers, fix.format(**values), case.sources, case.name, case.number)
+    if not lacking:
+        return None
+    resource = min(lacking, key=lambda name: (name not in gpus, name != "cpu", name != "memory", name))
+    need = units(pod_requests(case.pod["spec"])).get(resource, 0)
+    count = case.words[f"Insufficient {resource}"]
+    have = f"{several(count, 'node')} {'has' if count == 1 else 'have'} too little of it"
+    message = f"{case.whose}needs {case.amount(resource, need)} on one node of {case.where}; {have}"
+    numbers = {"waitingPods": case.number, "resource": resource, "needPerPod": need, "nodes": dict(case.words)}
+    fix = f"ask for less of {resource}, wait for others to end, or ask who may read nodes for `gpuctl why`"
+    return Finding(shortage_of(resource, gpus), message, numbers, fix, case.sources, case.name, case.number)
