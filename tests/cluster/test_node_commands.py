@@ -373,6 +373,9 @@ def test_who_may_list_nodes_alone_sees_no_use(place: Place, monkeypatch: pytest.
     described = place.anywhere("describe", "node", "node-1").out
     assert "Jobs: not known: pods may not be listed\n" in described
     assert place.anywhere("get", "pools", "training-pool").err.count("may not list") == 2
+    refused = place.anywhere("label", "node", "node-1", "a=b", "--json", code=3)
+    assert refused.value["failed"][0]["error"] == "Forbidden"
+    assert "user bob may not patch nodes" in refused.err
 
 
 @pytest.mark.parametrize(

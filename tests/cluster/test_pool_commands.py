@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ import yaml
 import node_world
 from cluster_tools import Place
 from control_plane import ControlPlane
+from gpuctl.cluster.configuration import connect
+from gpuctl.cluster.membership import add_to_pool
 from gpuctl.cluster.nodes import POOLS_MANAGER
+from gpuctl.language.settings import Settings
 from node_world import POOL, SYSTEM, TYPE, column, facts, section, spare_nodes, table
 
 HEADERS = ["POOL NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "NODE COUNT"]
@@ -198,6 +202,23 @@ def test_all_that_can_be_added_is(place: Place) -> None:
         place.anywhere("remove", "node", "spare-1", "--pool", "npu-pool")
         none = place.anywhere("remove", "node", "spare-1", "--pool", "npu-pool", code=1)
         assert none.err == "error: node spare-1 is in no pool\n"
+
+
+def test_nodes_that_join_at_the_same_time_are_all_in_the_definition(place: Place) -> None:
+    names = [f"spare-{number}" for number in range(8)]
+    with spare_nodes(place.plane, *names):
+        place.anywhere("create", "-f", place.file(pool("spares", "spare-0")))
+
+        def join(name: str) -> list[str]:
+            connection = connect(kubeconfig=str(place.plane.kubeconfig()))
+            try:
+                return add_to_pool(connection, [name], "spares", Settings()).notes
+            finally:
+                connection.close()
+
+        with ThreadPoolExecutor(len(names)) as threads:
+            assert list(threads.map(join, names)) == [[]] * len(names)
+        assert sorted((definition(place, "spares") or {})["nodes"]) == names
 
 
 def test_add_node_to_a_pool_that_is_not_there(place: Place) -> None:

@@ -253,6 +253,7 @@ def test_a_tenant_sees_their_own(place: Place, monkeypatch: pytest.MonkeyPatch) 
             assert column(place.anywhere(*words.split()).out, "USER", "QUOTA") == [("team-a", "theirs")]
         assert facts(place.anywhere("describe", "quota", "team-a").out)["Quota"] == "theirs"
         assert "user alice may not list resourcequotas" in place.anywhere("get", "quotas", "sam-altman", code=3).err
+        assert "or a namespace with -n" in place.anywhere("get", "quotas", code=3).err
         assert facts(place.anywhere("describe", "namespace", "team-a").out)["Name"] == "team-a"
         refused = place.anywhere("delete", "namespace", "team-a", "--yes", code=3)
         assert "user alice may not delete namespaces" in refused.err

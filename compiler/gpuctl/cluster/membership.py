@@ -31,7 +31,8 @@ from gpuctl.cluster.resources import RESOURCES, Key, Object, annotations_of, lab
 from gpuctl.language.resources import DEFAULT_POOL
 from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
 
-_ATTEMPTS = 5
+_ATTEMPTS = 20
+"""Each time somebody else was faster, who is through then: enough for as many at once."""
 
 
 class Move(NamedTuple):

@@ -63,16 +63,23 @@ def named_quotas(looking: Reader, names: list[str]) -> list[Quota]:
     """The quotas of users, or of quotas' documents; without names all.
 
     :raises NotThere: there is none of a name.
+    :raises ClusterError: they may not be listed.
     """
     from gpuctl.cluster.absent import no_such
+    from gpuctl.cluster.errors import ApiError, ClusterError
     from gpuctl.cluster.removal import list_quotas
     from gpuctl.reading.quotas import chosen, read_quotas
 
     label = looking.settings.label("quota")
-    if names and looking.scope.namespace is None:
-        quotas, ranges = list_quotas(looking.scope.connection, names, label)
-    else:
-        quotas, ranges = looking.scope.lists(["ResourceQuota", "LimitRange"], labels=label)
+    try:
+        if names and looking.scope.namespace is None:
+            quotas, ranges = list_quotas(looking.scope.connection, names, label)
+        else:
+            quotas, ranges = looking.scope.lists(["ResourceQuota", "LimitRange"], labels=label)
+    except ApiError as error:
+        if not error.lacks_permission or names or looking.scope.namespace is not None:
+            raise
+        raise ClusterError(error.message, "name a user whose quota you may read, or a namespace with -n") from None
     there = read_quotas(quotas, ranges, looking.settings)
     if not names:
         return there
