@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 
 from gpuctl.cli.printers.table import width_of
 
 MARGIN = 12
+# A wide character is a word of its own; blanks belong to the word behind them.
+_WORDS = re.compile(
+    r"\s*(?:[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef][,.:;!?]*|[^\s\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]+)"
+)
 _NARROWEST = 20
 
 
@@ -22,17 +27,28 @@ def section(
             head = " " * indent
 
 
+def fitted(text: str, margin: int) -> str:
+    """A text as lines that fit beside a margin on the terminal that standard output is; as it is in a pipe."""
+    from gpuctl.cli.reading import terminal_width
+
+    width = terminal_width()
+    return text if width is None else "\n".join(broken(text, max(_NARROWEST, width - margin)))
+
+
 def broken(text: str, width: int | None) -> Iterator[str]:
-    """Lines of at most so many columns, broken at blanks; a word that is longer stays whole, to be copied."""
+    """Lines of at most so many columns, broken at blanks, and between Chinese characters.
+
+    A word of Latin letters that is longer stays whole, to be copied.
+    """
     if width is None:
         yield text
         return
-    line = ""
-    limit = width
-    for word in text.split():
-        if line and width_of(line) + 1 + width_of(word) > limit:
-            yield line
-            line, limit = word, width - 2
+    line, limit = "", width
+    for word in _WORDS.findall(text):
+        word = word if line else word.lstrip()
+        if line and width_of(line) + width_of(word.rstrip()) > limit:
+            yield line.rstrip()
+            line, limit = word.lstrip(), width - 2
         else:
-            line = f"{line} {word}" if line else word
-    yield line
+            line += word
+    yield line.rstrip()

@@ -1,0 +1,73 @@
+"""How a job's ports are reached: from outside, from within the cluster, and from one's own machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpuctl.cluster.resources import Object
+from gpuctl.reading.status import pod_status
+
+
+@dataclass(frozen=True)
+class Access:
+    """Addresses as ``host:port``; ``port_forward`` is a command, None when nothing listens."""
+
+    nodes: list[str] = field(default_factory=list)
+    balancers: list[str] = field(default_factory=list)
+    services: list[str] = field(default_factory=list)
+    pods: list[str] = field(default_factory=list)
+    port_forward: str | None = None
+
+    def json(self) -> dict[str, Any]:
+        """As the REST API names its fields."""
+        return {
+            "nodePorts": self.nodes,
+            "loadBalancers": self.balancers,
+            "clusterDns": self.services,
+            "podIps": self.pods,
+            "portForward": self.port_forward,
+        }
+
+
+def access(
+    name: str, namespace: str, services: Iterable[Object], pods: Iterable[Object], nodes: Mapping[str, Object | None]
+) -> Access:
+    """The ways to a job. A node's address is its external one if it has one; any node forwards a nodePort."""
+    running = [pod for pod in pods if pod_status(pod).phase == "running"]
+    hosts = list(dict.fromkeys(host for pod in running if (host := _host(pod, nodes))))
+    found = Access()
+    ports: list[int] = []
+    for service in services:
+        spec, own = service["spec"], service["metadata"]["name"]
+        if spec.get("clusterIP") == "None":
+            continue
+        for port in spec.get("ports") or []:
+            ports.append(port["port"])
+            found.services.append(f"{own}.{namespace}.svc:{port['port']}")
+            if port.get("nodePort"):
+                found.nodes.extend(f"{bracketed(host)}:{port['nodePort']}" for host in hosts)
+            for ingress in ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []:
+                host = ingress.get("hostname") or bracketed(ingress.get("ip") or "")
+                found.balancers.append(f"{host}:{port['port']}")
+    for pod in running:
+        listening = [port for item in pod["spec"]["containers"] for port in item.get("ports") or []]
+        address = (pod.get("status") or {}).get("podIP")
+        if address:
+            found.pods.extend(f"{bracketed(address)}:{port['containerPort']}" for port in listening)
+    if not ports:
+        return found
+    command = f"gpuctl port-forward {name} {ports[0]} -n {namespace}"
+    return Access(found.nodes, found.balancers, found.services, found.pods, command)
+
+
+def _host(pod: Object, nodes: Mapping[str, Object | None]) -> str | None:
+    node = nodes.get(pod["spec"].get("nodeName") or "") or {}
+    addresses = {item["type"]: item["address"] for item in (node.get("status") or {}).get("addresses") or []}
+    return addresses.get("ExternalIP") or addresses.get("InternalIP") or (pod.get("status") or {}).get("hostIP")
+
+
+def bracketed(host: str) -> str:
+    """An IPv6 address in brackets, as ports are appended to it."""
+    return f"[{host}]" if ":" in host else host

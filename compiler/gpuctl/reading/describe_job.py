@@ -1,0 +1,201 @@
+"""Everything about one job: what it is, how far it has come, how it is reached, and why it is not running."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from gpuctl.backend.emitter import emit_object
+from gpuctl.backend.lift import lift
+from gpuctl.cluster.quota import format_amount
+from gpuctl.cluster.records import Records
+from gpuctl.cluster.requests import pod_requests, pod_templates
+from gpuctl.cluster.resources import Object, annotations_of, labels_of
+from gpuctl.language.settings import Settings
+from gpuctl.reading.access import Access, access
+from gpuctl.reading.jobs import Job, Row, event_time, job_row, labels, pod_row
+from gpuctl.reading.scope import Scope
+from gpuctl.reading.status import sentence
+from gpuctl.reading.timeline import Stage, timeline
+from gpuctl.reading.why.answer import Answer, explain
+from gpuctl.reading.why.evidence import gather
+
+FINE = frozenset({"running", "succeeded"})
+
+
+@dataclass(frozen=True)
+class Told:
+    """An event, or several alike: ``count`` of them, the last at ``time``."""
+
+    type: str
+    reason: str
+    about: str
+    message: str
+    count: int
+    time: str
+
+    def json(self) -> dict[str, Any]:
+        """As the REST API names its fields."""
+        return {
+            "type": self.type,
+            "reason": self.reason,
+            "object": self.about,
+            "message": self.message,
+            "count": self.count,
+            "time": self.time,
+        }
+
+
+@dataclass(frozen=True)
+class JobDetail:
+    """A job as ``describe`` shows it. ``document`` is None where it cannot be told from the objects."""
+
+    job: Job
+    row: Row
+    pods: list[Row]
+    restarts: dict[str, int]
+    answer: Answer
+    timeline: dict[str, list[Stage]]
+    access: Access
+    events: list[Told] | None
+    document: dict[str, Any] | None
+    description: str | None
+    resources: dict[str, Any]
+    images: list[str]
+
+    @property
+    def text(self) -> str | None:
+        """The document as YAML."""
+        return emit_object(self.document) if self.document is not None else None
+
+    @property
+    def conditions(self) -> list[Object]:
+        """Those of the workload."""
+        return list(((self.job.workload or {}).get("status") or {}).get("conditions") or [])
+
+    def json(self) -> dict[str, Any]:
+        """The REST API's fields of ``GET /jobs/{jobId}``, and more."""
+        identity, workload, found = self.job.identity, self.job.workload, self.answer.finding
+        return {
+            "jobId": self.row.job_id,
+            "name": identity.name,
+            "namespace": identity.namespace,
+            "kind": identity.kind,
+            "version": (self.document or {}).get("version"),
+            "description": self.description,
+            "yamlContent": self.text,
+            "status": self.row.status.word,
+            "phase": self.row.status.phase,
+            "reason": self.row.status.reason or None,
+            "ready": self.row.ready,
+            "pool": self.row.pool,
+            "priority": self.row.priority,
+            "resources": self.resources,
+            # Use over time is another service's.
+            "metrics": None,
+            "createdAt": self.row.created_at,
+            "startedAt": self.row.started_at,
+            "k8sResources": {
+                "kind": workload["kind"] if workload is not None else None,
+                "jobName": workload["metadata"]["name"] if workload is not None else None,
+                "pods": [row.job_id for row in self.pods],
+            },
+            "images": self.images,
+            "pods": [{**row.json(), "restarts": self.restarts[row.job_id]} for row in self.pods],
+            "timeline": [
+                {"pod": name, "stages": [stage.json() for stage in stages]} for name, stages in self.timeline.items()
+            ],
+            "conditions": [
+                {key: item.get(key) for key in ("type", "status", "reason", "message", "lastTransitionTime")}
+                for item in self.conditions
+            ],
+            "access": self.access.json(),
+            "why": None if found.cause in FINE else self.answer.json(),
+            "events": None if self.events is None else [event.json() for event in self.events],
+        }
+
+
+def describe(scope: Scope, job: Job, keys: Records, settings: Settings) -> JobDetail:
+    """Read everything about a job; what may not be read is noted."""
+    names = labels(settings, keys)
+    evidence = gather(scope, job, keys, settings)
+    identity, workload = job.identity, job.workload
+    local = Scope(scope.connection, identity.namespace)
+    selector = f"app={identity.name},{keys.job_type}={identity.kind}"
+    services = local.maybe("Service", labels=selector, why="how it is reached is not known") or []
+    for note in local.notes:
+        scope.note(note)
+    events = evidence.events
+    about: dict[str, list[Object]] = {pod["metadata"]["name"]: [] for pod in job.pods}
+    for event in events or []:
+        about.get((event.get("involvedObject") or {}).get("name") or "", []).append(event)
+    companions = [*services, *([evidence.scaler] if evidence.scaler is not None else [])]
+    template = _template(job)
+    containers = (template.get("spec") or {}).get("containers") or []
+    return JobDetail(
+        job,
+        job_row(job, names),
+        [pod_row(pod, identity, names) for pod in job.pods],
+        {pod["metadata"]["name"]: _restarts(pod) for pod in job.pods},
+        explain(evidence),
+        {name: timeline(pod, about[name]) for pod in job.pods for name in [pod["metadata"]["name"]]},
+        access(identity.name, identity.namespace, services, job.pods, evidence.nodes),
+        None if events is None else alike(events),
+        None if workload is None else _document(workload, companions, settings),
+        annotations_of(workload).get(settings.label("description")) if workload is not None else None,
+        _resources(job, template, settings, names.gpus, names.gpu_type),
+        list(dict.fromkeys(item["image"] for item in containers if item.get("image"))),
+    )
+
+
+def _template(job: Job) -> Object:
+    """The pod that there are most of."""
+    if job.workload is None:
+        return job.pods[-1] if job.pods else {}
+    templates = pod_templates(job.workload)
+    return max(templates, key=lambda item: item[1])[0] if templates else {}
+
+
+def _resources(job: Job, template: Object, settings: Settings, gpus: frozenset[str], gpu_type: str) -> dict[str, Any]:
+    """Of one pod, as the document asks for it; ``memory`` is text as the REST API has it."""
+    spec = template.get("spec") or {}
+    asked = pod_requests(spec) if spec else {}
+    cpu, memory = asked.get("cpu"), asked.get("memory")
+    return {
+        "gpu": int(sum(amount for name, amount in asked.items() if name in gpus)),
+        "gpuType": (spec.get("nodeSelector") or {}).get(gpu_type),
+        "cpu": None if cpu is None else int(cpu) if cpu.denominator == 1 else float(cpu),
+        "memory": None if memory is None else format_amount("memory", memory),
+        "memoryBytes": None if memory is None else int(memory),
+    }
+
+
+def _restarts(pod: Object) -> int:
+    return sum(int(item.get("restartCount") or 0) for item in (pod.get("status") or {}).get("containerStatuses") or [])
+
+
+def _document(workload: Object, companions: Iterable[Object], settings: Settings) -> dict[str, Any] | None:
+    try:
+        documents = lift([workload, *companions], settings)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        # Lifting is for what lowering makes; a workload may have been changed into anything by anybody.
+        return None
+    wanted = labels_of(workload).get(settings.label("job-type"))
+    return next((item for item in documents if item.get("kind") == wanted), None)
+
+
+def alike(events: Iterable[Object]) -> list[Told]:
+    """Events with those of the same words about the same object counted as one, the newest last."""
+    found: dict[tuple[str, str, str], Told] = {}
+    for event in events:
+        on = event.get("involvedObject") or {}
+        about = f"{(on.get('kind') or '').lower()}/{on.get('name')}"
+        message, reason = sentence(event.get("message")), event.get("reason") or ""
+        number = int((event.get("series") or {}).get("count") or event.get("count") or 1)
+        before = found.pop((about, reason, message), None)
+        count = number + (before.count if before is not None else 0)
+        found[about, reason, message] = Told(
+            event.get("type") or "Normal", reason, about, message, count, event_time(event)
+        )
+    return sorted(found.values(), key=lambda item: item.time)
