@@ -1,0 +1,743 @@
+"""``gpuctl why`` on a real control plane: each cause is brought about, and told with its numbers and what helps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cluster_tools import POOL, Document, Place, compute, inference, merged, notebook, training
+from control_plane import ControlPlane
+
+Object = dict[str, Any]
+Answer = dict[str, Any]
+
+FULL, CLOSED, DIRTY, SMALL, LONELY = "why-full", "why-closed", "why-dirty", "why-small", "why-lonely"
+"""Pools: of 2 nodes with 8 GPUs each; of a cordoned node; of a tainted one; of one for few pods; of one that vanishes."""
+TAINT = {"key": "example.com/dedicated", "value": "vision", "effect": "NoSchedule"}
+
+
+@pytest.fixture(scope="module")
+def pools(plane: ControlPlane) -> Iterator[None]:
+    """Nodes of their own, which are gone afterwards: other tests count what there is."""
+
+    def labels(pool: str, gpu_type: str = "a100") -> dict[str, str]:
+        return {"runwhere.ai/pool": pool, "runwhere.ai/gpu-type": gpu_type}
+
+    for number in (1, 2):
+        plane.add_node(f"{FULL}-{number}", labels=labels(FULL), gpus=8, cpu="64", memory="256Gi")
+    plane.add_node(f"{CLOSED}-1", labels=labels(CLOSED), gpus=8)
+    plane.kubectl("cordon", f"{CLOSED}-1")
+    plane.add_node(f"{DIRTY}-1", labels=labels(DIRTY, "l40s"), gpus=8, taints=[TAINT])
+    plane.add_node(f"{SMALL}-1", labels=labels(SMALL), gpus=8)
+    few = {"status": {"capacity": {"pods": "1"}, "allocatable": {"pods": "1"}}}
+    plane.kubectl("patch", "node", f"{SMALL}-1", "--subresource=status", "--type=merge", "-p", json.dumps(few))
+    plane.wait_for_nodes()
+    yield
+    names = [f"{FULL}-1", f"{FULL}-2", f"{CLOSED}-1", f"{DIRTY}-1", f"{SMALL}-1"]
+    plane.kubectl("delete", "node", *names)
+
+
+def outcome(name: str, **others: str) -> Document:
+    """A ``job`` block by which the simulated kubelet lets pods end up like this."""
+    values = {"outcome": name, **{key.replace("_", "-"): value for key, value in others.items()}}
+    return {"annotations": {f"gpuctl.test/{key}": value for key, value in values.items()}}
+
+
+def created(place: Place, document: Document, **pod: Any) -> None:
+    """Create a document's objects as another tool would: without the checks of ``apply``; ``pod`` adds to its spec."""
+    rendered = place.gpuctl("render", "-f", place.file(document), "-o", "json").value
+    for obj in rendered.get("items", [rendered]):
+        if obj["kind"] == "Namespace":
+            continue
+        if obj["kind"] == "PriorityClass":
+            place.kubectl("create", "-f", "-", input=json.dumps(obj), check=False)
+            continue
+        template = (obj.get("spec") or {}).get("template")
+        if template is not None:
+            obj["spec"]["template"]["spec"] = merged(template["spec"], pod)
+        place.create(obj)
+
+
+def why(place: Place, name: str, *causes: str) -> Answer:
+    """The answer, as soon as its cause is one of these; the text is run, too."""
+
+    def told() -> Answer | None:
+        found: Answer = place.gpuctl("why", name, "-o", "json").value
+        seen.append(found)
+        return found if found["cause"] in causes else None
+
+    seen: list[Answer] = []
+    try:
+        found: Answer = place.until(told, f"{causes} of {name}", timeout=20)
+    except TimeoutError:
+        raise AssertionError(f"not {causes}, but {json.dumps(seen[-1], indent=1)}") from None
+    text = place.gpuctl("why", name).out
+    assert found["cause"] in text.splitlines()[0]
+    assert found["fix"] is None or found["fix"].split()[0] in text
+    return found
+
+
+def refilled(name: str = "fill", gpus: int = 5, **job: Any) -> Document:
+    """A job that holds GPUs of a node of the pool of two."""
+    return training(name, job=job, resources={"pool": FULL, "gpu": gpus, "cpu": 1, "memory": "1Gi"})
+
+
+def large(name: str = "large", **resources: Any) -> Document:
+    """A training that asks for a whole node of the pool of two."""
+    block = {"pool": FULL, "gpu": 8, "gpu-type": "a100", "cpu": 8, "memory": "16Gi"}
+    return training(name, resources={**block, **resources})
+
+
+def test_nothing_is_wrong(place: Place) -> None:
+    place.apply(training("train"), inference("serve"), training("done", job=outcome("complete")))
+    place.running("train", "serve")
+    answer = why(place, "train", "running")
+    assert answer["numbers"] == {"pods": 1, "readyPods": 1}
+    assert answer["message"] == "nothing is wrong: 1 pod runs"
+    assert answer["fix"] is None
+    assert answer["also"] == []
+    assert why(place, "serve", "running")["kind"] == "inference"
+    assert why(place, "done", "succeeded")["numbers"]["succeededPods"] == 1
+    missing = place.gpuctl("why", "tran", code=1)
+    assert "there is no job or pod tran" in missing.err
+    assert "did you mean `train`?" in missing.err
+    assert "error" in place.gpuctl("why", "tran", "-o", "json", code=1).value
+
+
+def test_jobs_that_are_to_have_no_pods(place: Place) -> None:
+    place.apply(training("train"), inference("serve"), training("held"), training("queue"))
+    place.running("train", "serve", "held", "queue")
+    place.gpuctl("pause", "train")
+    place.gpuctl("pause", "serve")
+    answer = why(place, "train", "paused")
+    assert answer["fix"] == f"gpuctl resume train -n {place.namespace}"
+    assert why(place, "serve", "paused")["numbers"] == {"replicas": 1}
+    place.patch("Job", "held", {"spec": {"suspend": True}})
+    assert why(place, "held", "suspended")["message"] == "spec.suspend is set, and not by `gpuctl pause`"
+    queue = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "team"}}, "spec": {"suspend": True}}
+    place.patch("Job", "queue", queue)
+    answer = why(place, "queue", "queued")
+    assert answer["numbers"] == {"queue": "team"}
+    assert "kubectl get localqueue team" in answer["fix"]
+    place.gpuctl("resume", "serve")
+    place.running("serve")
+    place.kubectl("scale", "deployment/serve", "--replicas=0")
+    answer = why(place, "serve", "suspended")
+    assert answer["message"] == "spec.replicas is 0, and not by `gpuctl pause`"
+
+
+QUOTA = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "team"},
+    "spec": {"hard": {"requests.nvidia.com/gpu": "6"}},
+}
+
+
+def test_quota(place: Place) -> None:
+    place.create(QUOTA)
+    place.until(lambda: place.get("ResourceQuota", "team").get("status", {}).get("hard"), "the quota")
+    place.apply(training("other", resources={"gpu": 4}))
+    place.running("other")
+    created(place, training("train", resources={"gpu": 4}))
+    created(place, inference("serve", resources={"gpu": 4}))
+    for name in ("train", "serve"):
+        answer = why(place, name, "quota-exceeded")
+        assert answer["numbers"]["quota"] == "team"
+        assert answer["numbers"]["resources"] == [
+            {"resource": "requests.nvidia.com/gpu", "requested": "4", "used": "4", "limited": "6"}
+        ]
+        assert answer["numbers"]["heldBy"] == [{"job": "training/other", "amount": "4"}]
+        assert answer["message"] == (
+            "quota team has no room: a pod needs 4 requests.nvidia.com/gpu, 2 left (4 of 6 used)"
+        )
+        assert "gpuctl delete job other" in answer["fix"]
+        assert "raise quota team: requests.nvidia.com/gpu to 8" in answer["fix"]
+        assert answer["evidence"][0]["source"] in ("event", "condition")
+        assert "exceeded quota: team" in answer["evidence"][0]["text"]
+
+
+def test_quota_that_never_has_room_or_wants_more(place: Place) -> None:
+    hard = {"requests.nvidia.com/gpu": "6", "limits.cpu": "100"}
+    place.create(merged(QUOTA, {"spec": {"hard": hard}}))
+    place.until(lambda: place.get("ResourceQuota", "team").get("status", {}).get("hard"), "the quota")
+    created(place, training("train", resources={"gpu": 8}))
+    answer = why(place, "train", "quota-exceeded")
+    assert "a pod needs 8 requests.nvidia.com/gpu, and the limit is 6" in answer["message"]
+    assert answer["fix"].startswith("ask for at most `resources.gpu: 6`")
+    created(place, training("open", resources={"cpu": None}))
+    answer = why(place, "open", "quota-unspecified")
+    assert answer["numbers"]["resources"] == ["limits.cpu"]
+    assert answer["fix"] == "set `resources.cpu`"
+
+
+def test_limit_range(place: Place) -> None:
+    limits = [{"type": "Container", "max": {"cpu": "4", "memory": "8Gi"}}]
+    place.create({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": {"limits": limits}})
+    created(place, training("train", resources={"cpu": 16, "memory": "4Gi"}))
+    answer = why(place, "train", "limit-range")
+    assert answer["message"] == "a LimitRange refuses its pods: a container asks for 16 cpu, allowed is at most 4"
+    assert answer["numbers"]["limits"] == [{"resource": "cpu", "maximum": "4", "requested": "16"}]
+    assert answer["fix"].startswith("`resources.cpu: 4`")
+
+
+def test_pods_that_admission_refuses(place: Place) -> None:
+    created(place, training("classless"), priorityClassName="team-rush")
+    answer = why(place, "classless", "priority-class-missing")
+    assert answer["message"] == "there is no PriorityClass team-rush"
+    created(place, training("runtime"), runtimeClassName="kata")
+    answer = why(place, "runtime", "admission-refused")
+    assert answer["message"] == 'its pods are refused: pod rejected: RuntimeClass "kata" not found'
+    place.plane.kubectl(
+        "label", "namespace", place.namespace, "pod-security.kubernetes.io/enforce=baseline", "--overwrite"
+    )
+    created(place, inference("serve", storage={"workdirs": [{"path": "/models"}]}))
+    answer = why(place, "serve", "pod-security")
+    assert answer["numbers"]["level"] == "baseline:latest"
+    assert "hostPath volumes" in answer["message"]
+    assert "use `pvc` or `nfs`" in answer["fix"]
+
+
+def test_a_webhook_refuses(place: Place) -> None:
+    url = "https://127.0.0.1:1/check"
+    hook = {
+        "name": "pods.why.example.com",
+        "clientConfig": {"url": url},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": place.namespace}},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "timeoutSeconds": 1,
+    }
+    name = f"why-{place.namespace}"[:60]
+    configuration = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": [hook],
+    }
+    place.plane.create(configuration)
+    try:
+        created(place, training())
+        answer = why(place, "train", "admission-refused")
+        assert 'failed calling webhook "pods.why.example.com"' in answer["message"]
+    finally:
+        place.plane.kubectl("delete", "validatingwebhookconfiguration", name)
+
+
+def test_no_node_has_enough(place: Place, pools: None) -> None:
+    place.apply(refilled("one"), refilled("two"))
+    place.running("one", "two")
+    place.apply(
+        large(),
+        large("cpus", gpu=1, cpu=100),
+        large("bytes", gpu=1, memory="256Gi"),
+        large("cpu-beside", gpu=3, cpu=64),
+        large("huge", gpu=16),
+    )
+    answer = why(place, "large", "gpu-shortage")
+    assert answer["message"] == f"needs 8 a100 on one node of {FULL}; best node has 3 free"
+    numbers = answer["numbers"]
+    assert (numbers["needPerPod"], numbers["free"], numbers["largestCapacity"]) == (
+        {"nvidia.com/gpu": 8},
+        {"nvidia.com/gpu": 6},
+        {"nvidia.com/gpu": 8},
+    )
+    assert numbers["largestNode"]["nvidia.com/gpu"] == 3
+    assert {(item["job"], item["nvidia.com/gpu"]) for item in numbers["heldBy"]} == {("Job/one", 5), ("Job/two", 5)}
+    assert answer["fix"].startswith("free 5 nvidia.com/gpu on why-full-")
+    assert f"pool: {FULL} has 2 nodes" in answer["ruledOut"]
+    assert "GPU type: 2 nodes with a100" in answer["ruledOut"]
+    assert "cordons and taints: 2 nodes open to it" in answer["ruledOut"]
+    assert answer["evidence"][0]["text"].startswith("PodScheduled=False: Unschedulable: 0/")
+    answer = why(place, "cpus", "cpu-shortage")
+    assert answer["message"] == f"needs 100 cpu on one node of {FULL}; the largest has 64 in all, so it never fits"
+    answer = why(place, "bytes", "memory-shortage")
+    assert answer["message"].startswith(f"needs 256Gi memory on one node of {FULL}; best node has 255Gi free")
+    answer = why(place, "huge", "gpu-shortage")
+    assert answer["message"] == f"needs 16 a100 on one node of {FULL}; the largest has 8 in all, so it never fits"
+    assert why(place, "cpu-beside", "cpu-shortage")["numbers"]["largestNode"]["cpuCores"] == 63
+
+
+def test_one_of_several_pods_waits(place: Place, pools: None) -> None:
+    place.apply(refilled(gpus=4))
+    place.running("fill")
+    place.apply(inference("serve", service={"replicas": 2}, resources={"pool": FULL, "gpu": 8, "cpu": 1}))
+    answer = why(place, "serve", "gpu-shortage")
+    assert answer["message"] == f"1 pod of 2 waits: needs 8 GPUs on one node of {FULL}; best node has 4 free"
+    assert answer["pod"].startswith("serve-")
+    assert place.get("Pod", answer["pod"])["spec"].get("nodeName") is None
+
+
+def test_no_node_is_like_that(place: Place, pools: None) -> None:
+    for document in (
+        training("poolless", resources={"pool": "vision"}),
+        large("typed", **{"gpu-type": "h100"}),
+        large("closed", pool=CLOSED),
+        training("dirty", resources={"pool": DIRTY}),
+    ):
+        created(place, document)
+    answer = why(place, "poolless", "unknown-pool")
+    assert answer["message"].startswith("no node is in vision; there are drill (4 nodes)")
+    assert answer["numbers"]["pools"][FULL] == 2
+    answer = why(place, "typed", "node-selector")
+    assert answer["message"] == f"no node of {FULL} has the GPU type h100; it has a100 (2 nodes)"
+    assert answer["numbers"]["gpuTypes"] == {"a100": 2}
+    assert "`resources.gpu-type: a100`" in answer["fix"]
+    answer = why(place, "closed", "cordoned")
+    assert answer["message"] == f"the only node of {CLOSED} with a100 is cordoned ({CLOSED}-1)"
+    assert answer["fix"] == f"kubectl uncordon {CLOSED}-1"
+    answer = why(place, "dirty", "taint")
+    assert answer["numbers"]["taint"] == "example.com/dedicated=vision:NoSchedule"
+    assert f"kubectl taint node {DIRTY}-1 example.com/dedicated-" in answer["fix"]
+
+
+def test_too_many_pods(place: Place, pools: None) -> None:
+    place.apply(training("first", resources={"pool": SMALL}))
+    place.running("first")
+    place.apply(training("second", resources={"pool": SMALL}))
+    answer = why(place, "second", "too-many-pods")
+    assert answer["message"] == "the only node that it may use runs as many pods as kubelet allows (1)"
+    assert answer["numbers"]["heldBy"][0]["job"] == "Job/first"
+
+
+def test_other_pods_are_in_the_way(place: Place, pools: None) -> None:
+    def near(kind: str, app: str, replicas: int) -> Document:
+        term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
+        patch = {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+        return compute(app if kind == "podAntiAffinity" else "near", service={"replicas": replicas}, podPatch=patch)
+
+    apart = merged(near("podAntiAffinity", "apart", 3), {"resources": {"pool": FULL}})
+    lonely = merged(near("podAffinity", "nobody", 1), {"resources": {"pool": FULL}})
+    port = {"containers": [{"name": "main", "ports": [{"containerPort": 9000, "hostPort": 9000, "protocol": "TCP"}]}]}
+    ports = compute("ports", service={"replicas": 3}, podPatch=port, resources={"pool": FULL})
+    even = {"maxSkew": 1, "topologyKey": "example.com/rack", "whenUnsatisfiable": "DoNotSchedule"}
+    spread = {"topologySpreadConstraints": [{**even, "labelSelector": {"matchLabels": {"app": "racks"}}}]}
+    place.apply(apart, lonely, ports, compute("racks", podPatch=spread, resources={"pool": FULL}))
+    answer = why(place, "apart", "affinity")
+    assert answer["message"] == (
+        f"1 pod of 3 waits: 2 nodes of {FULL} have room, but pods that its anti-affinity shuns are there"
+    )
+    assert "none is near a pod that its affinity asks for" in why(place, "near", "affinity")["message"]
+    answer = why(place, "ports", "host-port")
+    assert answer["message"].endswith("the ports that it binds on its node are taken: 9000")
+    assert "maxSkew" in why(place, "racks", "topology-spread")["fix"]
+
+
+def test_volumes(place: Place) -> None:
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "models"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "storageClassName": "fast",
+        },
+    }
+    place.create(claim)
+    created(place, training("unbound", storage={"workdirs": [{"path": "/models", "pvc": {"claim": "models"}}]}))
+    created(place, training("claimless", storage={"workdirs": [{"path": "/data", "pvc": {"claim": "data"}}]}))
+    answer = why(place, "claimless", "claim-missing")
+    assert answer["message"] == f"there is no PersistentVolumeClaim data in {place.namespace}"
+    answer = why(place, "unbound", "claim-unbound")
+    assert answer["numbers"]["claim"] == "models"
+    place.until(
+        lambda: "storageclass.storage.k8s.io" in why(place, "unbound", "claim-unbound")["message"],
+        "the volume controller's event",
+    )
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": f"volume-{place.namespace}"},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "elsewhere",
+            "claimRef": {"namespace": place.namespace, "name": "far"},
+            "hostPath": {"path": "/volume"},
+            "nodeAffinity": {
+                "required": {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["mars"]}]}
+                    ]
+                }
+            },
+        },
+    }
+    place.plane.create(volume)
+    place.create(merged(claim, {"metadata": {"name": "far"}, "spec": {"storageClassName": "elsewhere"}}))
+    place.until(lambda: place.get("PersistentVolumeClaim", "far")["status"].get("phase") == "Bound", "the claim")
+    created(place, training("far", storage={"workdirs": [{"path": "/far", "pvc": {"claim": "far"}}]}))
+    assert "volume" in why(place, "far", "volume-node")["message"]
+    place.plane.kubectl("delete", "pv", f"volume-{place.namespace}", "--wait=false")
+
+
+IMAGES = {
+    "image-not-found": (
+        "the registry registry.example.com has no image registry.example.com/training:v1",
+        "environment.image",
+    ),
+    "image-unauthorised": (
+        "refuses to give registry.example.com/training:v1, asked without a pull secret (or has no such image: it ",
+        "environment.imagePullSecret",
+    ),
+    "image-platform": ("registry.example.com/training:v1 is not built for the platform of drill-", "linux/amd64"),
+    "image-unreachable": (
+        "the registry registry.example.com does not give registry.example.com/training:v1: ",
+        "proxy",
+    ),
+    "image-name-invalid": ("`registry.example.com/training:v1` is no legal name of an image", "environment.image"),
+}
+
+
+def test_images(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.apply(*(training(name, job=outcome(name)) for name in (*IMAGES, "image-slow")))
+    for name, (message, fix) in IMAGES.items():
+        answer = why(place, name, name)
+        assert message in answer["message"]
+        assert fix in answer["fix"]
+        assert answer["numbers"]["image"] == "registry.example.com/training:v1"
+        assert any(item.startswith("scheduling: 1 pod on drill-") for item in answer["ruledOut"])
+    assert "no such host" in why(place, "image-unreachable", "image-unreachable")["message"]
+    answer = why(place, "image-slow", "starting")
+    assert "is pulling registry.example.com/training:v1 on drill-" in answer["message"]
+    later(monkeypatch, minutes=7)
+    answer = why(place, "image-slow", "image-slow")
+    assert "has been pulling registry.example.com/training:v1 for 7m; nothing has failed" in answer["message"]
+
+
+def later(monkeypatch: pytest.MonkeyPatch, minutes: int) -> None:
+    """Let time pass for the command."""
+    from datetime import datetime, timedelta, timezone
+
+    from gpuctl.reading.why import evidence
+
+    monkeypatch.setattr(evidence, "clock", lambda: datetime.now(timezone.utc) + timedelta(minutes=minutes))
+
+
+def test_configuration_and_volumes_of_containers(place: Place) -> None:
+    env = {"env": [{"name": "HF_TOKEN", "secret": "hf-token", "key": "token"}]}
+    workdirs = {"workdirs": [{"path": "/data/set.json"}]}
+    place.apply(
+        training("secret", job=outcome("missing-secret"), environment=env),
+        training("key", job=outcome("missing-key"), environment=env),
+        training("root", job=outcome("root-refused")),
+        training("mount", job=outcome("missing-mount"), storage=workdirs),
+        training("network", job=outcome("no-sandbox")),
+    )
+    answer = why(place, "secret", "config-missing")
+    assert answer["message"] == f"there is no Secret hf-token in {place.namespace}, which HF_TOKEN comes from"
+    assert answer["fix"].startswith(f"kubectl create secret generic hf-token -n {place.namespace}")
+    answer = why(place, "key", "config-missing")
+    assert answer["message"] == "the Secret hf-token has no key token, which a variable comes from"
+    answer = why(place, "root", "config-invalid")
+    assert "container has runAsNonRoot and image will run as root" in answer["message"]
+    answer = why(place, "mount", "mount-failed")
+    assert answer["numbers"]["path"] == "/data/set.json"
+    assert "/data/set.json on drill-" in answer["message"]
+    assert "`storage.workdirs`" in answer["fix"]
+    answer = why(place, "network", "sandbox-failed")
+    assert 'plugin type="calico" failed (add)' in answer["message"]
+
+
+CUDA = """\
+step 41 loss 2.13
+Traceback (most recent call last):
+  File "/app/train.py", line 88, in <module>
+    loss.backward()
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB of \
+which 1.19 GiB is free. Process 17 has 77.95 GiB memory in use.
+E0612 10:01:22.000 torch/distributed/elastic/multiprocessing/api.py:881] failed (exitcode: 1) local_rank: 0
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+"""
+DNS = """\
+Traceback (most recent call last):
+  File "/app/train.py", line 3, in <module>
+socket.gaierror: [Errno -3] Temporary failure in name resolution
+requests.exceptions.ConnectionError: HTTPSConnectionPool(host='huggingface.co', port=443): token=hf_abcdefghijklmnop
+"""
+
+
+def written(place: Place, name: str, text: str, *, previous: bool = False) -> None:
+    """Let the pod of a job have written a log."""
+    for pod in place.pods(name):
+        place.plane.write_log(place.namespace, pod, text, previous=previous)
+
+
+def test_crashes(place: Place) -> None:
+    def ends(name: str, code: int, **others: Any) -> Document:
+        return training(name, job=outcome("fail", exit_code=str(code)), **others)
+
+    place.apply(
+        training("oom", job=outcome("oom"), resources={"memory": "64Gi"}),
+        ends("cuda", 1),
+        ends("bus", 135, resources={"shm": "2Gi"}),
+        ends("dns", 1),
+        ends("handled", 3),
+        ends("segv", 139),
+        ends("found", 127),
+        ends("kill", 137),
+        ends("term", 143),
+        training("start", job=outcome("command-not-found"), environment={"command": ["torchrun"]}),
+    )
+    names = ("oom", "cuda", "bus", "dns", "handled", "segv", "found", "kill", "term", "start")
+    for name in names:
+        place.until(lambda name=name: place.get("Job", name).get("status", {}).get("failed"), f"the end of {name}")
+    written(place, "cuda", CUDA)
+    written(place, "dns", DNS)
+    written(place, "handled", CUDA + "retry with a smaller batch\nValueError: no samples left\n")
+    answer = why(place, "oom", "out-of-memory")
+    assert "used more than its limit of 64Gi memory, and was killed" in answer["message"]
+    assert answer["numbers"]["limitBytes"] == 64 << 30
+    assert answer["fix"].startswith("raise `resources.memory` above 64Gi")
+    answer = why(place, "cuda", "cuda-out-of-memory")
+    assert "it tried to allocate 2.00 GiB, 1.19 GiB of 79.15 GiB were free" in answer["message"]
+    assert any(item["source"] == "log" and "CUDA out of memory" in item["text"] for item in answer["evidence"])
+    answer = why(place, "bus", "shm-exhausted")
+    assert answer["numbers"]["shm"] == "2Gi"
+    assert answer["fix"].startswith("raise `resources.shm` above 2Gi")
+    answer = why(place, "dns", "application-error")
+    assert "exit code 1" in answer["message"]
+    assert "ConnectionError" in answer["message"]
+    assert "hf_abcdefghijklmnop" not in json.dumps(answer)
+    assert "ValueError: no samples left" in why(place, "handled", "application-error")["message"]
+    assert why(place, "segv", "segmentation-fault")["numbers"]["signal"] == "SIGSEGV"
+    assert "exit code 127" in why(place, "found", "command-not-found")["message"]
+    assert "SIGKILL" in why(place, "kill", "killed")["message"]
+    assert "SIGTERM" in why(place, "term", "terminated")["message"]
+    assert why(place, "start", "command-not-found")["message"] == "the command `torchrun` is not in the image"
+
+
+def test_a_service_that_crashes_again_and_again(place: Place) -> None:
+    place.apply(
+        inference("loops", job=outcome("crash", exit_code="1")),
+        inference("sick", job=outcome("probe-killed"), service={"health_check": "/health"}),
+        inference("dumb", job=outcome("never-ready"), service={"health_check": "/health"}),
+        inference("ends", job=outcome("complete")),
+        notebook("note", job=outcome("oom")),
+    )
+    place.until(lambda: place.pods("loops"), "a pod")
+    answer = why(place, "loops", "application-error")
+    assert answer["numbers"]["restarts"] >= 1
+    assert answer["fix"] == f"gpuctl logs loops -n {place.namespace} --previous shows what it wrote"
+    written(place, "loops", "ImportError: libcudnn.so.9: cannot open shared object file\n", previous=True)
+    assert "ImportError: libcudnn.so.9" in why(place, "loops", "application-error")["message"]
+    answer = why(place, "sick", "probe-failed")
+    assert answer["numbers"]["probe"] == "startup"
+    assert "HTTP probe failed with statuscode: 503" in answer["message"]
+    answer = why(place, "dumb", "probe-failed")
+    assert answer["numbers"]["probe"] == "readiness"
+    assert why(place, "note", "out-of-memory")["kind"] == "notebook"
+    assert "ends by itself, without an error" in why(place, "ends", "application-error")["message"]
+
+
+def test_what_nodes_do(place: Place) -> None:
+    place.apply(
+        training("out", job={**outcome("evicted"), "retries": 0}),
+        training("rejected", job={**outcome("gpu-unavailable"), "retries": 0}),
+        training("late", job={**outcome("overdue"), "max_runtime": "1h", "retries": 0}),
+    )
+    answer = why(place, "out", "evicted")
+    assert answer["numbers"]["resource"] == "memory"
+    assert "The node was low on resource: memory" in answer["message"]
+    answer = why(place, "rejected", "node-refused")
+    assert "requested number of devices unavailable for nvidia.com/gpu. Requested: 1, Available: 0" in answer["message"]
+    answer = why(place, "late", "deadline-exceeded")
+    assert "ran for longer than its max_runtime of 1h" in answer["message"]
+    assert "`job.max_runtime`" in answer["fix"]
+
+
+def test_limits_of_a_job(place: Place) -> None:
+    created(place, training("hopeless", job={**outcome("fail", exit_code="9"), "retries": 1}))
+    place.patch("Job", "hopeless", {"spec": {"activeDeadlineSeconds": 600}})
+    place.apply(training("overdue"))
+    place.running("overdue")
+    place.patch("Job", "overdue", {"spec": {"activeDeadlineSeconds": 1}})
+    answer = why(place, "overdue", "deadline-exceeded")
+    assert answer["numbers"] == {"deadlineSeconds": 1}
+    assert answer["also"] == []
+    answer = why(place, "hopeless", "application-error")
+    place.until(
+        lambda: any(c["type"] == "Failed" for c in place.get("Job", "hopeless")["status"].get("conditions", [])),
+        "its end",
+        timeout=30,
+    )
+    answer = why(place, "hopeless", "application-error")
+    assert any(item["source"] == "condition" and "BackoffLimitExceeded" in item["text"] for item in answer["evidence"])
+    place.kubectl("delete", "pods", "-l", "app=hopeless", "--wait=true")
+    answer = why(place, "hopeless", "backoff-limit")
+    assert answer["numbers"] == {"failedPods": 2, "backoffLimit": 1}
+    assert answer["fix"] == f"gpuctl rerun hopeless -n {place.namespace}"
+
+
+def test_a_rollout_waits_for_itself(place: Place, pools: None) -> None:
+    created(place, inference("serve", resources={"pool": FULL, "gpu": 8, "cpu": 1}, service={"replicas": 2}))
+    place.running("serve", pods=2)
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    containers = [{"name": "main", "image": "registry.example.com/inference:v2"}]
+    patch = json.dumps({"spec": {"strategy": rolling, "template": {"spec": {"containers": containers}}}})
+    place.kubectl("patch", "deployment", "serve", "-p", patch)
+    answer = why(place, "serve", "rollout-deadlock")
+    assert "its new pods wait for 8 GPUs that its own old pods hold" in answer["message"]
+    assert (answer["numbers"]["maxSurge"], answer["numbers"]["maxUnavailable"]) == (1, 0)
+    place.kubectl("patch", "deployment", "serve", "-p", answer["fix"].partition(" -p ")[2].strip("'"))
+    place.until(
+        lambda: place.gpuctl("why", "serve", "-o", "json").value["cause"] == "running", "the rollout", timeout=30
+    )
+
+
+def test_a_node_is_lost(place: Place) -> None:
+    labels = {"runwhere.ai/pool": LONELY}
+    for name in ("gone", "mute"):
+        place.plane.add_node(f"{LONELY}-{name}", labels={**labels, "runwhere.ai/gpu-type": name}, gpus=8)
+    place.plane.wait_for_nodes()
+    try:
+        for name in ("gone", "mute"):
+            place.apply(training(name, resources={"pool": LONELY, "gpu-type": name}))
+        place.running("gone", "mute")
+        place.plane.kubectl("annotate", "node", f"{LONELY}-mute", "gpuctl.test/ready=false")
+        answer = why(place, "mute", "node-lost")
+        assert "is not ready" in answer["message"]
+        assert answer["numbers"] == {"node": f"{LONELY}-mute", "pods": 1}
+        place.plane.kubectl("delete", "node", f"{LONELY}-gone", "--wait=true")
+        answer = why(place, "gone", "node-lost")
+        assert answer["message"].startswith(f"the node {LONELY}-gone under its pod gone-")
+        place.apply(training("new", resources={"pool": LONELY, "gpu-type": "mute"}))
+        answer = why(place, "new", "nodes-not-ready")
+        assert f"{LONELY}-mute" in answer["message"]
+    finally:
+        place.plane.kubectl("delete", "node", f"{LONELY}-mute")
+
+
+def test_preemption(place: Place, pools: None) -> None:
+    place.apply(refilled("slow-a", 8, priority="low"), refilled("slow-b", 8, priority="low"))
+    running = place.running("slow-a", "slow-b")
+    for pod in running:
+        place.plane.annotate(place.namespace, pod, termination="slow")
+    place.apply(refilled("urgent", 8, priority="high"))
+    answer = why(place, "urgent", "preempting")
+    assert answer["numbers"]["leavingPods"] == 1
+    place.running("urgent")
+    victim = "slow-a" if why(place, "slow-a", "running", "gpu-shortage")["cause"] == "gpu-shortage" else "slow-b"
+    answer = why(place, victim, "gpu-shortage")
+    assert any("Preempted" in item["text"] for item in answer["evidence"])
+
+
+def test_what_is_not_on_the_list(place: Place) -> None:
+    created(place, training("gated"), schedulingGates=[{"name": "example.com/licence"}])
+    created(place, training("foreign"), schedulerName="volcano")
+    created(place, training("elsewhere"))
+    place.kubectl("delete", "job", "elsewhere", "--wait=true")
+    managed = json.loads(place.gpuctl("render", "-f", place.file(training("managed")), "--no-shared", "-o", "json").out)
+    job = managed.get("items", [managed])[0]
+    place.create({**job, "spec": {**job["spec"], "managedBy": "kueue.x-k8s.io/multikueue"}})
+    answer = why(place, "gated", "scheduling-gated")
+    assert answer["numbers"]["gates"] == ["example.com/licence"]
+    answer = why(place, "foreign", "unknown")
+    assert "waits for the scheduler volcano, which has said nothing for " in answer["message"]
+    answer = why(place, "managed", "unknown")
+    assert "its pods are for the controller kueue.x-k8s.io/multikueue to make" in answer["message"]
+    orphan = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "orphan-worker-0",
+            "labels": {"app": "orphan", "runwhere.ai/job-type": "training"},
+            "annotations": {"gpuctl.test/outcome": "image-not-found"},
+            "ownerReferences": [
+                {
+                    "apiVersion": "kubeflow.org/v1",
+                    "kind": "PyTorchJob",
+                    "name": "orphan",
+                    "uid": "1",
+                    "controller": True,
+                }
+            ],
+        },
+        "spec": {"containers": [{"name": "main", "image": "busybox:9"}], "nodeName": f"{POOL}-0"},
+    }
+    place.create(orphan)
+    answer = why(place, "orphan", "image-not-found")
+    assert "docker.io has no image busybox:9" in answer["message"]
+
+
+def test_a_finalizer_holds_it(place: Place) -> None:
+    place.apply(training("held"))
+    place.running("held")
+    place.patch("Job", "held", {"metadata": {"finalizers": ["example.com/archive"]}})
+    place.kubectl("delete", "job", "held", "--wait=false")
+    answer = why(place, "held", "terminating")
+    assert answer["message"] == "it is being deleted, and held by the finalizer example.com/archive"
+    assert answer["numbers"]["finalizers"] == ["example.com/archive"]
+    place.patch("Job", "held", {"metadata": {"finalizers": None}})
+
+
+def test_several_causes_at_once(place: Place, pools: None) -> None:
+    """What has to be solved first comes first; what comes after it is told, too."""
+    place.create(merged(QUOTA, {"spec": {"hard": {"requests.nvidia.com/gpu": "4"}}}))
+    place.until(lambda: place.get("ResourceQuota", "team").get("status", {}).get("hard"), "the quota")
+    created(place, inference("serve", job=outcome("image-not-found"), resources={"gpu": 2}, service={"replicas": 3}))
+    answer = why(place, "serve", "quota-exceeded")
+    place.until(
+        lambda: (
+            [item["cause"] for item in place.gpuctl("why", "serve", "-o", "json").value["also"]] == ["image-not-found"]
+        ),
+        "the image's failure",
+    )
+    assert answer["numbers"]["missingPods"] == 1
+    assert answer["message"].endswith("(1 of 3 pods are missing)")
+
+
+def as_tenant(place: Place, monkeypatch: pytest.MonkeyPatch, rules: list[dict[str, list[str]]] | str) -> None:
+    """Be somebody who has these rights in the namespace and none elsewhere."""
+    place.plane.grant("nobody", place.namespace, rules)
+    monkeypatch.setenv("KUBECONFIG", str(place.plane.kubeconfig("nobody")))
+
+
+def test_who_may_read_only_the_namespace(place: Place, pools: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.apply(refilled("one"), refilled("two"), training("fine"), training("broken", job=outcome("image-not-found")))
+    place.running("one", "two", "fine")
+    place.apply(large())
+    place.until(lambda: "FailedScheduling" in place.kubectl("get", "events"), "the scheduler")
+    as_tenant(place, monkeypatch, "view")
+    answer = why(place, "large", "gpu-shortage")
+    assert answer["message"].startswith(f"needs 8 a100 on one node of {FULL}; ")
+    assert answer["numbers"]["needPerPod"] == 8
+    assert any("nodes and pods of all namespaces may not be read" in note for note in answer["notes"])
+    assert "heldBy" not in answer["numbers"]
+    assert why(place, "fine", "running")["notes"]
+    assert why(place, "broken", "image-not-found")["numbers"]["image"] == "registry.example.com/training:v1"
+    described = place.gpuctl("describe", "job", "large", "-o", "json").value
+    assert described["why"]["cause"] == "gpu-shortage"
+
+
+def test_who_may_read_neither_events_nor_logs_nor_quotas(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.create(QUOTA)
+    place.until(lambda: place.get("ResourceQuota", "team").get("status", {}).get("hard"), "the quota")
+    created(place, training("over", resources={"gpu": 8}))
+    created(place, training("broken", job=outcome("image-not-found")))
+    created(place, training("cuda", job={**outcome("fail", exit_code="1"), "retries": 0}))
+    why(place, "over", "quota-exceeded")
+    place.until(lambda: place.get("Job", "cuda").get("status", {}).get("failed"), "its end")
+    written(place, "cuda", CUDA)
+    read = ["get", "list"]
+    as_tenant(
+        place,
+        monkeypatch,
+        [
+            {"apiGroups": [""], "resources": ["pods", "services"], "verbs": read},
+            {"apiGroups": ["batch", "apps"], "resources": ["jobs", "deployments", "statefulsets"], "verbs": read},
+            {"apiGroups": ["jobset.x-k8s.io"], "resources": ["jobsets"], "verbs": read},
+        ],
+    )
+    answer = why(place, "over", "unknown", "starting")
+    assert any("events may not be read" in note for note in answer["notes"])
+    assert why(place, "broken", "image-not-found")["pod"].startswith("broken-")
+    answer = why(place, "cuda", "application-error")
+    assert "exit code 1" in answer["message"]
+    assert any("logs may not be read" in note for note in answer["notes"])
+    assert place.gpuctl("describe", "job", "broken").code == 0
