@@ -47,7 +47,8 @@ _TOPICS = (
 class World:
     """A cluster and its jobs, the most important first. ``features`` are the rules that have something to decide.
 
-    ``fillers`` are pods that are bound already, with the status that they get.
+    ``fillers`` are pods that are bound already, with the status that they get; those with a finalizer are being
+    deleted. ``waiting`` are pods that the scheduler has tried before.
     """
 
     seed: int
@@ -56,6 +57,7 @@ class World:
     budgets: list[tuple[Object, Object]] = field(default_factory=list)
     quotas: list[tuple[Object, Object]] = field(default_factory=list)
     limits: list[Object] = field(default_factory=list)
+    waiting: list[Object] = field(default_factory=list)
     jobs: list[Object] = field(default_factory=list)
     features: set[str] = field(default_factory=set)
 

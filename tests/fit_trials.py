@@ -83,12 +83,16 @@ class Trials:
         self.plane = plane
         self.api = Api(plane)
 
-    def run(self, worlds: list[World]) -> list[Trial]:
-        """Build the worlds, submit their jobs, and see what the scheduler makes of them."""
-        for obj in shared_objects():
+    def run(self, worlds: list[World], *, shared: bool = True) -> list[Trial]:
+        """Build the worlds, submit their jobs, and see what the scheduler makes of them.
+
+        :param shared: make what all worlds need, too.
+        """
+        for obj in shared_objects() if shared else ():
             self._create(obj, "")
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(self._build, worlds))
+            self._await_refusals(worlds)
             connection = connect(kubeconfig=str(self.plane.kubeconfig()))
             whole = load(render(take(connection)))
             connection.close()
@@ -126,6 +130,26 @@ class Trials:
             self._create(obj, item.namespace)
         for obj, status in [*item.fillers, *item.budgets, *item.quotas]:
             self._create(obj, item.namespace, status)
+        path = _PLURALS["Pod"].format(item.namespace)
+        for pod, _ in item.fillers:
+            if "finalizers" in pod["metadata"]:
+                self.api.call("DELETE", f"{path}/{pod['metadata']['name']}")
+        for pod in item.waiting:
+            self._create(pod, item.namespace)
+
+    def _await_refusals(self, worlds: list[World]) -> None:
+        """Let the scheduler say that it has no node for the pods that are to wait."""
+        names = {(item.namespace, pod["metadata"]["name"]) for item in worlds for pod in item.waiting}
+        last: list[Any] = []
+        quiet_since = began = time.monotonic()
+        while names and time.monotonic() - quiet_since < QUIET:
+            pods = {_place_of(pod): pod for pod in self.api.call("GET", "/api/v1/pods")["items"]}
+            now = [(place, pod["spec"].get("nodeName"), _is_refused(pod, True)) for place, pod in pods.items()]
+            here = [pods[name] for name in names & pods.keys()]
+            if now != last or not all(_is_refused(pod, True) or pod["spec"].get("nodeName") for pod in here):
+                last, quiet_since = now, time.monotonic()
+            assert time.monotonic() - began < PATIENCE, f"the scheduler says nothing of {names}"
+            time.sleep(0.5)
 
     def _submit(self, item: World) -> None:
         """The pods that a job controller would make; those that a quota refuses are left out."""
@@ -160,39 +184,55 @@ class Trials:
                 last, quiet_since = seen, time.monotonic()
             if time.monotonic() - quiet_since > QUIET:
                 return last
-            assert time.monotonic() - began < PATIENCE, f"the scheduler does not come to rest: {waiting} pods wait"
+            assert time.monotonic() - began < PATIENCE, f"the scheduler does not come to rest: {waiting}"
             time.sleep(1)
 
-    def _look(self, worlds: Iterable[World]) -> tuple[dict[int, Seen], int]:
+    def _look(self, worlds: Iterable[World]) -> tuple[dict[int, Seen], list[Object]]:
         pods: dict[str, list[Object]] = {}
         for pod in self.api.call("GET", "/api/v1/pods?resourceVersion=0")["items"]:
             pods.setdefault(pod["metadata"]["namespace"], []).append(pod)
-        seen, waiting = {}, 0
+        seen: dict[int, Seen] = {}
+        waiting: list[Object] = []
         for item in worlds:
             here = pods.get(item.namespace, [])
             names = {pod["metadata"]["name"] for pod in here}
             bound = dict.fromkeys((job["metadata"]["name"] for job in item.jobs), 0)
+            # Whoever is promised room that others do not leave, or take, keeps the promise and waits for ever.
+            held = is_held(item) or bool(item.waiting)
             for pod in here:
                 name = pod["metadata"]["name"].rsplit("-", 1)[0]
                 if name in bound:
                     bound[name] += bool(pod["spec"].get("nodeName"))
-                    waiting += not pod["spec"].get("nodeName") and not _is_refused(pod)
-            evicted = frozenset(pod["metadata"]["name"] for pod, _ in item.fillers) - names
+                    if not pod["spec"].get("nodeName") and not _is_refused(pod, held):
+                        waiting.append(pod)
+            there = [*(pod for pod, _ in item.fillers), *item.waiting]
+            evicted = frozenset(pod["metadata"]["name"] for pod in there) - names
             seen[item.seed] = Seen(bound, evicted)
         return seen, waiting
 
 
+def is_held(item: World) -> bool:
+    """Whether pods that are being deleted never end."""
+    return any("finalizers" in pod["metadata"] for pod, _ in item.fillers)
+
+
+def _place_of(pod: Object) -> tuple[str, str]:
+    return pod["metadata"]["namespace"], pod["metadata"]["name"]
+
+
 def _tells_when_empty(item: World, snapshot: Snapshot) -> bool:
     """Whether what the scheduler does when the fillers are gone says something: of one job that no quota keeps out."""
+    if item.waiting or is_held(item):
+        return False
     return len(item.jobs) == 1 and not item.quotas and fit(snapshot, item.jobs)[0].verdict in _SHORT
 
 
-def _is_refused(pod: Object) -> bool:
-    """Whether the scheduler has said that a pod stays where it is, and makes no room for it."""
+def _is_refused(pod: Object, held: bool) -> bool:
+    """Whether the scheduler has said that a pod stays where it is, and makes no room for it that ever comes."""
     status = pod.get("status") or {}
     conditions = status.get("conditions") or []
     told = any(item["type"] == "PodScheduled" and item.get("reason") == "Unschedulable" for item in conditions)
-    return told and not status.get("nominatedNodeName")
+    return told and (held or not status.get("nominatedNodeName"))
 
 
 def _part(whole: Snapshot, item: World) -> Snapshot:
@@ -219,10 +259,12 @@ def disagreements(trial: Trial) -> list[str]:
     asked = {job["metadata"]["name"]: job["spec"]["parallelism"] for job in trial.world.jobs}
     certain = all(answer.verdict != "unknown" for answer in answers.values())
     victims: set[str] = set()
+    held = is_held(trial.world)
     for name, answer in answers.items():
         pods, bound = asked[name], trial.now.bound[name]
         if answer.verdict in ("fits", "preempts"):
-            if bound < pods:
+            # Room that others leave some time is not there yet where they never do.
+            if bound < pods and not (answer.verdict == "preempts" and held and not answer.certain):
                 result.append(f"{name}: {answer.verdict}, but {bound} of {pods} pods were bound")
         elif answer.verdict in _SHORT:
             if bound == pods:
@@ -237,7 +279,8 @@ def disagreements(trial: Trial) -> list[str]:
             if (bound == pods) != (answer.verdict == "fits-when-empty"):
                 result.append(f"{name}: {answer.verdict}, but {bound} of {pods} pods were bound in the empty cluster")
     if certain:
-        evicted = trial.now.evicted
+        # Those that waited before may have evicted others.
+        evicted = trial.now.evicted & {pod["name"] for pod in trial.snapshot.pods}
         exact = all(answer.certain for answer in answers.values())
         if (evicted != victims) if exact else (bool(evicted) != bool(victims)):
             result.append(f"evicts {sorted(victims)}, but {sorted(evicted)} were evicted")

@@ -45,10 +45,12 @@ def shared_objects() -> list[Object]:
 
 def world(seed: int) -> World:
     """The world of a seed."""
-    return _Maker(seed).make()
+    return Maker(seed).make()
 
 
-class _Maker(Parts):
+class Maker(Parts):
+    """Draws worlds."""
+
     def make(self) -> World:
         if self.world.seed % 5 == 0:
             self._make_duel()

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from control_plane import BinariesMissing, ControlPlane, find_binaries
+from fit_oddities import oddity
 from fit_parts import CARD, GPU, MISSING
 from fit_trials import Trial, Trials, disagreements, hasten
 from fit_worlds import world
@@ -27,6 +28,8 @@ from gpuctl.cluster.fit import VERDICTS
 Object = dict[str, Any]
 
 WORLDS = 500
+ODDITIES = range(200_000, 200_216)
+"""Seeds that are no worlds': nodes of two worlds must not be called the same."""
 AT_LEAST = 50
 DOCUMENT = """\
 kind: training
@@ -59,6 +62,12 @@ def trials(scheduling_plane: ControlPlane) -> list[Trial]:
     return Trials(scheduling_plane).run([world(seed) for seed in range(WORLDS)])
 
 
+@pytest.fixture(scope="module")
+def odd_trials(trials: list[Trial], scheduling_plane: ControlPlane) -> list[Trial]:
+    """What the scheduler made of pods that leave, wait or are promised a node, and of rare specs."""
+    return Trials(scheduling_plane).run([oddity(seed) for seed in ODDITIES], shared=False)
+
+
 def _print(trial: Trial) -> str:
     answers = [answer.as_json() for answer in trial.answers().values()]
     parts = {"seed": trial.world.seed, "features": sorted(trial.world.features), "now": trial.now, "empty": trial.empty}
@@ -69,6 +78,23 @@ def test_fit_agrees_with_the_scheduler(trials: list[Trial]) -> None:
     apart = {trial.world.seed: found for trial in trials if (found := disagreements(trial))}
     shown = "\n".join(_print(trial) for trial in trials if trial.world.seed in list(apart)[:3])
     assert not apart, f"{len(apart)} of {len(trials)} worlds differ: {json.dumps(apart, indent=1)}\n{shown}"
+
+
+def test_fit_agrees_where_pods_leave_and_wait(odd_trials: list[Trial]) -> None:
+    apart = {trial.world.seed: found for trial in odd_trials if (found := disagreements(trial))}
+    shown = "\n".join(_print(trial) for trial in odd_trials if trial.world.seed in list(apart)[:3])
+    assert not apart, f"{len(apart)} of {len(odd_trials)} worlds differ: {json.dumps(apart, indent=1)}\n{shown}"
+
+
+@pytest.mark.parametrize("name", ["pods that leave", "promised nodes", "pods that wait"])
+def test_pods_that_leave_and_wait_matter(odd_trials: list[Trial], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    patches = {
+        "pods that leave": _pods_as(deleting=False),
+        "promised nodes": _without_parts(nominated=[]),
+        "pods that wait": _changed(fit_module, "_is_contested", lambda *_: False),
+    }
+    patches[name](monkeypatch)
+    assert any(disagreements(trial) for trial in odd_trials), f"{len(odd_trials)} worlds agree without: {name}"
 
 
 def test_worlds_are_about_every_rule(trials: list[Trial]) -> None:
@@ -200,7 +226,7 @@ def _blind(patch: pytest.MonkeyPatch) -> None:
         return replace(found, pod=replace(found.pod, requests=shown))
 
     _changed(demand, "_incoming", less)(patch)
-    _changed(demand, "_doubts", lambda *_: [])(patch)
+    _changed(demand, "doubts", lambda *_: [])(patch)
 
 
 PLENTY = 10**15

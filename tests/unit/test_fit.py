@@ -15,7 +15,7 @@ from gpuctl.cli.connecting import ClusterFailure
 from gpuctl.cli.fit import lines
 from gpuctl.cli.main import cli
 from gpuctl.cluster.fit import Fit, fit
-from gpuctl.cluster.snapshot import DamagedSnapshot, Snapshot, _pod, load, render
+from gpuctl.cluster.snapshot import DamagedSnapshot, Snapshot, _is_seen, _pod, load, render
 
 Object = dict[str, Any]
 
@@ -507,3 +507,47 @@ def test_nodes_know_better_than_documents(tmp_path: Path, gpus: int, code: int, 
     result = run(tmp_path, "-o", "json", have=cluster([node("n1", 8)]), document=wanted)
     assert [item["verdict"] for item in json.loads(result.stdout)["jobs"]] == [verdict]
     assert (result.return_value, "warning[GPU403]" in result.stderr) == (code, True)
+
+
+def waiting(name: str, gpus: int, priority: int, **wants: Any) -> Object:
+    """A pod that waits for a node."""
+    pod = running(name, "a", gpus, priority, wants=wants, phase="Pending")
+    return {key: value for key, value in pod.items() if key not in ("node", "startTime")}
+
+
+@pytest.mark.parametrize(
+    ("pod", "verdict"),
+    [
+        (waiting("w", 4, 200), "unknown"),
+        (waiting("w", 4, 100), "preempts"),
+        (waiting("w", 9, 200), "preempts"),
+        (waiting("w", 4, 200, nodeSelector={"zone": "b"}), "preempts"),
+        (waiting("train-1", 4, 200) | {"owner": {"kind": "Job", "name": "train"}}, "preempts"),
+    ],
+    ids=["first", "no more important", "too large", "elsewhere", "own"],
+)
+def test_room_that_a_pod_that_waits_may_take(pod: Object, verdict: str) -> None:
+    found = answer(cluster([node("a")], [running("x", "a", 8, 0), pod]), job(gpus=8, priority="high"))
+    assert found.verdict == verdict
+    assert [victim.pod.name for victim in found.victims] == ["x"]
+
+
+def test_pods_that_end_already_are_nobody_s_victims() -> None:
+    found = answer(cluster([node("a")], [running("x", "a", 8, 0, deleting=True)]), job(gpus=8, priority="high"))
+    assert (found.verdict, found.victims, found.starts) == ("fits-when-empty", [], 0)
+    assert found.reason == "it waits for pods that are ending already"
+
+
+def test_a_promise_to_its_own_pod_is_no_obstacle() -> None:
+    own = {**waiting("train-x", 8, 100), "nominatedNode": "a", "owner": {"kind": "Job", "name": "train"}}
+    assert answer(cluster([node("a")], [own]), job(gpus=8, priority="high")).verdict == "fits"
+
+
+def test_which_pods_that_wait_are_seen() -> None:
+    spec: Object = {"containers": [{"name": "main", "resources": {"requests": {GPU: "1"}}}], "nodeSelector": {"a": "b"}}
+    pod: Object = {"metadata": {"namespace": "n", "name": "p"}, "spec": spec, "status": {"phase": "Pending"}}
+    assert _is_seen(pod)
+    assert _pod(pod)["wants"] == {"nodeSelector": {"a": "b"}}
+    assert not _is_seen({**pod, "spec": {**spec, "schedulerName": "volcano"}})
+    assert not _is_seen({**pod, "spec": {**spec, "schedulingGates": [{"name": "kueue"}]}})
+    assert not _is_seen({**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from gpuctl.cluster.doubts import claims_of, doubts, runtime_of
 from gpuctl.cluster.placement import Group
 from gpuctl.cluster.preemption import Budget
 from gpuctl.cluster.quota import Usage, admissions
@@ -14,15 +16,9 @@ from gpuctl.cluster.resources import WORKLOADS, Object, labels_of
 from gpuctl.cluster.scheduling import HOST_NAME, Incoming, Labels, Node, Pod, Port, Seat, Spread, Term, selects, units
 from gpuctl.cluster.snapshot import Snapshot, anti_affinity, host_ports
 
-SCHEDULER = "default-scheduler"
 _NAME_LABEL = "kubernetes.io/metadata.name"
 _LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-# Labels of volumes that VolumeZone compares, which nothing newer than Kubernetes 1.17 sets.
-_ZONES = tuple(
-    f"{prefix}/{place}"
-    for prefix in ("topology.kubernetes.io", "failure-domain.beta.kubernetes.io")
-    for place in ("zone", "region")
-)
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _STAYING = ("DaemonSet", "Node")
 _MADE_LABELS = {
     "Job": ("job-name", "batch.kubernetes.io/job-name", "controller-uid", "batch.kubernetes.io/controller-uid"),
@@ -57,10 +53,14 @@ class Demand(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """A snapshot in the scheduler's terms. ``nominated`` are pods that room on a node is being made for."""
+    """A snapshot in the scheduler's terms.
+
+    ``nominated`` are pods that room on a node is being made for, ``waiting`` those that have no room.
+    """
 
     seats: list[Seat]
     nominated: list[tuple[int, Pod]]
+    waiting: list[Incoming]
     budgets: list[Budget]
     quotas: list[Object]
     shown: frozenset[str]
@@ -88,7 +88,39 @@ def understand(snapshot: Snapshot, objects: Sequence[Object]) -> tuple[Cluster, 
     # Python's sort keeps the order of what is equal.
     result.sort(key=lambda demand: -demand.priority)
     names = any(_names_hosts(group.incoming) for demand in result for group, _ in demand.groups)
-    return cluster._replace(names_hosts=names), result
+    replaced = {id(pod) for demand in result for pod in demand.owned}
+    waiting = [
+        _waiting(item, snapshot, namespaces, classes)
+        for item in snapshot.pods
+        if not ({"node", "nominatedNode"} & item.keys()) and id(pods[id(item)]) not in replaced
+    ]
+    nominated = [(index, pod) for index, pod in cluster.nominated if id(pod) not in replaced]
+    return cluster._replace(names_hosts=names, nominated=nominated, waiting=waiting), result
+
+
+def _waiting(
+    item: Object, snapshot: Snapshot, namespaces: Mapping[str, Labels], classes: Mapping[str, Object]
+) -> Incoming:
+    """A pod that waits, as the scheduler tries it."""
+    wants = item.get("wants") or {}
+    affinity: Object = {"podAffinity": {_REQUIRED: wants.get("affinity") or []}}
+    affinity["podAntiAffinity"] = {_REQUIRED: item.get("antiAffinity") or []}
+    if "nodeTerms" in wants:
+        affinity["nodeAffinity"] = {_REQUIRED: {"nodeSelectorTerms": wants["nodeTerms"]}}
+    ports = [
+        {"hostPort": port["port"], "protocol": port["protocol"], "hostIP": port["ip"]}
+        for port in item.get("hostPorts") or ()
+    ]
+    spec = {
+        "containers": [{"name": "main", "resources": {"requests": item["requests"]}, "ports": ports}],
+        "nodeSelector": wants.get("nodeSelector") or {},
+        "tolerations": wants.get("tolerations") or [],
+        "topologySpreadConstraints": wants.get("spread") or [],
+        "affinity": affinity,
+    }
+    workload = {"kind": "Pod", "metadata": {"namespace": item["namespace"], "name": item["name"]}}
+    found = _incoming(spec, item.get("labels") or {}, workload, snapshot, namespaces, classes)
+    return replace(found, pod=replace(found.pod, priority=item.get("priority", 0)))
 
 
 def _cluster(snapshot: Snapshot, objects: Iterable[Object], pods: Mapping[int, Pod]) -> Cluster:
@@ -120,7 +152,7 @@ def _cluster(snapshot: Snapshot, objects: Iterable[Object], pods: Mapping[int, P
         for item in snapshot.budgets
     ]
     shown = frozenset(name for item in snapshot.nodes for name in item["allocatable"])
-    return Cluster(seats, nominated, budgets, _quotas(snapshot, objects), shown, False)
+    return Cluster(seats, nominated, [], budgets, _quotas(snapshot, objects), shown, False)
 
 
 def _quotas(snapshot: Snapshot, objects: Iterable[Object]) -> list[Object]:
@@ -208,7 +240,7 @@ def _demand(
     number: int,
 ) -> Demand:
     namespace, name, kind = obj["metadata"]["namespace"], obj["metadata"]["name"], obj["kind"]
-    doubts: dict[str, None] = {}
+    unknown: dict[str, None] = {}
     groups: list[tuple[Group, int]] = []
     pods: list[tuple[Object, int]] = []
     for position, (template, count) in enumerate(pod_templates(obj)):
@@ -216,11 +248,11 @@ def _demand(
             count = max(count, int(scalers[name].get("minReplicas") or 1))
         labels = {**dict.fromkeys(_MADE_LABELS.get(kind, ()), name), **labels_of({"metadata": {}, **template})}
         spec = _admitted(template["spec"], namespace, snapshot)
-        doubts.update(dict.fromkeys(_doubts(spec, namespace, snapshot, classes, shown)))
+        unknown.update(dict.fromkeys(doubts(spec, namespace, snapshot, classes, shown)))
         incoming = _incoming(spec, labels, obj, snapshot, namespaces, classes)
         groups.append((Group((number, position), incoming), count))
         pods.append(({"metadata": {**template.get("metadata", {}), "labels": labels}, "spec": spec}, count))
-    return Demand(kind, namespace, name, groups, list(doubts), admissions(obj, pods), owned)
+    return Demand(kind, namespace, name, groups, list(unknown), admissions(obj, pods), owned)
 
 
 def _admitted(spec: Object, namespace: str, snapshot: Snapshot) -> Object:
@@ -239,7 +271,7 @@ def _admitted(spec: Object, namespace: str, snapshot: Snapshot) -> Object:
             stated = {**own, **(resources.get("requests") or {})}
             resources["requests"] = {**(limit.get("defaultRequest") or {}), **stated}
             resources["limits"] = {**(limit.get("default") or {}), **own}
-    runtime = _runtime(spec, snapshot)
+    runtime = runtime_of(spec, snapshot)
     if runtime is not None:
         if runtime.get("overhead"):
             spec["overhead"] = runtime["overhead"]
@@ -261,57 +293,6 @@ def _default_tolerations(tolerations: Iterable[Object]) -> Iterator[Object]:
             yield {"key": key, "operator": "Exists", "effect": "NoExecute"}
 
 
-def _runtime(spec: Object, snapshot: Snapshot) -> Object | None:
-    wanted = spec.get("runtimeClassName")
-    return next((item for item in snapshot.runtime_classes if item["name"] == wanted), None)
-
-
-def _claims(spec: Object) -> list[str]:
-    sources = (volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or [])
-    return [source["claimName"] for source in sources if source]
-
-
-def _doubts(
-    spec: Object, namespace: str, snapshot: Snapshot, classes: Mapping[str, Object], shown: frozenset[str]
-) -> Iterator[str]:
-    """Why it cannot be told from a snapshot where such pods would go."""
-    for resource in units(pod_requests(spec)):
-        if resource not in shown:
-            yield f"no node shows {resource} as allocatable: who hands it out is not known here"
-    scheduler = spec.get("schedulerName") or SCHEDULER
-    if scheduler != SCHEDULER:
-        yield f"its pods are placed by the scheduler {scheduler}, whose rules are its own"
-    if spec.get("resourceClaims"):
-        yield "its pods claim devices (resourceClaims), which a snapshot does not have"
-    if spec.get("schedulingGates"):
-        yield "its pods have scheduling gates, which somebody has to open"
-    if spec.get("schedulingGroup"):
-        yield "its pods are scheduled as a group (schedulingGroup)"
-    name = spec.get("priorityClassName")
-    if name and name not in classes and not name.startswith("system-"):
-        yield f"there is no PriorityClass {name} to be seen"
-    if spec.get("runtimeClassName") and _runtime(spec, snapshot) is None:
-        yield f"there is no RuntimeClass {spec['runtimeClassName']} to be seen"
-    if any(volume.get("ephemeral") for volume in spec.get("volumes") or []):
-        yield "a volume is made for each pod (ephemeral), and where is not known before"
-    for claim in _claims(spec):
-        yield from _doubts_of_claim(claim, namespace, snapshot)
-
-
-def _doubts_of_claim(name: str, namespace: str, snapshot: Snapshot) -> Iterator[str]:
-    claim = next((item for item in snapshot.claims if (item["namespace"], item["name"]) == (namespace, name)), None)
-    if claim is None:
-        yield f"there is no claim {name} in {namespace} to be seen"
-        return
-    volume = next((item for item in snapshot.volumes if item["name"] == claim.get("volume")), None)
-    if volume is None:
-        yield f"the claim {name} is bound to no volume to be seen"
-    elif any(zone in (volume.get("labels") or {}) for zone in _ZONES):
-        yield f"the volume of the claim {name} is limited to zones by labels"
-    if "ReadWriteOncePod" in (claim.get("accessModes") or ()):
-        yield f"the claim {name} serves one pod at a time (ReadWriteOncePod)"
-
-
 def _incoming(
     spec: Object,
     labels: Labels,
@@ -325,11 +306,10 @@ def _incoming(
     default: Object = next((item for item in classes.values() if item.get("globalDefault")), {})
     ranked = classes.get(spec.get("priorityClassName") or "", default)
     affinity = spec.get("affinity") or {}
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    nodes = (affinity.get("nodeAffinity") or {}).get(required)
+    nodes = (affinity.get("nodeAffinity") or {}).get(_REQUIRED)
     terms = [] if nodes is None else [nodes["nodeSelectorTerms"]]
     for claim in snapshot.claims:
-        if claim["namespace"] == namespace and claim["name"] in _claims(spec):
+        if claim["namespace"] == namespace and claim["name"] in claims_of(spec):
             terms += [item["nodeTerms"] for item in snapshot.volumes if _limits(item, claim)]
     ports = tuple(Port(port["ip"], port["protocol"], port["port"]) for port in host_ports(spec))
     own = Pod(
@@ -347,7 +327,7 @@ def _incoming(
         spec["tolerations"],
         spec.get("nodeSelector") or {},
         terms,
-        _terms((affinity.get("podAffinity") or {}).get(required) or (), namespace, labels, namespaces),
+        _terms((affinity.get("podAffinity") or {}).get(_REQUIRED) or (), namespace, labels, namespaces),
         tuple(_spreads(spec, labels)),
         ranked.get("preemptionPolicy") != "Never",
     )
@@ -360,7 +340,7 @@ def _limits(volume: Object, claim: Object) -> bool:
 
 def _with_label_keys(spec: Object) -> list[Object]:
     rules = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
-    full = rules.get("requiredDuringSchedulingIgnoredDuringExecution") or []
+    full = rules.get(_REQUIRED) or []
     return [{**term, **kept} for term, kept in zip(full, anti_affinity(spec), strict=True)]
 
 

@@ -14,7 +14,7 @@ from gpuctl.cluster.demand import Cluster, Demand, understand
 from gpuctl.cluster.placement import LIMIT, Group, Outcome, State, has_room_in_any_case, initial, settle
 from gpuctl.cluster.quota import Shortfall, Usage, shortfalls, unspecified
 from gpuctl.cluster.resources import Object
-from gpuctl.cluster.scheduling import Pod, Seat, Units
+from gpuctl.cluster.scheduling import Pod, Seat, Units, census, obstacle
 from gpuctl.cluster.shortage import Balance, balance, exclusions, shortage, smallest_change
 from gpuctl.cluster.snapshot import Snapshot
 
@@ -126,6 +126,9 @@ def fit(snapshot: Snapshot, objects: Sequence[Object]) -> list[Fit]:
         admission = _admission(cluster, demand, added, freed)
         added += admission.usages
         judged, worlds, evicts = _judge(cluster, demand, admission, worlds, final=demand is demands[-1])
+        if evicts and _is_contested(cluster, demand, worlds):
+            told = "pods that wait already, and come first, may take what it frees"
+            judged, worlds = _disputed(judged, "preempts", told), _Worlds([])
         if evicts and pending:
             # Room that is made for this job may be taken by pods of the others that wait, and were first.
             judged, worlds = _disputed(judged, "preempts"), _Worlds([])
@@ -137,9 +140,29 @@ def fit(snapshot: Snapshot, objects: Sequence[Object]) -> list[Fit]:
     return result
 
 
-def _disputed(judged: Fit, verdict: Verdict) -> Fit:
+def _is_contested(cluster: Cluster, demand: Demand, worlds: _Worlds) -> bool:
+    """Whether a pod that waits may have the room that a job makes for itself.
+
+    The room is kept from those that are not more important. Source: ``framework/runtime/framework.go``,
+    addGENominatedPods.
+    """
+    rivals = [rival for rival in cluster.waiting if rival.pod.priority > demand.priority]
+    own = [group.incoming.pod for group, _ in demand.groups]
+    for rival in rivals:
+        for state in worlds.states:
+            seats = [seat.without(own) for seat in state.seats]
+            counted = census(rival, seats)
+            if any(obstacle(rival, seat, counted) is None for seat in seats):
+                return True
+    return bool(rivals) and not worlds.states
+
+
+_TAKEN = "what one job's evictions free another may take"
+
+
+def _disputed(judged: Fit, verdict: Verdict, why: str = _TAKEN) -> Fit:
     """The answer, which if it is this verdict does not hold any more."""
-    reason = "; ".join(part for part in (judged.reason, "what one job's evictions free another may take") if part)
+    reason = "; ".join(part for part in (judged.reason, why) if part)
     now: Verdict = "unknown" if judged.verdict == verdict else judged.verdict
     return replace(judged, verdict=now, reason=reason, certain=False)
 
@@ -221,13 +244,17 @@ def _judge(
     evicted = {frozenset(end.evicted) for end in ends}
     exhaustive = all(outcome.exhaustive for outcome in outcomes) and not worlds.elsewhere
     alike = len(evicted) == 1 and len({sum(end.placed.values()) for end in ends}) == 1
-    certain = exhaustive and alike and all(end.certain for end in ends)
+    # Those that end already are gone at some time that nobody knows.
+    leaves = any(pod.deleting for end in ends for pod in end.evicted)
+    certain = exhaustive and alike and all(end.certain for end in ends) and not leaves
     victims = _victims(worlds, ends[0]) if ends and not demand.doubts else []
     if victims:
         reason = _with_victims(reason, victims, verdict, starts, demand.pods, certain=certain)
     state = worlds.states[0] if worlds.states else initial(cluster.seats, cluster.names_hosts)
     found = balance(demand, list(state.seats))
-    if verdict == "fits-when-empty" and not admission.refusals:
+    if verdict == "fits-when-empty" and leaves:
+        starts = 0
+    elif verdict == "fits-when-empty" and not admission.refusals:
         reason = "; ".join(part for part in (shortage(demand, found, starts), reason) if part)
     change = None
     if verdict not in ("fits", "unknown") and len(worlds.states) == 1:
@@ -254,7 +281,7 @@ def _verdict(
         return "unknown", "it depends on which of several nodes the scheduler takes first"
     answer = answers.pop()
     if answer is not None:
-        return answer, ""
+        return answer, "it waits for pods that are ending already" if answer == "fits-when-empty" else ""
     empty, why = _when_empty(cluster, demand)
     if admission.refusals:
         return ("never" if admission.for_ever else empty), "; ".join(admission.refusals)
@@ -287,7 +314,9 @@ def _is_settled(demand: Demand, worlds: _Worlds, outcomes: list[Outcome]) -> boo
 def _answer(end: State, demand: Demand) -> Verdict | None:
     if sum(end.placed.values()) < demand.pods:
         return None
-    return "preempts" if end.evicted else "fits"
+    if not end.evicted:
+        return "fits"
+    return "fits-when-empty" if all(pod.deleting for pod in end.evicted) else "preempts"
 
 
 def _when_empty(cluster: Cluster, demand: Demand) -> tuple[Verdict, str]:
@@ -318,7 +347,7 @@ def _with_victims(
 
 def _victims(worlds: _Worlds, end: State) -> list[Victim]:
     places = {id(pod): seat.node.name for state in worlds.states for seat in state.seats for pod in seat.pods}
-    return [Victim(pod, places[id(pod)]) for pod in end.evicted]
+    return [Victim(pod, places[id(pod)]) for pod in end.evicted if not pod.deleting]
 
 
 def _afterwards(admission: _Admission, worlds: _Worlds, outcomes: list[Outcome]) -> _Worlds:

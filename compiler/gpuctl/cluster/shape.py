@@ -43,6 +43,23 @@ _NODE_TERM = {
     "matchFields": _Maybe([{"key": str, "operator": str, "values": _Maybe([str])}]),
 }
 _TAINT = {"key": str, "value": _Maybe(str), "effect": str}
+_POD_TERM = {
+    "topologyKey": str,
+    "labelSelector": _Maybe(_SELECTOR),
+    "namespaces": _Maybe([str]),
+    "namespaceSelector": _Maybe(_SELECTOR),
+}
+_TOLERATION = {key: _Maybe(str) for key in ("key", "operator", "value", "effect")}
+_SPREAD = {
+    "maxSkew": int,
+    "topologyKey": str,
+    "whenUnsatisfiable": str,
+    "labelSelector": _Maybe(_SELECTOR),
+    "minDomains": _Maybe(int),
+    "nodeAffinityPolicy": _Maybe(str),
+    "nodeTaintsPolicy": _Maybe(str),
+    "matchLabelKeys": _Maybe([str]),
+}
 SHAPE: dict[str, Any] = {
     "takenAt": _moment,
     "nodes": [
@@ -64,15 +81,15 @@ SHAPE: dict[str, Any] = {
             "priority": _Maybe(int),
             "requests": _AMOUNTS,
             "hostPorts": _Maybe([{"ip": str, "protocol": str, "port": int}]),
-            "antiAffinity": _Maybe(
-                [
-                    {
-                        "topologyKey": str,
-                        "labelSelector": _Maybe(_SELECTOR),
-                        "namespaces": _Maybe([str]),
-                        "namespaceSelector": _Maybe(_SELECTOR),
-                    }
-                ]
+            "antiAffinity": _Maybe([_POD_TERM]),
+            "wants": _Maybe(
+                {
+                    "nodeSelector": _LABELS,
+                    "tolerations": _Maybe([_TOLERATION]),
+                    "nodeTerms": _Maybe([_NODE_TERM]),
+                    "affinity": _Maybe([_POD_TERM]),
+                    "spread": _Maybe([_SPREAD]),
+                }
             ),
             "startTime": _Maybe(_moment),
             "phase": _Maybe(str),
@@ -85,7 +102,7 @@ SHAPE: dict[str, Any] = {
         {"name": str, "value": int, "preemptionPolicy": _Maybe(str), "globalDefault": _Maybe(bool)},
     ],
     "runtimeClasses": [
-        {"name": str, "overhead": _Maybe(_AMOUNTS), "nodeSelector": _LABELS, "tolerations": _Maybe([dict])},
+        {"name": str, "overhead": _Maybe(_AMOUNTS), "nodeSelector": _LABELS, "tolerations": _Maybe([_TOLERATION])},
     ],
     "quotas": [
         {

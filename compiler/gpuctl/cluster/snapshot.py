@@ -25,6 +25,11 @@ VERSION = 1
 _BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 _RUNTIMES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 _ENDED = ("Succeeded", "Failed")
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_ANYWAY = "ScheduleAnyway"
+_TERM = ("topologyKey", "labelSelector", "namespaces", "namespaceSelector")
+SCHEDULER = "default-scheduler"
+"""The scheduler whose rules are known."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ def take(connection: Connection, now: datetime | None = None) -> Snapshot:
                 raise
             unreadable.append(_camel(name))
             return []
-        return [keep(item) for item in items if name != "pods" or _holds_room(item)]
+        return [keep(item) for item in items if name != "pods" or _is_seen(item)]
 
     lists = dict(zip((part[0] for part in parts), connection.each(read, parts), strict=True))
     moment = (now or datetime.now(timezone.utc)).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -159,11 +164,14 @@ def _node(node: Object) -> Object:
     return {**_labelled(node), "allocatable": (node.get("status") or {}).get("allocatable") or {}, **rest}
 
 
-def _holds_room(pod: Object) -> bool:
-    """Whether a pod is on a node, or is promised one after an eviction, and has not ended."""
-    status = pod.get("status") or {}
-    placed = pod["spec"].get("nodeName") or status.get("nominatedNodeName")
-    return bool(placed) and status.get("phase") not in _ENDED
+def _is_seen(pod: Object) -> bool:
+    """Whether the scheduler counts a pod: it is on a node, or waits for the scheduler to find one."""
+    spec, status = pod["spec"], pod.get("status") or {}
+    if status.get("phase") in _ENDED:
+        return False
+    is_ours = (spec.get("schedulerName") or SCHEDULER) == SCHEDULER
+    leaves = bool(pod["metadata"].get("deletionTimestamp"))
+    return bool(spec.get("nodeName")) or (is_ours and not leaves and not spec.get("schedulingGates"))
 
 
 def _pod(pod: Object) -> Object:
@@ -180,6 +188,7 @@ def _pod(pod: Object) -> Object:
         "phase": None if status.get("phase") == "Running" else status.get("phase"),
         "deleting": bool(metadata.get("deletionTimestamp")),
         "owner": _owner(metadata),
+        "wants": None if node else _wants(spec),
     }
     own = {**_named(pod, namespaced=True), "labels": labels_of(pod), "priority": spec.get("priority") or 0}
     return {**own, "requests": requests, **_without_empty(rest)}
@@ -200,12 +209,27 @@ def host_ports(spec: Object) -> list[Object]:
     ]
 
 
+def _wants(spec: Object) -> Object:
+    """Where a pod that waits may go."""
+    affinity = spec.get("affinity") or {}
+    nodes = (affinity.get("nodeAffinity") or {}).get(_REQUIRED) or {}
+    near = (affinity.get("podAffinity") or {}).get(_REQUIRED) or []
+    spreads = [item for item in spec.get("topologySpreadConstraints") or [] if item["whenUnsatisfiable"] != _ANYWAY]
+    return _without_empty(
+        {
+            "nodeSelector": spec.get("nodeSelector"),
+            "tolerations": spec.get("tolerations"),
+            "nodeTerms": nodes.get("nodeSelectorTerms"),
+            "affinity": [{key: term[key] for key in _TERM if term.get(key) is not None} for term in near],
+            "spread": spreads,
+        }
+    )
+
+
 def anti_affinity(spec: Object) -> list[Object]:
     """The required terms of a pod's anti-affinity."""
     rules = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
-    terms = rules.get("requiredDuringSchedulingIgnoredDuringExecution") or []
-    keys = ("topologyKey", "labelSelector", "namespaces", "namespaceSelector")
-    return [{key: term[key] for key in keys if term.get(key) is not None} for term in terms]
+    return [{key: term[key] for key in _TERM if term.get(key) is not None} for term in rules.get(_REQUIRED) or []]
 
 
 def _owner(metadata: Object) -> Object | None:

@@ -1,0 +1,70 @@
+"""Why it cannot be told from a snapshot where pods would go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from gpuctl.cluster.requests import pod_requests
+from gpuctl.cluster.resources import Object
+from gpuctl.cluster.scheduling import units
+from gpuctl.cluster.snapshot import SCHEDULER, Snapshot
+
+# Labels of volumes that VolumeZone compares, which nothing newer than Kubernetes 1.17 sets.
+_ZONES = tuple(
+    f"{prefix}/{place}"
+    for prefix in ("topology.kubernetes.io", "failure-domain.beta.kubernetes.io")
+    for place in ("zone", "region")
+)
+
+
+def runtime_of(spec: Object, snapshot: Snapshot) -> Object | None:
+    """The RuntimeClass that a pod names, as far as the snapshot has it."""
+    wanted = spec.get("runtimeClassName")
+    return next((item for item in snapshot.runtime_classes if item["name"] == wanted), None)
+
+
+def claims_of(spec: Object) -> list[str]:
+    """The names of the claims that a pod mounts."""
+    sources = (volume.get("persistentVolumeClaim") for volume in spec.get("volumes") or [])
+    return [source["claimName"] for source in sources if source]
+
+
+def doubts(
+    spec: Object, namespace: str, snapshot: Snapshot, classes: Mapping[str, Object], shown: frozenset[str]
+) -> Iterator[str]:
+    """Why it cannot be told from a snapshot where such pods would go."""
+    for resource in units(pod_requests(spec)):
+        if resource not in shown:
+            yield f"no node shows {resource} as allocatable: who hands it out is not known here"
+    scheduler = spec.get("schedulerName") or SCHEDULER
+    if scheduler != SCHEDULER:
+        yield f"its pods are placed by the scheduler {scheduler}, whose rules are its own"
+    if spec.get("resourceClaims"):
+        yield "its pods claim devices (resourceClaims), which a snapshot does not have"
+    if spec.get("schedulingGates"):
+        yield "its pods have scheduling gates, which somebody has to open"
+    if spec.get("schedulingGroup"):
+        yield "its pods are scheduled as a group (schedulingGroup)"
+    name = spec.get("priorityClassName")
+    if name and name not in classes and not name.startswith("system-"):
+        yield f"there is no PriorityClass {name} to be seen"
+    if spec.get("runtimeClassName") and runtime_of(spec, snapshot) is None:
+        yield f"there is no RuntimeClass {spec['runtimeClassName']} to be seen"
+    if any(volume.get("ephemeral") for volume in spec.get("volumes") or []):
+        yield "a volume is made for each pod (ephemeral), and where is not known before"
+    for claim in claims_of(spec):
+        yield from _doubts_of_claim(claim, namespace, snapshot)
+
+
+def _doubts_of_claim(name: str, namespace: str, snapshot: Snapshot) -> Iterator[str]:
+    claim = next((item for item in snapshot.claims if (item["namespace"], item["name"]) == (namespace, name)), None)
+    if claim is None:
+        yield f"there is no claim {name} in {namespace} to be seen"
+        return
+    volume = next((item for item in snapshot.volumes if item["name"] == claim.get("volume")), None)
+    if volume is None:
+        yield f"the claim {name} is bound to no volume to be seen"
+    elif any(zone in (volume.get("labels") or {}) for zone in _ZONES):
+        yield f"the volume of the claim {name} is limited to zones by labels"
+    if "ReadWriteOncePod" in (claim.get("accessModes") or ()):
+        yield f"the claim {name} serves one pod at a time (ReadWriteOncePod)"
