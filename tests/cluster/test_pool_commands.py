@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -254,7 +258,24 @@ def test_a_node_that_kubectl_labelled_leaves_too(place: Place) -> None:
 # Deleting -------------------------------------------------------------------------------------------------
 
 
-def test_delete_pool_names_its_jobs_and_ends_none(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def on_a_terminal(place: Place, *words: str, answer: str) -> tuple[int, str]:
+    """Run a command on a terminal, with an answer to what it asks: its exit code, and what it showed."""
+    ours, theirs = os.openpty()
+    environment = {**os.environ, "KUBECONFIG": str(place.plane.kubeconfig()), "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "gpuctl", *words]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        os.write(ours, f"{answer}\n".encode())
+        shown = b""
+        # Linux says EIO when the other end is closed.
+        with contextlib.suppress(OSError):
+            while chunk := os.read(ours, 4096):
+                shown += chunk
+    os.close(ours)
+    return process.returncode, shown.decode()
+
+
+def test_delete_pool_names_its_jobs_and_ends_none(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1", labels={TYPE: "t4"}):
         job = {
             "kind": "training",
@@ -268,9 +289,10 @@ def test_delete_pool_names_its_jobs_and_ends_none(place: Place, monkeypatch: pyt
         unasked = place.anywhere("delete", "pool", "spares", code=2)
         assert "jobs that select it keep running but cannot start again: training/sits in team-b" in unasked.err
         assert nodes_of(place, "spares") == ["spare-1"]
-        with monkeypatch.context() as answers:
-            answers.setattr("gpuctl.cli.changing.agreed", lambda plan, *, yes: False)
-            assert "not agreed to" in place.anywhere("delete", "pool", "spares", code=1).err
+        code, shown = on_a_terminal(place, "delete", "pool", "spares", answer="n")
+        assert code == 1
+        assert "training/sits in team-b" in shown
+        assert "Go on? [y/N]" in shown
         assert nodes_of(place, "spares") == ["spare-1"]
         done = place.anywhere("delete", "pool", "spares", "--yes")
         assert f"deleted   configmap/pool-spares -n {SYSTEM}\n" in done.out

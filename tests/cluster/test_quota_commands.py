@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -255,6 +256,15 @@ def test_a_tenant_sees_their_own(place: Place, monkeypatch: pytest.MonkeyPatch) 
         assert "user alice may not list resourcequotas" in place.anywhere("get", "quotas", "sam-altman", code=3).err
         assert "or a namespace with -n" in place.anywhere("get", "quotas", code=3).err
         assert facts(place.anywhere("describe", "namespace", "team-a").out)["Name"] == "team-a"
+        own = json.loads(place.plane.kubeconfig("alice").read_text())
+        own["contexts"][0]["context"]["namespace"] = "team-a"
+        (place.directory / "own.kubeconfig").write_text(json.dumps(own))
+        monkeypatch.setenv("KUBECONFIG", str(place.directory / "own.kubeconfig"))
+        alone = place.anywhere("get", "namespaces")
+        assert column(alone.out, "NAME", "STATUS", "QUOTA") == [("team-a", "-", "theirs")]
+        assert (
+            "may not list namespaces in the whole cluster: shown is team-a, the namespace of the context" in alone.err
+        )
         refused = place.anywhere("delete", "namespace", "team-a", "--yes", code=3)
         assert "user alice may not delete namespaces" in refused.err
         refused = place.anywhere("delete", "quota", "team-a", code=1)

@@ -7,11 +7,14 @@ from typing import Any
 
 import click
 import pytest
+import yaml
 
 from gpuctl.cli.label import parse
 from gpuctl.cli.printers.amounts import amount, share, size
 from gpuctl.cluster.absent import no_such, suggestion
+from gpuctl.cluster.errors import ClusterError
 from gpuctl.cluster.labels import mistake_in_key, mistake_in_value
+from gpuctl.cluster.membership import with_nodes
 from gpuctl.cluster.records import records
 from gpuctl.language.platform import Platform
 from gpuctl.language.settings import Settings
@@ -216,6 +219,26 @@ def test_status_of_pools_and_gpus_that_nobody_can_have() -> None:
     assert (default.status, default.gpu_total) == ("active", 0)
     unknown = read_pools(Inventory(nodes, None, None), SETTINGS, KEYS)[0]
     assert (unknown.gpu_used, unknown.gpu_free, unknown.gpu_unavailable, unknown.jobs) == (None, None, None, None)
+
+
+def test_a_definition_with_other_nodes_keeps_the_rest() -> None:
+    live = definition("p", "kind: pool\nnodes:\n  a: {gpu-type: t4, gpu-count: 2}\nquota: {maxJobs: 3}\n")
+    fields = {"f:labels": {f"f:{POOL}": {}}, "f:annotations": {"f:runwhere.ai/description": {}}}
+    entry = {"manager": "gpuctl", "operation": "Apply", "fieldsV1": {"f:metadata": fields}}
+    live["metadata"] |= {"managedFields": [entry], "resourceVersion": "7"}
+    live["metadata"]["annotations"]["team"] = "somebody else's"
+    changed = with_nodes(live, {"b": "", "a": "t4"}, {"c"}, KEYS)
+    assert changed is not None
+    assert yaml.safe_load(changed["data"]["pool.yaml"]) == {
+        "kind": "pool",
+        "nodes": {"a": {"gpu-type": "t4", "gpu-count": 2}, "b": {"gpu-type": ""}},
+        "quota": {"maxJobs": 3},
+    }
+    assert set(changed["metadata"]["annotations"]) == {"runwhere.ai/description", KEYS.hash, KEYS.lowered_by}
+    assert (changed["metadata"]["labels"], changed["metadata"]["resourceVersion"]) == ({POOL: "p"}, "7")
+    assert with_nodes(live, {"a": "other"}, {"c"}, KEYS) is None, "what it says of a node stays"
+    with pytest.raises(ClusterError, match="damaged"):
+        with_nodes(definition("p", "{"), {"a": ""}, set(), KEYS)
 
 
 # Quotas ---------------------------------------------------------------------------------------------------

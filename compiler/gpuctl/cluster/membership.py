@@ -167,7 +167,7 @@ def _redefine(connection: Connection, pool: str, joined: Mapping[str, str], left
         live = connection.get(key)
         if live is None or pool_of(live, keys) != pool:
             return
-        desired = _with_nodes(live, joined, left, keys)
+        desired = with_nodes(live, joined, left, keys)
         if desired is None:
             return
         try:
@@ -179,8 +179,12 @@ def _redefine(connection: Connection, pool: str, joined: Mapping[str, str], left
                 raise
 
 
-def _with_nodes(live: Object, joined: Mapping[str, str], left: set[str], keys: Records) -> Object | None:
-    """The ConfigMap to apply, or None when it names the right nodes already."""
+def with_nodes(live: Object, joined: Mapping[str, str], left: set[str], keys: Records) -> Object | None:
+    """A pool's ConfigMap to apply, or None when it names the right nodes already.
+
+    :param joined: the nodes that have come, and the types of their GPUs; one that it knows keeps what it says of it.
+    :raises ClusterError: it is damaged.
+    """
     try:
         definition = yaml.safe_load(live["data"][DATA_KEY])
     except yaml.YAMLError:
