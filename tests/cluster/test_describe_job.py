@@ -87,7 +87,7 @@ def test_a_running_service(place: Place) -> None:
     assert facts["Description"] == "通义千问在线推理服务"
     assert facts["Created"].startswith(found["createdAt"])
     assert "Why" not in parts
-    assert parts["Pods"][0].split() == ["JOB", "ID", "STATUS", "READY", "RESTARTS", "NODE", "IP", "AGE"]
+    assert parts["Pods"][0].split() == ["JOB", "ID", "STATUS", "READY", "RESTARTS", "NODE", "IP"]
     assert {line.split()[0] for line in parts["Pods"][1:] if line} == set(pods)
     assert f"Node:             127.0.0.1:{node_port}" in parts["Access"]
     assert "kind: inference" in parts["Document"]

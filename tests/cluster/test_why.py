@@ -706,7 +706,7 @@ def test_who_may_read_only_the_namespace(place: Place, pools: None, monkeypatch:
     as_tenant(place, monkeypatch, "view")
     answer = why(place, "large", "gpu-shortage")
     assert answer["message"].startswith(f"needs 8 a100 on one node of {FULL}; ")
-    assert answer["numbers"]["needPerPod"] == 8
+    assert answer["numbers"]["needPerPod"] == {"nvidia.com/gpu": 8}
     assert any("nodes and pods of all namespaces may not be read" in note for note in answer["notes"])
     assert "heldBy" not in answer["numbers"]
     assert why(place, "fine", "running")["notes"]

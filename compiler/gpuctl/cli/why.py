@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -92,4 +93,6 @@ def lines(answer: Answer, *, width: int | None = None, coloured: bool = False) -
 
 def told(source: Source) -> str:
     """A piece of evidence: where it stands, and what it says."""
-    return f"{source.kind} of {source.about}: {source.text}"
+    # What the scheduler adds about preemption repeats the number of nodes; the JSON has it.
+    text = re.split(r"\.? (?:no new claims to deallocate|preemption: 0/)", source.text)[0]
+    return f"{source.kind} of {source.about}: {text}"

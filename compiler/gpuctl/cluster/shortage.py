@@ -18,6 +18,8 @@ _OF_NODES = ("cordon", "taints", "node-selector", "node-affinity")
 # A change is told in steps that people would take.
 _STEPS = {"cpu": 100, "memory": 64 << 20, "ephemeral-storage": 64 << 20}
 _TRIED = 32
+# The node controller's, beside ``spec.unschedulable`` (pkg/controller/nodelifecycle/node_lifecycle_controller.go).
+_CORDON = "node.kubernetes.io/unschedulable"
 
 Groups = Sequence[tuple[Group, int]]
 
@@ -144,7 +146,8 @@ def _changes(
     cordoned = [index for index, seat in enumerate(seats) if seat.node.unschedulable]
     for index in cordoned[:_TRIED]:
         seat = seats[index]
-        opened = replace(seat, node=replace(seat.node, unschedulable=False))
+        taints = [taint for taint in seat.node.taints if taint["key"] != _CORDON]
+        opened = replace(seat, node=replace(seat.node, unschedulable=False, taints=taints))
         yield f"uncordon node {seat.node.name}", [*seats[:index], opened, *seats[index + 1 :]], groups
     for taint in _taints(groups, seats)[:_TRIED]:
         yield f"tolerate the taint {_title(taint)}", seats, [(_tolerant(group, taint), n) for group, n in groups]
@@ -163,7 +166,8 @@ def _taints(groups: Groups, seats: Sequence[Seat]) -> list[dict[str, str]]:
     for seat in seats:
         for group, _ in groups:
             taint = untolerated(group.incoming, seat.node)
-            if taint is not None and taint not in result:
+            # Kubernetes' own taints tell of a node's state: who tolerates them mends nothing.
+            if taint is not None and taint not in result and not taint["key"].startswith("node.kubernetes.io/"):
                 result.append(taint)
     return result
 

@@ -37,13 +37,14 @@ def wait_until_running(connection: Connection, plan: Plan, timeout: float, tell:
                 raise NotRunning(f"{key} was deleted while it was waited for", plan)
             if finished(obj) == "failed":
                 why = condition(obj, "Failed") or {}
-                raise NotRunning(f"{key} failed: {why.get('message') or why.get('reason') or 'see its pods'}", plan)
+                said = why.get("message") or why.get("reason") or "its controller does not say why"
+                raise NotRunning(f"{key} failed: {said}", plan, f"{_asked(key)} tells why")
         waiting = [key for key, obj in found.items() if obj is not None and not is_up(obj)]
         if not waiting:
             return
         if time.monotonic() > deadline:
             text = f"{_named(waiting)} did not start within {timeout:.0f} s"
-            raise NotRunning(text, plan, "it keeps trying; look at its pods and their events")
+            raise NotRunning(text, plan, f"it keeps trying; {_asked(waiting[0])} tells what it waits for")
         tell(f"waiting until running: {_named(waiting)}")
         time.sleep(_POLL)
 
@@ -63,6 +64,10 @@ def is_up(obj: Object) -> bool:
     current = int(status.get("observedGeneration") or 0) >= int(obj["metadata"].get("generation") or 0)
     updated = int(status.get("updatedReplicas") or 0)
     return current and updated >= wanted and int(status.get("readyReplicas") or 0) >= wanted
+
+
+def _asked(key: Key) -> str:
+    return f"`gpuctl why {key.name} -n {key.namespace}`"
 
 
 def _named(keys: list[Key]) -> str:

@@ -70,6 +70,12 @@ class JobDetail:
         return emit_object(self.document) if self.document is not None else None
 
     @property
+    def started_at(self) -> str | None:
+        """When the first container began; of a job whose pods are gone, when its controller did."""
+        begun = [stage.time for stages in self.timeline.values() for stage in stages if stage.name == "started"]
+        return min(begun) if begun else None if self.pods or self.row.status.phase == "pending" else self.row.started_at
+
+    @property
     def conditions(self) -> list[Object]:
         """Those of the workload."""
         return list(((self.job.workload or {}).get("status") or {}).get("conditions") or [])
@@ -95,7 +101,7 @@ class JobDetail:
             # Use over time is another service's.
             "metrics": None,
             "createdAt": self.row.created_at,
-            "startedAt": self.row.started_at,
+            "startedAt": self.started_at,
             "k8sResources": {
                 "kind": workload["kind"] if workload is not None else None,
                 "jobName": workload["metadata"]["name"] if workload is not None else None,

@@ -60,7 +60,7 @@ def _show(detail: JobDetail) -> None:
 
     sections.show_facts(_facts(detail))
     sections.show_lines("Why", _why(detail))
-    sections.show_section("Pods", ("JOB ID", "STATUS", "READY", "RESTARTS", "NODE", "IP", "AGE"), _pods(detail), "none")
+    sections.show_section("Pods", ("JOB ID", "STATUS", "READY", "RESTARTS", "NODE", "IP"), _pods(detail), "none")
     sections.show_section("Timeline", _STAGES, _timeline(detail))
     sections.show_lines("Access", _access(detail))
     headers = ("TYPE", "STATUS", "REASON", "AGE")
@@ -91,7 +91,7 @@ def _facts(detail: JobDetail) -> list[tuple[str, str]]:
         ("Status", sections.state(row.status.word) + reason),
         ("Ready", row.ready),
         ("Created", sections.when(row.created_at)),
-        ("Started", sections.when(row.started_at)),
+        ("Started", sections.when(detail.started_at)),
         ("Pool", row.pool or ""),
         ("Priority", row.priority or ""),
         ("Resources", ", ".join(part for part in parts if part) + each),
@@ -118,8 +118,6 @@ def _why(detail: JobDetail) -> Iterator[str]:
 
 
 def _pods(detail: JobDetail) -> list[list[str]]:
-    from gpuctl.cluster.workload import age
-
     rows = [
         [
             row.job_id,
@@ -128,12 +126,11 @@ def _pods(detail: JobDetail) -> list[list[str]]:
             str(detail.restarts[row.job_id]),
             row.node or "",
             row.ip or "",
-            age(row.created_at),
         ]
         for row in detail.pods[:_SHOWN]
     ]
     if len(detail.pods) > _SHOWN:
-        rows.append([f"({len(detail.pods) - _SHOWN} more: -o json)", *[""] * 6])
+        rows.append([f"({len(detail.pods) - _SHOWN} more: -o json)", *[""] * 5])
     return rows
 
 
@@ -147,7 +144,7 @@ def _timeline(detail: JobDetail) -> list[list[str]]:
     for name, stages in list(detail.timeline.items())[:_SHOWN]:
         reached = {stage.name: f"+{duration(stage.seconds)}" for stage in stages}
         if stages:
-            reached["created"] = f"{age(stages[0].time)} ago"
+            reached["created"] = age(stages[0].time)
         rows.append([name, *(reached.get(stage, "") for stage in STAGES)])
     return rows
 

@@ -14,7 +14,7 @@ from gpuctl.language.kinds import WORKLOADS
 
 if TYPE_CHECKING:
     from gpuctl.cli.reading import Reader
-    from gpuctl.reading.jobs import Filter, Job, Labels, Row
+    from gpuctl.reading.jobs import Filter, Identity, Job, Labels, Row
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 HEADERS = ("JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP", "AGE")
@@ -111,6 +111,7 @@ def _list(looking: Reader, chosen: Filter, selector: str, looks: Looks, names: t
     labels = reading.labels(looking.settings, looking.keys)
     found: list[Job] = []
     known: set[str] = set()
+    stuck: list[Identity] = []
 
     def rows() -> Iterator[Row]:
         """In pages as they come, unless a job's row needs all of its pods."""
@@ -121,6 +122,8 @@ def _list(looking: Reader, chosen: Filter, selector: str, looks: Looks, names: t
             for row in reading.rows(jobs, labels, by_job=looks.by_job, pods_only=looks.pods_only):
                 if chosen.takes(row):
                     known.update((row.identity.name, row.job_id))
+                    if not stuck and row.status.phase in ("pending", "failed", "unknown"):
+                        stuck.append(row.identity)
                     yield row
 
     if looks.output in ("json", "yaml"):
@@ -130,6 +133,9 @@ def _list(looking: Reader, chosen: Filter, selector: str, looks: Looks, names: t
         _print(rows(), looks)
         if sys.stdout.isatty() and looks.output != "name" and known:
             click.echo(_footer(looking, found, labels), err=True)
+            if stuck:
+                name, namespace = stuck[0].name, stuck[0].namespace
+                click.echo(f"`gpuctl why {name} -n {namespace}` tells why it does not run", err=True)
     missing = [name for name in names if name.rpartition("/")[2] not in known]
     for name in missing:
         click.echo(f"error: there is no job or pod {name} among these", err=True)

@@ -18,6 +18,7 @@ from gpuctl.reading.why.finding import Finding, several
 from gpuctl.reading.why.rules import STAGES
 from gpuctl.reading.why.scheduling import ruled_out as of_nodes
 
+_WELL = frozenset({"running", "succeeded"})
 _IDLE = frozenset({"succeeded", "terminating", "paused", "suspended", "queued", "deadline-exceeded"})
 
 # What these stages find is about pods that are there to stay; of crashes and evictions it may be history.
@@ -74,9 +75,11 @@ def explain(evidence: Evidence) -> Answer:
         # A job that is to have no pods has no other cause; what its pods went through is over.
         others = []
     others = [item for item in others if item.cause not in ("running", "starting") and item.cause != first.cause]
-    if first.cause in ("backoff-limit", "running", "succeeded"):
+    if len(found["crashes"]) > 1 or first.cause in _WELL:
+        # That the Job gave up is no other cause, but what became of this one.
         others = [item for item in others if item.cause != "backoff-limit"]
-    return Answer(evidence.job, first, others, list(_ruled_out(evidence, found)))
+    # Where nothing is wrong there is nothing to rule out.
+    return Answer(evidence.job, first, others, [] if first.cause in _WELL else list(_ruled_out(evidence, found)))
 
 
 def _has(found: dict[str, list[Finding]], cause: str) -> bool:

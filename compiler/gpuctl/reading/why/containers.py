@@ -94,7 +94,9 @@ def _image(evidence: Evidence, held: Held, pods: int) -> Finding:
         event for event in evidence.told("Failed", pod=held.pod) if "ailed to pull" in (event.get("message") or "")
     ]
     secrets = evidence.told("FailedToRetrieveImagePullSecret", pod=held.pod)
-    told = (held.source, *(source(event) for event in [*failed[-1:], *secrets[-1:]]))
+    # Newer kubelets repeat the error in the state: once is enough.
+    unsaid = [event for event in failed[-1:] if sentence(event.get("message")).rpartition(": ")[2] not in held.message]
+    told = (held.source, *(source(event) for event in [*unsaid, *secrets[-1:]]))
     if held.reason == "InvalidImageName":
         message = f"`{held.image}` is no legal name of an image"
         fix = "correct `environment.image`: REGISTRY/NAME:TAG, all in lower case but the tag"

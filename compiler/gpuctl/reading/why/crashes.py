@@ -15,7 +15,7 @@ from gpuctl.reading.status import sentence
 from gpuctl.reading.why import log
 from gpuctl.reading.why.containers import no_command
 from gpuctl.reading.why.ends import End, ends
-from gpuctl.reading.why.events import source
+from gpuctl.reading.why.events import source, title
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Source, first, several, times
 from gpuctl.reading.why.idle import command
@@ -109,17 +109,17 @@ def _sources(evidence: Evidence, end: End, said: log.Said, pod: Object) -> Itera
     yield Source(
         "status", f"pod/{end.pod}", f"container {end.container} ended: {reason}exit code {end.code}", end.finished
     )
-    if said.line:
+    if said.line and end.reason != "OOMKilled":
         yield Source("log", f"pod/{end.pod}", said.line)
     for event in evidence.told("Killing", "Unhealthy", pod=pod)[-2:]:
         yield source(event)
     workload = evidence.job.workload
-    failed = [
-        item for item in ((workload or {}).get("status") or {}).get("conditions") or [] if item.get("type") == "Failed"
-    ]
+    if workload is None:
+        return
+    failed = [item for item in (workload.get("status") or {}).get("conditions") or [] if item.get("type") == "Failed"]
     for item in failed:
         text = f"Failed: {item.get('reason')}: {sentence(item.get('message'))}"
-        yield Source("condition", evidence.job.identity.name, text, item.get("lastTransitionTime"))
+        yield Source("condition", title(workload), text, item.get("lastTransitionTime"))
 
 
 def _out_of_memory(pod: Object, end: End, numbers: dict[str, object], told: tuple[Source, ...], again: str) -> Finding:

@@ -61,10 +61,10 @@ def _short(case: Case, resource: str, need: int, left: list[Seat], passed: list[
     numbers = {
         "waitingPods": case.number,
         "resource": resource,
-        "needPerPod": _with_units(resource, need),
-        "free": _with_units(resource, total),
+        "needPerPod": with_units({resource: need}),
+        "free": with_units({resource: total}),
         "largestNode": {"name": best.node.name, **with_units({resource: free})},
-        "largestCapacity": _with_units(resource, most),
+        "largestCapacity": with_units({resource: most}),
         "openNodes": len(case.open),
         "heldBy": [
             {"namespace": item.namespace, "job": item.owner, "pods": item.pods, **with_units({resource: item.amount})}
@@ -116,7 +116,7 @@ def _sentence(case: Case, resource: str, need: int, free: int, most: int, nodes:
 
 def _fix(case: Case, resource: str, need: int, most: int, change: str | None) -> str:
     if change is not None:
-        return change
+        return change.replace("uncordon node ", "kubectl uncordon ")
     if 0 < most < need:
         several_nodes = ", or spread it over several `resources.nodes`" if resource not in ("cpu", "memory") else ""
         return f"ask for at most {told(resource, most)} per pod{several_nodes}"
@@ -166,7 +166,3 @@ def rollout(case: Case) -> Finding | None:
         fix = f"kubectl patch deployment {workload['metadata']['name']} -n {namespace} -p '{spec}'"
         return Finding("rollout-deadlock", message, numbers, fix, (*case.sources, *told_by), case.name, case.number)
     return None
-
-
-def _with_units(resource: str, amount: int) -> dict[str, float | int]:
-    return with_units({resource: amount})

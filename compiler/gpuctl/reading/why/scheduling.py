@@ -311,7 +311,7 @@ def ruled_out(evidence: Evidence) -> Iterator[str]:
             yield f"selectors: {several(len(case.selected), 'node')} match"
         if case.open:
             closed = len(case.selected) - len(case.open)
-            rest = f", {closed} not" if closed else ""
+            rest = f", {several(closed, 'node')} closed" if closed else ""
             yield f"cordons and taints: {several(len(case.open), 'node')} open to it{rest}"
         claims = mounted_claims(case.pod["spec"])
         if claims and all(case.evidence.claims.get(name) for name in claims):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from gpuctl.cluster.fit import named as with_units
 from gpuctl.cluster.requests import pod_requests
 from gpuctl.cluster.scheduling import units
 from gpuctl.reading.why.cases import Case
@@ -110,6 +111,11 @@ def by_words(case: Case) -> Finding | None:
     count = case.words[f"Insufficient {resource}"]
     have = f"{several(count, 'node')} {'has' if count == 1 else 'have'} too little of it"
     message = f"{case.whose}needs {case.amount(resource, need)} on one node of {case.where}; {have}"
-    numbers = {"waitingPods": case.number, "resource": resource, "needPerPod": need, "nodes": dict(case.words)}
+    numbers = {
+        "waitingPods": case.number,
+        "resource": resource,
+        "needPerPod": with_units({resource: need}),
+        "nodes": dict(case.words),
+    }
     fix = f"ask for less of {resource}, wait for others to end, or ask who may read nodes for `gpuctl why`"
     return Finding(shortage_of(resource, gpus), message, numbers, fix, case.sources, case.name, case.number)
