@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cluster_tools import POOL, Document, Place, compute, inference, merged, notebook, training
 from control_plane import ControlPlane
+from gpuctl.cluster.configuration import connect
+from gpuctl.cluster.records import records
+from gpuctl.language.settings import Settings
+from gpuctl.reading.find import find_job
+from gpuctl.reading.scope import Scope
+from gpuctl.reading.why.evidence import gather
+from why_records import dump
 
 Object = dict[str, Any]
 Answer = dict[str, Any]
@@ -74,10 +83,26 @@ def why(place: Place, name: str, *causes: str) -> Answer:
         found: Answer = place.until(told, f"{causes} of {name}", timeout=20)
     except TimeoutError:
         raise AssertionError(f"not {causes}, but {json.dumps(seen[-1], indent=1)}") from None
+    record(place, name, found["cause"])
     text = place.gpuctl("why", name).out
     assert found["cause"] in text.splitlines()[0]
     assert found["fix"] is None or found["fix"].split()[0] in text
     return found
+
+
+def record(place: Place, name: str, cause: str) -> None:
+    """Keep what the answer rests on, if that is wanted: see :mod:`why_records`."""
+    directory = os.environ.get("WHY_RECORDS")
+    if directory is None:
+        return
+    settings = Settings()
+    connection = connect()
+    scope = Scope(connection, place.namespace)
+    keys = records(settings)
+    job, _ = find_job(scope, name, keys)
+    text = dump(gather(scope, job, keys, settings), cause)
+    connection.close()
+    (Path(directory) / f"{cause}.{name}.json").write_text(text)
 
 
 def refilled(name: str = "fill", gpus: int = 5, **job: Any) -> Document:

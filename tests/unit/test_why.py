@@ -1,0 +1,192 @@
+"""The rules of ``gpuctl why`` on what was recorded from a control plane, whole and in part, and on words of others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuctl.cli.printers.paragraphs import broken
+from gpuctl.cli.printers.table import width_of
+from gpuctl.cli.why import lines
+from gpuctl.reading.why import log
+from gpuctl.reading.why.answer import explain
+from gpuctl.reading.why.containers import image, registry_of
+from gpuctl.reading.why.evidence import Evidence, duration
+from gpuctl.reading.why.finding import CAUSES
+from why_records import RECORDED, dump, load
+
+DOCS = Path(__file__).parents[2] / "docs" / "daily.md"
+RECORDS = sorted(path.stem for path in RECORDED.glob("*.json"))
+NOT_RECORDED = {"image-pull-failed", "resource-shortage"}
+# What a cause may be taken for by who sees less: always something true.
+POORER: dict[str, set[str]] = {
+    "events": {"unknown", "starting", "quota-exceeded", "killed", "application-error", "queued", "running"},
+    "snapshot": {"node-selector", "taint", "cordoned", "unknown", "gpu-shortage"},
+    "logs": {"application-error", "shm-exhausted"},
+    "nodes": {"running"},
+    "claims": {"claim-missing", "claim-unbound"},
+}
+
+
+def recorded(cause: str) -> Evidence:
+    """What was seen when a cause was told."""
+    return load(RECORDED / f"{cause}.json")[0]
+
+
+def test_every_cause_has_been_recorded() -> None:
+    assert set(RECORDS) == set(CAUSES) - NOT_RECORDED
+
+
+@pytest.mark.parametrize("cause", RECORDS)
+def test_the_cause_is_told_again(cause: str) -> None:
+    evidence, told = load(RECORDED / f"{cause}.json")
+    answer = explain(evidence)
+    assert answer.finding.cause == told == cause
+    value = answer.json()
+    assert list(value)[:5] == ["job", "namespace", "kind", "cause", "message"]
+    assert set(value) >= {"numbers", "ruledOut", "fix", "evidence", "also"}
+    assert json.loads(json.dumps(value)) == value
+    assert value["message"] == value["message"].strip()
+    assert value["evidence"] or cause in ("starting", "succeeded", "unknown")
+
+
+@pytest.mark.parametrize("cause", RECORDS)
+@pytest.mark.parametrize("width", [40, 80, None])
+def test_the_text_fits(cause: str, width: int | None) -> None:
+    answer = explain(recorded(cause))
+    text = list(lines(answer, width=width))
+    assert text[0].endswith(cause)
+    words = {word for line in text for word in line.split()}
+    assert set(answer.finding.message.split()) <= words
+    if width is not None:
+        # A word is never broken, so that it can be copied.
+        assert all(width_of(line) <= width or len(line[2:].split("  ")[-1].split()) == 1 for line in text[1:])
+
+
+@pytest.mark.parametrize("cause", RECORDS)
+@pytest.mark.parametrize("part", ["events", "snapshot", "logs", "nodes", "claims", "quotas", "neighbours"])
+def test_who_sees_less_is_never_told_something_wrong(cause: str, part: str) -> None:
+    """Each list in turn may not be read: the cause stays, or becomes one that is true of less."""
+    nothing: Any = {} if part in ("logs", "nodes", "claims") else None
+    answer = explain(replace(recorded(cause), **{part: nothing}))
+    assert answer.finding.cause in {cause, *POORER.get(part, ())}
+
+
+@pytest.mark.parametrize("cause", RECORDS)
+def test_who_sees_only_the_job_and_its_pods(cause: str) -> None:
+    found = recorded(cause)
+    bare = Evidence(found.job, found.keys, found.settings, found.now)
+    assert explain(bare).finding.cause in {cause}.union(*POORER.values())
+
+
+def test_records_are_read_as_they_are_written() -> None:
+    evidence, cause = load(RECORDED / "gpu-shortage.json")
+    assert dump(evidence, cause) == (RECORDED / "gpu-shortage.json").read_text()
+
+
+def test_the_documentation_lists_every_cause() -> None:
+    text = DOCS.read_text()
+    assert [cause for cause in CAUSES if f"`{cause}`" not in text] == []
+
+
+LOGS = {
+    "RuntimeError: CUDA error: out of memory": "cuda-out-of-memory",
+    "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB": "cuda-out-of-memory",
+    "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`": "cuda-out-of-memory",
+    "RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB": "cuda-out-of-memory",
+    "caught CUDA out of memory, halving the batch\nstep 9\nKeyError: 'labels'": "",
+    "RuntimeError: DataLoader worker (pid 41) is killed by signal: Bus error. It is possible that dataloader's workers "
+    "are out of shared memory. Please try to raise your shared memory limit.": "shm-exhausted",
+    "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).\n"
+    "Traceback (most recent call last):\nRuntimeError: DataLoader worker (pid(s) 41) exited unexpectedly": "shm-exhausted",
+    "RuntimeError: unable to write to file </torch_41_7>: No space left on device (28)": "shm-exhausted",
+    "OSError: [Errno 28] No space left on device: '/output/checkpoint-9'": "",
+    "OSError: [Errno 28] No space left on device: '/dev/shm/x'": "shm-exhausted",
+    "bus error handler installed\nAssertionError": "",
+    "Segmentation fault (core dumped)": "",
+    "": "",
+}
+
+
+@pytest.mark.parametrize(("text", "cause"), LOGS.items())
+def test_logs(text: str, cause: str) -> None:
+    assert log.read(text.splitlines()).cause == cause
+
+
+def test_the_line_of_a_log_that_tells_most() -> None:
+    wrapped = ["ValueError: bad shape", "E0612 x", "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"]
+    assert log.read(wrapped).line == "ValueError: bad shape"
+    assert log.read(["loading", "panic: nil map", "goroutine 1 [running]:"]).line == "panic: nil map"
+    assert log.read(["one", "two", ""]).line == "two"
+    assert log.read(["\x1b[31mKeyError\x1b[0m: 'x'"]).line.count("\x1b") == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "OSError: 401 token=hf_abcdefghijkl",
+        "ConnectionError: https://user?api_key=tops3cret&x=1",
+        'ValueError: {"password": "tops3cret"}',
+        "Error: Authorization: Bearer tops3cret",
+    ],
+)
+def test_what_looks_like_a_secret_is_not_shown(line: str) -> None:
+    shown = log.shown(line)
+    assert "***" in shown
+    assert "tops3cret" not in shown
+    assert "hf_abc" not in shown
+
+
+PULLS = {
+    "failed to resolve reference: x: not found": "image-not-found",
+    "manifest unknown: manifest tagged by v1 is not found": "image-not-found",
+    "unexpected status from HEAD request to https://r/v2/x: 403 Forbidden": "image-unauthorised",
+    "failed to authorize: failed to fetch anonymous token: unexpected status: 401 Unauthorized": "image-unauthorised",
+    "unexpected status code 429: toomanyrequests: You have reached your pull rate limit": "image-unreachable",
+    "dial tcp 10.0.0.9:443: connect: connection refused": "image-unreachable",
+    "tls: failed to verify certificate: x509: certificate signed by unknown authority": "image-unreachable",
+    "no match for platform in manifest: not found": "image-platform",
+    "failed to extract layer sha256:403401: write /var/x: no space left on device": "image-pull-failed",
+    "something that nobody has seen": "image-pull-failed",
+}
+
+
+@pytest.mark.parametrize(("text", "cause"), PULLS.items())
+@pytest.mark.parametrize("name", ["registry.example.com/a:v1", "team/not-found-denied:429"])
+def test_errors_of_registries(text: str, cause: str, name: str) -> None:
+    """The image's own name says nothing, whatever words it is made of."""
+    evidence = recorded("image-not-found")
+    pod = json.loads(json.dumps(evidence.job.pods[0]))
+    pod["spec"]["containers"][0]["image"] = name
+    message = (
+        f'Back-off pulling image "{name}": ErrImagePull: failed to pull and unpack image "docker.io/{name}": {text}'
+    )
+    pod["status"]["containerStatuses"][0]["state"]["waiting"] = {"reason": "ImagePullBackOff", "message": message}
+    found = image(replace(evidence, job=replace(evidence.job, pods=[pod]), events=[]))
+    assert found is not None
+    assert found.cause == cause
+
+
+def test_registries() -> None:
+    assert registry_of("busybox:1") == "docker.io"
+    assert registry_of("team/app") == "docker.io"
+    assert registry_of("localhost/app") == "localhost"
+    assert registry_of("10.0.0.1:5000/app@sha256:00") == "10.0.0.1:5000"
+
+
+def test_durations() -> None:
+    assert [duration(seconds) for seconds in (-1, 59.9, 90, 120, 3600, 90000, 172800)] == [
+        *("0s", "59s", "90s", "2m", "1h", "25h", "2d")
+    ]
+
+
+def test_lines_break_between_wide_characters() -> None:
+    text = "描述：通义千问二点五七十二亿参数全量微调 on a100-80g-very-long-name"
+    found = list(broken(text, 20))
+    assert all(width_of(line) <= 20 or " " not in line for line in found)
+    assert "".join(found).replace(" ", "") == text.replace(" ", "")
+    assert "a100-80g-very-long-name" in found

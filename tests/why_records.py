@@ -1,0 +1,59 @@
+"""What ``gpuctl why`` knew of jobs on the control plane, kept for tests of its rules without one.
+
+``WHY_RECORDS=DIRECTORY pytest tests/cluster/test_why.py`` writes what each told cause rests on; nothing in the files is
+made up by hand.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from gpuctl.cluster.records import records
+from gpuctl.cluster.snapshot import Snapshot
+from gpuctl.language.settings import Settings
+from gpuctl.reading.jobs import Identity, Job
+from gpuctl.reading.why.evidence import Evidence
+
+RECORDED = Path(__file__).parent / "unit" / "recorded-why"
+_PARTS = ("events", "nodes", "claims", "quotas", "neighbours", "admission", "scaler")
+
+
+def dump(evidence: Evidence, cause: str) -> str:
+    """Evidence as JSON, with the cause that was told. What only the API server needs is left out."""
+    value = {
+        "cause": cause,
+        "identity": list(evidence.job.identity),
+        "workload": evidence.job.workload,
+        "pods": evidence.job.pods,
+        "now": evidence.now.isoformat(),
+        "snapshot": None if evidence.snapshot is None else asdict(evidence.snapshot),
+        "logs": [[pod, container, lines] for (pod, container), lines in evidence.logs.items()],
+        **{name: getattr(evidence, name) for name in _PARTS},
+    }
+    return json.dumps(_trimmed(value), separators=(",", ":"), sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def load(path: Path) -> tuple[Evidence, str]:
+    """Evidence that was recorded, and the cause that was told then."""
+    value = json.loads(path.read_text())
+    settings = Settings()
+    evidence = Evidence(
+        Job(Identity(*value["identity"]), value["workload"], value["pods"]),
+        records(settings),
+        settings,
+        datetime.fromisoformat(value["now"]),
+        snapshot=None if value["snapshot"] is None else Snapshot(**value["snapshot"]),
+        logs={(pod, container): lines for pod, container, lines in value["logs"]},
+        **{name: value[name] for name in _PARTS},
+    )
+    return evidence, value["cause"]
+
+
+def _trimmed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _trimmed(item) for key, item in value.items() if key not in ("managedFields", "images")}
+    return [_trimmed(item) for item in value] if isinstance(value, list) else value
