@@ -257,9 +257,20 @@ def test_the_action_when_something_is_wrong(team: Repository, installed: Path) -
     assert "report=" in action.written("output")
     assert "differs nlp/horizontalpodautoscaler-chat.yaml" in steps["Check the rendered manifests"].out
     edit(team, "jobs/nlp/chat.yaml", "gpu: 1,", "gpu: one,")
-    again = Action(team, installed, output="rendered", base=base).run()
-    assert {name: ran.code for name, ran in again.items()} == {"Validate": 1}
+    action = Action(team, installed, output="rendered", base=base)
+    again = action.run()
+    assert {name: ran.code for name, ran in again.items()} == {"Validate": 1, "Impact": 2}
     assert re.match(r"::error file=jobs/nlp/chat.yaml,line=9,", again["Validate"].out)
+    # That of the run before.
+    assert action.written("output").count("report=") == 1
+
+
+def test_the_action_reports_a_job_that_no_node_takes(team: Repository, installed: Path) -> None:
+    base = team.git("rev-parse", "HEAD").strip()
+    edit(team, "jobs/nlp/chat.yaml", "gpu: 1,", "gpu: 100,")
+    action = Action(team, installed, base=base)
+    assert {name: ran.code for name, ran in action.run().items()} == {"Validate": 1, "Impact": 1}
+    assert "inference chat in nlp: the job needs 100 GPUs on one node" in action.written("summary")
 
 
 def test_the_action_outside_of_a_pull_request(team: Repository, installed: Path) -> None:
@@ -293,7 +304,7 @@ def test_the_action_takes_hostile_inputs_as_names(team: Repository, installed: P
     made = team.root / "made"
     for files in (f". ; touch {made}", f"$(touch {made})", "--help", "`touch made`"):
         ran = Action(team, installed, files=files, base="HEAD").run()
-        assert list(ran) == ["Validate"], files
+        assert list(ran) == ["Validate", "Impact"], files
         assert ran["Validate"].code == 1
     assert not made.exists()
 
