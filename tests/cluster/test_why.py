@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_pausing import KUEUE_WORKLOADS
 
-from cluster_tools import POOL, Document, Place, compute, inference, merged, notebook, training
+from cluster_tools import MERGE_PATCH, POOL, Document, Place, compute, inference, merged, notebook, training
 from control_plane import ControlPlane
 from gpuctl.cluster.configuration import connect
 from gpuctl.cluster.records import records
@@ -256,12 +257,18 @@ def test_a_webhook_refuses(place: Place) -> None:
 def test_no_node_has_enough(place: Place, pools: None) -> None:
     place.apply(refilled("one"), refilled("two"))
     place.running("one", "two")
+    card = {"containers": [{"name": "main", "resources": {"limits": {"example.com/card": "1"}}}]}
     place.apply(
         large(),
         large("cpus", gpu=1, cpu=100),
         large("bytes", gpu=1, memory="256Gi"),
         large("cpu-beside", gpu=3, cpu=64),
         large("huge", gpu=16),
+        merged(large("card", gpu=0, **{"gpu-type": None}), {"podPatch": card}),
+    )
+    answer = why(place, "card", "resource-shortage")
+    assert (
+        answer["message"] == f"needs 1 example.com/card on one node of {FULL}; no node there has any example.com/card"
     )
     answer = why(place, "large", "gpu-shortage")
     assert answer["message"] == f"needs 8 a100 on one node of {FULL}; best node has 3 free"
@@ -690,6 +697,34 @@ def test_what_is_not_on_the_list(place: Place) -> None:
     assert "docker.io has no image busybox:9" in answer["message"]
 
 
+def test_a_queue_of_kueue(place: Place) -> None:
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    if place.api.request("GET", f"{crds}/workloads.kueue.x-k8s.io")[0] == 404:
+        place.api.call("POST", crds, KUEUE_WORKLOADS)
+    place.until(lambda: "No resources" in place.kubectl("get", "workloads", check=False), "the kind to be served")
+    created(place, training())
+    labels = {"kueue.x-k8s.io/queue-name": "team"}
+    place.patch("Job", "train", {"metadata": {"labels": labels}, "spec": {"suspend": True}})
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": place.uid("Job", "train")}
+    # Kueue's own words: pkg/scheduler/flavorassigner.
+    words = "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor a100, 4 more needed"
+    condition = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": words}
+    workload = {
+        "apiVersion": "kueue.x-k8s.io/v1beta1",
+        "kind": "Workload",
+        "metadata": {"name": "job-train", "namespace": place.namespace, "ownerReferences": [owner]},
+        "spec": {},
+        "status": {"conditions": [condition]},
+    }
+    path = f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{place.namespace}/workloads"
+    place.api.call("POST", path, workload)
+    answer = why(place, "train", "queued")
+    assert answer["message"] == f"waits in Kueue's queue team: {words}"
+    assert answer["evidence"][-1]["object"] == "workload/job-train"
+    place.api.call("PATCH", f"{path}/job-train", {"spec": {"active": False}}, MERGE_PATCH)
+    assert why(place, "train", "paused")["fix"] == f"gpuctl resume train -n {place.namespace}"
+
+
 def test_a_finalizer_holds_it(place: Place) -> None:
     place.apply(training("held"))
     place.running("held")
@@ -766,3 +801,22 @@ def test_who_may_read_neither_events_nor_logs_nor_quotas(place: Place, monkeypat
     assert "exit code 1" in answer["message"]
     assert any("logs may not be read" in note for note in answer["notes"])
     assert place.gpuctl("describe", "job", "broken").code == 0
+
+
+def test_of_several_pods_the_one_that_matters(place: Place) -> None:
+    place.apply(inference("serve", service={"replicas": 3}))
+    pods = sorted(place.running("serve", pods=3))
+    place.plane.annotate(place.namespace, pods[1], outcome="oom")
+    answer = why(place, "serve", "out-of-memory")
+    assert answer["pod"] == pods[1]
+    assert f"of pod {pods[1]} used more than its limit of 4Gi memory" in answer["message"]
+    assert answer["numbers"]["restarts"] >= 1
+
+
+def test_commands_that_wait_name_why(place: Place) -> None:
+    slow = training("slow", job=outcome("image-not-found"))
+    late = place.apply(slow, flags=("--wait", "--timeout", "1s"), code=1)
+    assert f"`gpuctl why slow -n {place.namespace}` tells what it waits for" in late.err
+    failing = training("fails", job={**outcome("fail"), "retries": 0})
+    failed = place.apply(failing, flags=("--wait", "--timeout", "30s"), code=1)
+    assert f"`gpuctl why fails -n {place.namespace}` tells why" in failed.err

@@ -21,7 +21,7 @@ from why_records import RECORDED, dump, load
 
 DOCS = Path(__file__).parents[2] / "docs" / "daily.md"
 RECORDS = sorted(path.stem for path in RECORDED.glob("*.json"))
-NOT_RECORDED = {"image-pull-failed", "resource-shortage"}
+NOT_RECORDED = {"image-pull-failed"}
 # What a cause may be taken for by who sees less: always something true.
 POORER: dict[str, set[str]] = {
     "events": {"unknown", "starting", "quota-exceeded", "killed", "application-error", "queued", "running"},

@@ -6,7 +6,7 @@ from gpuctl.cluster.pausing import QUEUE
 from gpuctl.cluster.resources import annotations_of, labels_of
 from gpuctl.cluster.workload import condition, finished
 from gpuctl.reading.status import is_ready, job_status, sentence
-from gpuctl.reading.why.events import condition_source, source, sources
+from gpuctl.reading.why.events import condition_source, source, sources, title
 from gpuctl.reading.why.evidence import Evidence, duration
 from gpuctl.reading.why.finding import Finding, Source, several
 
@@ -112,6 +112,10 @@ def queued(evidence: Evidence) -> Finding | None:
     why, told = "", [source(event) for event in evidence.told("Pending", "CreatedWorkload", "QuotaReserved")[-1:]]
     fix = f"kubectl get localqueue {queue} -n {evidence.job.identity.namespace} -o yaml"
     if evidence.admission is not None:
+        if (evidence.admission.get("spec") or {}).get("active") is False:
+            spec = Source("spec", title(evidence.admission), "active: false")
+            message = f"its Workload of Kueue's queue {queue} is stopped, as `gpuctl pause` does"
+            return Finding("paused", message, {"queue": queue}, command("resume", evidence), (spec,))
         for kind in ("QuotaReserved", "Admitted"):
             said = condition_source(evidence.admission, kind)
             if said is not None and condition(evidence.admission, kind) is None:

@@ -21,7 +21,8 @@ _FREE = re.compile(r"of which (?P<free>[\d.]+ [KMGT]iB) is free")
 # glibc's and the shell's word for SIGBUS, PyTorch's (torch/utils/data/_utils/signal_handling.py), NCCL's.
 _SHARED_MEMORY = re.compile(
     r"\bbus error\b|SIGBUS|insufficient shared memory|out of shared memory|Error while creating shared memory segment"
-    r"|unable to (?:open|mmap|write to|resize)[^<]*</torch_|/dev/shm.*no space left|no space left on device.*(?:/dev/shm|torch_)",
+    r"|unable to (?:open|mmap|write to|resize)[^<]*</torch_"
+    r"|/dev/shm.*no space left|no space left on device.*(?:/dev/shm|torch_)",
     re.IGNORECASE,
 )
 _ERROR = re.compile(r"(?P<name>(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt))\b(?::|\s*$)")
