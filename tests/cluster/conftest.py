@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cluster_tools import POOL, Place, places
+from command import Command, Start
 from control_plane import BinariesMissing, ControlPlane, find_binaries
 from fault_tools.proxy import Proxy, Upstream
 from fault_tools.world import Api
@@ -76,3 +77,17 @@ def proxy(plane: ControlPlane, place: Place, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv("KUBECONFIG", str(running.kubeconfig(place.directory / "through-proxy")))
         yield running
     upstream.close()
+
+
+@pytest.fixture
+def start(place: Place) -> Iterator[Start]:
+    """Starts commands in processes of their own, which are ended with the test."""
+    commands: list[Command] = []
+
+    def begin(*arguments: str) -> Command:
+        commands.append(Command(*arguments))
+        return commands[-1]
+
+    yield begin
+    for command in commands:
+        command.stop()

@@ -3,74 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from typing import IO
 
 import pytest
 
 from cluster_tools import Place, inference, notebook, training
+from command import Start
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Request, cut_stream, nth
 from gpuctl.reading.loglines import instant
-
-
-class Command:
-    """A command that runs in a process of its own; ``out`` and ``err`` grow as it prints."""
-
-    def __init__(self, *arguments: str, cwd: str | None = None) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "gpuctl", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=cwd,
-        )
-        self.out = self.err = b""
-        self._threads = [
-            threading.Thread(target=self._collect, args=(name, getattr(self.process, f"std{name}")), daemon=True)
-            for name in ("out", "err")
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def _collect(self, name: str, stream: IO[bytes]) -> None:
-        while data := os.read(stream.fileno(), 65536):
-            setattr(self, name, getattr(self, name) + data)
-
-    def until(self, text: bytes, timeout: float = 20) -> None:
-        """Wait until it has printed something."""
-        deadline = time.monotonic() + timeout
-        while text not in self.out + self.err:
-            assert time.monotonic() < deadline, f"no {text!r} in\n{self.out!r}\n{self.err!r}"
-            time.sleep(0.02)
-
-    def end(self, timeout: float = 20) -> int:
-        """Its exit code."""
-        code = self.process.wait(timeout)
-        for thread in self._threads:
-            thread.join(timeout)
-        return code
-
-    def stop(self) -> None:
-        """End it, whatever it does."""
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-
-
-@pytest.fixture
-def follow(place: Place) -> Iterator[list[Command]]:
-    """Commands that are ended with the test."""
-    commands: list[Command] = []
-    yield commands
-    for command in commands:
-        command.stop()
 
 
 def write(place: Place, pod: str, text: str | bytes, **options: bool) -> None:
@@ -150,7 +94,7 @@ def test_several_pods_are_merged_by_time(place: Place) -> None:
     assert index.out == f"{pods[2].removeprefix('train-')} | {pods[2]} 199\n"
 
 
-def test_a_pod_that_has_no_log_yet(place: Place, follow: list[Command]) -> None:
+def test_a_pod_that_has_no_log_yet(place: Place) -> None:
     place.apply(training(job={"annotations": {"gpuctl.test/outcome": "image-not-found"}}))
     place.until(lambda: "ImagePullBackOff" in place.kubectl("get", "pods"), "the image to fail")
     [pod] = place.pods("train")
@@ -177,7 +121,9 @@ def test_a_pod_that_never_had_a_log(place: Place) -> None:
     pod = next(iter(place.pods("train")))
     refused = place.gpuctl("logs", pod, code=1)
     assert refused.out == ""
-    assert refused.err.startswith(f"error: pod {pod}: it is UnexpectedAdmissionError and has no log: Pod was rejected: Allocate failed")
+    assert refused.err.startswith(
+        f"error: pod {pod}: it is UnexpectedAdmissionError and has no log: Pod was rejected: Allocate failed"
+    )
 
 
 def test_others_go_on_when_a_node_does_not_answer(place: Place) -> None:
@@ -233,12 +179,11 @@ def test_a_finished_training_ends_by_itself(place: Place) -> None:
     assert "broken 1\nbroken 2\n" in place.gpuctl("logs", "broken", "--no-prefix", code=None).out
 
 
-def test_what_is_written_while_it_is_followed(place: Place, follow: list[Command]) -> None:
+def test_what_is_written_while_it_is_followed(place: Place, start: Start) -> None:
     place.apply(training())
     pod = only_pod(place, "train")
     write(place, pod, "old 1\nold 2\n")
-    command = Command("logs", "train", "-f", "--tail=1", "-n", place.namespace)
-    follow.append(command)
+    command = start("logs", "train", "-f", "--tail=1", "-n", place.namespace)
     command.until(b"old 2\n")
     write(place, pod, "new 1\n")
     command.until(b"new 1\n")
@@ -248,7 +193,7 @@ def test_what_is_written_while_it_is_followed(place: Place, follow: list[Command
     assert command.err == b"note: training/train has finished\n"
 
 
-def test_streams_that_break_lose_and_repeat_nothing(place: Place, proxy: Proxy, follow: list[Command]) -> None:
+def test_streams_that_break_lose_and_repeat_nothing(place: Place, proxy: Proxy, start: Start) -> None:
     place.apply(training())
     pod = only_pod(place, "train")
     write(place, pod, "".join(f"line {number}\n" for number in range(500)))
@@ -260,8 +205,7 @@ def test_streams_that_break_lose_and_repeat_nothing(place: Place, proxy: Proxy, 
     # Later, because all of a second comes again.
     lengths = iter(range(3000, 30_000, 3000))
     proxy.reset(lambda request: cut_stream(next(lengths)) if breaks(request) else None)
-    command = Command("logs", "train", "-f", "--tail=all", "-n", place.namespace)
-    follow.append(command)
+    command = start("logs", "train", "-f", "--tail=all", "-n", place.namespace)
     command.until(b"line 100\n")
     write(place, pod, "".join(f"line {number}\n" for number in range(500, 600)))
     command.until(b"line 599\n")
@@ -283,13 +227,12 @@ def test_a_log_that_is_read_goes_on_where_it_broke(place: Place, proxy: Proxy) -
     assert sum(record.request.path.endswith("/log") for record in proxy.records) == 3
 
 
-def test_a_container_that_is_restarted(place: Place, follow: list[Command]) -> None:
+def test_a_container_that_is_restarted(place: Place, start: Start) -> None:
     place.apply(inference())
     pod = only_pod(place, "serve")
     write(place, pod, "before\n", previous=True)
     write(place, pod, "before\n")
-    command = Command("logs", "serve", "-f", "-n", place.namespace)
-    follow.append(command)
+    command = start("logs", "serve", "-f", "-n", place.namespace)
     command.until(b"before\n")
     # Simulated lines are written at the start of a run, to the second: two runs must not begin in one.
     time.sleep(1.1)
@@ -302,12 +245,11 @@ def test_a_container_that_is_restarted(place: Place, follow: list[Command]) -> N
     assert place.gpuctl("logs", "serve", "--previous").out == "before\n"
 
 
-def test_a_pod_that_another_takes_the_place_of(place: Place, follow: list[Command]) -> None:
+def test_a_pod_that_another_takes_the_place_of(place: Place, start: Start) -> None:
     place.apply(inference())
     old = only_pod(place, "serve")
     write(place, old, "old\n")
-    command = Command("logs", "serve", "-f", "-n", place.namespace)
-    follow.append(command)
+    command = start("logs", "serve", "-f", "-n", place.namespace)
     command.until(b"old\n")
     place.kubectl("delete", "pod", old)
     place.until(lambda: set(place.pods("serve")) - {old}, "another pod")
@@ -323,14 +265,13 @@ def test_a_pod_that_another_takes_the_place_of(place: Place, follow: list[Comman
     assert b"note: inference/serve is gone\n" in command.err
 
 
-def test_bytes_that_are_no_text_and_long_lines(place: Place, follow: list[Command]) -> None:
+def test_bytes_that_are_no_text_and_long_lines(place: Place, start: Start) -> None:
     place.apply(training())
     pod = only_pod(place, "train")
     every = bytes(range(256)).replace(b"\n", b"")
     text = every + b"\n" + b"x" * 1_000_000 + b"\n\n\x1b[2J\x1b]0;title\x07end\n"
     write(place, pod, text)
-    command = Command("logs", "train", "-n", place.namespace)
-    follow.append(command)
+    command = start("logs", "train", "-n", place.namespace)
     assert command.end() == 0
     assert command.out == text
     value = place.gpuctl("logs", "train", "--json").value
@@ -356,11 +297,10 @@ def test_a_reader_that_goes_away_while_nothing_is_written(place: Place) -> None:
     assert (result.stdout, result.stderr) == ("only line\n", "exit 141\n")
 
 
-def test_an_interrupt(place: Place, follow: list[Command]) -> None:
+def test_an_interrupt(place: Place, start: Start) -> None:
     place.apply(training())
     write(place, only_pod(place, "train"), "only line\n")
-    command = Command("logs", "train", "-f", "-n", place.namespace)
-    follow.append(command)
+    command = start("logs", "train", "-f", "-n", place.namespace)
     command.until(b"only line\n")
     command.process.send_signal(signal.SIGINT)
     assert command.end(5) == 130

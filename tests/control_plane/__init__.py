@@ -24,6 +24,7 @@ from typing import Any
 from control_plane.kubelet import Kubelet, LogKey
 from control_plane.processes import Process, free_ports
 from control_plane.stages import stages
+from control_plane.streams import Streams
 from control_plane.users import USERS, Rule, grants, namespaces_and_roles
 
 BUILD = Path(__file__).resolve().parents[1] / "control-plane" / "build"
@@ -84,6 +85,7 @@ class ControlPlane:
         self.etcd_port, self.peer_port, self.port, self.kubelet_port, self.kwok_port = free_ports(5)
         self._commands: dict[str, list[str]] = {}
         self._kubelet: Kubelet | None = None
+        self._streams: Streams | None = None
 
     def __enter__(self) -> ControlPlane:
         try:
@@ -123,7 +125,7 @@ class ControlPlane:
         """End every process and remove the directory."""
         if self._kubelet:
             self._kubelet.stop()
-            self._kubelet = None
+            self._kubelet = self._streams = None
         for process in reversed(self.processes.values()):
             # Nothing is kept: there is nothing to end in order, and the API server would wait for its watches.
             process.stop(kill=True)
@@ -241,6 +243,20 @@ class ControlPlane:
         if self._kubelet is None:
             raise RuntimeError("the control plane does not run")
         self._kubelet.logs.write(LogKey(namespace, pod, container, previous), text)
+
+    def start_streams(self) -> Streams:
+        """Let exec run commands with their exit codes, and ports of pods be what the result connects them to.
+
+        Until then kwok does both: any port answers HTTP, and a command's exit code and the end of its input are lost.
+        """
+        if self._kubelet is None:
+            raise RuntimeError("the control plane does not run")
+        if self._streams is None:
+            self._streams = Streams(self.binaries, self.directory)
+            self.processes["streams"] = self._streams.process
+            self._kubelet.streams_port = self._streams.port
+            self._wait(self._streams.listens, "the streams")
+        return self._streams
 
     def annotate(self, namespace: str, pod: str, **annotations: str | None) -> None:
         """Set ``gpuctl.test/...`` annotations of a pod that runs: ``outcome="evicted"``; None removes one.

@@ -2,7 +2,7 @@
 
 kwok can serve a file as the log of a pod, but it does not look at the pod: a container that never started has a log,
 and following one that has ended has no end. Here the pod's status decides, with kubelet's words. Everything else that
-the API server asks of a kubelet (exec, port-forward) is passed on to kwok.
+the API server asks of a kubelet (exec, port-forward) is passed on to kwok, or to :mod:`control_plane.streams`.
 """
 
 from __future__ import annotations
@@ -97,6 +97,7 @@ class Kubelet:
     def __init__(self, port: int, certificates: Path, api: str, token: str, kwok_port: int) -> None:
         self.logs = Logs()
         self._kwok_port = kwok_port
+        self.streams_port: int | None = None
         self._api = api
         self._token = token
         self._client = ssl.create_default_context(cafile=str(certificates / "apiserver.crt"))
@@ -203,7 +204,8 @@ class Kubelet:
             raise
 
     def _pass_on(self, connection: ssl.SSLSocket, head: bytes) -> None:
-        with socket.create_connection(("127.0.0.1", self._kwok_port), timeout=10) as kwok:
+        streams = head.split(b" ", 2)[1].startswith((b"/exec/", b"/portForward/")) and self.streams_port
+        with socket.create_connection(("127.0.0.1", streams or self._kwok_port), timeout=10) as kwok:
             kwok.sendall(head)
             # One thread for both directions: a TLS connection may not be read and written at the same time.
             while True:

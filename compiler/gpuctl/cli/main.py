@@ -34,6 +34,8 @@ COMMANDS: dict[str, str] = {
     "add": "Add nodes to a pool.",
     "remove": "Remove nodes from a pool.",
     "logs": "Show what a job's pods print.",
+    "exec": "Run a command in a job's pod.",
+    "port-forward": "Reach a job's port on this machine.",
     "recover": "Finish what an apply that was killed left.",
     "build": "Compile documents to a directory of manifests, for git.",
     "impact": "Show what a change in git does to the machines.",
@@ -49,7 +51,7 @@ COMMANDS: dict[str, str] = {
 }
 
 # Commands of the product's documents that talk to a cluster.
-LATER = frozenset({"exec", "port-forward", "wait"})
+LATER = frozenset({"wait"})
 
 SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3
 PROGRAM = "gpuctl"

@@ -13,15 +13,18 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from gpuctl import __version__
 from gpuctl.cluster.errors import ApiError, ConfigurationError, ConnectionFailed, api_error
 from gpuctl.cluster.resources import Key, Object, Resource, key_of
 from gpuctl.cluster.streams import Stream
+
+if TYPE_CHECKING:
+    from gpuctl.cluster.channels import Channels
 
 CONCURRENCY = 16
 CONNECT_TIMEOUT = 10.0
@@ -270,6 +273,17 @@ class Connection:
             if self._closed or time.monotonic() > start + patience:
                 raise error
             time.sleep(0.5)
+
+    def channels(self, path: str, query: Sequence[tuple[str, str]], protocols: tuple[str, ...]) -> Channels:
+        """Open a WebSocket to a pod: for exec and port-forward.
+
+        :raises ApiError: refused.
+        :raises ConnectionFailed: no answer.
+        """
+        from gpuctl.cluster.channels import open_channels
+
+        url = f"{self.server}{path}?{urlencode(query)}".replace("http", "ws", 1)
+        return open_channels(self._configuration, url, self._headers(None).get("Authorization"), protocols)
 
     def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """``function`` of every item, sixteen at a time, results in order; the first exception is raised."""

@@ -1,0 +1,57 @@
+"""The pod of a job that commands go into: the one named, or the first that runs."""
+
+from __future__ import annotations
+
+import re
+
+from gpuctl.cluster.errors import NotThere
+from gpuctl.cluster.records import Records
+from gpuctl.cluster.resources import Object
+from gpuctl.reading.jobs import Job
+from gpuctl.reading.logs import pods_of
+from gpuctl.reading.status import is_ready, pod_status
+
+
+class NotRunning(NotThere):
+    """No pod of the job runs; the message says what they do."""
+
+
+def running_pod(job: Job, text: str | None, keys: Records, *, ready: bool = False) -> tuple[Object, int]:
+    """The pod, and how many of the job run. With ``ready`` one that serves is preferred.
+
+    :raises NotRunning: the pod that is named, or every pod, is not running.
+    :raises NotThere: the name means no pod, or several.
+    """
+    pods = pods_of(job, text)
+    title = f"{job.identity.kind}/{job.identity.name}"
+    running = [pod for pod in pods if pod_status(pod).phase == "running" and _has_started(pod)]
+    if running:
+        # By number, as people count them: 10 comes after 9.
+        running.sort(key=lambda pod: (ready and not is_ready(pod), _numbered(pod["metadata"]["name"])))
+        return running[0], len(running)
+    if not pods:
+        status = job.status(keys)
+        raise NotRunning(
+            f"{title} has no pods: {_said(status.word, status.reason)}", f"`gpuctl why {job.identity.name}`"
+        )
+    newest = pods[-1]
+    status = pod_status(newest)
+    others = f" (and {len(pods) - 1} more)" if len(pods) > 1 else ""
+    hint = f"`gpuctl logs {job.identity.name}` shows what it printed"
+    raise NotRunning(
+        f"pod {newest['metadata']['name']} of {title} does not run: {_said(status.word, status.reason)}{others}",
+        hint if status.phase in ("succeeded", "failed") else f"`gpuctl why {job.identity.name}` tells more",
+    )
+
+
+def _has_started(pod: Object) -> bool:
+    states = (pod.get("status") or {}).get("containerStatuses") or []
+    return any("running" in (item.get("state") or {}) for item in states)
+
+
+def _numbered(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
+
+
+def _said(word: str, reason: str) -> str:
+    return f"{word}: {reason}" if reason else word

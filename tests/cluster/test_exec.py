@@ -1,0 +1,323 @@
+"""Commands in pods and ports of pods: through the real API server, to kubelet's own code."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import os
+import pty
+import re
+import select
+import socket
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from fcntl import ioctl
+
+import pytest
+
+from cluster_tools import Place, inference, notebook, training
+from command import Command, Start
+from control_plane import ControlPlane
+from control_plane.streams import Streams
+
+
+@pytest.fixture
+def streams(plane: ControlPlane) -> Streams:
+    return plane.start_streams()
+
+
+@pytest.fixture
+def note(place: Place, streams: Streams) -> Place:
+    """A place with a notebook that runs."""
+    place.apply(notebook())
+    place.running("note")
+    return place
+
+
+def gpuctl(place: Place, *arguments: str, input: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "gpuctl", arguments[0], "-n", place.namespace, *arguments[1:]]
+    stdin = subprocess.DEVNULL if input is None else None
+    return subprocess.run(command, input=input, stdin=stdin, capture_output=True, timeout=30)
+
+
+def test_output_and_exit_code(note: Place) -> None:
+    result = gpuctl(note, "exec", "note", "--", "sh", "-c", "echo $POD/$CONTAINER; echo wrong >&2; exit 7")
+    expected = f"{note.namespace}/note-0/main\n".encode()
+    assert (result.returncode, result.stdout, result.stderr) == (7, expected, b"wrong\n")
+    assert gpuctl(note, "exec", "notebook/note", "--", "true").returncode == 0
+    killed = gpuctl(note, "exec", "note-0", "--", "sh", "-c", "exit 255")
+    assert killed.returncode == 255
+
+
+def test_options_of_the_command_are_its_own(note: Place) -> None:
+    result = gpuctl(note, "exec", "note", "--", "printf", "%s|", "-i", "--pod", "a b", "损失", "")
+    assert result.stdout.decode() == "-i|--pod|a b|损失||"
+
+
+def test_bytes_both_ways(note: Place) -> None:
+    data = os.urandom(3_000_000)
+    assert gpuctl(note, "exec", "note", "-i", "--", "cat", input=data).stdout == data
+    counted = gpuctl(note, "exec", "note", "-i", "--", "wc", "-c", input=b"x" * 70_000)
+    assert counted.stdout.strip() == b"70000"
+    # The command does not wait for input that it does not want.
+    assert gpuctl(note, "exec", "note", "-i", "--", "true", input=data).returncode == 0
+    assert gpuctl(note, "exec", "note", "--", "cat", input=b"not passed on").stdout == b""
+
+
+def test_what_cannot_be_run(note: Place) -> None:
+    missing = gpuctl(note, "exec", "note", "--", "nvidia-smi")
+    words = b"error: the container cannot run nvidia-smi: executable file not found in $PATH\n"
+    assert (missing.returncode, missing.stderr) == (3, words)
+    assert gpuctl(note, "exec", "note").returncode == 2
+    other = gpuctl(note, "exec", "note", "-c", "side", "--", "ls")
+    assert (other.returncode, other.stderr) == (1, b"error: pod note-0 has no container side\n  = it has main\n")
+    note.apply(training("done"))
+    [pod] = note.running("done")
+    note.plane.annotate(note.namespace, pod, outcome="complete")
+    note.until(lambda: note.get("Pod", pod)["status"]["phase"] == "Succeeded", "the end of the training")
+    over = gpuctl(note, "exec", "done", "--", "ls")
+    text = f"error: pod {pod} of training/done does not run: Succeeded\n  = `gpuctl logs done` shows what it printed\n"
+    assert (over.returncode, over.stderr.decode()) == (1, text)
+
+
+def test_one_of_several_pods(place: Place, streams: Streams) -> None:
+    place.apply(training(resources={"nodes": 3}))
+    pods = sorted(place.running("train", pods=3))
+    first = gpuctl(place, "exec", "train", "--", "sh", "-c", "echo $POD")
+    assert first.stdout.decode() == f"{place.namespace}/{pods[0]}\n"
+    assert first.stderr.decode() == f"note: in pod {pods[0]}, one of 3; --pod names another\n"
+    third = gpuctl(place, "exec", "train", "--pod", "2", "--", "sh", "-c", "echo $POD")
+    assert (third.stdout.decode(), third.stderr) == (f"{place.namespace}/{pods[2]}\n", b"")
+
+
+def test_rights(note: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    note.plane.grant("bob", note.namespace, "view")
+    monkeypatch.setenv("KUBECONFIG", str(note.plane.kubeconfig("bob")))
+
+    def ran() -> subprocess.CompletedProcess[bytes]:
+        return gpuctl(note, "exec", "note", "--", "true")
+
+    note.until(lambda: b"pods/exec" in ran().stderr, "the right to look")
+    denied = ran()
+    assert denied.returncode == 3
+    assert re.search(rb"error: user bob may not (get|create) pods/exec in namespace ", denied.stderr)
+    note.plane.grant("bob", note.namespace, "edit")
+    note.until(lambda: ran().returncode == 0, "the right to run commands")
+
+
+class Terminal:
+    """A command that has a terminal, as a person would."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.descriptor, theirs = pty.openpty()
+        self.resize(24, 80)
+        self.before = termios.tcgetattr(theirs)
+        self._theirs = theirs
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "gpuctl", *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        self.seen = b""
+
+    def resize(self, rows: int, columns: int) -> None:
+        ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, text: bytes) -> None:
+        os.write(self.descriptor, text)
+
+    def until(self, text: bytes, timeout: float = 15) -> None:
+        deadline = time.monotonic() + timeout
+        while text not in self.seen:
+            assert time.monotonic() < deadline, f"no {text!r} in {self.seen!r}"
+            if select.select([self.descriptor], [], [], 0.1)[0]:
+                self.seen += os.read(self.descriptor, 65536)
+
+    def is_restored(self) -> bool:
+        return termios.tcgetattr(self._theirs) == self.before
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self.descriptor)
+        os.close(self._theirs)
+
+
+@pytest.fixture
+def shell(note: Place) -> Iterator[Terminal]:
+    """`gpuctl exec NAME`: a shell in the pod."""
+    terminal = Terminal("exec", "note", "-n", note.namespace)
+    yield terminal
+    terminal.close()
+
+
+def test_a_shell_with_a_terminal(shell: Terminal) -> None:
+    shell.type(b"stty size; tty\n")
+    shell.until(b"24 80\r\n/dev/")
+    assert not shell.is_restored()
+    shell.resize(40, 123)
+    shell.process.send_signal(28)  # SIGWINCH; a real terminal sends it to the program in front.
+    time.sleep(0.3)
+    shell.type(b"stty size\n")
+    shell.until(b"40 123")
+    # Ctrl-C is the remote program's, not gpuctl's.
+    shell.type(b"sleep 100; echo code $?\n")
+    shell.until(b"sleep 100;")
+    time.sleep(0.3)
+    shell.type(b"\x03")
+    shell.type(b"echo still here; exit 5\n")
+    shell.until(b"still here\r\n")
+    assert shell.process.wait(10) == 5
+    assert shell.is_restored()
+
+
+@pytest.mark.parametrize("number", [15, 1])
+def test_the_terminal_is_restored_when_gpuctl_is_ended(shell: Terminal, number: int) -> None:
+    shell.type(b"echo ready $((1+1))\n")
+    shell.until(b"ready 2\r\n")
+    assert not shell.is_restored()
+    shell.process.send_signal(number)
+    assert shell.process.wait(10) == 128 + number
+    assert shell.is_restored()
+
+
+def test_the_terminal_is_restored_when_the_connection_ends(shell: Terminal, note: Place) -> None:
+    shell.type(b"kill -9 $$\n")
+    shell.process.wait(10)
+    assert shell.is_restored()
+
+
+# Ports.
+
+
+@contextlib.contextmanager
+def website(text: bytes) -> Iterator[int]:
+    """A web server of this machine: its port. It says ``text``, and repeats what is posted."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _say(self, body: bytes) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_GET(self) -> None:
+            self._say(text)
+
+        def do_POST(self) -> None:
+            self._say(self.rfile.read(int(self.headers["Content-Length"])))
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+def address(command: Command) -> str:
+    """What a port-forward printed."""
+    command.until(b"(Ctrl-C ends it)\n")
+    match = re.match(rb"(http://127\.0\.0\.1:\d+) -> port \d+ of pod \S+ ", command.out)
+    assert match is not None
+    return match[1].decode()
+
+
+def fetch(url: str, data: bytes | None = None) -> bytes:
+    with urllib.request.urlopen(url, data, timeout=20) as response:
+        return bytes(response.read())
+
+
+def test_a_notebook_here(note: Place, streams: Streams, start: Start) -> None:
+    data = os.urandom(2_000_000)
+    with website(b"jupyter") as port:
+        streams.connect(note.namespace, "note-0", 8888, port)
+        command = start("port-forward", "note", ":8888", "-n", note.namespace)
+        url = address(command)
+        assert fetch(url) == b"jupyter"
+        answers: list[bytes] = []
+        threads = [threading.Thread(target=lambda: answers.append(fetch(url, data))) for _ in range(5)]
+        # One that says nothing does not keep the others from theirs.
+        with socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1]))):
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(20)
+        assert [answer == data for answer in answers] == [True] * 5
+        streams.connect(note.namespace, "note-0", 8888, None)
+        with pytest.raises((urllib.error.URLError, ConnectionError, http.client.RemoteDisconnected)):
+            fetch(url)
+        command.until(b"error: nothing listens on port 8888 of pod note-0\n")
+        streams.connect(note.namespace, "note-0", 8888, port)
+        assert fetch(url) == b"jupyter"
+    command.process.send_signal(2)
+    assert command.end(5) == 130
+    assert command.err == b"error: nothing listens on port 8888 of pod note-0\n"
+
+
+def test_which_port(note: Place, streams: Streams, start: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = note.gpuctl("port-forward", "note", f"{port}:8888", code=1)
+        assert refused.err.startswith(f"error: cannot listen on 127.0.0.1, port {port}: address already in use")
+    own = start("port-forward", "note", "-n", note.namespace)
+    other = start("port-forward", "note", f"{port}:", "-n", note.namespace)
+    with website(b"own") as web:
+        streams.connect(note.namespace, "note-0", 8888, web)
+        assert fetch(address(own)) == b"own"
+        assert address(other) == f"http://127.0.0.1:{port}"
+        assert fetch(address(other)) == b"own"
+    assert b"-> port 8888 of pod note-0" in own.out
+    assert "`x` is no PORT" in note.gpuctl("port-forward", "note", "x", code=2).err
+    assert "`70000` is no PORT" in note.gpuctl("port-forward", "note", "70000", code=2).err
+    note.apply(training())
+    note.running("train")
+    assert "training/train serves on no port: say which one" in note.gpuctl("port-forward", "train", code=2).err
+
+
+def test_the_next_connection_goes_to_the_pod_that_took_the_place(place: Place, streams: Streams, start: Start) -> None:
+    place.apply(inference())
+    [old] = place.running("serve")
+    with website(b"old") as first, website(b"new") as second:
+        streams.connect(place.namespace, old, 8000, first)
+        url = address(start("port-forward", "serve", ":8000", "-n", place.namespace))
+        assert fetch(url) == b"old"
+        place.kubectl("delete", "pod", old)
+        place.until(lambda: set(place.pods("serve")) - {old}, "another pod")
+        [new] = place.running("serve")
+        streams.connect(place.namespace, new, 8000, second)
+        assert fetch(url) == b"new"
+
+
+def test_kubectl_agrees_with_the_simulated_kubelet(note: Place, streams: Streams) -> None:
+    """A second opinion on the other half of the tests above."""
+    kubectl = str(note.plane.binaries / "kubectl")
+    config = f"--kubeconfig={note.plane.kubeconfig()}"
+    script = "cat; exit 9"
+    command = [kubectl, config, "exec", "-n", note.namespace, "-i", "note-0", "--", "sh", "-c", script]
+    result = subprocess.run(command, input=b"abc", capture_output=True, timeout=20)
+    assert (result.returncode, result.stdout) == (9, b"abc")
+    with website(b"jupyter") as port:
+        streams.connect(note.namespace, "note-0", 8888, port)
+        command = [kubectl, config, "port-forward", "-n", note.namespace, "note-0", ":8888"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as forward:
+            assert forward.stdout is not None
+            local = re.search(r":(\d+) ->", forward.stdout.readline())
+            assert local is not None
+            assert fetch(f"http://127.0.0.1:{local[1]}") == b"jupyter"
+            forward.kill()

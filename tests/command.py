@@ -1,0 +1,58 @@
+"""Commands in processes of their own, for tests of those that go on until something happens."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import IO
+
+
+class Command:
+    """A command that runs in a process of its own; ``out`` and ``err`` grow as it prints."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "gpuctl", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.out = self.err = b""
+        self._threads = [
+            threading.Thread(target=self._collect, args=(name, getattr(self.process, f"std{name}")), daemon=True)
+            for name in ("out", "err")
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _collect(self, name: str, stream: IO[bytes]) -> None:
+        while data := os.read(stream.fileno(), 65536):
+            setattr(self, name, getattr(self, name) + data)
+
+    def until(self, text: bytes, timeout: float = 20) -> None:
+        """Wait until it has printed something."""
+        deadline = time.monotonic() + timeout
+        while text not in self.out + self.err:
+            assert time.monotonic() < deadline, f"no {text!r} in\n{self.out!r}\n{self.err!r}"
+            time.sleep(0.02)
+
+    def end(self, timeout: float = 20) -> int:
+        """Its exit code."""
+        code = self.process.wait(timeout)
+        for thread in self._threads:
+            thread.join(timeout)
+        return code
+
+    def stop(self) -> None:
+        """End it, whatever it does."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+Start = Callable[..., Command]
+"""Starts a command that is ended with the test."""
