@@ -12,9 +12,11 @@ import pytest
 from gpuctl.cli.printers.paragraphs import broken
 from gpuctl.cli.printers.table import width_of
 from gpuctl.cli.why import lines
+from gpuctl.reading.jobs import Identity, Job
 from gpuctl.reading.why import log
 from gpuctl.reading.why.answer import explain
 from gpuctl.reading.why.containers import image, registry_of
+from gpuctl.reading.why.events import of_job
 from gpuctl.reading.why.evidence import Evidence, duration
 from gpuctl.reading.why.finding import CAUSES
 from why_records import RECORDED, dump, load
@@ -190,3 +192,18 @@ def test_lines_break_between_wide_characters() -> None:
     assert all(width_of(line) <= 20 or " " not in line for line in found)
     assert "".join(found).replace(" ", "") == text.replace(" ", "")
     assert "a100-80g-very-long-name" in found
+
+
+def test_events_of_a_job_whose_name_goes_on_with_a_number_are_not_this_ones() -> None:
+    def event(name: str) -> dict[str, Any]:
+        about = {"kind": "Pod", "namespace": "n", "name": name}
+        return {"involvedObject": about, "metadata": {}, "lastTimestamp": "2026-01-01T00:00:01Z"}
+
+    def found(spec: dict[str, Any]) -> list[str]:
+        workload = {"kind": "Job", "metadata": {"name": "train", "namespace": "n"}, "spec": spec}
+        events = [event(name) for name in ("train-abcde", "train-2-abcde", "training-abcde")]
+        job = Job(Identity("n", "train", "training"), workload)
+        return [item["involvedObject"]["name"] for item in of_job(events, job)]
+
+    assert found({}) == ["train-abcde"]
+    assert found({"completionMode": "Indexed"}) == ["train-2-abcde"]

@@ -12,7 +12,8 @@ from gpuctl.reading.why.finding import Source
 
 # What controllers put behind a workload's name for what they make: k8s.io/kubernetes, pkg/controller.
 _MADE = {
-    "Job": {"Pod": r"(-\d+)?-[a-z0-9]{5}"},
+    "Job": {"Pod": r"-[a-z0-9]{5}"},
+    "Indexed": {"Pod": r"-\d+-[a-z0-9]{5}"},
     "Deployment": {"ReplicaSet": r"-[a-z0-9]{1,10}", "Pod": r"-[a-z0-9]{1,10}-[a-z0-9]{5}"},
     "StatefulSet": {"Pod": r"-\d+"},
     "JobSet": {"Job": r"-[a-z0-9-]+-\d+", "Pod": r"-[a-z0-9-]+-\d+(-\d+)?-[a-z0-9]{5}"},
@@ -56,7 +57,8 @@ def _is_about(kind: str, name: str, workload: Object) -> bool:
     own = workload["metadata"]["name"]
     if kind == workload["kind"]:
         return bool(name == own)
-    pattern = _MADE.get(workload["kind"], {}).get(kind)
+    indexed = (workload.get("spec") or {}).get("completionMode") == "Indexed"
+    pattern = _MADE.get("Indexed" if indexed else workload["kind"], {}).get(kind)
     return pattern is not None and re.fullmatch(re.escape(own) + pattern, name) is not None
 
 
