@@ -104,6 +104,7 @@ def _image(evidence: Evidence, held: Held, pods: int) -> Finding:
     # Older kubelets' back-off does not repeat the error; the event has it.
     text = " ".join([sentence(held.message), *(sentence(event.get("message")) for event in failed[-1:])])
     cause = _pull_cause(text, held.image)
+    said = sentence(held.message) if "ErrImagePull: " in held.message or held.reason == "ErrImagePull" else text
     registry = registry_of(held.image)
     if cause == "image-not-found":
         message = f"the registry {registry} has no image {held.image}"
@@ -121,10 +122,10 @@ def _image(evidence: Evidence, held: Held, pods: int) -> Finding:
         message = f"{held.image} is not built for the platform of {held.node}"
         fix = "build the image for it (`docker buildx build --platform linux/amd64`), or choose other nodes"
     elif cause == "image-unreachable":
-        message = f"the registry {registry} does not give {held.image}: {_innermost(text)}"
+        message = f"the registry {registry} does not give {held.image}: {_innermost(said)}"
         fix = f"check the registry, the network and the proxy from {held.node}; kubelet tries again by itself"
     else:
-        message = f"{held.image} cannot be pulled: {_innermost(text) or held.reason}"
+        message = f"{held.image} cannot be pulled: {_innermost(said) or held.reason}"
         fix = command("describe job", evidence) + " shows the runtime's words in full"
     return Finding(cause, message, numbers, fix, told, held.name, pods)
 

@@ -73,7 +73,7 @@ def _finding(evidence: Evidence, end: End) -> Finding:
     if said.cause == "cuda-out-of-memory":
         return _gpu_memory(end, said, numbers, told, again)
     if said.cause == "shm-exhausted" or end.code == _BUS:
-        return _shared_memory(pod, end, numbers, told, again)
+        return _shared_memory(pod, end, numbers, told, again, is_said=bool(said.cause))
     line = f": {said.line}" if said.line else ""
     if end.code in _SIGNALS:
         name = _SIGNALS[end.code]
@@ -81,7 +81,7 @@ def _finding(evidence: Evidence, end: End) -> Finding:
         fix = "run it with `PYTHONFAULTHANDLER=1` in `environment.env` to see where; often it is a native library"
         return Finding("segmentation-fault", message, {**numbers, "signal": name}, fix, told, end.pod)
     if end.code == _KILL:
-        message = f"{where} was killed from outside (SIGKILL), not for its memory limit{again}"
+        message = f"{where} was killed (SIGKILL), and kubelet does not say for what{again}"
         fix = "look for who did: a node that ran out of memory or shut down, a process that outlived its grace period"
         return Finding("killed", message, numbers, fix, told, end.pod)
     if end.code == _TERM:
@@ -149,7 +149,9 @@ def _gpu_memory(end: End, said: log.Said, numbers: dict[str, object], told: tupl
     return Finding("cuda-out-of-memory", message, {**numbers, **said.numbers}, fix, told, end.pod)
 
 
-def _shared_memory(pod: Object, end: End, numbers: dict[str, object], told: tuple[Source, ...], again: str) -> Finding:
+def _shared_memory(
+    pod: Object, end: End, numbers: dict[str, object], told: tuple[Source, ...], again: str, *, is_said: bool
+) -> Finding:
     size = None
     mounts = _container(pod, end.container).get("volumeMounts") or []
     name = next((mount["name"] for mount in mounts if mount.get("mountPath") == "/dev/shm"), None)  # noqa: S108
@@ -157,7 +159,10 @@ def _shared_memory(pod: Object, end: End, numbers: dict[str, object], told: tupl
         if volume["name"] == name:
             size = (volume.get("emptyDir") or {}).get("sizeLimit")
     has = str(size) if size else "64Mi, the runtime's default"
-    message = f"shared memory (/dev/shm, {has}) was too small (pod {end.pod}, exit code {end.code}){again}"
+    where = f"(pod {end.pod}, exit code {end.code}){again}"
+    message = f"shared memory (/dev/shm, {has}) was too small {where}"
+    if not is_said:
+        message = f"a bus error, mostly a sign that shared memory (/dev/shm, {has}) is too small {where}"
     fix = f"raise `resources.shm` above {size or '64Mi'}, or use fewer data loader workers"
     return Finding("shm-exhausted", message, {**numbers, "shm": size}, fix, told, end.pod)
 

@@ -50,7 +50,8 @@ def terminating(evidence: Evidence) -> Finding | None:
     told = (Source("status", about, f"deletionTimestamp {gone['metadata']['deletionTimestamp']}"),)
     if held:
         named = " and ".join(held)
-        fix = f"whoever set the finalizer {named} has to finish; see `kubectl get {about} -o yaml`"
+        namespace = evidence.job.identity.namespace
+        fix = f"whoever set the finalizer has to finish, or to be finished: kubectl get {about} -n {namespace} -o yaml"
         return Finding("terminating", f"it is being deleted, and held by the finalizer {named}", numbers, fix, told)
     for pod in leaving:
         stuck = [name for name in pod["metadata"].get("finalizers") or [] if name not in _OWN_FINALIZERS]

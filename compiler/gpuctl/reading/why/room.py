@@ -115,6 +115,8 @@ def _sentence(case: Case, resource: str, need: int, free: int, most: int, nodes:
 
 
 def _fix(case: Case, resource: str, need: int, most: int, change: str | None) -> str:
+    if resource == PODS:
+        return "end other pods there, or add nodes"
     if change is not None:
         return change.replace("uncordon node ", "kubectl uncordon ")
     if 0 < most < need:

@@ -35,7 +35,7 @@ def _case(case: Case) -> Finding | None:
 
 def _gated(case: Case) -> Finding:
     gates = [item["name"] for item in case.pod["spec"].get("schedulingGates") or []]
-    message = f"{case.whose}the scheduling gate{'s' if len(gates) > 1 else ''} {named(gates)} nobody has opened yet"
+    message = f"{case.whose}held by the scheduling gate{'s' if len(gates) > 1 else ''} {named(gates)}"
     fix = f"whoever set {named(gates)} has to remove it; the scheduler leaves the pod alone until then"
     return _found(case, "scheduling-gated", message, {"gates": gates}, fix)
 
