@@ -36,6 +36,7 @@ COMMANDS: dict[str, str] = {
     "logs": "Show what a job's pods print.",
     "exec": "Run a command in a job's pod.",
     "port-forward": "Reach a job's port on this machine.",
+    "wait": "Wait until jobs run, are ready, done or deleted.",
     "recover": "Finish what an apply that was killed left.",
     "build": "Compile documents to a directory of manifests, for git.",
     "impact": "Show what a change in git does to the machines.",
@@ -49,9 +50,6 @@ COMMANDS: dict[str, str] = {
     "completion": "Print a shell's completion script.",
     "version": "Print the version.",
 }
-
-# Commands of the product's documents that talk to a cluster.
-LATER = frozenset({"wait"})
 
 SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3
 PROGRAM = "gpuctl"
@@ -76,12 +74,6 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            if name in LATER:
-                raise click.UsageError(
-                    f"`{PROGRAM} {name}` is not in this version, which compiles and checks. "
-                    f"To submit: `{PROGRAM} render -f FILE | kubectl apply -f -`",
-                    ctx,
-                )
             close = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.65)
             hint = f" Did you mean `{PROGRAM} {close[0]}`?" if close else f" `{PROGRAM} --help` lists the commands."
             raise click.UsageError(f"There is no command `{name}`.{hint}", ctx)

@@ -15,13 +15,18 @@ from gpuctl.reading.scope import Scope
 _PREFIXES = frozenset({"job", "jobs", "pod", "pods", "po"})
 
 
+class Absent(NoSuchJob):
+    """There is no job, and no pod, of a name."""
+
+
 def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
     """The job, with its pods, and the pod that was named, if it was one.
 
     ``text`` is the name of a job or of one of its pods (the JOB ID of ``get jobs``), with or without ``job/``, ``pod/``
     or the kind (``training/``) before it.
 
-    :raises NoSuchJob: there is none, or there are several.
+    :raises Absent: there is none.
+    :raises NoSuchJob: there are several, or it is of another kind.
     """
     prefix, _, name = text.rpartition("/")
     if prefix and prefix not in _PREFIXES and prefix not in JOB_KINDS:
@@ -47,7 +52,7 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
             identity = identity_of(pods[0], keys)
             jobs = [job for job in _named(scope, identity.name if identity else name, keys) if job.identity == identity]
             return jobs[0], name
-    raise NoSuchJob(*_nothing(scope, name, keys))
+    raise Absent(*_nothing(scope, name, keys))
 
 
 def _named(scope: Scope, name: str, keys: Records) -> list[Job]:

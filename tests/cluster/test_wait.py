@@ -1,0 +1,143 @@
+"""Waiting for jobs on a real control plane: met, never to be met, too late."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from cluster_tools import Place, inference, notebook, training
+from command import Start
+from fault_tools.proxy import Proxy, cut_stream, matching, nth
+
+
+def watched(place: Place, proxy: Proxy) -> None:
+    """Wait until the command watches: the four kinds of workloads, and pods."""
+    place.until(lambda: sum(record.request.is_watch for record in proxy.records) >= 5, "the watches")
+
+
+def test_what_is_so_already(place: Place) -> None:
+    place.apply(training(), inference(), notebook())
+    place.running("train", "serve", "note")
+    start = time.monotonic()
+    running = place.gpuctl("wait", "train", "serve", "note", "--for=running")
+    assert sorted(running.out.splitlines()) == [
+        "inference/serve is running",
+        "notebook/note is running",
+        "training/train is running",
+    ]
+    ready = place.gpuctl("wait", "train", "inference/serve", "--for=ready", "-o", "json")
+    assert [(item["name"], item["kind"], item["met"], item["status"]) for item in ready.value["items"]] == [
+        ("train", "training", True, "Running"),
+        ("serve", "inference", True, "Running"),
+    ]
+    assert place.gpuctl("wait", "nothing", "--for=deleted").out == "nothing is deleted\n"
+    assert time.monotonic() - start < 10
+
+
+def test_done_and_failed(place: Place, proxy: Proxy, start: Start) -> None:
+    place.apply(training("good"), training("bad"))
+    place.running("good", "bad")
+    command = start("wait", "good", "bad", "--for=done", "-n", place.namespace)
+    watched(place, proxy)
+    assert (command.out, command.err) == (b"", b"")
+    for name, outcome in (("good", "complete"), ("bad", "fail")):
+        for pod in place.pods(name):
+            place.plane.annotate(place.namespace, pod, outcome=outcome)
+    assert command.end() == 1
+    assert command.out == b"training/good is done\n"
+    assert command.err.decode() == (
+        "error: training/bad failed: BackoffLimitExceeded: Job has reached the specified backoff limit\n"
+        f"  = `gpuctl why bad -n {place.namespace}` tells more\n"
+    )
+    # What has run is not waited for; what has failed will not run.
+    assert place.gpuctl("wait", "good", "--for=running").out == "training/good is done\n"
+    assert "training/bad failed" in place.gpuctl("wait", "bad", "--for=ready", code=1).err
+
+
+def test_a_service_is_never_done(place: Place) -> None:
+    place.apply(inference())
+    refused = place.gpuctl("wait", "serve", "--for=done", code=1)
+    assert "error: inference/serve serves until it is deleted: it is never done\n" in refused.err
+
+
+def test_too_late(place: Place) -> None:
+    place.apply(training(job={"annotations": {"gpuctl.test/outcome": "image-not-found"}}))
+    place.until(lambda: "ImagePullBackOff" in place.kubectl("get", "pods"), "the image to fail")
+    late = place.gpuctl("wait", "train", "--for=running", "--timeout=1s", code=1)
+    assert late.err.startswith("error: training/train is not running after 1 s: ImagePullBackOff: Back-off pulling")
+    assert late.err.endswith(f"  = `gpuctl why train -n {place.namespace}` tells more\n")
+    value = place.gpuctl("wait", "train", "--for=ready", "--timeout=0s", "--json", code=1).value
+    assert [(item["met"], item["status"]) for item in value["items"]] == [(False, "ImagePullBackOff")]
+
+
+def test_running_is_not_ready(place: Place) -> None:
+    place.apply(inference(job={"annotations": {"gpuctl.test/outcome": "never-ready"}}))
+    assert place.gpuctl("wait", "serve", "--for=running", "--timeout=30s").out == "inference/serve is running\n"
+    late = place.gpuctl("wait", "serve", "--for=ready", "--timeout=1s", code=1)
+    assert "inference/serve is not ready after 1 s: " in late.err
+
+
+def test_all_pods_count(place: Place) -> None:
+    place.apply(inference(service={"replicas": 2}))
+    place.running("serve", pods=2)
+    place.patch("Deployment", "serve", {"spec": {"replicas": 1000}})
+    late = place.gpuctl("wait", "serve", "--for=running", "--timeout=1s", code=1)
+    assert "of 1000 pods run" in late.err
+
+
+def test_deleted(place: Place, proxy: Proxy, start: Start) -> None:
+    place.apply(training(), notebook())
+    [pod] = place.running("train")
+    place.running("note")
+    command = start("wait", "train", "note", "--for=deleted", "-n", place.namespace)
+    watched(place, proxy)
+    place.plane.annotate(place.namespace, pod, termination="slow")
+    place.gpuctl("delete", "job", "note", "--yes")
+    command.until(b"notebook/note is deleted\n")
+    place.kubectl("delete", "job", "train", "--wait=false")
+    time.sleep(1)
+    # Its pod takes three seconds to stop.
+    assert b"training/train" not in command.out
+    assert command.end() == 0
+    assert command.out == b"notebook/note is deleted\ntraining/train is deleted\n"
+    assert not place.exists("Pod", pod)
+
+
+def test_deleted_while_it_is_waited_for(place: Place, proxy: Proxy, start: Start) -> None:
+    place.apply(training())
+    place.running("train")
+    command = start("wait", "train", "--for=done", "-n", place.namespace)
+    watched(place, proxy)
+    place.kubectl("delete", "job", "train")
+    assert command.end() == 1
+    assert command.err == b"error: training/train was deleted: it will not be done\n"
+
+
+def test_what_cannot_be_meant(place: Place) -> None:
+    assert "there is no job or pod nothing" in place.gpuctl("wait", "nothing", "--for=done", code=1).err
+    assert "Missing option '--for'" in place.gpuctl("wait", "train", code=2).err
+    assert "`soon` is not a time" in place.gpuctl("wait", "train", "--for=done", "--timeout=soon", code=2).err
+
+
+def test_watches_that_break(place: Place, proxy: Proxy, start: Start) -> None:
+    place.apply(training())
+    [pod] = place.running("train")
+    breaks = nth(1, matching(watch=True), last=6)
+    proxy.reset(lambda request: cut_stream(1) if breaks(request) else None)
+    command = start("wait", "train", "--for=done", "--timeout=30s", "-n", place.namespace)
+    time.sleep(1.5)
+    place.plane.annotate(place.namespace, pod, outcome="complete")
+    assert command.end() == 0
+    assert command.out == b"training/train is done\n"
+    # As many as were broken, and again.
+    assert sum(record.request.is_watch for record in proxy.records) > 6
+
+
+def test_an_interrupt(place: Place, proxy: Proxy, start: Start) -> None:
+    place.apply(training())
+    place.running("train")
+    command = start("wait", "train", "--for=done", "-n", place.namespace)
+    watched(place, proxy)
+    command.process.send_signal(signal.SIGINT)
+    assert command.end(5) == 130
+    assert (command.out, command.err) == (b"", b"")
