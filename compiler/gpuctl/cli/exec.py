@@ -63,13 +63,13 @@ def command(
         if not is_interactive():
             raise click.UsageError(f"what to run? As in `gpuctl exec {name} -- nvidia-smi`")
         arguments, stdin, tty = _SHELL, True, True
-    if tty and not (stdin and sys.stdin.isatty()):
-        why = "standard input is none" if stdin else "standard input is not passed on: add -i"
-        click.echo(f"note: no terminal for the command, as {why}", err=True)
-        tty = False
     with reader(kubeconfig, context, platform, namespace) as looking:
         job, named = find_job(looking.scope, name, looking.keys)
         found, number = running_pod(job, pod or named, looking.keys)
+        if tty and not (stdin and sys.stdin.isatty()):
+            why = "standard input is none" if stdin else "standard input is not passed on: add -i"
+            click.echo(f"note: no terminal for the command, as {why}", err=True)
+            tty = False
         metadata = found["metadata"]
         what = Command(arguments, container_of(found, container), stdin, tty)
         if number > 1:

@@ -74,7 +74,8 @@ def command(
                     click.echo(outcome.message)
                 elif not outcome.met:
                     click.echo(f"error: {outcome.message}", err=True)
-                    if outcome.identity is not None and outcome.status is not None:
+                    # There is nothing wrong with what runs.
+                    if outcome.identity and outcome.status and outcome.status.word != "Running":
                         where = f"{outcome.identity.name} -n {outcome.identity.namespace}"
                         click.echo(f"  = `gpuctl why {where}` tells more", err=True)
     except KeyboardInterrupt:
