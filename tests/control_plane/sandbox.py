@@ -191,7 +191,7 @@ In another terminal, here:
   export KUBECONFIG={kubeconfig}
   export PATH={tools}:$PATH
   gpuctl apply -f examples/tour
-  kubectl get pods -n nlp -o wide
+  gpuctl get jobs
 
 Annotations choose what becomes of a pod, so you can see it fail:
   kubectl annotate pods --all -n nlp gpuctl.test/outcome=oom     (complete, fail, evicted, ...)
