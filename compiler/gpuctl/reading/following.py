@@ -23,7 +23,7 @@ from gpuctl.reading.status import pod_status, sentence
 
 _PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
 _TRIES = 20
-_GRACE = 5.0
+_GRACE = 3.0
 """Seconds for which a job that is gone may come back: apply deletes, then creates."""
 _LINGER = 5.0
 """Seconds that the stream of a pod that was deleted gets for its last lines."""

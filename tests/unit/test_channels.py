@@ -1,0 +1,136 @@
+"""Channels over a WebSocket, with a server that cuts its messages wherever RFC 6455 lets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from gpuctl.cluster.channels import STATUS, STDERR, STDOUT, V4, V5, Channels, Message
+from gpuctl.cluster.errors import ConnectionFailed
+from gpuctl.cluster.remote import Ends, NotStarted, _run
+
+Pair = tuple[socket.socket, socket.socket]
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    """Our end of a connection, and the server's."""
+    ours, theirs = socket.socketpair()
+    theirs.settimeout(10)
+    yield ours, theirs
+    ours.close()
+    theirs.close()
+
+
+def frame(payload: bytes, opcode: int = 2, *, last: bool = True) -> bytes:
+    """A frame as servers send it."""
+    head = bytes([opcode | (0x80 if last else 0)])
+    if len(payload) < 126:
+        return head + bytes([len(payload)]) + payload
+    if len(payload) < 65536:
+        return head + b"\x7e" + len(payload).to_bytes(2, "big") + payload
+    return head + b"\x7f" + len(payload).to_bytes(8, "big") + payload
+
+
+def unmasked(data: bytes) -> tuple[int, bytes, bytes]:
+    """The opcode and payload of a client's first frame, and what follows it."""
+    length, start = data[1] & 0x7F, 2
+    assert data[1] & 0x80, "a client masks its frames"
+    if length >= 126:
+        start = 4 if length == 126 else 10
+        length = int.from_bytes(data[2:start], "big")
+    mask, body = data[start : start + 4], data[start + 4 : start + 4 + length]
+    payload = bytes(byte ^ mask[number % 4] for number, byte in enumerate(body))
+    return data[0] & 0x0F, payload, data[start + 4 + length :]
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_messages_however_they_are_cut(pair: Pair, size: int) -> None:
+    ours, theirs = pair
+    channels = Channels(ours, V5)
+    large = os.urandom(70_000)
+    data = frame(b"\x01abc") + frame(b"\x02" + large[:300]) + frame(b"", 0x9) + frame(b"\x01")
+    data += frame(b"\x01one ", last=False) + frame(b"", 0xA) + frame(b"two", 0, last=True) + frame(b"\x01" + large)
+    thread = threading.Thread(target=lambda: [theirs.sendall(data[at : at + size]) for at in range(0, len(data), size)])
+    thread.start()
+    found: list[Message] = []
+    while len(found) < 5:
+        found += channels.receive()
+    thread.join()
+    expected = [(1, b"abc"), (2, large[:300]), (1, b""), (1, b"one two"), (1, large)]
+    assert found == [Message(*item) for item in expected]
+    assert not channels.closed
+    # A ping is answered.
+    assert unmasked(theirs.recv(100))[:2] == (0xA, b"")
+
+
+def test_nothing_waits_while_the_other_side_does_not_read(pair: Pair) -> None:
+    ours, theirs = pair
+    channels = Channels(ours, V5)
+    data = os.urandom(3_000_000)
+    channels.send(0, data)
+    assert channels.waiting > 1_000_000
+    received = b""
+    while channels.waiting:
+        received += theirs.recv(1 << 20)
+        channels.flush()
+    ours.shutdown(socket.SHUT_WR)
+    while rest := theirs.recv(1 << 20):
+        received += rest
+    text = []
+    while received:
+        opcode, payload, received = unmasked(received)
+        assert (opcode, payload[0]) == (2, 0)
+        text.append(payload[1:])
+    assert b"".join(text) == data
+
+
+def test_the_end_of_input(pair: Pair) -> None:
+    ours, theirs = pair
+    assert Channels(ours, V5).end(0)
+    assert unmasked(theirs.recv(100))[1] == b"\xff\x00"
+    assert not Channels(ours, V4).end(0)
+
+
+def status(code: str) -> bytes:
+    """As the API server says that a command has ended."""
+    details = {"causes": [{"reason": "ExitCode", "message": code}]}
+    value = {"metadata": {}, "status": "Failure", "reason": "NonZeroExitCode", "details": details}
+    return json.dumps({**value, "message": f"command terminated with non-zero exit code: {code}"}).encode()
+
+
+def ran(pair: Pair, *messages: tuple[int, bytes]) -> tuple[int, bytes, bytes]:
+    """The result of a command whose other side sends these messages and hangs up."""
+    ours, theirs = pair
+    theirs.sendall(b"".join(frame(bytes([channel]) + data) for channel, data in messages))
+    theirs.shutdown(socket.SHUT_WR)
+    out, err = bytearray(), bytearray()
+    code = _run(Channels(ours, V5), Ends(None, out.extend, err.extend))
+    return code, bytes(out), bytes(err)
+
+
+def test_a_command_that_ends(pair: Pair) -> None:
+    messages = ((STDOUT, b""), (STDOUT, b"out"), (STDERR, b"err"), (STATUS, status("42")))
+    assert ran(pair, *messages) == (42, b"out", b"err")
+
+
+def test_a_command_that_succeeds(pair: Pair) -> None:
+    assert ran(pair, (STATUS, b'{"metadata":{},"status":"Success"}')) == (0, b"", b"")
+
+
+def test_a_connection_that_ends_before_the_command(pair: Pair) -> None:
+    with pytest.raises(ConnectionFailed, match="ended before the command did"):
+        ran(pair, (STDOUT, b"half"))
+
+
+def test_a_command_that_is_not_there(pair: Pair) -> None:
+    words = "OCI runtime exec failed: exec failed: unable to start container process: "
+    words += 'exec: "jupyter": executable file not found in $PATH: unknown'
+    value = {"status": "Failure", "reason": "InternalError", "message": f"Internal error occurred: {words}"}
+    with pytest.raises(NotStarted, match=r"^the container cannot run jupyter: executable file not found in \$PATH$"):
+        ran(pair, (STATUS, json.dumps(value).encode()))
