@@ -72,8 +72,9 @@ class Scope:
         return self.namespace
 
     def _confine(self, kind: str) -> None:
-        plural = RESOURCES[kind].plural
-        self.note(f"{plural} of all namespaces may not be listed: shown are those of {self.fallback}")
+        if kind not in OPTIONAL:
+            plural = RESOURCES[kind].plural
+            self.note(f"{plural} of all namespaces may not be listed: shown are those of {self.fallback}")
 
     def all(self, kind: str, *, labels: str = "", fields: str = "") -> list[Object]:
         """All objects of a kind, as :meth:`pages`."""
