@@ -15,7 +15,6 @@ npu-1     npu-pool        active       8 ascend, 2 requested                 run
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -24,8 +23,9 @@ from typing import Any
 import pytest
 
 from cluster_tools import DOMAIN, Place
-from control_plane import BinariesMissing, ControlPlane, find_binaries
+from control_plane import ControlPlane
 from fault_tools.world import Api
+from real_parts import control_plane_binaries
 
 NVIDIA, ASCEND = "nvidia.com/gpu", "huawei.com/Ascend910"
 POOL, TYPE, JOB_TYPE = f"{DOMAIN}/pool", f"{DOMAIN}/gpu-type", f"{DOMAIN}/job-type"
@@ -47,13 +47,7 @@ NODES: dict[str, dict[str, Any]] = {
 
 def running() -> Iterator[ControlPlane]:
     """The cluster; without its programs the tests are skipped, in CI they fail."""
-    try:
-        binaries = find_binaries()
-    except BinariesMissing as error:
-        if os.environ.get("CI"):
-            pytest.fail(str(error))
-        pytest.skip(str(error))
-    with ControlPlane(binaries) as plane:
+    with ControlPlane(control_plane_binaries()) as plane:
         for name, node in NODES.items():
             plane.add_node(name, **node)
         plane.wait_for_nodes()

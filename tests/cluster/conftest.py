@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +11,10 @@ import pytest
 
 from cluster_tools import POOL, Place, places
 from command import Command, Start
-from control_plane import BinariesMissing, ControlPlane, find_binaries
+from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
 from fault_tools.world import Api
+from real_parts import control_plane_binaries
 
 _numbers = itertools.count(1)
 
@@ -22,13 +22,7 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def plane() -> Iterator[ControlPlane]:
     """A running control plane; without its programs the tests are skipped, in CI they fail."""
-    try:
-        binaries = find_binaries()
-    except BinariesMissing as error:
-        if os.environ.get("CI"):
-            pytest.fail(str(error))
-        pytest.skip(str(error))
-    with ControlPlane(binaries) as running:
+    with ControlPlane(control_plane_binaries()) as running:
         yield running
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from control_plane import BinariesMissing, ControlPlane, find_binaries
+from control_plane import ControlPlane
 from fit_oddities import oddity
 from fit_parts import CARD, GPU, MISSING
 from fit_trials import Trial, Trials, disagreements, hasten
@@ -24,6 +23,7 @@ from gpuctl.cluster import demand, placement, preemption, requests, scheduling, 
 from gpuctl.cluster import fit as fit_module
 from gpuctl.cluster.configuration import connect
 from gpuctl.cluster.fit import VERDICTS
+from real_parts import control_plane_binaries
 
 Object = dict[str, Any]
 
@@ -43,13 +43,7 @@ resources: {pool: no-such-pool, gpu: 1, cpu: 1, memory: 1Gi}
 @pytest.fixture(scope="module")
 def scheduling_plane() -> Iterator[ControlPlane]:
     """A control plane of which nothing but the scheduler acts: who else would change statuses, taints and quotas."""
-    try:
-        binaries = find_binaries()
-    except BinariesMissing as error:
-        if os.environ.get("CI"):
-            pytest.fail(str(error))
-        pytest.skip(str(error))
-    with ControlPlane(binaries) as plane:
+    with ControlPlane(control_plane_binaries()) as plane:
         plane.stop_program("kwok")
         plane.stop_program("kube-controller-manager")
         hasten(plane)

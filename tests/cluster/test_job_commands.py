@@ -5,7 +5,6 @@ Commands on nodes, pools and quotas are in test_node_commands, test_pool_command
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -16,8 +15,9 @@ import pytest
 
 import node_world
 from cluster_tools import DOMAIN, Outcome, Place
-from control_plane import BinariesMissing, ControlPlane, find_binaries
+from control_plane import ControlPlane
 from node_world import table
+from real_parts import control_plane_binaries
 
 README = Path(__file__).resolve().parents[2] / "examples" / "readme"
 TRAINING, INFERENCE, NOTEBOOK, COMPUTE = (
@@ -33,13 +33,7 @@ HEADERS = ["JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP
 def place(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     """A fresh cluster with the nodes of the documents, in a directory with their files."""
     shutil.copytree(README, tmp_path, dirs_exist_ok=True)
-    try:
-        binaries = find_binaries()
-    except BinariesMissing as error:
-        if os.environ.get("CI"):
-            pytest.fail(str(error))
-        pytest.skip(str(error))
-    with ControlPlane(binaries) as plane:
+    with ControlPlane(control_plane_binaries()) as plane:
         for name in ("node1", "node2"):
             plane.add_node(name, gpus=8)
         for name, pool, gpus, model in (

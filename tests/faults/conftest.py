@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from control_plane import BinariesMissing, ControlPlane, find_binaries
+from control_plane import ControlPlane
 from fault_tools.documents import inference, notebook, text, training
 from fault_tools.proxy import Proxy, Upstream
 from fault_tools.site import Base, site
 from fault_tools.world import Api
 from fault_tools.zygote import Zygote
+from real_parts import control_plane_binaries
 
 NODES = 6
 
@@ -22,13 +22,7 @@ NODES = 6
 @pytest.fixture(scope="session")
 def plane() -> Iterator[ControlPlane]:
     """A running control plane; without its programs the tests are skipped, in CI they fail."""
-    try:
-        binaries = find_binaries()
-    except BinariesMissing as error:
-        if os.environ.get("CI"):
-            pytest.fail(str(error))
-        pytest.skip(str(error))
-    with ControlPlane(binaries) as running:
+    with ControlPlane(control_plane_binaries()) as running:
         for number in range(NODES):
             running.add_node(f"gpu-{number}", gpus=64, cpu="512", memory="4Ti")
         yield running
