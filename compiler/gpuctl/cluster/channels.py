@@ -165,7 +165,7 @@ class Channels:
         self._last = time.monotonic()
 
     def _broken(self, error: OSError) -> ConnectionFailed:
-        from gpuctl.cluster.connection import innermost
+        from gpuctl.cluster.transport import innermost
 
         self.closed = True
         return ConnectionFailed(f"the connection to the pod broke: {innermost(error)}")
@@ -180,7 +180,7 @@ def open_channels(configuration: Any, url: str, token: str | None, protocols: tu
     import websocket
     from kubernetes.stream import ws_client as untyped
 
-    from gpuctl.cluster.connection import innermost
+    from gpuctl.cluster.transport import innermost
 
     client: Any = untyped
     headers = {"sec-websocket-protocol": ",".join(protocols), **({"authorization": token} if token else {})}

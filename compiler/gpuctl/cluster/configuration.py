@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gpuctl.cluster.connection import CONCURRENCY, Connection, innermost
+from gpuctl.cluster.connection import CONCURRENCY, Connection
 from gpuctl.cluster.errors import ConfigurationError
 from gpuctl.cluster.kubeconfig import Chosen, choose
+from gpuctl.cluster.transport import innermost
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 

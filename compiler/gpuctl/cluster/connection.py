@@ -8,28 +8,20 @@ from __future__ import annotations
 
 import json
 import random
-import re
-import ssl
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlencode, urlsplit
 
-from gpuctl import __version__
-from gpuctl.cluster.errors import ApiError, ConfigurationError, ConnectionFailed, api_error
+from gpuctl.cluster.errors import ApiError, ConnectionFailed, api_error
 from gpuctl.cluster.resources import Key, Object, Resource, key_of
 from gpuctl.cluster.streams import Stream
+from gpuctl.cluster.transport import WATCH_TIMEOUT, Transport, innermost
 
 if TYPE_CHECKING:
     from gpuctl.cluster.channels import Channels
 
 CONCURRENCY = 16
-CONNECT_TIMEOUT = 10.0
-READ_TIMEOUT = 60.0
-WATCH_TIMEOUT = 120
 PATIENCE = 6.0
 """Seconds for which a request that failed for a passing reason is tried again."""
 # Six pauses, whatever their jitter, are within the patience.
@@ -39,9 +31,6 @@ MANAGER = "gpuctl"
 
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
-
-# OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and _IP_ADDRESS_MISMATCH.
-_OTHER_NAME = frozenset({62, 64})
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -56,17 +45,14 @@ class Connection:
     """
 
     def __init__(self, client: Any, namespace: str, context: str) -> None:
-        self._configuration = client.configuration
-        self._pool = client.rest_client.pool_manager
-        self.server: str = self._configuration.host.rstrip("/")
+        self._transport = Transport(client, context)
+        self.server = self._transport.server
         self.namespace = namespace
         self.context = context
         self.patience = PATIENCE
         self.warnings: dict[str, None] = {}
         self._executor: ThreadPoolExecutor | None = None
-        self._reached = False
         self._closed = False
-        self._auth_lock = threading.Lock()
 
     def get(self, key: Key) -> Object | None:
         """The object, or None when it is absent (or its kind is)."""
@@ -216,7 +202,7 @@ class Connection:
             "labelSelector": labels,
             "timeoutSeconds": str(WATCH_TIMEOUT),
         }
-        response = self._send("GET", resource.path(namespace), query, None, "", stream=True)
+        response = self._transport.send("GET", resource.path(namespace), query, stream=True)
         try:
             if response.status != 200:
                 raise api_error(response.status, response.read(), response.headers)
@@ -242,7 +228,7 @@ class Connection:
         :raises ApiError: the answer is no success.
         :raises ConnectionFailed: no answer.
         """
-        response = self._send("GET", path, query, None, "")
+        response = self._transport.send("GET", path, query)
         if response.status != 200:
             raise api_error(response.status, response.data, response.headers)
         return str(response.data.decode("utf-8", "replace"))
@@ -259,7 +245,7 @@ class Connection:
         while True:
             error: ApiError | ConnectionFailed
             try:
-                response = self._send("GET", path, query, None, "", stream=True)
+                response = self._transport.send("GET", path, query, stream=True)
             except ConnectionFailed as failure:
                 error = failure
             else:
@@ -269,7 +255,7 @@ class Connection:
                 # 500 is what the API server makes of a node that does not answer.
                 if not error.is_transient or error.status == 500:
                     raise error
-            patience = self.patience if self._reached else min(self.patience, 1.0)
+            patience = self.patience if self._transport.reached else min(self.patience, 1.0)
             if self._closed or time.monotonic() > start + patience:
                 raise error
             time.sleep(0.5)
@@ -280,10 +266,7 @@ class Connection:
         :raises ApiError: refused.
         :raises ConnectionFailed: no answer.
         """
-        from gpuctl.cluster.channels import open_channels
-
-        url = f"{self.server}{path}?{urlencode(query)}".replace("http", "ws", 1)
-        return open_channels(self._configuration, url, self._headers(None).get("Authorization"), protocols)
+        return self._transport.channels(path, query, protocols)
 
     def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """``function`` of every item, sixteen at a time, results in order; the first exception is raised."""
@@ -304,7 +287,7 @@ class Connection:
         self._closed = True
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
-        self._pool.clear()
+        self._transport.close()
 
     def request(
         self,
@@ -331,7 +314,7 @@ class Connection:
         while True:
             error: ApiError | ConnectionFailed
             try:
-                response = self._send(method, path, query, body, content_type)
+                response = self._transport.send(method, path, query, body, content_type)
             except ConnectionFailed as failure:
                 error = failure
                 if failure.sent and on_uncertain is not None:
@@ -355,7 +338,7 @@ class Connection:
             if isinstance(error, ApiError) and error.retry_after is not None:
                 wait = max(wait, error.retry_after)
             # A server that has never answered is more likely absent than busy.
-            patience = self.patience if self._reached else min(self.patience, 1.0)
+            patience = self.patience if self._transport.reached else min(self.patience, 1.0)
             if self._closed or time.monotonic() + wait > start + patience:
                 raise error
             time.sleep(wait)
@@ -375,137 +358,3 @@ class Connection:
                 "check the server's address, and proxies in between",
             )
         return value
-
-    def _send(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        body: Object | None,
-        content_type: str,
-        *,
-        stream: bool = False,
-    ) -> Any:
-        import urllib3
-
-        # What a caller is just dealing with is no cause of what goes wrong here, though Python chains the two.
-        handled = sys.exc_info()[1]
-        url = f"{self.server}{path}"
-        if query:
-            url += "?" + urlencode({key: value for key, value in query.items() if value})
-        data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode() if body is not None else None
-        try:
-            response = self._pool.request(
-                method,
-                url,
-                body=data,
-                headers=self._headers(content_type if data is not None else None),
-                timeout=urllib3.Timeout(
-                    connect=CONNECT_TIMEOUT, read=READ_TIMEOUT if not stream else WATCH_TIMEOUT + 15
-                ),
-                preload_content=not stream,
-                retries=False,
-                redirect=False,
-            )
-        except urllib3.exceptions.HTTPError as error:
-            raise self._failure(list(_chain(error, handled))) from None
-        self._reached = True
-        return response
-
-    def _headers(self, content_type: str | None) -> dict[str, str]:
-        headers = {"Accept": "application/json", "User-Agent": f"gpuctl/{__version__}"}
-        if content_type is not None:
-            headers["Content-Type"] = content_type
-        with self._auth_lock:
-            # May run an exec plugin again when its token has expired.
-            try:
-                token = self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-            except Exception as error:
-                raise ConfigurationError(
-                    f"the credentials could not be renewed: {innermost(error)}", "log in again"
-                ) from None
-        if token:
-            # A token's file ends with a line break, and in between http.client would print the whole header.
-            headers["Authorization"] = token.strip()
-            if not headers["Authorization"].isprintable() or not token.isascii():
-                raise ConfigurationError(
-                    "the credentials cannot be sent: they contain a line break, or another character that no token has",
-                    "check the user of the kubeconfig's context",
-                )
-        return headers
-
-    def _failure(self, causes: list[BaseException]) -> ConnectionFailed:
-        """What an exception, with those that led to it, means to people."""
-        import urllib3
-
-        text = _said(causes[-1])
-        sent = not any(
-            isinstance(cause, (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError))
-            for cause in causes
-        )
-        where = f" (context {self.context})" if self.context else ""
-        for cause in causes:
-            if isinstance(cause, ssl.SSLCertVerificationError):
-                return self._untrusted(cause)
-            if isinstance(cause, ssl.SSLError):
-                return ConnectionFailed(
-                    f"{self.server}{where} does not speak TLS as expected: {text}",
-                    "check the server's address and port",
-                )
-        if any(isinstance(cause, urllib3.exceptions.ReadTimeoutError) for cause in causes):
-            return ConnectionFailed(f"{self.server} gave no answer within {READ_TIMEOUT:.0f} s")
-        through = ""
-        if any(isinstance(cause, urllib3.exceptions.ProxyError) for cause in causes):
-            # Without the password that its address may have.
-            proxy = urlsplit(self._configuration.proxy or "")
-            through = f" through the proxy {proxy.scheme}://{proxy.netloc.rpartition('@')[2]}"
-        return ConnectionFailed(
-            f"{self.server}{where} cannot be reached{through}: {text}",
-            "check the context, the network and the proxy; `kubectl version` should work",
-            sent=sent,
-        )
-
-    def _untrusted(self, error: ssl.SSLCertVerificationError) -> ConnectionFailed:
-        """A certificate that verification refused; nothing was sent."""
-        if error.verify_code in _OTHER_NAME:
-            return ConnectionFailed(
-                f"the certificate of {self.server} is for another name: {innermost(error)}",
-                "check the server's name, or set `tls-server-name` in the kubeconfig",
-                sent=False,
-            )
-        return ConnectionFailed(
-            f"the certificate of {self.server} is not trusted: {innermost(error)}",
-            "check `certificate-authority` in the kubeconfig",
-            sent=False,
-        )
-
-
-def _chain(error: BaseException | None, end: BaseException | None = None) -> Iterator[BaseException]:
-    """An exception and what led to it, up to ``end``."""
-    seen: set[int] = set()
-    while error is not None and error is not end and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        reason = getattr(error, "reason", None)
-        error = reason if isinstance(reason, BaseException) else error.__cause__ or error.__context__
-
-
-def _of_file(error: OSError) -> str:
-    return f": {error.filename}" if error.filename else ""
-
-
-def innermost(error: BaseException) -> str:
-    """The innermost reason of an exception, without addresses of objects in memory."""
-    return _said(list(_chain(error))[-1])
-
-
-def _said(last: BaseException) -> str:
-    if isinstance(last, ssl.SSLCertVerificationError):
-        return last.verify_message.rstrip(".")
-    if isinstance(last, OSError) and last.strerror:
-        # OpenSSL's have their code before them and a line of C behind.
-        return re.sub(r"^\[.*?\] | \(_\w+\.c:\d+\)$", "", last.strerror).lower() + _of_file(last)
-    text = " ".join(str(last).split()) or type(last).__name__
-    if ">: " in text:
-        text = text.split(">: ", 1)[1]
-    return text[:300]

@@ -23,7 +23,7 @@ class Stream:
     def __iter__(self) -> Iterator[bytes]:
         from urllib3.exceptions import HTTPError
 
-        from gpuctl.cluster.connection import innermost
+        from gpuctl.cluster.transport import innermost
 
         try:
             yield from self._portions()

@@ -58,8 +58,7 @@ def test_refusals_in_a_row(
 
     monkeypatch.setattr(connection_module, "time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
     monkeypatch.setattr(connection_module, "random", SimpleNamespace(random=lambda: jitter))
-    monkeypatch.setattr(connection, "_send", send)
-    monkeypatch.setattr(connection, "_reached", True)
+    monkeypatch.setattr(connection, "_transport", SimpleNamespace(send=send, reached=True, close=lambda: None))
     if passes:
         assert connection.get(KEY) == {"kind": "Job"}
     else:

@@ -12,11 +12,11 @@ import pytest
 from gpuctl.cli.printers.paragraphs import broken
 from gpuctl.cli.printers.table import width_of
 from gpuctl.cli.why import lines
+from gpuctl.reading.events import of_job
 from gpuctl.reading.jobs import Identity, Job
 from gpuctl.reading.why import log
 from gpuctl.reading.why.answer import explain
 from gpuctl.reading.why.containers import image, registry_of
-from gpuctl.reading.why.events import of_job
 from gpuctl.reading.why.evidence import Evidence, duration
 from gpuctl.reading.why.finding import CAUSES
 from why_records import RECORDED, dump, load
