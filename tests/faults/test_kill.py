@@ -3,29 +3,37 @@
 Each call gets a namespace of its own: the start state, the command killed at that call, `gpuctl recover`, and then
 every object is the old or the new one; the same apply once more brings about what was wanted, and a third writes
 nothing. Ctrl-C at every call is the same without `recover`: the command itself puts back what it has taken apart.
+
+What a process that is killed leaves is what the server has: a read changes nothing of it. So reads are killed at before
+the server acts, not after as well, and of those before the first write some stand for all. Ctrl-C comes at every call:
+what becomes of it is the command's own doing.
 """
 
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pytest
 
 from fault_tools.documents import inference, notebook, text, training
-from fault_tools.proxy import Action, Policy, after, before, first_of, meanwhile, nth, on, refuse
+from fault_tools.proxy import Action, Policy, Request, after, before, first_of, meanwhile, nth, on, refuse
 from fault_tools.site import Base, Site, Victim, ends_workload, makes_job, site
 from fault_tools.world import Snapshot, is_bookkeeping, lost, rest, touched, unlike
 from fault_tools.zygote import Result
 
 WORKERS = 6
-SLACK = 8
-"""How many calls fewer than the undisturbed run a run may need: how often it looks at a cluster depends on time."""
+Kind = Literal["call", "look", "write", "read"]
+"""Which requests are counted: all, the reads before the first write, the writes, or the reads from then on."""
+SLACK: dict[Kind, int] = {"call": 8, "look": 8, "write": 2, "read": 8}
+"""How many calls fewer than the undisturbed run a run may need: how often it looks at a cluster depends on time, and so
+does how often it renews a lease."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +66,16 @@ INTERRUPTED = Scenario("interrupted", _ALL, _CHANGED)
 
 
 class Call(NamedTuple):
-    """Which request is the one to kill at, and how: a key of ``MOMENTS``."""
+    """Which request is the one to kill at, the ``number``-th of its kind, and how: a key of ``MOMENTS``."""
 
+    kind: Kind
     number: int
     moment: str
+
+    @property
+    def name(self) -> str:
+        """For namespaces and directories."""
+        return f"{self.kind}-{self.number}-{self.moment}"
 
 
 class Outcome(NamedTuple):
@@ -72,7 +86,8 @@ class Outcome(NamedTuple):
     problems: list[str]
 
 
-UNDISTURBED = Call(0, "before")
+UNDISTURBED = Call("call", 0, "before")
+KILLED: tuple[tuple[Kind, str], ...] = (("write", "before"), ("write", "after"), ("read", "before"))
 MOMENTS: dict[str, Callable[[Victim], Action]] = {
     "before": lambda victim: before(lambda: victim().kill()),
     "after": lambda victim: after(lambda: victim().kill()),
@@ -86,6 +101,31 @@ _REFUSAL = on(
 )
 
 
+class Counter:
+    """Tells the kinds of requests, and where the one to kill at is, as they come in."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.found: Request | None = None
+        self._seen: dict[Kind, int] = {"call": 0, "look": 0, "write": 0, "read": 0}
+        self._lock = threading.Lock()
+
+    def is_the_call(self, request: Request) -> bool:
+        """Whether it is this request."""
+        with self._lock:
+            own: Kind = "write" if request.is_write else "read" if self._seen["write"] else "look"
+            for kind in ("call", own):
+                self._seen[kind] += 1
+                if kind == self.call.kind and self._seen[kind] == self.call.number:
+                    self.found = request
+            return self.found is request
+
+    @property
+    def seen(self) -> dict[Kind, int]:
+        """How many there were of each kind."""
+        return dict(self._seen)
+
+
 class World:
     """One scenario; each run has a site of its own."""
 
@@ -93,7 +133,7 @@ class World:
         self.scenario = scenario
         self.base = base
         self.directory = directory
-        self.calls = 0
+        self.calls: dict[Kind, int] = {}
         """API calls of the undisturbed run."""
         self.new = self._wanted()
 
@@ -111,46 +151,59 @@ class World:
 
     def run(self, call: Call) -> Outcome:
         """Kill at one call, recover, look, and apply twice more."""
-        namespace = f"{self.scenario.name}-{call.number}-{call.moment}"
+        namespace = f"{self.scenario.name}-{call.name}"
         with site(self.base, namespace, self.directory / namespace, self.scenario.flags) as place:
             old = self._prepare(place)
             arguments = place.recover_arguments if self.scenario.wrecked else place.apply_arguments
-            result = place.disturb(arguments, lambda victim: self._policy(call, victim))
-            records = place.proxy.records
+            counter = Counter(call)
+            result = place.disturb(arguments, lambda victim: self._policy(counter, victim))
+            found = counter.found
             if call == UNDISTURBED:
-                self.calls = len(records)
-            reached = 0 < call.number <= len(records)
+                self.calls = counter.seen
+            where = next((f"{call.moment} {item}" for item in place.proxy.records if item.request is found), "")
             # Ctrl-C during the last write: what is under way is finished, and then there is nothing left undone.
             done = call.moment == "interrupt" and result.code == 0 and not unlike(place.snapshot(), self.new)
-            problems = [] if done else self._ended(result, ENDS[call.moment] if reached else int(self.scenario.refused))
-            place.proxy.reset(self._policy(UNDISTURBED, None))
-            if not reached or call.moment != "interrupt":
+            problems = [] if done else self._ended(result, ENDS[call.moment] if found else int(self.scenario.refused))
+            place.proxy.reset(self._policy(Counter(UNDISTURBED), None))
+            if not found or call.moment != "interrupt":
                 recovery = place.recover()
                 if recovery.code:
                     problems.append(f"recover ended with {recovery.code}: {recovery.stderr}")
             problems += self._afterwards(place, old)
-        where = f"{call.moment} {records[call.number - 1]}" if reached else f"{call} was not reached"
-        return Outcome(call, reached, [f"{where}: {problem}" for problem in problems])
+        where = where or f"{call} was not reached"
+        return Outcome(call, found is not None, [f"{where}: {problem}" for problem in problems])
 
-    def every_call(self, *moments: str) -> list[str]:
-        """What was wrong in any of the runs that are killed at the first call, the second, and so on to the last."""
-        undisturbed = self.run(UNDISTURBED)
-        if undisturbed.problems:
-            return undisturbed.problems
-        calls = [Call(number, moment) for number in range(1, self.calls + 1) for moment in moments]
+    def killed_at_every_call(self) -> list[str]:
+        """What was wrong in any of the runs that are killed."""
+        problems = self._undisturbed()
+        looks = self.calls.get("look", 0)
+        return problems or self._all(
+            KILLED, [Call("look", number, "before") for number in {1, looks // 2, looks} - {0}]
+        )
+
+    def interrupted_at_every_call(self) -> list[str]:
+        """What was wrong in any of the runs that are interrupted."""
+        return self._undisturbed() or self._all((("call", "interrupt"),), [])
+
+    def _undisturbed(self) -> list[str]:
+        return self.run(UNDISTURBED).problems
+
+    def _all(self, ways: tuple[tuple[Kind, str], ...], calls: list[Call]) -> list[str]:
+        """What was wrong in any of the runs that end at some calls, and in all these ways from the first to the last."""
+        calls += [Call(kind, number, moment) for kind, moment in ways for number in range(1, self.calls[kind] + 1)]
         with ThreadPoolExecutor(WORKERS) as pool:
             outcomes = list(pool.map(self.run, calls))
         # Some runs need a call more than the first did.
-        for number in count(self.calls + 1):
-            more = [self.run(Call(number, moment)) for moment in moments]
-            outcomes += more
-            if not any(outcome.reached for outcome in more):
-                break
+        for kind, moment in ways:
+            for number in count(self.calls[kind] + 1):
+                outcomes.append(self.run(Call(kind, number, moment)))
+                if not outcomes[-1].reached:
+                    break
         problems = [problem for outcome in outcomes for problem in outcome.problems]
         return problems + [
-            f"{outcome.call} was never reached, and there are {self.calls} calls"
+            f"{outcome.call} was never reached, and there are {self.calls}"
             for outcome in outcomes
-            if not outcome.reached and outcome.call.number <= self.calls - SLACK
+            if not outcome.reached and outcome.call.number <= self.calls[outcome.call.kind] - SLACK[outcome.call.kind]
         ]
 
     def _prepare(self, place: Site) -> Snapshot:
@@ -165,11 +218,10 @@ class World:
             assert wrecked.code == -signal.SIGKILL, wrecked.stderr
         return old
 
-    def _policy(self, call: Call, victim: Victim | None) -> Policy:
+    def _policy(self, counter: Counter, victim: Victim | None) -> Policy:
         policies = [_REFUSAL] if self.scenario.refused else []
-        if victim is not None and call != UNDISTURBED:
-            action = MOMENTS[call.moment](victim)
-            policies.insert(0, on(lambda request: request.number == call.number, action))
+        if victim is not None:
+            policies.insert(0, on(counter.is_the_call, MOMENTS[counter.call.moment](victim)))
         return first_of(*policies)
 
     def _ended(self, result: Result, expected: int) -> list[str]:
@@ -198,11 +250,11 @@ class World:
 @pytest.mark.usefixtures("shared_objects")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_killed_at_every_call(scenario: Scenario, base: Base, tmp_path: Path) -> None:
-    problems = World(scenario, base, tmp_path).every_call("before", "after")
+    problems = World(scenario, base, tmp_path).killed_at_every_call()
     assert not problems, f"{len(problems)} problems:\n" + "\n".join(problems)
 
 
 @pytest.mark.usefixtures("shared_objects")
 def test_interrupted_at_every_call(base: Base, tmp_path: Path) -> None:
-    problems = World(INTERRUPTED, base, tmp_path).every_call("interrupt")
+    problems = World(INTERRUPTED, base, tmp_path).interrupted_at_every_call()
     assert not problems, f"{len(problems)} problems:\n" + "\n".join(problems)
