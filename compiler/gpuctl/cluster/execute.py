@@ -151,7 +151,8 @@ class Execution:
         stage = _Stage(steps)
         by_key = {step.key: step for step in steps}
         by_key.update({key_of(step.live): step for step in steps if step.deletes and step.live is not None})
-        for step in steps:
+        # Interrupted before its turn, a workload stays: its companions must not have left before it.
+        for step in sorted(steps, key=lambda step: step.companion_of is not None):
             self._submit(stage, step, self._take_away if step.deletes else self._bring_about)
         deadline = time.monotonic() + self.how.timeout
         while stage.busy or stage.waiting:
@@ -401,18 +402,23 @@ class Execution:
         return ""
 
     def _restore_companions(self, steps: Iterable[Step]) -> None:
-        """A companion whose workload is the old one again comes back with it."""
-        results = {step.key: step.result for step in self.plan.steps}
+        """A companion whose workload is the old one again, or still, comes back with it."""
+        mains = {step.key: step for step in self.plan.steps}
         for step in steps:
-            if step.companion_of is None or step.result != "done" or step.live is None:
+            main = mains.get(step.companion_of) if step.companion_of is not None else None
+            if main is None or main.result == "done" or step.result != "done" or step.live is None:
                 continue
-            if results.get(step.companion_of) in ("failed", "restored"):
-                try:
-                    self._create(recreatable(step.live))
-                    step.result = "restored"
-                    step.error = f"{step.key} was created again with {step.companion_of}"
-                except ClusterError as error:
-                    step.result, step.error = "failed", f"{step.key}: {error.message}"
+            try:
+                self._create(recreatable(step.live))
+            except ClusterError as error:
+                step.result, step.error = "failed", f"{step.key}: {error.message}"
+            else:
+                step.result = "restored"
+                step.error = f"{step.key} was created again with {step.companion_of}"
+                if main.result == "not-run":
+                    # Nobody is to blame when it was asked for; a lease that was lost is what to tell.
+                    step.result, step.error = "not-run", main.error or step.error
+            self.how.done(step)
 
 
 def _is_outage(error: BaseException) -> bool:

@@ -63,7 +63,7 @@ def apply(
     :raises Refused: something stands against it, or somebody was asked and said no; nothing was changed.
     :raises Held: another run is at work; nothing was changed.
     """
-    finish_others(connection, request, how, dialogue)
+    finish_others(connection, request, how, dialogue, options)
     plan, run = _plan(connection, request, options, server=True)
     _refuse(plan)
     if plan.questions and not dialogue.ask(plan):
@@ -120,9 +120,16 @@ def execute(connection: Connection, plan: Plan, how: How, dialogue: Dialogue) ->
     return plan
 
 
-def finish_others(connection: Connection, request: Request, how: How, dialogue: Dialogue) -> None:
-    """Complete or restore what a killed run left in the namespaces concerned."""
+def finish_others(
+    connection: Connection, request: Request, how: How, dialogue: Dialogue, options: SetOptions | None = None
+) -> None:
+    """Complete or restore what a killed run left in the namespaces concerned.
+
+    With a set these are also those that it has been in: what is on its way there is to be pruned, not forgotten.
+    """
     namespaces = {item.object["metadata"].get("namespace") or "" for item in request.lowered} - {""}
+    if options is not None:
+        namespaces |= SetRun.read(connection, options, request).superset.all_namespaces
     found = recovery.unfinished(connection, how.keys, namespaces)
     if not found:
         return

@@ -1,0 +1,82 @@
+"""What belongs together stays together when a run ends early: workloads and their companions, the namespaces of a set."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fault_tools.documents import text, training
+from fault_tools.proxy import after, matching, meanwhile, nth, on
+from fault_tools.site import Base, Site, ends_workload, site
+from fault_tools.world import rest
+
+pytestmark = pytest.mark.usefixtures("shared_objects")
+
+# More deletions than a run has under way at a time, most of them of companions.
+TRAININGS = [f"t{number}" for number in range(9)]
+
+
+def several_nodes(name: str) -> dict[str, Any]:
+    """A training with two companions: a headless Service and a hostfile."""
+    document = training(name=name)
+    document["resources"] = {**document["resources"], "nodes": 2}
+    document["environment"] = {**document["environment"], "command": ["deepspeed", "--no_ssh", "train.py"]}
+    return document
+
+
+def in_namespace(document: dict[str, Any], namespace: str) -> dict[str, Any]:
+    """A document that says where its job goes."""
+    return {**document, "job": {**document["job"], "namespace": namespace}}
+
+
+@pytest.fixture
+def place(base: Base, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
+    """A namespace with nothing in it."""
+    with site(base, request.node.name.removeprefix("test_").replace("_", "-")[:30].strip("-"), tmp_path) as made:
+        base.api.create_namespace(made.namespace)
+        yield made
+
+
+def test_a_job_that_stays_keeps_its_companions(place: Site) -> None:
+    """Interrupted while the queue is full: what is not replaced any more is as it was, hosts and all."""
+    place.file.write_text(text(*map(several_nodes, TRAININGS)))
+    assert place.apply(place.direct).code == 0
+    old = place.snapshot()
+    place.file.write_text(text(*(training(name=name) for name in TRAININGS)))
+    result = place.disturb(
+        place.apply_arguments,
+        lambda victim: on(nth(1, matching("DELETE", writes=True)), meanwhile(lambda: victim().signal(signal.SIGINT))),
+    )
+    assert result.code == 128 + signal.SIGINT
+    now = place.snapshot()
+    for name in TRAININGS:
+        companions = {("Service", name), ("ConfigMap", f"{name}-hostfile")}
+        replaced = now["Job", name].uid != old["Job", name].uid
+        assert replaced or companions <= now.keys(), f"{name} has lost {companions - now.keys()}: {result.stdout}"
+    assert rest(now) == []
+    assert place.apply(place.direct).code == 0
+    assert {key for key in place.snapshot() if key[0] in ("Service", "ConfigMap")} == set()
+
+
+def test_a_set_finishes_what_it_left_where_it_is_no_more(place: Site) -> None:
+    """Killed with a job gone in a namespace that the set then leaves: nothing brings that job back later."""
+    api, away = place.base.api, f"{place.namespace}-b"
+    api.create_namespace(away)
+    arguments = [*place.apply_arguments, "--set", "jobs", "--prune"]
+    place.file.write_text(text(training(), in_namespace(training(name="far"), away)))
+    assert place.run(arguments, place.direct).code == 0
+    place.file.write_text(text(training(), in_namespace(training("v2", name="far"), away)))
+    killed = place.disturb(arguments, lambda victim: on(nth(1, ends_workload), after(lambda: victim().kill())))
+    assert killed.code == -signal.SIGKILL
+    place.file.write_text(text(training()))
+    assert place.run(arguments, place.direct).code == 0
+    there = api.snapshot(away)
+    assert ("Job", "far") not in there
+    assert rest(there) == []
+    recovered = place.run(["recover", "-n", away], place.direct)
+    assert recovered.code == 0
+    assert ("Job", "far") not in api.snapshot(away)
