@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fault_tools.documents import text, training
-from fault_tools.proxy import after, matching, meanwhile, nth, on
+from fault_tools.proxy import after, matching, meanwhile, nth, on, refuse
 from fault_tools.site import Base, Site, ends_workload, site
 from fault_tools.world import rest
 
@@ -80,3 +80,24 @@ def test_a_set_finishes_what_it_left_where_it_is_no_more(place: Site) -> None:
     recovered = place.run(["recover", "-n", away], place.direct)
     assert recovered.code == 0
     assert ("Job", "far") not in api.snapshot(away)
+
+
+def test_pods_that_may_not_be_ended_by_force(place: Site) -> None:
+    """They end by themselves, and the new job comes."""
+    place.file.write_text(text(training()))
+    assert place.apply(place.direct).code == 0
+    place.base.api.wait(lambda: place.base.api.list_objects("Pod", place.namespace), "a pod")
+    place.file.write_text(text(training("v2")))
+    place.proxy.reset(
+        on(
+            lambda request: request.method == "DELETE" and "/pods/" in request.path,
+            refuse(403, "Forbidden", "pods are protected"),
+        )
+    )
+    result = place.apply(None, "--force")
+    assert result.code == 0, result.stdout + result.stderr
+    assert "the pods of job.batch/train in" in result.stderr
+    assert "pods are protected" in result.stderr
+    now = place.snapshot()
+    assert "train:v2" in now["Job", "train"].spec
+    assert rest(now) == []

@@ -227,7 +227,11 @@ class Execution:
         uid = step.live["metadata"]["uid"]
         self.connection.delete(live, uid, grace=0 if self.how.force else None)
         if self.how.force:
-            self._end_pods(step.live)
+            try:
+                self._end_pods(step.live)
+            except ClusterError as error:
+                # What is deleted already is waited for and succeeded all the same.
+                self.how.warn(f"warning: the pods of {live} may take their grace period: {error.message}")
         return "deleted"
 
     def _end_pods(self, live: Object) -> None:
