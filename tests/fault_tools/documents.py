@@ -50,3 +50,9 @@ def notebook() -> dict[str, Any]:
 def text(*documents: dict[str, Any]) -> str:
     """Documents as the text of a file: JSON is YAML."""
     return "\n---\n".join(json.dumps(document, indent=1) for document in documents) + "\n"
+
+
+OLD = text(training(), inference(), notebook())
+"""What runs when something fails."""
+NEW = text(training("v2"), inference("v2", port=9000, most=6), notebook())
+"""What is applied then: two jobs are replaced, and what scales one of them."""

@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 
 from control_plane import ControlPlane
-from fault_tools.documents import inference, notebook, text, training
+from fault_tools.documents import NEW, OLD
 from fault_tools.proxy import Proxy, Upstream
 from fault_tools.site import Base, site
-from fault_tools.world import Api
+from fault_tools.world import Api, Snapshot
 from fault_tools.zygote import Zygote
 from real_parts import control_plane_binaries
+
+# Pytest then shows what its assertions compared, as it does for those of tests.
+pytest.register_assert_rewrite("fault_tools.expectations")
 
 NODES = 6
 
@@ -56,10 +59,20 @@ def base(plane: ControlPlane, upstream: Upstream, zygote: Zygote, api: Api) -> B
 
 
 @pytest.fixture(scope="session")
+def wanted(base: Base, tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
+    """What the new documents bring about when nothing fails."""
+    with site(base, "wanted", tmp_path_factory.mktemp("wanted")) as made:
+        made.prepare(OLD)
+        made.file.write_text(NEW)
+        assert made.apply().code == 0
+        return made.snapshot()
+
+
+@pytest.fixture(scope="session")
 def shared_objects(base: Base, tmp_path_factory: pytest.TempPathFactory) -> None:
     """What jobs of all namespaces share is there: otherwise the first apply would differ from all later ones."""
     with site(base, "shared", tmp_path_factory.mktemp("shared")) as place:
-        place.file.write_text(text(training(), inference(), notebook()))
+        place.file.write_text(OLD)
         result = place.apply()
         assert result.code == 0, result.stderr
 

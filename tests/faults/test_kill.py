@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple
 
 import pytest
 
-from fault_tools.documents import inference, notebook, text, training
+from fault_tools.documents import NEW, OLD, inference, notebook, text
 from fault_tools.proxy import Action, Policy, Request, after, before, first_of, meanwhile, nth, on, refuse
 from fault_tools.site import Base, Site, Victim, ends_workload, makes_job, site
 from fault_tools.world import Snapshot, is_bookkeeping, lost, rest, touched, unlike
@@ -52,17 +52,15 @@ class Scenario:
     wrecked: bool = False
 
 
-_ALL = text(training(), inference(), notebook())
-_CHANGED = text(training("v2"), inference("v2", port=9000, most=6), notebook())
 SCENARIOS = [
-    Scenario("create", "", _ALL),
-    Scenario("replace", _ALL, _CHANGED),
+    Scenario("create", "", OLD),
+    Scenario("replace", OLD, NEW),
     # One job goes, and with the change of another its autoscaler.
-    Scenario("prune", _ALL, text(inference("v2", most=None), notebook()), ("--yes", "--set", "jobs", "--prune")),
-    Scenario("rollback", _ALL, _CHANGED, refused=True),
-    Scenario("recovery", _ALL, _CHANGED, wrecked=True),
+    Scenario("prune", OLD, text(inference("v2", most=None), notebook()), ("--yes", "--set", "jobs", "--prune")),
+    Scenario("rollback", OLD, NEW, refused=True),
+    Scenario("recovery", OLD, NEW, wrecked=True),
 ]
-INTERRUPTED = Scenario("interrupted", _ALL, _CHANGED)
+INTERRUPTED = Scenario("interrupted", OLD, NEW)
 
 
 class Call(NamedTuple):

@@ -18,19 +18,22 @@ from pathlib import Path
 import pytest
 
 from control_plane.processes import free_ports
-from fault_tools.documents import inference, notebook, text, training
+from fault_tools.documents import NEW, OLD
+from fault_tools.expectations import (
+    CLUSTER,
+    assert_clear,
+    assert_converges,
+    assert_recoverable,
+    assert_unchanged,
+    assert_wanted,
+)
 from fault_tools.proxy import (
     Action,
     Exchange,
-    Policy,
     Predicate,
-    Request,
     cut_after,
     cut_before,
-    delay,
-    first_of,
     hang,
-    hang_after,
     html,
     matching,
     meanwhile,
@@ -45,10 +48,6 @@ from fault_tools.site import Base, Site, ends_workload, makes_job, site
 from fault_tools.world import Snapshot, lost, rest, touched
 from fault_tools.zygote import Result, Running
 
-OLD = text(training(), inference(), notebook())
-NEW = text(training("v2"), inference("v2", port=9000, most=6), notebook())
-CLUSTER = 3
-
 pytestmark = pytest.mark.usefixtures("shared_objects")
 
 
@@ -61,60 +60,6 @@ def place(base: Base, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
         made.prepare(OLD)
         made.file.write_text(NEW)
         yield made
-
-
-@pytest.fixture(scope="module")
-def wanted(base: Base, tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    """What the new documents bring about when nothing fails."""
-    with site(base, "wanted", tmp_path_factory.mktemp("wanted")) as made:
-        made.prepare(OLD)
-        made.file.write_text(NEW)
-        assert made.apply().code == 0
-        return made.snapshot()
-
-
-def assert_clear(result: Result, code: int, *words: str) -> None:
-    """The exit code, and a message that people can read which says all of ``words``."""
-    assert result.code == code, result
-    output = result.stderr + result.stdout
-    for noise in ("Traceback", "internal error", '{"kind"', '"apiVersion"', "<html", "HTTPConnectionPool", "0x7f"):
-        assert noise not in output
-    assert result.stderr.strip()
-    for word in words:
-        assert word in output
-    # Progress apart, a message is a few lines, not a page.
-    assert len(result.stderr.splitlines()) <= 12
-
-
-def assert_unchanged(place: Site, old: Snapshot) -> None:
-    """Nothing was written, not even a record."""
-    now = place.snapshot()
-    assert {key: live.uid for key, live in now.items()} == {key: live.uid for key, live in old.items()}
-    assert {key: live.spec for key, live in now.items()} == {key: live.spec for key, live in old.items()}
-
-
-def assert_recoverable(place: Site, old: Snapshot, wanted: Snapshot) -> None:
-    """After `recover` nothing is lost or left behind, and the next apply brings about what is wanted."""
-    recovered = place.recover(place.direct)
-    assert recovered.code == 0, recovered.stderr
-    now = place.snapshot()
-    assert [*lost(now, old, wanted), *rest(now), *touched(now, old)] == []
-    assert_converges(place, old, wanted)
-
-
-def assert_converges(place: Site, old: Snapshot, wanted: Snapshot) -> None:
-    """An apply brings about what is wanted, and another one writes nothing."""
-    assert place.apply(place.direct).code == 0
-    assert_wanted(place, old, wanted)
-    place.proxy.reset()
-    assert place.apply().code == 0
-    assert place.proxy.writes() == []
-
-
-def assert_wanted(place: Site, old: Snapshot, wanted: Snapshot) -> None:
-    """All is as the documents say, and nothing is left behind."""
-    now = place.snapshot()
-    assert [*lost(now, wanted, wanted), *rest(now), *touched(now, old)] == []
 
 
 # A server that cannot be reached, or used: nothing happens, and the message says why.
@@ -204,118 +149,7 @@ def test_output_is_json_also_when_it_fails(place: Site) -> None:
     assert isinstance(json.loads(result.stdout), dict)
 
 
-# Passing failures: the command goes on.
-
-
-def _half(request: Request) -> bool:
-    return request.number % 2 == 1
-
-
-def _for_a_while(predicate: Predicate, action: Action, seconds: float = 3) -> Policy:
-    """From the first request that a predicate finds, all fail for some seconds."""
-    lock = threading.Lock()
-    end: list[float] = []
-
-    def policy(request: Request) -> Action | None:
-        with lock:
-            if not end and predicate(request):
-                end.append(time.monotonic() + seconds)
-        return action if end and time.monotonic() < end[0] else None
-
-    return policy
-
-
-def _acted(status: int, reason: str) -> Action:
-    """The server acts, and the answer is an error of something before it."""
-
-    def act(exchange: Exchange) -> None:
-        exchange.forward()
-        refuse(status, reason, "the server is currently unable to handle the request")(exchange)
-
-    return act
-
-
-PASSING: dict[str, Policy] = {
-    "429-burst": _for_a_while(matching(), refuse(429, "TooManyRequests", "too many requests", Retry_After="1")),
-    "503-burst": _for_a_while(ends_workload, refuse(503, "ServiceUnavailable", "not now")),
-    "429-write": on(nth(1, matching(writes=True), last=6), refuse(429, "TooManyRequests", "try again")),
-    "500": on(_half, refuse(500, "InternalError", "etcdserver: leader changed")),
-    "503": on(_half, refuse(503, "ServiceUnavailable", "not now")),
-    "503-html": on(_half, html(503)),
-    "504": on(_half, refuse(504, "Timeout", "request did not complete within the allotted timeout")),
-    "504-acted": on(lambda request: request.is_write and _half(request), _acted(504, "Timeout")),
-    "cut-before": on(_half, cut_before),
-    "cut-after": on(_half, cut_after),
-    "cut-in-the-middle": on(_half, truncate(framed=False)),
-    "slow": on(lambda request: True, delay(0.3)),
-    "no-watch": on(matching(watch=True), cut_before),
-    "silent-watch": on(matching(watch=True), hang),
-    "expired-watch": on(matching(watch=True), refuse(410, "Expired", "too old resource version")),
-}
-
-
-@pytest.mark.parametrize("form", PASSING)
-def test_passing_failures(place: Site, wanted: Snapshot, form: str) -> None:
-    old = place.snapshot()
-    place.proxy.reset(PASSING[form])
-    result = place.apply()
-    assert result.code == 0, f"{result.stderr}{result.stdout}"
-    assert_wanted(place, old, wanted)
-    assert_converges(place, old, wanted)
-
-
-# Failures that do not pass, in the middle: what was deleted is remembered.
-
-
-def _from(predicate: Predicate, action: Action) -> Policy:
-    """From the first request that a predicate finds, which itself is let through, every request fails."""
-    begun = threading.Event()
-
-    def policy(request: Request) -> Action | None:
-        if begun.is_set():
-            return action
-        if predicate(request):
-            begun.set()
-        return None
-
-    return policy
-
-
-LASTING: dict[str, tuple[Action, tuple[str, ...]]] = {
-    "unauthorized": (refuse(401, "Unauthorized", "Unauthorized"), ("401",)),
-    "503": (refuse(503, "ServiceUnavailable", "not now"), ("not now",)),
-    "html": (html(200), ()),
-    "cut": (cut_before, ()),
-}
-
-
-@pytest.mark.parametrize("form", LASTING)
-def test_lasting_failures_after_the_first_delete(place: Site, wanted: Snapshot, form: str) -> None:
-    old = place.snapshot()
-    action, words = LASTING[form]
-    place.proxy.reset(_from(ends_workload, action))
-    assert_clear(place.apply(None, "--timeout", "4s"), CLUSTER, "recover", *words)
-    assert_recoverable(place, old, wanted)
-
-
-def test_a_server_that_is_away_when_the_time_is_over(place: Site, wanted: Snapshot) -> None:
-    """All deletes were answered, and whether the objects are gone nobody knows: it is not said that they are there."""
-    old = place.snapshot()
-    place.proxy.reset(first_of(on(matching(watch=True), hang), _from(nth(2, ends_workload), cut_before)))
-    result = place.apply(None, "--timeout", "1s")
-    assert_clear(result, CLUSTER, "whether it is gone cannot be told", "cannot be reached", "recover")
-    assert "still there" not in result.stdout
-    assert_recoverable(place, old, wanted)
-
-
-def test_what_went_unnoticed_goes_on_when_the_time_is_over(place: Site, wanted: Snapshot) -> None:
-    """A watch that says nothing, and too little time for the look that is taken now and then."""
-    old = place.snapshot()
-    place.proxy.reset(on(matching(watch=True), hang))
-    result = place.apply(None, "--timeout", "3s")
-    assert result.code == 0, f"{result.stderr}{result.stdout}"
-    assert_wanted(place, old, wanted)
-    assert_converges(place, old, wanted)
+# Failures in the middle: what was deleted is remembered. Those that take their time are in `test_waiting`.
 
 
 CREATES: dict[str, Action] = {
@@ -469,22 +303,6 @@ def test_ctrl_c_while_the_server_hangs(place: Site) -> None:
 # Two at once.
 
 
-def test_the_second_apply_names_the_first(place: Site, wanted: Snapshot) -> None:
-    """One apply holds the namespace for longer than the other waits."""
-    old = place.snapshot()
-    place.proxy.reset(on(ends_workload, hang))
-    first = place.start(place.apply_arguments)
-    place.base.api.wait(
-        lambda: any(ends_workload(record.request) for record in place.proxy.records), "the first delete"
-    )
-    second = place.apply(place.direct)
-    assert_clear(second, 1, f"process {first.pid}", "is applying in")
-    first.kill()
-    first.wait()
-    place.proxy.reset()
-    assert_recoverable(place, old, wanted)
-
-
 def test_the_second_apply_waits_for_the_first(place: Site, wanted: Snapshot) -> None:
     """Two want the same: one replaces, the other waits and then finds nothing left to do."""
     old = place.snapshot()
@@ -514,30 +332,6 @@ def test_two_applies_of_new_documents_converge(base: Base, tmp_path: Path) -> No
             place.proxy.reset()
             assert place.apply().code == 0
             assert place.proxy.writes() == []
-
-
-# Hung: the client's own timeout is a minute, so these two wait side by side.
-
-
-def test_hung_requests(base: Base, tmp_path: Path, wanted: Snapshot) -> None:
-    """A read that is never answered ends in a message; a create whose answer never comes is looked up."""
-    with (
-        site(base, "hung-read", tmp_path / "read") as reading,
-        site(base, "hung-create", tmp_path / "create") as creating,
-    ):
-        for place in (reading, creating):
-            place.prepare(OLD)
-            place.file.write_text(NEW)
-        old_reading, old_creating = reading.snapshot(), creating.snapshot()
-        reading.proxy.reset(on(matching("GET", "/jobs", watch=False), hang))
-        creating.proxy.reset(on(nth(1, makes_job("v2")), hang_after))
-        first, second = reading.start(reading.apply_arguments), creating.start(creating.apply_arguments)
-        assert_clear(first.wait(150), CLUSTER, "gave no answer within 60 s")
-        assert_unchanged(reading, old_reading)
-        result = second.wait(150)
-        assert result.code == 0, result.stderr
-        assert_wanted(creating, old_creating, wanted)
-        assert_converges(creating, old_creating, wanted)
 
 
 # The API server itself. Last: until it is back everything else would fail too.

@@ -1,0 +1,281 @@
+"""Servers and networks that fail, where what takes time is that a command waits: for a server, a lease, a timeout.
+
+All of it goes on at once, begun with the first of these tests; each test then has what became of its own. What must
+hold after any failure is as in ``test_server``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+import pytest
+
+from fault_tools.documents import NEW, OLD
+from fault_tools.expectations import (
+    CLUSTER,
+    assert_clear,
+    assert_converges,
+    assert_recoverable,
+    assert_unchanged,
+    assert_wanted,
+)
+from fault_tools.proxy import (
+    Action,
+    Exchange,
+    Policy,
+    Predicate,
+    Request,
+    cut_after,
+    cut_before,
+    delay,
+    first_of,
+    hang,
+    hang_after,
+    html,
+    matching,
+    nth,
+    on,
+    refuse,
+    truncate,
+)
+from fault_tools.site import Base, Site, ends_workload, makes_job, site
+from fault_tools.world import Snapshot
+
+WORKERS = 6
+
+Check = Callable[[Site, Snapshot], None]
+"""What is done where the old documents run and the file holds the new ones; also given what these bring about."""
+CHECKS: dict[str, Check] = {}
+"""By the names of tests. The longest are the first."""
+
+
+@pytest.fixture(scope="module")
+def begun(
+    base: Base,
+    shared_objects: None,
+    wanted: Snapshot,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Iterator[dict[str, Future[None]]]:
+    """The checks of the tests that are run, under way."""
+    chosen = {item.name for item in request.session.items}
+
+    def run(number: int, check: Check) -> None:
+        with site(base, f"waiting-{number}", tmp_path_factory.mktemp("waiting")) as place:
+            place.prepare(OLD)
+            place.file.write_text(NEW)
+            check(place, wanted)
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        names = [name for name in CHECKS if name in chosen]
+        yield {name: pool.submit(run, number, CHECKS[name]) for number, name in enumerate(names)}
+
+
+@pytest.fixture
+def outcome(begun: dict[str, Future[None]], request: pytest.FixtureRequest) -> Future[None]:
+    """What becomes of this test's check."""
+    return begun[request.node.name]
+
+
+# Hung: the client's own timeout is a minute.
+
+
+def _hung_read(place: Site, wanted: Snapshot) -> None:
+    old = place.snapshot()
+    place.proxy.reset(on(matching("GET", "/jobs", watch=False), hang))
+    assert_clear(place.apply(), CLUSTER, "gave no answer within 60 s")
+    assert_unchanged(place, old)
+
+
+def test_a_read_that_is_never_answered(outcome: Future[None]) -> None:
+    """It ends in a message."""
+    outcome.result()
+
+
+def _hung_create(place: Site, wanted: Snapshot) -> None:
+    old = place.snapshot()
+    place.proxy.reset(on(nth(1, makes_job("v2")), hang_after))
+    result = place.apply()
+    assert result.code == 0, result.stderr
+    assert_wanted(place, old, wanted)
+    assert_converges(place, old, wanted)
+
+
+def test_a_create_whose_answer_never_comes(outcome: Future[None]) -> None:
+    """It is looked up whether the object is there."""
+    outcome.result()
+
+
+CHECKS["test_a_read_that_is_never_answered"] = _hung_read
+CHECKS["test_a_create_whose_answer_never_comes"] = _hung_create
+
+
+# A lease that is held for longer than the other waits.
+
+
+def _second_apply(place: Site, wanted: Snapshot) -> None:
+    old = place.snapshot()
+    place.proxy.reset(on(ends_workload, hang))
+    first = place.start(place.apply_arguments)
+    place.base.api.wait(
+        lambda: any(ends_workload(record.request) for record in place.proxy.records), "the first delete"
+    )
+    second = place.apply(place.direct)
+    assert_clear(second, 1, f"process {first.pid}", "is applying in")
+    first.kill()
+    first.wait()
+    place.proxy.reset()
+    assert_recoverable(place, old, wanted)
+
+
+def test_the_second_apply_names_the_first(outcome: Future[None]) -> None:
+    outcome.result()
+
+
+CHECKS["test_the_second_apply_names_the_first"] = _second_apply
+
+
+# Failures that do not pass, in the middle: what was deleted is remembered.
+
+
+def _from(predicate: Predicate, action: Action) -> Policy:
+    """From the first request that a predicate finds, which itself is let through, every request fails."""
+    begun = threading.Event()
+
+    def policy(request: Request) -> Action | None:
+        if begun.is_set():
+            return action
+        if predicate(request):
+            begun.set()
+        return None
+
+    return policy
+
+
+LASTING: dict[str, tuple[Action, tuple[str, ...]]] = {
+    "unauthorized": (refuse(401, "Unauthorized", "Unauthorized"), ("401",)),
+    "503": (refuse(503, "ServiceUnavailable", "not now"), ("not now",)),
+    "html": (html(200), ()),
+    "cut": (cut_before, ()),
+}
+
+
+def _lasting(form: str, place: Site, wanted: Snapshot) -> None:
+    old = place.snapshot()
+    action, words = LASTING[form]
+    place.proxy.reset(_from(ends_workload, action))
+    assert_clear(place.apply(None, "--timeout", "4s"), CLUSTER, "recover", *words)
+    assert_recoverable(place, old, wanted)
+
+
+@pytest.mark.parametrize("form", LASTING)
+def test_lasting_failures_after_the_first_delete(outcome: Future[None], form: str) -> None:
+    outcome.result()
+
+
+CHECKS |= {f"test_lasting_failures_after_the_first_delete[{form}]": partial(_lasting, form) for form in LASTING}
+
+
+def _away_at_the_end(place: Site, wanted: Snapshot) -> None:
+    old = place.snapshot()
+    place.proxy.reset(first_of(on(matching(watch=True), hang), _from(nth(2, ends_workload), cut_before)))
+    result = place.apply(None, "--timeout", "1s")
+    assert_clear(result, CLUSTER, "whether it is gone cannot be told", "cannot be reached", "recover")
+    assert "still there" not in result.stdout
+    assert_recoverable(place, old, wanted)
+
+
+def test_a_server_that_is_away_when_the_time_is_over(outcome: Future[None]) -> None:
+    """All deletes were answered, and whether the objects are gone nobody knows: it is not said that they are there."""
+    outcome.result()
+
+
+CHECKS["test_a_server_that_is_away_when_the_time_is_over"] = _away_at_the_end
+
+
+def _unnoticed(place: Site, wanted: Snapshot) -> None:
+    old = place.snapshot()
+    place.proxy.reset(on(matching(watch=True), hang))
+    result = place.apply(None, "--timeout", "3s")
+    assert result.code == 0, f"{result.stderr}{result.stdout}"
+    assert_wanted(place, old, wanted)
+    assert_converges(place, old, wanted)
+
+
+def test_what_went_unnoticed_goes_on_when_the_time_is_over(outcome: Future[None]) -> None:
+    """A watch that says nothing, and too little time for the look that is taken now and then."""
+    outcome.result()
+
+
+CHECKS["test_what_went_unnoticed_goes_on_when_the_time_is_over"] = _unnoticed
+
+
+# Passing failures: the command goes on.
+
+
+def _half(request: Request) -> bool:
+    return request.number % 2 == 1
+
+
+def _for_a_while(predicate: Predicate, action: Action, seconds: float = 3) -> Policy:
+    """From the first request that a predicate finds, all fail for some seconds."""
+    lock = threading.Lock()
+    end: list[float] = []
+
+    def policy(request: Request) -> Action | None:
+        with lock:
+            if not end and predicate(request):
+                end.append(time.monotonic() + seconds)
+        return action if end and time.monotonic() < end[0] else None
+
+    return policy
+
+
+def _acted(status: int, reason: str) -> Action:
+    """The server acts, and the answer is an error of something before it."""
+
+    def act(exchange: Exchange) -> None:
+        exchange.forward()
+        refuse(status, reason, "the server is currently unable to handle the request")(exchange)
+
+    return act
+
+
+PASSING: dict[str, Policy] = {
+    "429-burst": _for_a_while(matching(), refuse(429, "TooManyRequests", "too many requests", Retry_After="1")),
+    "503-burst": _for_a_while(ends_workload, refuse(503, "ServiceUnavailable", "not now")),
+    "429-write": on(nth(1, matching(writes=True), last=6), refuse(429, "TooManyRequests", "try again")),
+    "500": on(_half, refuse(500, "InternalError", "etcdserver: leader changed")),
+    "503": on(_half, refuse(503, "ServiceUnavailable", "not now")),
+    "503-html": on(_half, html(503)),
+    "504": on(_half, refuse(504, "Timeout", "request did not complete within the allotted timeout")),
+    "504-acted": on(lambda request: request.is_write and _half(request), _acted(504, "Timeout")),
+    "cut-before": on(_half, cut_before),
+    "cut-after": on(_half, cut_after),
+    "cut-in-the-middle": on(_half, truncate(framed=False)),
+    "slow": on(lambda request: True, delay(0.3)),
+    "no-watch": on(matching(watch=True), cut_before),
+    "silent-watch": on(matching(watch=True), hang),
+    "expired-watch": on(matching(watch=True), refuse(410, "Expired", "too old resource version")),
+}
+
+
+def _passing(form: str, place: Site, wanted: Snapshot) -> None:
+    old = place.snapshot()
+    place.proxy.reset(PASSING[form])
+    result = place.apply()
+    assert result.code == 0, f"{result.stderr}{result.stdout}"
+    assert_wanted(place, old, wanted)
+    assert_converges(place, old, wanted)
+
+
+@pytest.mark.parametrize("form", PASSING)
+def test_passing_failures(outcome: Future[None], form: str) -> None:
+    outcome.result()
+
+
+CHECKS |= {f"test_passing_failures[{form}]": partial(_passing, form) for form in PASSING}
