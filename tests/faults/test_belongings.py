@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fault_tools.documents import text, training
-from fault_tools.proxy import after, matching, meanwhile, nth, on, refuse
+from fault_tools.proxy import after, before, matching, meanwhile, nth, on, refuse
 from fault_tools.site import Base, Site, ends_workload, site
 from fault_tools.world import rest
 
@@ -101,3 +101,20 @@ def test_pods_that_may_not_be_ended_by_force(place: Site) -> None:
     now = place.snapshot()
     assert "train:v2" in now["Job", "train"].spec
     assert rest(now) == []
+
+
+def test_what_is_deleted_after_a_killed_apply_does_not_come_back(place: Site) -> None:
+    """The journal remembers a job as to be replaced: by the next apply somebody has deleted it on purpose."""
+    place.file.write_text(text(training()))
+    assert place.apply(place.direct).code == 0
+    place.file.write_text(text(training("v2")))
+    killed = place.disturb(
+        place.apply_arguments, lambda victim: on(nth(1, ends_workload), before(lambda: victim().kill()))
+    )
+    assert killed.code == -signal.SIGKILL
+    deleted = place.run(["delete", "job", "train", "-n", place.namespace, "--yes"], place.direct)
+    assert deleted.code == 0, deleted.stderr
+    assert rest(place.snapshot()) == []
+    place.file.write_text(text(training(name="other")))
+    assert place.apply(place.direct).code == 0
+    assert {name for kind, name in place.snapshot() if kind == "Job"} == {"other"}

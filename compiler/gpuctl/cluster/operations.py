@@ -107,8 +107,12 @@ def _carry_out(
 
 
 def execute(connection: Connection, plan: Plan, how: How, dialogue: Dialogue) -> Plan:
-    """Carry out a plan that rests on no documents: deletions, and jobs that run once more."""
+    """Carry out a plan that rests on no documents: deletions, and jobs that run once more.
+
+    What a killed apply left is finished before: afterwards it would bring back what is deleted here.
+    """
     _refuse(plan)
+    _finish(connection, {step.key.namespace for step in plan.steps}, how, dialogue)
     if plan.questions and not dialogue.ask(plan):
         raise Declined("not agreed to", plan)
     check(connection, plan)
@@ -127,10 +131,14 @@ def finish_others(
 
     With a set these are also those that it has been in: what is on its way there is to be pruned, not forgotten.
     """
-    namespaces = {item.object["metadata"].get("namespace") or "" for item in request.lowered} - {""}
+    namespaces = {item.object["metadata"].get("namespace") or "" for item in request.lowered}
     if options is not None:
         namespaces |= SetRun.read(connection, options, request).superset.all_namespaces
-    found = recovery.unfinished(connection, how.keys, namespaces)
+    _finish(connection, namespaces, how, dialogue)
+
+
+def _finish(connection: Connection, namespaces: set[str], how: How, dialogue: Dialogue) -> None:
+    found = recovery.unfinished(connection, how.keys, namespaces - {""})
     if not found:
         return
     dialogue.tell("an earlier apply did not finish: recovering what it left")
