@@ -31,6 +31,7 @@ from fault_tools.proxy import (
     Action,
     Exchange,
     Predicate,
+    after,
     cut_after,
     cut_before,
     hang,
@@ -298,6 +299,26 @@ def test_ctrl_c_while_the_server_hangs(place: Site) -> None:
     assert_clear(running.wait(), 130)
     assert time.monotonic() - start < 5
     assert_unchanged(place, old)
+
+
+def test_ctrl_c_while_recovering(place: Site, wanted: Snapshot) -> None:
+    """It ends at once, and nothing of it goes on behind the lease that is given back."""
+    old = place.snapshot()
+    api = place.base.api
+    api.patch("Job", place.namespace, "train", {"metadata": {"finalizers": ["example.com/backup"]}})
+    job = matching("DELETE", "/jobs/train")
+    place.disturb(place.apply_arguments, lambda victim: on(job, after(lambda: victim().kill())))
+    assert _is_going(place)
+    place.proxy.reset()
+    running = place.start(place.recover_arguments)
+    api.wait(lambda: place.proxy.count() > 8, "the recovery to wait")
+    running.signal(signal.SIGINT)
+    start = time.monotonic()
+    assert_clear(running.wait(), 130)
+    assert time.monotonic() - start < 5
+    assert not any(live.held for (kind, _), live in place.snapshot().items() if kind == "Lease")
+    api.patch("Job", place.namespace, "train", {"metadata": {"finalizers": None}})
+    assert_recoverable(place, old, wanted)
 
 
 # Two at once.

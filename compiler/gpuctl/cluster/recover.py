@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent import futures
 from typing import NamedTuple
 
 from gpuctl.cluster import journal as journals
@@ -17,6 +19,9 @@ from gpuctl.cluster.records import Records
 from gpuctl.cluster.resources import Key, Object, annotations_of, key_of
 
 _POLL = 0.2
+_QUOTA_POLL = 1.0
+_LAST_REQUESTS = 5.0
+"""Seconds that an interrupted recovery waits for the requests that are under way."""
 
 
 class Recovered(NamedTuple):
@@ -25,6 +30,27 @@ class Recovered(NamedTuple):
     key: Key
     outcome: str
     message: str
+
+
+class _Interrupted(ClusterError):
+    """Somebody does not want to wait any longer."""
+
+
+class _Waiting:
+    """How long what is going away and quotas that lag are waited for; once interrupted, no longer."""
+
+    def __init__(self, timeout: float, tell: Callable[[str], None]) -> None:
+        self.timeout = timeout
+        self.tell = tell
+        self.interrupted = threading.Event()
+
+    def pause(self, seconds: float) -> None:
+        """Wait a moment.
+
+        :raises _Interrupted: the recovery is to end.
+        """
+        if self.interrupted.wait(seconds):
+            raise _Interrupted("interrupted")
 
 
 def unfinished(connection: Connection, keys: Records, namespaces: Iterable[str]) -> list[Journal]:
@@ -68,26 +94,35 @@ def recover(
     with holding(connection, leases, wait, tell) as held, held.interrupts.let_through():
         # The run may have finished, and taken its journal away, while its lease was waited for.
         for journal in journals.find(connection, keys, {journal.namespace for journal in found}):
-            outcome = _finish(connection, journal, timeout, tell)
+            outcome = _finish(connection, journal, _Waiting(timeout, tell))
             results += outcome
             if all(item.outcome != "failed" for item in outcome):
                 journals.remove(connection, journal)
     return results
 
 
-def _finish(connection: Connection, journal: Journal, timeout: float, tell: Callable[[str], None]) -> list[Recovered]:
+def _finish(connection: Connection, journal: Journal, waiting: _Waiting) -> list[Recovered]:
     if not journal.complete:
         return []
     main = [entry for entry in journal.entries if entry.companion_of is None]
-    results = connection.each(lambda entry: _entry(connection, entry, timeout, tell), main)
+    tasks = [connection.executor.submit(_entry, connection, entry, waiting) for entry in main]
+    try:
+        results = [task.result() for task in tasks]
+    except BaseException:
+        # Nothing goes on when the lease is given back.
+        waiting.interrupted.set()
+        for task in tasks:
+            task.cancel()
+        futures.wait(tasks, _LAST_REQUESTS)
+        raise
     outcomes = {result.key: result.outcome for result in results}
     for entry in journal.entries:
         if entry.companion_of is not None:
-            results.append(_companion(connection, entry, outcomes.get(entry.companion_of)))
+            results.append(_companion(connection, entry, outcomes.get(entry.companion_of), waiting))
     return results
 
 
-def _entry(connection: Connection, entry: Entry, timeout: float, tell: Callable[[str], None]) -> Recovered:
+def _entry(connection: Connection, entry: Entry, waiting: _Waiting) -> Recovered:
     new = entry.new
     key = key_of(new) if new is not None else entry.key
     try:
@@ -97,32 +132,34 @@ def _entry(connection: Connection, entry: Entry, timeout: float, tell: Callable[
         if live is not None and live["metadata"]["uid"] == entry.uid:
             if not live["metadata"].get("deletionTimestamp"):
                 return Recovered(key, "old", "was not yet deleted: the old object is there")
-            _wait_until_gone(connection, entry, timeout, tell)
+            _wait_until_gone(connection, entry, waiting)
         elif live is not None:
             if new is not None and annotations_of(new).items() <= annotations_of(live).items():
                 return Recovered(key, "new", "the new object is there")
             return Recovered(key, "old", "had been created again")
         if new is None:
             return Recovered(key, "gone", "was deleted, as it was meant to be")
-        return _create(connection, entry, new, key, timeout)
+        return _create(connection, entry, new, key, waiting)
     except ClusterError as error:
         return Recovered(key, "failed", error.message)
 
 
-def _create(connection: Connection, entry: Entry, new: Object, key: Key, timeout: float) -> Recovered:
+def _create(connection: Connection, entry: Entry, new: Object, key: Key, waiting: _Waiting) -> Recovered:
     try:
-        _put_up(connection, new, timeout, apply=entry.method == "apply")
+        _put_up(connection, new, waiting, apply=entry.method == "apply")
+    except _Interrupted:
+        raise
     except ClusterError as error:
-        _put_up(connection, entry.old, timeout)
+        _put_up(connection, entry.old, waiting)
         return Recovered(
             key, "old", f"the old object was created again, because the new one is refused: {error.message}"
         )
     return Recovered(key, "new", "the new object was created")
 
 
-def _put_up(connection: Connection, obj: Object, timeout: float, *, apply: bool = False) -> None:
+def _put_up(connection: Connection, obj: Object, waiting: _Waiting, *, apply: bool = False) -> None:
     """Create; a quota may still count what has gone."""
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + waiting.timeout
     while True:
         try:
             if apply:
@@ -135,11 +172,11 @@ def _put_up(connection: Connection, obj: Object, timeout: float, *, apply: bool 
                 return
             if not error.exceeds_quota or time.monotonic() > deadline:
                 raise
-        time.sleep(1)
+        waiting.pause(_QUOTA_POLL)
 
 
-def _wait_until_gone(connection: Connection, entry: Entry, timeout: float, tell: Callable[[str], None]) -> None:
-    deadline = time.monotonic() + timeout
+def _wait_until_gone(connection: Connection, entry: Entry, waiting: _Waiting) -> None:
+    deadline = time.monotonic() + waiting.timeout
     told = False
     while True:
         live = connection.get(entry.key)
@@ -147,14 +184,16 @@ def _wait_until_gone(connection: Connection, entry: Entry, timeout: float, tell:
             return
         if time.monotonic() > deadline:
             finalizers = ", ".join(live["metadata"].get("finalizers") or []) or "none"
-            raise ClusterError(f"{entry.key} is still there after {timeout:.0f} s; its finalizers: {finalizers}")
+            raise ClusterError(
+                f"{entry.key} is still there after {waiting.timeout:.0f} s; its finalizers: {finalizers}"
+            )
         if not told:
             told = True
-            tell(f"waiting until {entry.key} is gone")
-        time.sleep(_POLL)
+            waiting.tell(f"waiting until {entry.key} is gone")
+        waiting.pause(_POLL)
 
 
-def _companion(connection: Connection, entry: Entry, main: str | None) -> Recovered:
+def _companion(connection: Connection, entry: Entry, main: str | None, waiting: _Waiting) -> Recovered:
     """What left with its workload comes back when the old workload does."""
     try:
         live = connection.get(entry.key)
@@ -162,8 +201,8 @@ def _companion(connection: Connection, entry: Entry, main: str | None) -> Recove
             return Recovered(entry.key, "old", "was not yet deleted")
         if main != "old":
             return Recovered(entry.key, "gone", "left with the change, as it was meant to")
-        _wait_until_gone(connection, entry, 60, lambda text: None)
-        _put_up(connection, entry.old, 60)
+        _wait_until_gone(connection, entry, waiting)
+        _put_up(connection, entry.old, waiting)
         return Recovered(entry.key, "old", "was created again with its workload")
     except ClusterError as error:
         return Recovered(entry.key, "failed", error.message)
