@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 
 
@@ -19,6 +20,9 @@ def main() -> None:
         sys.exit(130)
 
     code = run(sys.argv[1:])
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # A second Ctrl-C would break into what Python does at its end, with a traceback.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     # What is left needs no collecting: the process ends, and its memory with it.
     gc.freeze()
     sys.exit(code)

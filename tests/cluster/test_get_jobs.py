@@ -335,3 +335,13 @@ def test_watch_prints_what_changes(place: Place, watching: Watching) -> None:
     statuses = [value["status"] for value in values if value["name"] == "two"]
     assert len(statuses) == len(set(map(json.dumps, [value for value in values if value["name"] == "two"])))
     assert watching.end() == 130
+
+
+def test_watched_pods_that_have_no_node_yet_are_shown(place: Place) -> None:
+    place.apply(training("wide", resources={"gpu": 64}))
+    place.until(lambda: place.pods("wide"), "a pod")
+    watching = Watching(place, "--pods", "-o", "json")
+    try:
+        watching.until('"name": "wide".*"status": "Pending"')
+    finally:
+        watching.end()

@@ -160,7 +160,9 @@ def _deletion(
     keys: Records,
 ) -> Plan:
     """The plan for a job's name; where there is no such job, for that of the pod."""
-    from gpuctl.reading.find import find_job
+    from gpuctl.cluster.delete import not_ours
+    from gpuctl.cluster.records import is_ours
+    from gpuctl.reading.find import find_job, workload_of
     from gpuctl.reading.scope import Scope
 
     if "/" not in name:
@@ -174,13 +176,15 @@ def _deletion(
         if "/" in name:
             raise
         raise refusal from None
+    if not is_ours(workload_of(job)):
+        raise not_ours(workload_of(job), f"{job.identity.kind}/{job.identity.name}")
     return plan(connection, job.identity.name, job.identity.namespace, keys)
 
 
 def rerun_jobs(names: Sequence[str], namespace: str | None, platform: str | None, manner: Manner) -> int:
     """``rerun``."""
     from gpuctl.cluster.rerun import plan_rerun
-    from gpuctl.reading.find import find_job
+    from gpuctl.reading.find import find_job, workload_of
     from gpuctl.reading.scope import Scope
 
     with cluster_errors(as_json=manner.as_json):
@@ -189,9 +193,7 @@ def rerun_jobs(names: Sequence[str], namespace: str | None, platform: str | None
         steps: dict[Key, Step] = {}
         for name in names:
             job, _ = find_job(Scope(connection, namespace), name, keys)
-            if job.workload is None:
-                raise NoSuchJob(f"of {job.identity.name} in {job.identity.namespace} only pods are left")
-            for step in plan_rerun(job.workload, f"{job.identity.kind}/{job.identity.name}").steps:
+            for step in plan_rerun(workload_of(job), f"{job.identity.kind}/{job.identity.name}").steps:
                 steps.setdefault(step.key, step)
         return _execute(connection, Plan(list(steps.values())), keys, manner)
 

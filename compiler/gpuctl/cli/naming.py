@@ -61,14 +61,12 @@ def pausing(
     as_json: bool,
 ) -> int:
     """``pause`` and ``resume``: do it to each job, and say what became of it."""
-    from gpuctl.cluster.plan import NoSuchJob
+    from gpuctl.reading.find import workload_of
 
     with reader(kubeconfig, context, platform, namespace, as_json=as_json) as looking:
         items = []
         for job in found_jobs(looking, names):
-            if job.workload is None:
-                raise NoSuchJob(f"of {job.identity.name} in {job.identity.namespace} only pods are left")
-            result = act(looking.scope.connection, job.workload, looking.keys)
+            result = act(looking.scope.connection, workload_of(job), looking.keys)
             items.append(
                 {
                     "jobId": result.key.name,

@@ -67,9 +67,7 @@ def plan_delete_job(connection: Connection, name: str, namespace: str | None, ke
     mains = [obj for obj in mains if keys.job_type in labels_of(obj)]
     if not mains:
         where = f"in namespace {namespace}" if namespace else "in any namespace that you may read"
-        raise NoSuchJob(
-            f"there is no job {name} {where}", "`kubectl get jobs,deployments,statefulsets -A` lists what there is"
-        )
+        raise NoSuchJob(f"there is no job {name} {where}", "`gpuctl get jobs` lists what there is")
     places = sorted({(labels_of(obj)[keys.job_type], obj["metadata"]["namespace"]) for obj in mains})
     if len(places) > 1:
         listed = ", ".join(f"{kind}/{name} in {where}" for kind, where in places)
@@ -80,6 +78,15 @@ def plan_delete_job(connection: Connection, name: str, namespace: str | None, ke
     title = f"{kind}/{name}"
     steps = [_step(key_of(obj), obj, title, keys, kind) for obj in _parts_of(objects, keys, place, name, kind)]
     return Plan(steps=_in_order(steps))
+
+
+def not_ours(workload: Object, title: str) -> NoSuchJob:
+    """The error for a job that somebody else made: an older gpuctl, or kubectl."""
+    metadata, kind = workload["metadata"], RESOURCES[workload["kind"]].title
+    return NoSuchJob(
+        f"{title} in {metadata['namespace']} is not gpuctl's: it has no label {OURS}",
+        f"`kubectl delete {kind} {metadata['name']} -n {metadata['namespace']}` deletes it",
+    )
 
 
 def _in_order(steps: Iterable[Step]) -> list[Step]:

@@ -14,7 +14,8 @@ from gpuctl.cluster.requests import pod_requests, pod_templates
 from gpuctl.cluster.resources import Object, annotations_of, labels_of
 from gpuctl.language.settings import Settings
 from gpuctl.reading.access import Access, access
-from gpuctl.reading.jobs import Job, Row, event_time, job_row, labels, pod_row
+from gpuctl.reading.events import event_order, event_time
+from gpuctl.reading.jobs import Job, Row, job_row, labels, pod_row
 from gpuctl.reading.scope import Scope
 from gpuctl.reading.status import sentence
 from gpuctl.reading.timeline import Stage, timeline
@@ -194,7 +195,8 @@ def _document(workload: Object, companions: Iterable[Object], settings: Settings
 def alike(events: Iterable[Object]) -> list[Told]:
     """Events with those of the same words about the same object counted as one, the newest last."""
     found: dict[tuple[str, str, str], Told] = {}
-    for event in events:
+    # What is told again is put in anew: the order is that of the last of each.
+    for event in sorted(events, key=event_order):
         on = event.get("involvedObject") or {}
         about = f"{(on.get('kind') or '').lower()}/{on.get('name')}"
         message, reason = sentence(event.get("message")), event.get("reason") or ""
@@ -204,4 +206,4 @@ def alike(events: Iterable[Object]) -> list[Told]:
         found[about, reason, message] = Told(
             event.get("type") or "Normal", reason, about, message, count, event_time(event)
         )
-    return sorted(found.values(), key=lambda item: item.time)
+    return list(found.values())

@@ -7,11 +7,12 @@ import re
 
 from gpuctl.cluster.plan import NoSuchJob
 from gpuctl.cluster.records import Records, is_controlled
-from gpuctl.cluster.resources import labels_of
+from gpuctl.cluster.resources import Object, labels_of
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
 from gpuctl.reading.jobs import Job, identity_of, refusals, together, workloads
 from gpuctl.reading.scope import Scope
 
+_FEW = 3
 _PREFIXES = frozenset({"job", "jobs", "pod", "pods", "po"})
 
 
@@ -37,7 +38,7 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
         found = [job for job in jobs if kind in (None, job.identity.kind)]
         if len(found) > 1:
             listed = ", ".join(f"{job.identity.kind}/{name} in {job.identity.namespace}" for job in found)
-            raise NoSuchJob(f"there are several jobs {name}: {listed}", "say which with -n NAMESPACE, or as KIND/NAME")
+            raise NoSuchJob(f"there are several jobs {name}: {listed}", _which(found))
         if found:
             refusals(scope, found)
             return found[0], None
@@ -51,8 +52,29 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
         if pods:
             identity = identity_of(pods[0], keys)
             jobs = [job for job in _named(scope, identity.name if identity else name, keys) if job.identity == identity]
-            return jobs[0], name
+            # None without the label `app`, as of pods made by hand; nor where the job has just been deleted.
+            return (jobs or together([], pods, keys))[0], name
     raise Absent(*_nothing(scope, name, keys))
+
+
+def workload_of(job: Job) -> Object:
+    """The main object of a job.
+
+    :raises NoSuchJob: only pods are left.
+    """
+    if job.workload is not None:
+        return job.workload
+    names = [pod["metadata"]["name"] for pod in job.pods]
+    which = " ".join(names) if len(names) <= _FEW else f"-l app={job.identity.name}"
+    hint = f"`kubectl delete pod {which} -n {job.identity.namespace}` ends what runs" if names else None
+    raise NoSuchJob(f"of {job.identity.name} in {job.identity.namespace} only pods are left", hint)
+
+
+def _which(jobs: list[Job]) -> str:
+    """How to say which of several jobs of one name is meant."""
+    ways = ["with -n NAMESPACE"] if len({job.identity.namespace for job in jobs}) > 1 else []
+    ways += ["as KIND/NAME"] if len({job.identity.kind for job in jobs}) > 1 else []
+    return f"say which {', or '.join(ways)}"
 
 
 def _named(scope: Scope, name: str, keys: Records) -> list[Job]:

@@ -12,6 +12,7 @@ from gpuctl.cluster.requests import pod_requests, pod_templates, replicas
 from gpuctl.cluster.resources import WORKLOADS, Object, labels_of
 from gpuctl.cluster.workload import condition, finished
 from gpuctl.language.settings import Settings
+from gpuctl.reading.events import event_order, of_job
 from gpuctl.reading.scope import Scope
 from gpuctl.reading.status import Status, is_ready, job_status, pod_status, ready_containers
 
@@ -192,22 +193,34 @@ def refusals(scope: Scope, jobs: Iterable[Job]) -> None:
     without = {job.identity: job for job in jobs if is_waiting_for_pods(job)}
     if not without:
         return
-    names = {identity.name for identity in without}
-    field = f",involvedObject.name={next(iter(names))}" if len(names) == 1 else ""
+    field = ""
+    if len(without) == 1:
+        (job,) = without.values()
+        # Of the others the events are about what they made: a ReplicaSet, a Job.
+        if job.workload is not None and job.workload["kind"] in ("Job", "StatefulSet"):
+            field = f",involvedObject.name={job.workload['metadata']['name']}"
     events = scope.maybe("Event", fields=f"reason=FailedCreate{field}", why="why jobs have no pods is not shown")
-    for event in sorted(events or [], key=event_time):
+    named: dict[tuple[str, str], list[Job]] = {}
+    for job in without.values():
+        named.setdefault((job.identity.namespace, job.identity.name), []).append(job)
+    for event in sorted(events or [], key=event_order):
         about = event.get("involvedObject") or {}
-        for identity, job in without.items():
-            # A Deployment's are about its ReplicaSet.
-            name = about.get("name") or ""
-            of_set = about.get("kind") == "ReplicaSet" and name.rpartition("-")[0] == identity.name
-            if about.get("namespace") == identity.namespace and (name == identity.name or of_set):
-                job.refusal = event.get("message") or ""
+        for name in _beginnings(about.get("name") or ""):
+            for job in named.get((about.get("namespace") or "", name), ()):
+                for found in of_job([event], job):
+                    job.refusal = found.get("message") or ""
     for job in without.values():
         assert job.workload is not None
         failing = condition_message(job.workload, "ReplicaFailure")
         if failing:
             job.refusal = failing
+
+
+def _beginnings(name: str) -> Iterator[str]:
+    """A name, and what is left of it without its last words: ``chat-5d4f-x2z``, ``chat-5d4f``, ``chat``."""
+    while name:
+        yield name
+        name = name.rpartition("-")[0]
 
 
 def is_waiting_for_pods(job: Job) -> bool:
@@ -221,18 +234,6 @@ def is_waiting_for_pods(job: Job) -> bool:
 def condition_message(workload: Object, kind: str) -> str:
     """The message of a condition that holds, or ""."""
     return (condition(workload, kind) or {}).get("message") or ""
-
-
-def event_time(event: Object) -> str:
-    """When an event last happened (RFC 3339), whichever of the API's two generations wrote it."""
-    series = event.get("series") or {}
-    return (
-        series.get("lastObservedTime")
-        or event.get("lastTimestamp")
-        or event.get("eventTime")
-        or event["metadata"].get("creationTimestamp")
-        or ""
-    )
 
 
 def pod_row(pod: Object, identity: Identity, names: Labels) -> Row:

@@ -51,6 +51,9 @@ class Scope:
                     continue
                 if is_absent(kind, error):
                     return
+                if self.namespace is None and error.lacks_permission and RESOURCES[kind].namespaced:
+                    # The context's namespace was nobody's choice: another may be the user's.
+                    error.hint = "name a namespace that you may read with -n NAMESPACE"
                 raise
 
     @property

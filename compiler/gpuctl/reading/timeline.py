@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from gpuctl.cluster.resources import Object
-from gpuctl.reading.jobs import event_time
+from gpuctl.reading.events import event_time
 
 STAGES = ("created", "scheduled", "pulled", "started", "ready", "finished")
 

@@ -11,6 +11,7 @@ from gpuctl.cli.reading import detail_options, namespace_options, reader, readin
 
 if TYPE_CHECKING:
     from gpuctl.reading.describe_job import JobDetail
+    from gpuctl.reading.jobs import Row
 
 _SHOWN = 20
 """Pods and events that a person gets to see; all are in the JSON."""
@@ -61,6 +62,8 @@ def _show(detail: JobDetail) -> None:
     sections.show_facts(_facts(detail))
     sections.show_lines("Why", _why(detail))
     sections.show_section("Pods", ("JOB ID", "STATUS", "READY", "RESTARTS", "NODE", "IP"), _pods(detail), "none")
+    if len(detail.pods) > _SHOWN:
+        click.echo(f"{sections.INDENT}({len(detail.pods) - _SHOWN} more: -o json)")
     sections.show_section("Timeline", _STAGES, _timeline(detail))
     sections.show_lines("Access", _access(detail))
     headers = ("TYPE", "STATUS", "REASON", "AGE")
@@ -117,8 +120,15 @@ def _why(detail: JobDetail) -> Iterator[str]:
     yield from section("", [found.message, *fix, more], None if width is None else width - 2, indent=0)
 
 
+def _shown(detail: JobDetail) -> list[Row]:
+    """The pods that are shown: of many those first that are neither up nor through."""
+    if len(detail.pods) <= _SHOWN:
+        return detail.pods
+    return sorted(detail.pods, key=lambda row: row.status.phase in ("running", "succeeded"))[:_SHOWN]
+
+
 def _pods(detail: JobDetail) -> list[list[str]]:
-    rows = [
+    return [
         [
             row.job_id,
             row.status.word,
@@ -127,11 +137,8 @@ def _pods(detail: JobDetail) -> list[list[str]]:
             row.node or "",
             row.ip or "",
         ]
-        for row in detail.pods[:_SHOWN]
+        for row in _shown(detail)
     ]
-    if len(detail.pods) > _SHOWN:
-        rows.append([f"({len(detail.pods) - _SHOWN} more: -o json)", *[""] * 5])
-    return rows
 
 
 def _timeline(detail: JobDetail) -> list[list[str]]:
@@ -141,7 +148,8 @@ def _timeline(detail: JobDetail) -> list[list[str]]:
     from gpuctl.reading.why.evidence import duration
 
     rows = []
-    for name, stages in list(detail.timeline.items())[:_SHOWN]:
+    for name in (row.job_id for row in _shown(detail)):
+        stages = detail.timeline[name]
         reached = {stage.name: f"+{duration(stage.seconds)}" for stage in stages}
         if stages:
             reached["created"] = age(stages[0].time)
@@ -189,4 +197,6 @@ def _events(detail: JobDetail) -> Iterator[str]:
     for event in events[-_SHOWN:]:
         often = f" (x{event.count})" if event.count > 1 else ""
         text = f"{event.reason} {event.about}{often}: {event.message}"
-        yield from section(age(event.time), [text], None if width is None else width - 2, indent=6)
+        # Only some events have fractions of seconds: with them the newest could look older than the one before.
+        time = event.time and event.time[:19] + "Z"
+        yield from section(age(time), [text], None if width is None else width - 2, indent=6)

@@ -216,10 +216,9 @@ def _watch(looking: Reader, chosen: Filter, selector: str, looks: Looks) -> int:
     from gpuctl.reading.watching import changes
 
     printed = False
-    for rows in changes(looking.scope, looking.settings, looking.keys, selector, by_job=looks.by_job):
-        wanted = [
-            row for row in rows if chosen.takes(row) and not (looks.pods_only and row.node is None and not row.ip)
-        ]
+    shape = {"by_job": looks.by_job, "pods_only": looks.pods_only}
+    for rows in changes(looking.scope, looking.settings, looking.keys, selector, **shape):
+        wanted = [row for row in rows if chosen.takes(row)]
         if looks.output == "json":
             for line in _json_lines(wanted):
                 click.echo(line)

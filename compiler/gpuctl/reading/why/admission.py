@@ -19,7 +19,8 @@ from gpuctl.cluster.quota import (
 from gpuctl.cluster.requests import pod_templates
 from gpuctl.cluster.resources import Object
 from gpuctl.cluster.workload import condition, finished
-from gpuctl.reading.jobs import event_time, identity_of
+from gpuctl.reading.events import event_time
+from gpuctl.reading.jobs import identity_of
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why.events import condition_source, source, sources
 from gpuctl.reading.why.evidence import Evidence

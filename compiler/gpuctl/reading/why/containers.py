@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuctl.cluster.resources import Object
-from gpuctl.reading.jobs import event_time
+from gpuctl.reading.events import event_time
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why.events import source, sources
 from gpuctl.reading.why.evidence import Evidence, duration

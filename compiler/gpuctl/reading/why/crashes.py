@@ -10,7 +10,7 @@ from dataclasses import replace
 from gpuctl.cluster.quota import format_amount
 from gpuctl.cluster.requests import container_limits
 from gpuctl.cluster.resources import Object, labels_of
-from gpuctl.reading.jobs import event_time
+from gpuctl.reading.events import event_time
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why import log
 from gpuctl.reading.why.containers import no_command

@@ -14,10 +14,10 @@ from gpuctl.cluster.resources import RESOURCES, Key, Object, Resource
 from gpuctl.cluster.snapshot import Snapshot, take
 from gpuctl.cluster.workload import finished
 from gpuctl.language.settings import Settings
-from gpuctl.reading.jobs import Job, event_time
+from gpuctl.reading.events import event_order, of_job
+from gpuctl.reading.jobs import Job
 from gpuctl.reading.scope import Scope
 from gpuctl.reading.why.ends import End, ends
-from gpuctl.reading.why.events import of_job
 
 TAIL = 200
 """Lines of a crashed container's log that are looked at."""
@@ -119,7 +119,7 @@ def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidenc
         keys,
         settings,
         now,
-        events=None if events is None else sorted(of_job(events, job), key=event_time),
+        events=None if events is None else sorted(of_job(events, job), key=event_order),
         snapshot=_snapshot(scope) if any(map(is_unscheduled, pods)) else None,
         nodes=_nodes(local, job.pods),
         claims=_claims(local, pods),

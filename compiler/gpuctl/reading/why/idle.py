@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuctl.cluster.pausing import QUEUE
 from gpuctl.cluster.resources import annotations_of, labels_of
 from gpuctl.cluster.workload import condition, finished
-from gpuctl.reading.status import is_ready, job_status, sentence
+from gpuctl.reading.status import is_ready, job_status, pod_status, sentence
 from gpuctl.reading.why.events import condition_source, source, sources, title
 from gpuctl.reading.why.evidence import Evidence, duration
 from gpuctl.reading.why.finding import Finding, Source, several
@@ -179,10 +179,12 @@ def backoff_limit(evidence: Evidence) -> Finding | None:
 def running(evidence: Evidence) -> Finding | None:
     """All pods work."""
     workload, pods = evidence.job.workload, evidence.pods
-    if workload is None or finished(workload):
-        return None
-    status = job_status(workload, evidence.job.pods, evidence.keys)
-    if status.word != "Running":
+    if workload is None:
+        # Only pods are left of it, or somebody made them by hand.
+        works = bool(pods) and all(pod_status(pod).word == "Running" and is_ready(pod) for pod in pods)
+    else:
+        works = not finished(workload) and job_status(workload, evidence.job.pods, evidence.keys).word == "Running"
+    if not works:
         return None
     ready = sum(map(is_ready, pods))
     numbers = {"pods": evidence.wanted, "readyPods": ready}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuctl.cluster.resources import Object
-from gpuctl.reading.jobs import event_time
+from gpuctl.reading.events import event_time
 from gpuctl.reading.status import job_status, pod_status, sentence
 from gpuctl.reading.why.cases import SCHEDULER, scheduler_of
 from gpuctl.reading.why.containers import pulling

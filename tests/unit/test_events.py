@@ -1,0 +1,104 @@
+"""Events: their order, and which of them tell why a job has no pods."""
+
+from __future__ import annotations
+
+import signal
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gpuctl import __main__ as program
+from gpuctl.cli import main as command_line
+from gpuctl.reading.describe_job import alike
+from gpuctl.reading.jobs import Identity, Job, refusals
+from gpuctl.reading.scope import Scope
+
+Object = dict[str, Any]
+
+
+def event(reason: str, about: Object, *, name: str = "", **others: Any) -> Object:
+    """An event as the API lists it."""
+    return {"reason": reason, "message": others.pop("message", reason), "involvedObject": about, **others} | {
+        "metadata": {"name": name or f"{about['name']}.x"}
+    }
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, events: list[Object], *jobs: Job) -> str:
+    """Why jobs have no pods; the result is by which fields events were listed."""
+    asked_for: list[str] = []
+
+    def maybe(self: Scope, kind: str, *, fields: str = "", **others: str) -> list[Object]:
+        asked_for.append(fields)
+        return events
+
+    monkeypatch.setattr(Scope, "maybe", maybe)
+    refusals(Scope(SimpleNamespace(namespace="n"), None), jobs)  # type: ignore[arg-type]
+    return asked_for[0]
+
+
+def workload(kind: str, name: str = "train", uid: str = "new") -> Job:
+    """A job that should have a pod and has none."""
+    metadata = {"name": name, "namespace": "n", "uid": uid, "creationTimestamp": "2026-01-01T00:10:00Z"}
+    spec: Object = {"replicas": 1, "parallelism": 1, "template": {"spec": {"containers": []}}}
+    if kind == "JobSet":
+        spec = {"replicatedJobs": [{"name": "node", "replicas": 1, "template": {"spec": spec}}]}
+    return Job(Identity("n", name, "training"), {"kind": kind, "metadata": metadata, "spec": spec})
+
+
+def test_a_former_jobs_refusal_is_not_this_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    about = {"kind": "Job", "namespace": "n", "name": "train"}
+    old = event("FailedCreate", {**about, "uid": "old"}, message="was", lastTimestamp="2026-01-01T00:10:00Z")
+    older = event("FailedCreate", about, message="was", lastTimestamp="2026-01-01T00:09:59Z")
+    new = event("FailedCreate", {**about, "uid": "new"}, message="is", lastTimestamp="2026-01-01T00:10:00Z")
+    job = workload("Job")
+    assert "involvedObject.name=train" in asked(monkeypatch, [old, older], job)
+    assert job.refusal == ""
+    asked(monkeypatch, [new, old, older], job)
+    assert job.refusal == "is"
+
+
+@pytest.mark.parametrize(
+    ("kind", "about"), [("Deployment", ("ReplicaSet", "train-76d5bbf4db")), ("JobSet", ("Job", "train-node-0"))]
+)
+def test_what_a_controller_made_speaks_for_the_job(
+    monkeypatch: pytest.MonkeyPatch, kind: str, about: tuple[str, str]
+) -> None:
+    on = {"kind": about[0], "namespace": "n", "name": about[1], "uid": "x"}
+    told = [event("FailedCreate", on, message="over quota", lastTimestamp="2026-01-01T00:11:00Z")]
+    job, other = workload(kind), workload(kind, "tra")
+    # Alone: the events of what it made have other names than it.
+    assert asked(monkeypatch, told, job) == "reason=FailedCreate"
+    assert job.refusal == "over quota"
+    job.refusal = ""
+    asked(monkeypatch, told, job, other)
+    assert (job.refusal, other.refusal) == ("over quota", "")
+
+
+def test_events_of_one_second_are_in_their_order() -> None:
+    pod = {"kind": "Pod", "name": "p", "namespace": "n"}
+    # 2026-01-01T00:00:05Z is 1767225605 s; kubelet's recorder names an event by the nanosecond.
+    pulled = f"p.{1767225605_900000000:x}"
+    created = f"train.{1767225605_100000000:x}"
+    told = [
+        event("Scheduled", pod, eventTime="2026-01-01T00:00:05.500000Z"),
+        event("Pulled", pod, name=pulled, lastTimestamp="2026-01-01T00:00:05Z"),
+        event("SuccessfulCreate", pod, name=created, lastTimestamp="2026-01-01T00:00:05Z"),
+        event("Queued", pod, lastTimestamp="2026-01-01T00:00:04Z"),
+    ]
+    assert [item.reason for item in alike(told)] == ["Queued", "SuccessfulCreate", "Scheduled", "Pulled"]
+    # It was told again later: the name has the first time, which says nothing of the last.
+    again = event("Pulled", pod, name=created, lastTimestamp="2026-01-01T00:00:06Z")
+    assert [(item.reason, item.count) for item in alike([*told, again])][-1] == ("Pulled", 2)
+
+
+def test_a_second_interrupt_at_the_end_shows_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_line, "run", lambda arguments: 130)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(SystemExit) as stop:
+            program.main()
+        assert stop.value.code == 130
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGINT, before)
