@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from cluster_tools import STRATEGY, Outcome, Place, compute, image, inference, notebook, training
+from fault_tools.proxy import Proxy, matching, meanwhile, nth, on
 
 AUTOSCALED = inference(autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 4})
 MULTI = training("multi", resources={"nodes": 2}, environment={"command": ["deepspeed", "--no_ssh", "x.py"]})
@@ -221,6 +223,36 @@ def test_rolling_changes_in_place(place: Place) -> None:
     assert place.get("Deployment", "serve")["spec"]["replicas"] == 3
     place.until(lambda: not place.pods("serve").items() & pods.items(), "the old pods to go")
     assert set(place.plan(*changed).actions.values()) == {"unchanged"}
+
+
+def test_rolling_while_its_status_moves(place: Place, proxy: Proxy) -> None:
+    """Another version between the look and the change is no other object."""
+    place.apply(inference())
+    moved = meanwhile(
+        lambda: place.patch("Deployment", "serve", {"status": {"collisionCount": 7}}, subresource="status")
+    )
+    proxy.reset(on(nth(1, matching("PUT", "/deployments/serve", writes=True)), moved))
+    place.apply(inference(environment=image("v2")), flags=("--strategy=rolling",))
+    answers = [record.status for record in proxy.records if record.request.method == "PUT" and record.request.is_write]
+    assert (answers[0], answers[-1]) == (409, 200)
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["same", "other"])
+def test_rolling_twice_at_once(place: Place, proxy: Proxy, same: bool) -> None:
+    """What another run has made of it meanwhile is taken as it is if it is what was wanted, and else left alone."""
+    place.apply(inference())
+    changed = inference(environment=image("v2"))
+    other = place.file(changed if same else inference(environment=image("v3")), name="other.yaml")
+
+    def second() -> None:
+        command = [sys.executable, "-m", "gpuctl", "apply", "-f", other, "-n", place.namespace, "--strategy=rolling"]
+        subprocess.run(command, check=True, env={**os.environ, "KUBECONFIG": str(place.plane.kubeconfig())})
+
+    proxy.reset(on(nth(1, matching("PUT", "/deployments/serve", writes=True)), meanwhile(second)))
+    done = place.apply(changed, flags=("--strategy=rolling",), code=0 if same else 1)
+    assert ("somebody else did the same meanwhile" if same else "was changed by somebody else meanwhile") in done.out
+    containers = place.get("Deployment", "serve")["spec"]["template"]["spec"]["containers"]
+    assert containers[0]["image"].endswith(":v2" if same else ":v3")
 
 
 def test_rolling_removes_what_the_document_no_longer_has(place: Place) -> None:

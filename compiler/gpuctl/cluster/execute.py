@@ -28,6 +28,7 @@ from gpuctl.cluster.workload import recreatable
 _QUOTA_PAUSE = 0.2
 _SLOWEST_PAUSE = 5.0
 _LOOK = 10.0
+_ATTEMPTS = 5
 _MEANWHILE = "{} was changed by somebody else meanwhile"
 
 
@@ -267,22 +268,30 @@ class Execution:
         elif step.method == "patch":
             self.connection.patch(step.key, step.desired)
         elif step.method == "put":
-            self.connection.replace(self._current(step))
+            self._roll(step)
         return "done"
 
-    def _current(self, step: Step) -> Object:
-        """The object of a rolling update with the live one's version: status moves it all the time."""
+    def _roll(self, step: Step) -> None:
+        """A rolling update, of the version that is there: status moves it all the time."""
         assert step.desired is not None
         assert step.live is not None
-        live = self.connection.get(step.key)
-        if live is None or not _is_same(step.live, live, self.how.keys):
-            raise Changed(_MEANWHILE.format(step.key), "look at it, and run again")
-        desired = step.desired
-        spec = dict(desired["spec"])
-        if "replicas" in live["spec"] and any(change.path == "spec.replicas" for change in step.changes) is False:
-            spec["replicas"] = live["spec"]["replicas"]
-        metadata = {**desired["metadata"], "resourceVersion": live["metadata"]["resourceVersion"]}
-        return {**desired, "metadata": metadata, "spec": spec}
+        was, wanted = (annotations_of(obj).get(self.how.keys.hash) for obj in (step.live, step.desired))
+        for _ in range(_ATTEMPTS):
+            live = self.connection.get(step.key)
+            if live is None:
+                break
+            if not _is_same(step.live, live, self.how.keys):
+                if was == wanted or annotations_of(live).get(self.how.keys.hash) != wanted:
+                    break
+                step.reason = "somebody else did the same meanwhile; it is as wanted now"
+                return
+            try:
+                self.connection.replace(_rolled(step, live))
+                return
+            except ApiError as error:
+                if not error.is_conflict:
+                    raise
+        raise Changed(_MEANWHILE.format(step.key), "look at it, and run again")
 
     def _succeed(self, step: Step) -> str:
         """Create the new object where the old one was; if that cannot be, the old one again."""
@@ -428,6 +437,17 @@ class Execution:
 def _is_outage(error: BaseException) -> bool:
     """Whether it is the cluster, or the way to it, that fails."""
     return isinstance(error, ConnectionFailed) or (isinstance(error, ApiError) and error.is_outage)
+
+
+def _rolled(step: Step, live: Object) -> Object:
+    """The object to send: as wanted, with the live one's version, and its replicas where the document names none."""
+    assert step.desired is not None
+    desired = step.desired
+    spec = dict(desired["spec"])
+    if "replicas" in live["spec"] and not any(change.path == "spec.replicas" for change in step.changes):
+        spec["replicas"] = live["spec"]["replicas"]
+    metadata = {**desired["metadata"], "resourceVersion": live["metadata"]["resourceVersion"]}
+    return {**desired, "metadata": metadata, "spec": spec}
 
 
 def _is_pod_of(pod: Object, workload: Object) -> bool:
