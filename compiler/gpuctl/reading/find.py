@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable
 
 from gpuctl.cluster.plan import NoSuchJob
 from gpuctl.cluster.records import Records, is_controlled
 from gpuctl.cluster.resources import Object, labels_of
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
-from gpuctl.reading.jobs import Job, identity_of, refusals, together, workloads
+from gpuctl.reading.jobs import Job, identity_of, read, refusals, together, workloads
 from gpuctl.reading.scope import Scope
 
 _FEW = 3
@@ -55,6 +56,22 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
             # None without the label `app`, as of pods made by hand; nor where the job has just been deleted.
             return (jobs or together([], pods, keys))[0], name
     raise Absent(*_nothing(scope, name, keys))
+
+
+def find_jobs(scope: Scope, names: Iterable[str], keys: Records, selector: str = "") -> list[Job]:
+    """All jobs of the names, in every namespace; a pod's name stands for its job. ``selector`` narrows them by labels.
+
+    :raises Absent: there is none of a name.
+    """
+    bare = list(dict.fromkeys(name.rpartition("/")[2] for name in names))
+    wanted = ",".join(part for part in (f"app in ({','.join(filter(_is_label_value, bare))})", selector) if part)
+    jobs = {job.identity: job for job in read(scope, keys, wanted)} if any(map(_is_label_value, bare)) else {}
+    there = {identity.name for identity in jobs}
+    for name in bare:
+        if name not in there:
+            job, _ = find_job(scope, f"pod/{name}", keys)
+            jobs.setdefault(job.identity, job)
+    return [jobs[identity] for identity in sorted(jobs)]
 
 
 def workload_of(job: Job) -> Object:

@@ -7,6 +7,7 @@ STATUS column has it (k8s.io/kubernetes, ``pkg/printers/internalversion/printers
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -67,7 +68,9 @@ def _before_deletion(pod: Object) -> Status:
         if scheduled.get("reason") == "SchedulingGated":
             return Status("SchedulingGated", _PENDING, sentence(scheduled.get("message")))
         reason = scheduled.get("reason") or "Unschedulable"
-        return Status("Pending", _PENDING, f"{reason}: {sentence(scheduled.get('message'))}".rstrip(": "))
+        # What preemption would not help is of no use to anybody who reads a table.
+        said = re.sub(r"\s*(no new claims to deallocate, )?preemption: .*", "", sentence(scheduled.get("message")))
+        return Status("Pending", _PENDING, f"{reason}: {said}".rstrip(": "))
     return Status("Pending", _PENDING, sentence(status.get("reason")))
 
 

@@ -91,6 +91,7 @@ def _get(
     pods_only: bool,
     by_job: bool,
 ) -> int:
+    from gpuctl.cluster.errors import ApiError
     from gpuctl.reading.jobs import Filter
 
     output = "json" if as_json else output
@@ -100,28 +101,44 @@ def _get(
     chosen = Filter(pool, kind or "", status, tuple(name.rpartition("/")[2] for name in names))
     machine = output in ("json", "yaml")
     with reader(kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine) as looking:
-        if watch:
-            return _watch(looking, chosen, selector, looks)
-        return _list(looking, chosen, selector, looks, names)
+        try:
+            if watch:
+                return _watch(looking, chosen, selector, looks)
+            return _list(looking, chosen, selector, looks, names)
+        except ApiError as error:
+            if error.status == 400 and selector:
+                # The server reads selectors, and says what it does not understand.
+                raise click.BadParameter(error.message, param_hint="-l") from None
+            raise
+        except KeyboardInterrupt:
+            if watch:
+                return 130
+            raise
 
 
 def _list(looking: Reader, chosen: Filter, selector: str, looks: Looks, names: tuple[str, ...]) -> int:
     from gpuctl.reading import jobs as reading
+    from gpuctl.reading.find import find_jobs
 
     labels = reading.labels(looking.settings, looking.keys)
     found: list[Job] = []
-    known: set[str] = set()
     stuck: list[Identity] = []
+    statuses: set[str] = set()
+
+    def batches() -> Iterable[list[Job]]:
+        """In pages as they come, unless a job's row needs all of its pods, or jobs are named."""
+        if names:
+            return [find_jobs(looking.scope, names, looking.keys, selector)]
+        if looks.by_job or looks.output in ("json", "yaml"):
+            return [reading.read(looking.scope, looking.keys, selector)]
+        return reading.batches(looking.scope, looking.keys, selector)
 
     def rows() -> Iterator[Row]:
-        """In pages as they come, unless a job's row needs all of its pods."""
-        whole = looks.by_job or looks.output in ("json", "yaml")
-        read = [reading.read(looking.scope, looking.keys, selector)] if whole else None
-        for jobs in read or reading.batches(looking.scope, looking.keys, selector):
+        for jobs in batches():
             found.extend(jobs)
             for row in reading.rows(jobs, labels, by_job=looks.by_job, pods_only=looks.pods_only):
+                statuses.add(row.status.word)
                 if chosen.takes(row):
-                    known.update((row.identity.name, row.job_id))
                     if not stuck and row.status.phase in ("pending", "failed", "unknown"):
                         stuck.append(row.identity)
                     yield row
@@ -129,24 +146,26 @@ def _list(looking: Reader, chosen: Filter, selector: str, looks: Looks, names: t
     if looks.output in ("json", "yaml"):
         items = [row.json() for row in rows()]
         show_value({"items": items, "total": len(items)}, looks.output)
-    else:
-        _print(rows(), looks)
-        if sys.stdout.isatty() and looks.output != "name" and known:
-            click.echo(_footer(looking, found, labels), err=True)
-            if stuck:
-                name, namespace = stuck[0].name, stuck[0].namespace
-                click.echo(f"`gpuctl why {name} -n {namespace}` tells why it does not run", err=True)
-    missing = [name for name in names if name.rpartition("/")[2] not in known]
-    for name in missing:
-        click.echo(f"error: there is no job or pod {name} among these", err=True)
-    if not known and not missing and looks.output not in ("json", "yaml"):
-        where = f"in namespace {looking.scope.namespace}" if looking.scope.namespace else "in any namespace"
-        narrowed = any((chosen.pool, chosen.kind, chosen.status, selector))
-        click.echo(f"No jobs {where}{' that are like this' if narrowed else ''}.", err=True)
-    return 1 if missing else 0
+        return 0
+    if not _print(rows(), looks):
+        click.echo(_nothing(looking, chosen, selector, statuses), err=True)
+    elif sys.stdout.isatty() and looks.output != "name":
+        click.echo(_footer(looking, found, labels), err=True)
+        if stuck:
+            name, namespace = stuck[0].name, stuck[0].namespace
+            click.echo(f"`gpuctl why {name} -n {namespace}` tells why it does not run", err=True)
+    return 0
 
 
-def _print(rows: Iterable[Row], looks: Looks) -> None:
+def _nothing(looking: Reader, chosen: Filter, selector: str, statuses: set[str]) -> str:
+    where = f"in namespace {looking.scope.namespace}" if looking.scope.namespace else "in any namespace"
+    narrowed = any((chosen.pool, chosen.kind, chosen.status, chosen.names, selector))
+    said = f"No jobs {where}{' that are like this' if narrowed else ''}."
+    return f"{said} Statuses here: {', '.join(sorted(statuses))}." if chosen.status and statuses else said
+
+
+def _print(rows: Iterable[Row], looks: Looks) -> bool:
+    """Whether there were any."""
     if looks.output == "name":
         printed: set[str] = set()
         for row in rows:
@@ -154,13 +173,14 @@ def _print(rows: Iterable[Row], looks: Looks) -> None:
             if name not in printed:
                 printed.add(name)
                 click.echo(name)
-        return
+        return bool(printed)
     first = next(rows := iter(rows), None)
     if first is None and sys.stdout.isatty():
-        return
+        return False
     headers = (*HEADERS, *WIDE) if looks.output == "wide" else HEADERS
     listed = itertools.chain([first] if first is not None else [], rows)
     show_table(headers, (_cells(row, looks) for row in listed), headings=looks.headings, droppable=("IP", "NODE"))
+    return first is not None
 
 
 def _name(row: Row, looks: Looks) -> str:
