@@ -129,8 +129,8 @@ def test_watches_that_break(place: Place, proxy: Proxy, start: Start) -> None:
     place.plane.annotate(place.namespace, pod, outcome="complete")
     assert command.end() == 0
     assert command.out == b"training/train is done\n"
-    # As many as were broken, and again.
-    assert sum(record.request.is_watch for record in proxy.records) > 6
+    # Broken more than once, and begun again each time; the end may be told by the list in between.
+    assert sum(record.request.is_watch for record in proxy.records) > 2
 
 
 def test_an_interrupt(place: Place, proxy: Proxy, start: Start) -> None:
