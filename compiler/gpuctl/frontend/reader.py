@@ -6,6 +6,7 @@ in what people write, this module makes up for it:
 
 - a line of blanks and tabs is an empty line (libyaml refuses it outside scalars);
 - NEL, LS and PS are ordinary characters, not line breaks;
+- a ``?`` inside brackets is part of the text that follows it directly (libyaml takes it for the mark of a key);
 - ``<<`` is not YAML 1.2, but existing files use it, so it merges as in 1.1.
 """
 
@@ -37,6 +38,9 @@ _RESHAPED_PATTERN = f"[{_RESHAPED}]"
 _KNOWN_TAGS = {"tag:yaml.org,2002:str": False, "!": False}
 _OURS = rf"(?mi)^[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?({'|'.join([*KINDS, *ALIASES])})\b"
 """A line that makes a document one of gpuctl's, for text that cannot be read."""
+_AFTER_MARK = frozenset({"", " ", "\t", "\r", "\n", ",", "[", "]", "{", "}"})
+_MOST_ROUNDS = 8
+"""How often a chunk is scanned again because a ``?`` turned out to be text: each round finds all that can be seen."""
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
@@ -187,10 +191,33 @@ def compose(chunk: Chunk, diagnostics: list[Diagnostic]) -> list[Node]:
 
 
 def _compose(chunk: Chunk, text: str, restore: dict[int, str], diagnostics: list[Diagnostic]) -> list[Node]:
-    try:
-        return _Composer(chunk, restore, diagnostics).compose(text)
-    except yaml.reader.ReaderError as error:
-        raise ReadError(character_error(chunk, text, error)) from None
+    for _ in range(_MOST_ROUNDS):
+        found: list[Diagnostic] = []
+        composer = _Composer(chunk, restore, found)
+        try:
+            roots = composer.compose(text)
+        except yaml.reader.ReaderError as error:
+            raise ReadError(character_error(chunk, text, error)) from None
+        if not composer.marks:
+            diagnostics += found
+            return roots
+        text, restore = _as_text(text, composer.marks, restore)
+    mark = composer.marks[0]
+    hint = "quote the text that starts with it"
+    span = chunk.point(mark.line, max(mark.column - 1, 0))
+    raise ReadError(Diagnostic(Severity.ERROR, "GPU004", "a `?` in brackets starts a key", span, hint=hint))
+
+
+def _as_text(text: str, marks: list[Any], restore: dict[int, str]) -> tuple[str, dict[int, str]]:
+    """The text with a stand-in for each ``?`` directly before one of the marks, and the table that brings it back."""
+    stand_in = next((chr(code) for code, character in restore.items() if character == "?"), None)
+    if stand_in is None:
+        stand_in = next(_stand_ins(text))
+        restore = {**restore, ord(stand_in): "?"}
+    characters = list(text)
+    for mark in marks:
+        characters[mark.index - 1] = stand_in
+    return "".join(characters), restore
 
 
 def _lines_of_scalars(nodes: list[Node]) -> set[int]:
@@ -209,10 +236,14 @@ def _lines_of_scalars(nodes: list[Node]) -> set[int]:
 
 def _reshape(text: str) -> tuple[str, dict[int, str]]:
     """Stand-ins for the characters that YAML 1.1 treats as line breaks, and the table that brings them back."""
-    present = set(text)
-    free = (code for code in range(0xE000, 0xF8FF) if chr(code) not in present)
-    table = {ord(character): chr(next(free)) for character in _RESHAPED}
+    table = {ord(character): stand_in for character, stand_in in zip(_RESHAPED, _stand_ins(text), strict=False)}
     return text.translate(table), {ord(stand_in): chr(character) for character, stand_in in table.items()}
+
+
+def _stand_ins(text: str) -> Iterator[str]:
+    """Characters of the private use area that the text does not have."""
+    present = set(text)
+    return (chr(code) for code in range(0xE000, 0xF8FF) if chr(code) not in present)
 
 
 class _Composer:
@@ -225,6 +256,8 @@ class _Composer:
         self.anchors: dict[str, Node] = {}
         self.weights: dict[int, int] = {}
         self.expanded = 0
+        self.marks: list[Any] = []
+        """Where something starts directly after a ``?`` that libyaml took for the mark of a key."""
 
     def compose(self, text: str) -> list[Node]:
         next_event = CParser(text).get_event
@@ -232,6 +265,7 @@ class _Composer:
         parents: list[tuple[Node, str | None]] = []
         children: list[Node] = roots
         restore = self.restore
+        question = "?" in text
         scalar_event, mapping_start, sequence_start = (
             yaml_events.ScalarEvent,
             yaml_events.MappingStartEvent,
@@ -242,6 +276,8 @@ class _Composer:
             kind = type(event)
             if kind is scalar_event:
                 value = event.value
+                if question:
+                    self._note_question(text, event.start_mark)
                 if restore:
                     value = value.translate(restore)
                 plain = event.style is None or event.style == ""
@@ -256,6 +292,8 @@ class _Composer:
                     raise self._error(
                         "GPU008", f"nested deeper than {MAX_DEPTH} levels", event.start_mark, "flatten the document"
                     )
+                if question:
+                    self._note_question(text, event.start_mark)
                 form = _MAPPING if kind is mapping_start else _SEQUENCE
                 node = Node(form, [], event.start_mark, event.end_mark)
                 if event.tag is not None:
@@ -277,6 +315,12 @@ class _Composer:
                 self.anchors = {}
             elif kind is yaml_events.StreamEndEvent:
                 return roots
+
+    def _note_question(self, text: str, mark: Any) -> None:
+        """YAML 1.2, rule ns-plain-first: a ``?`` marks a key only when a blank or a bracket's sign comes after it."""
+        index = mark.index
+        if index and text[index - 1] == "?" and text[index : index + 1] not in _AFTER_MARK:
+            self.marks.append(mark)
 
     @staticmethod
     def _children(parents: list[tuple[Node, str | None]], roots: list[Node]) -> list[Node]:
