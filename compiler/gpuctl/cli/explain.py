@@ -17,13 +17,30 @@ MARK = "#!"
 """Ends the line of an example on which its diagnostic stands."""
 
 
+def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Kinds and their fields, a level at a time; codes once somebody begins one."""
+    from gpuctl.frontend.codes import CODES
+    from gpuctl.language.kinds import KINDS
+    from gpuctl.language.reference import entries, kind_called
+
+    if incomplete[:3].upper() == "GPU" and not incomplete.lower().startswith("gpu-"):
+        return [code for code in CODES if code.startswith(incomplete.upper())]
+    kind = kind_called(incomplete.partition(".")[0])
+    if "." not in incomplete or kind is None:
+        return [name for name in KINDS if name.startswith(incomplete)]
+    start = incomplete.partition(".")[0]
+    topics = dict.fromkeys(f"{start}.{entry.topic}" for entry in entries(kind))
+    depth = incomplete.count(".")
+    return [topic for topic in topics if topic.startswith(incomplete) and topic.count(".") == depth]
+
+
 @click.command(
     "explain",
     short_help="Explain a field of the language or a diagnostic code.",
     epilog="Examples:\n\n\b\n  $ gpuctl explain training.resources.gpu-type\n  $ gpuctl explain gpu-type\n"
     "  $ gpuctl explain GPU203",
 )
-@click.argument("topic", required=False)
+@click.argument("topic", required=False, shell_complete=_complete)
 def command(topic: str | None) -> int:
     """Explain a field, a kind of document, or a diagnostic.
 

@@ -18,7 +18,8 @@ def _kind(context: click.Context, parameter: click.Parameter, value: str) -> str
     return kind
 
 
-def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+def complete_kind(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The kinds that begin so, for a shell."""
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 
@@ -27,7 +28,7 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
     short_help="Print a commented starter document.",
     epilog="Example:\n\n  $ gpuctl init training > training.yaml",
 )
-@click.argument("kind", metavar="KIND", callback=_kind, shell_complete=_complete)
+@click.argument("kind", metavar="KIND", callback=_kind, shell_complete=complete_kind)
 @click.option("--name", metavar="NAME", help="Name of the job, pool or quota.")
 def command(kind: str, name: str | None) -> int:
     """Print a commented, valid document of a KIND: training, inference, notebook, compute, pool, quota or platform."""

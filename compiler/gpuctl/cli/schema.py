@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from gpuctl.cli.init import complete_kind
+
 
 @click.command(
     "schema",
@@ -12,7 +14,7 @@ import click
     "VS Code with the YAML extension, and every editor with yaml-language-server, uses it in a document that starts "
     "with this line:\n\n  # yaml-language-server: $schema=training.schema.json",
 )
-@click.argument("kind", required=False, metavar="[KIND]")
+@click.argument("kind", required=False, metavar="[KIND]", shell_complete=complete_kind)
 def command(kind: str | None) -> int:
     """Print the JSON Schema (draft-07) of a KIND, or without KIND one for documents of every kind.
 
