@@ -10,7 +10,7 @@ from typing import BinaryIO, NamedTuple
 from gpuctl.backend.context import Context, GitOps, Lowered, Object, Options
 from gpuctl.backend.lower import lower
 from gpuctl.backend.validation import VERSIONS, SchemaValidator, schema_validator
-from gpuctl.frontend.diagnostics import Diagnostic, Severity, count, in_source_order
+from gpuctl.frontend.diagnostics import Diagnostic, Severity, capped, count, in_source_order
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.lint import redact
 from gpuctl.frontend.load import Loaded, load
@@ -108,7 +108,7 @@ def _result(
         diagnostics += _notes_on_nodes(loaded)
     return Compilation(
         [item.object for item in lowered],
-        in_source_order(_presentable(diagnostic) for diagnostic in diagnostics),
+        [_presentable(diagnostic) for diagnostic in capped(in_source_order(diagnostics))],
         loaded.documents,
         lowered,
         loaded.settings,

@@ -723,6 +723,11 @@ def test_completion_scripts(shell: str, gpuctl: Cli, here: Path) -> None:
     [
         ("gpuctl re", 1, "plain,render"),
         ("gpuctl init tr", 2, "plain,training"),
+        ("gpuctl schema tr", 2, "plain,training"),
+        ("gpuctl explain tr", 2, "plain,training"),
+        ("gpuctl explain training.res", 2, "plain,training.resources"),
+        ("gpuctl explain training.resources.gpu-t", 2, "plain,training.resources.gpu-type"),
+        ("gpuctl explain gpu20", 2, "plain,GPU203"),
         ("gpuctl render --gi", 2, "--gitops"),
     ],
 )

@@ -27,6 +27,7 @@ from gpuctl.frontend.shapes import (
     kind_shape,
 )
 from gpuctl.frontend.templates import expand
+from gpuctl.frontend.tentative import tentative
 from gpuctl.language.fields import Scalar, shorten
 from gpuctl.language.kinds import ALIASES, KINDS, VERSION, WORKLOADS, Model
 from gpuctl.language.problems import ERROR_TYPE
@@ -48,10 +49,11 @@ _NOTHING = _Nothing()
 
 
 class Bound(NamedTuple):
-    """A document after binding: its model, or None when it has errors."""
+    """A document after binding: its model, or None when it has errors; then ``tentative`` is what is right of it."""
 
     kind: str
     model: Model | None
+    tentative: Model | None = None
 
 
 def kind_of(root: Node) -> tuple[Node | None, str | None]:
@@ -92,7 +94,10 @@ def bind(
     if defaults and kind in defaults:
         data = merge(defaults[kind], data)
     binder.expand_templates(data)
-    return Bound(kind, binder.model(kind, data))
+    model = binder.model(kind, data)
+    if model is not None or kind not in WORKLOADS:
+        return Bound(kind, model)
+    return Bound(kind, None, tentative(kind_shape(kind), data, binder.bad))  # type: ignore[arg-type]
 
 
 def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -236,7 +241,7 @@ class _Binder:
             folded = fold(text)
             known = fields.get(folded)
             if known is None:
-                self._unknown(key, shape)
+                self._unknown(key, shape, self._torn(node, key, value))
                 continue
             canonical, value_shape = known
             earlier = seen.get(canonical)
@@ -282,18 +287,15 @@ class _Binder:
             # The common case, command lines: no path is needed unless something is wrong.
             return [item.value for item in node.value]
         items: list[Any] = []
-        bad = False
         for index, item in enumerate(node.value):
             self.path.append(index)
             bound = self._value(item, item_shape)
             if bound is _NOTHING:
                 self.bad.add(tuple(self.path))
-                bad = True
-            else:
-                items.append(bound)
+            # What is wrong keeps its place, or the positions of pydantic's errors would be wrong by one.
+            items.append(bound)
             self.path.pop()
-        # With a hole in it the positions of pydantic's errors would be wrong by one.
-        return _NOTHING if bad else items
+        return items
 
     def _scalar(self, node: Node, shape: ScalarShape) -> Any:
         if node.kind != "scalar":
@@ -358,6 +360,11 @@ class _Binder:
             hint = f"write {int(float(bare))}"
         elif bare.replace("_", "").replace(",", "").isdigit() and len(bare) < 20:
             hint = f"write {bare.replace('_', '').replace(',', '')}"
+        elif bare.startswith("$"):
+            hint += "; gpuctl reads no variables of the shell"
+        share = _share_of_a_card(bare) if self.path[-2:] == ["resources", "gpu"] else None
+        if share is not None:
+            hint = f"write `gpu: 1` and `gpu-share: {share}` for a part of a card"
         return self._report("GPU202", f"{self._field()} is {expected}, not `{shorten(text)}`", node, hint)
 
     def _free(self, node: Node) -> Any:
@@ -400,9 +407,30 @@ class _Binder:
         path = tuple(self.path)
         return f"`{format_path(path[-2:] if path and isinstance(path[-1], int) else path[-1:])}`" if path else "this"
 
-    def _unknown(self, key: Node, shape: ModelShape) -> None:
+    def _torn(self, node: Node, key: Node, value: Node) -> str | None:
+        """The hint for ``{value: a,b}``, where the comma was meant as part of the text."""
+        if not (value.is_null and value.value == "" and key.plain):
+            return None
+        earlier = None
+        for candidate, text in node.value:
+            if candidate is key:
+                break
+            earlier = text
+        if earlier is None or earlier.kind != "scalar" or not earlier.plain or earlier.is_null:
+            return None
+        between = self.chunk.text[earlier.end.index : key.start.index]
+        if between.strip(" \t") != ",":
+            return None
+        return f'quote the text if the comma belongs to it: "{shorten(earlier.value + between + key.value)}"'
+
+    def _unknown(self, key: Node, shape: ModelShape, hint: str | None) -> None:
+        """That a key is none of the block's; ``hint`` is what to do about it, where that is known already."""
         text = key.value
         where = f" in {format_path(tuple(self.path))}" if self.path else f" in a {self.kind_name} document"
+        hint = hint or self._known_elsewhere(text, shape)
+        self._report("GPU203", f"unknown field `{shorten(text)}`{where}", key, hint, path=(*self.path, text))
+
+    def _known_elsewhere(self, text: str, shape: ModelShape) -> str:
         hint = None
         close = nearest(text, shape.keys)
         if close is not None and fold(close) != fold(text):
@@ -412,9 +440,7 @@ class _Binder:
             hint = (
                 f"`{home[2]}` belongs in `{home[0]}`" if home[0] else f"`{home[2]}` belongs at the top of the document"
             )
-        if hint is None:
-            hint = f"the fields here are {', '.join(shape.keys)}"
-        self._report("GPU203", f"unknown field `{shorten(text)}`{where}", key, hint, path=(*self.path, text))
+        return hint or f"the fields here are {', '.join(shape.keys)}"
 
     def _home_of(self, text: str) -> tuple[str, frozenset[str], str] | None:
         """The block of this kind that does have a key: (block, its folded keys, canonical key)."""
@@ -486,8 +512,8 @@ class _Binder:
             path = prefix + self._node_path(item["loc"], prefix)
             if kind == ERROR_TYPE:
                 path += tuple(context["path"])
-                if not self._said(path):
-                    key = bool(context["path"]) and context["code"] in ("GPU201", "GPU213")
+                if not self._said(path) and not self._rests_on_bad(path, context):
+                    key = "[key]" in item["loc"] or (bool(context["path"]) and context["code"] in ("GPU201", "GPU213"))
                     span = self._validation_span(path, key=key)
                     self.diagnostics.append(
                         Diagnostic(Severity.ERROR, context["code"], context["message"], span, path, context["hint"])
@@ -511,6 +537,11 @@ class _Binder:
 
     def _said(self, path: Path) -> bool:
         return any(path[:length] in self.bad for length in range(1, len(path) + 1))
+
+    def _rests_on_bad(self, path: Path, context: dict[str, Any]) -> bool:
+        """Whether a block is said to lack something that it has, though with a wrong value."""
+        block = path[: len(path) - len(context["path"])]
+        return context["code"] == "GPU201" and any(bad[: len(block)] == block for bad in self.bad)
 
     def _missing(self, path: Path) -> None:
         name = str(path[-1])
@@ -554,6 +585,15 @@ _MISSING_HINTS = {
     "image": "add `image:`, the container image to run",
     "name": "add `name:`",
 }
+
+
+def _share_of_a_card(text: str) -> str | None:
+    """``.5`` or ``50%`` -> ``0.5``: what somebody wants who asks for less than one GPU."""
+    number = text.removesuffix("%")
+    if re.match(_FLOAT, number) is None or len(number) > 8:
+        return None
+    share = float(number) / (100 if number != text else 1)
+    return f"{share:g}" if 0 < share < 1 else None
 
 
 def _integer(text: str) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.lint import HOSTFILE_DIRECTORY, lint_command, uses_deepspeed
+from gpuctl.frontend.tentative import usable
 from gpuctl.language import names
 from gpuctl.language.job import RESERVED_LABELS, RESERVED_PREFIXES, Workload
 from gpuctl.language.kinds import Job
@@ -53,21 +53,32 @@ MODEL_ENV = {"MODEL_SOURCE": "source", "MODEL_NAME": "name", "MODEL_VERSION": "v
 
 def check(document: Document, settings: Settings) -> Iterator[Diagnostic]:
     """Everything that is wrong with, or remarkable about, one valid document."""
+    for part in _parts(document, settings):
+        yield from part
+
+
+def check_faulty(document: Document, settings: Settings) -> Iterator[Diagnostic]:
+    """The same of a document that has mistakes, as far as it does not rest on what is wrong."""
+    return usable(_parts(document, settings))
+
+
+def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnostic]]:
     model = document.model
     if isinstance(model, Workload):
-        yield from _name_length(document, model, settings)
-        yield from _reserved_labels(document, model, settings)
-        yield from _environment(document, model, settings)
-        yield from _gpus(document, model, settings)
-        yield from _storage(document, model)
-        yield from _node_ports(document, model)
+        yield _name_length(document, model, settings)
+        yield _reserved_labels(document, model, settings)
+        yield _environment(document, model, settings)
+        yield _gpus(document, model, settings)
+        yield _shared_memory(document, model)
+        yield _storage(document, model)
+        yield _node_ports(document, model)
         if model.kind == "training":
-            yield from _several_nodes(document, model, settings)
+            yield _several_nodes(document, model, settings)
         if model.kind == "inference":
-            yield from _autoscaling(document, model)
-        yield from lint_command(document, model)
+            yield _autoscaling(document, model)
+        yield lint_command(document, model)
     elif model.kind == "quota":
-        yield from _quota(document, model, settings)
+        yield _quota(document, model, settings)
 
 
 def check_platform(document: Document, versions: tuple[str, ...]) -> Iterator[Diagnostic]:
@@ -210,6 +221,10 @@ def _gpus(document: Document, model: Job, settings: Settings) -> Iterator[Diagno
             f"add {missing}: under a quota it would get the default request, a fraction of what a GPU job needs",
             key=True,
         )
+
+
+def _shared_memory(document: Document, model: Job) -> Iterator[Diagnostic]:
+    resources = model.resources
     memory = parse_quantity(resources.memory) if resources.memory else None
     shm = parse_quantity(resources.shm) if resources.shm else None
     if memory is not None and shm is not None and shm > memory:
@@ -242,30 +257,39 @@ def _gpu_share(document: Document, model: Job, settings: Settings) -> Iterator[D
 
 def _storage(document: Document, model: Job) -> Iterator[Diagnostic]:
     workdirs = model.storage.workdirs
-    places = {workdir.target: index for index, workdir in enumerate(workdirs)}
-    for index, inner in enumerate(workdirs):
-        parents = [str(parent) for parent in PurePosixPath(inner.target).parents]
-        for outer_index in (places[parent] for parent in parents if parent in places):
-            outer = workdirs[outer_index]
-            options = ("readOnly", "pvc", "nfs", "emptyDir")
-            different = [name for name in options if getattr(inner, name) != getattr(outer, name)]
-            if different:
-                yield document.diagnostic(
-                    WARNING,
-                    "GPU411",
-                    f"`{inner.target}` lies below the workdir `{outer.target}` and has another {different[0]}",
-                    ("storage", "workdirs", index, "path"),
-                    "mounts hide what is below them: give both the same options, or mount them apart",
-                    related=(
-                        Related("the workdir around it", document.span(("storage", "workdirs", outer_index, "path"))),
-                    ),
-                )
+    for index, outer_index in _nested([workdir.target for workdir in workdirs]):
+        inner, outer = workdirs[index], workdirs[outer_index]
+        options = ("readOnly", "pvc", "nfs", "emptyDir")
+        different = [name for name in options if getattr(inner, name) != getattr(outer, name)]
+        if different:
+            yield document.diagnostic(
+                WARNING,
+                "GPU411",
+                f"`{inner.target}` lies below the workdir `{outer.target}` and has another {different[0]}",
+                ("storage", "workdirs", index, "path"),
+                "mounts hide what is below them: give both the same options, or mount them apart",
+                related=(
+                    Related("the workdir around it", document.span(("storage", "workdirs", outer_index, "path"))),
+                ),
+            )
     if model.kind == "inference" and model.model is not None and model.model.cache:
         for index, workdir in enumerate(workdirs):
             if workdir.target == "/cache/model":
                 message = "`model.cache` mounts scratch space at /cache/model, where a workdir is mounted too"
                 path = ("storage", "workdirs", index, "path")
                 yield document.diagnostic(ERROR, "GPU218", message, path, "remove one")
+
+
+def _nested(paths: list[str]) -> Iterator[tuple[int, int]]:
+    """The indices of each path that lies below another, and of the nearest one around it."""
+    # Sorted with a slash at the end, everything below a path follows it at once.
+    around: list[tuple[str, int]] = []
+    for path, index in sorted((path.rstrip("/") + "/", index) for index, path in enumerate(paths)):
+        while around and not path.startswith(around[-1][0]):
+            around.pop()
+        if around and around[-1][0] != path:
+            yield index, around[-1][1]
+        around.append((path, index))
 
 
 def _node_ports(document: Document, model: Job) -> Iterator[Diagnostic]:

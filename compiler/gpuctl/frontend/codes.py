@@ -118,6 +118,13 @@ _RULES = (
         "kind: !custom training  #!\n",
     ),
     Rule(
+        "GPU030",
+        "error",
+        "too many problems",
+        "One file has more problems than anybody reads at once; errors are shown first. What is not shown is counted.",
+        "Correct those that are shown, and run the command again.",
+    ),
+    Rule(
         "GPU101",
         "error",
         "document without kind",

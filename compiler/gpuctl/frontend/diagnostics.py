@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any, NamedTuple
 
+MOST_OF_A_FILE = 100
+"""Diagnostics of one file that are shown; of the rest only the number."""
+
 
 class Severity(str, Enum):
     """How bad it is: an error refuses, a warning does not (unless ``--strict``), a note only tells."""
@@ -108,3 +111,34 @@ def in_source_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
         return (span.file, span.line, span.column, diagnostic.code, diagnostic.message)
 
     return sorted(dict.fromkeys(diagnostics), key=key)
+
+
+def capped(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """At most :data:`MOST_OF_A_FILE` diagnostics of each file, errors before others, and one that counts the rest.
+
+    :param diagnostics: in source order, as the result is.
+    """
+    files: dict[str, list[Diagnostic]] = {}
+    for diagnostic in diagnostics:
+        files.setdefault(diagnostic.span.file if diagnostic.span else "", []).append(diagnostic)
+    if all(len(found) <= MOST_OF_A_FILE for found in files.values()):
+        return [diagnostic for found in files.values() for diagnostic in found]
+    result: list[Diagnostic] = []
+    for found in files.values():
+        ranked = sorted(found, key=lambda diagnostic: _RANKS[diagnostic.severity])
+        result += ranked[:MOST_OF_A_FILE]
+        if len(ranked) > MOST_OF_A_FILE:
+            result.append(_rest(ranked[MOST_OF_A_FILE:]))
+    return in_source_order(result)
+
+
+_RANKS = {severity: rank for rank, severity in enumerate(Severity)}
+
+
+def _rest(hidden: list[Diagnostic]) -> Diagnostic:
+    """What stands for the diagnostics of a file that are not shown, as bad as the worst of them."""
+    counts = [(count(hidden, severity), severity.value) for severity in Severity]
+    shown = " and ".join(f"{number} {name}{'' if number == 1 else 's'}" for number, name in counts if number)
+    message = f"{shown} more in this file {'is' if len(hidden) == 1 else 'are'} not shown"
+    hint = "correct those that are shown, and run this again"
+    return Diagnostic(hidden[0].severity, "GPU030", message, hidden[0].span, hint=hint)

@@ -160,7 +160,7 @@ def _parallelism(document: Document, model: Job, words: list[Word]) -> Iterator[
                 "GPU503",
                 f"tensor parallel {product} needs {total} GPUs, and the pod has {gpus}",
                 tensor[0].path,
-                f"set `resources.gpu: {total}`, or the parallel size to {gpus or 1}",
+                f"set `resources.gpu: {total}`{_other_size(gpus, total // size)}",
             )
     per_node = option(words, "--nproc_per_node", "--nproc-per-node", "--num_gpus", "--num-gpus")
     if per_node is not None and (processes := _number(per_node[1])) is not None and gpus > 0 and processes != gpus:
@@ -181,6 +181,12 @@ def _parallelism(document: Document, model: Job, words: list[Word]) -> Iterator[
                 nodes[0].path,
                 f"set `resources.nodes: {count}`, or remove the option: NNODES and PET_NNODES are set already",
             )
+
+
+def _other_size(gpus: int, pipeline: int) -> str:
+    """The advice to change the tensor parallel size instead, where one fits the GPUs that there are."""
+    size, rest = divmod(gpus, pipeline)
+    return f", or the tensor parallel size to {size}" if size and not rest else ""
 
 
 def _launchers(document: Document, model: Job, words: list[Word]) -> Iterator[Diagnostic]:

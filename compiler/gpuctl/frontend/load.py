@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gpuctl.frontend.binder import bind, kind_of
-from gpuctl.frontend.checks import check, check_platform
+from gpuctl.frontend.checks import check, check_faulty, check_platform
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.linker import link
@@ -61,8 +61,13 @@ def load(
             if _is_platform(raw):
                 continue
             bound = bind(raw, loaded.diagnostics, defaults)
-            if bound is not None and bound.model is not None:
+            if bound is None:
+                continue
+            if bound.model is not None:
                 loaded.documents.append(Document(bound.kind, bound.model, raw.chunk, raw.number))
+            elif bound.tentative is not None:
+                faulty = Document(bound.kind, bound.tentative, raw.chunk, raw.number)
+                loaded.diagnostics += check_faulty(faulty, loaded.settings)
     complete = not any(diagnostic.severity is Severity.ERROR for diagnostic in loaded.diagnostics)
     if complete and not loaded.documents and loaded.sources:
         name = found.sources[0].name if found.sources else next(iter(loaded.sources))

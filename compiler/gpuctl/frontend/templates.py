@@ -17,6 +17,10 @@ from gpuctl.language.spelling import fold, nearest
 ROOTS = ("job", "model", "resources", "service", "environment", "storage")
 PLACES = ("environment", "service")
 MAX_LENGTH = 65536
+"""Characters that one string may expand to."""
+MAX_TOTAL = 2**20
+"""Characters that all strings of a document together may expand to."""
+_FEWER = "use fewer references"
 
 _TOKEN = r"\{\{\{\{|\{\{[ \t]*(" + "|".join(ROOTS) + r")[ \t]*\.([^{}]*)\}\}"
 _STEP = r"[A-Za-z0-9_-]+\Z"
@@ -67,6 +71,10 @@ class _Expander:
         self.report = report
         self.bad: set[Path] = set()
         self.active: list[Path] = []
+        self.total = 0
+        self.is_exhausted = False
+        self.known: dict[Path, str | None] = {}
+        """What the strings that were referred to have expanded to; None of those that failed, and were reported."""
 
     def value(self, path: Path, value: Any) -> Any:
         if isinstance(value, str):
@@ -85,29 +93,37 @@ class _Expander:
 
     def text(self, path: Path, text: str) -> str:
         """The text with its references replaced; every bad one is reported before :class:`_Failed` is raised."""
+        pieces: list[str] = []
+        length = end = 0
         failed = False
-
-        def replacement(match: re.Match[str]) -> str:
-            nonlocal failed
-            if match[1] is None:
-                return "{{"
+        self.active.append(path)
+        for match in re.finditer(_TOKEN, text):
             try:
-                return self.reference(path, match)
+                piece = "{{" if match[1] is None else self.reference(path, match)
             except _Failed:
                 failed = True
-                return ""
-
-        self.active.append(path)
-        expanded = re.sub(_TOKEN, replacement, text)
+                continue
+            # Of the text itself only what the source has anyway: no expansion is made before it is known to fit.
+            pieces += (text[end : match.start()], piece)
+            end = match.end()
+            length += len(piece)
+            self.total += len(piece)
+            if length > MAX_LENGTH or self.total > MAX_TOTAL:
+                self.active.pop()
+                raise self._too_long(path, text)
         self.active.pop()
         if failed:
             raise _Failed
-        if len(expanded) > MAX_LENGTH and len(expanded) > len(text):
-            self.report(
-                path, text, f"the templates expand to more than {MAX_LENGTH} characters", "use fewer references"
-            )
-            raise _Failed
-        return expanded
+        return "".join(pieces) + text[end:]
+
+    def _too_long(self, path: Path, text: str) -> _Failed:
+        if self.total <= MAX_TOTAL:
+            self.report(path, text, f"the templates expand to more than {MAX_LENGTH} characters", _FEWER)
+        elif not self.is_exhausted:
+            self.is_exhausted = True
+            message = f"the document's templates together expand to more than {MAX_TOTAL} characters"
+            self.report(path, text, message, _FEWER)
+        return _Failed()
 
     def reference(self, path: Path, match: re.Match[str]) -> str:
         root, rest = match[1], match[2].strip()
@@ -174,7 +190,13 @@ class _Expander:
                 self.fail(
                     path, written, f"`{shorten(written)}`: references more than 8 deep", "refer to the value itself"
                 )
-            return self.text(at, text)
+            if at not in self.known:
+                self.known[at] = None
+                self.known[at] = self.text(at, text)
+            expanded = self.known[at]
+            if expanded is None:
+                raise _Failed
+            return expanded
         return text
 
     def fail(self, path: Path, written: str, message: str, hint: str | None) -> None:

@@ -7,6 +7,15 @@ import re
 _DURATION = r"(?a)(?:\d+[dhms])+\Z"
 _PART = r"(?a)(\d+)([dhms])"
 _SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_UNITS = {
+    **dict.fromkeys(("s", "sec", "second"), 1),
+    **dict.fromkeys(("m", "min", "minute"), 60),
+    **dict.fromkeys(("h", "hr", "hour"), 3600),
+    **dict.fromkeys(("d", "day"), 86400),
+    **dict.fromkeys(("w", "wk", "week"), 604800),
+    **dict.fromkeys(("mo", "month"), 30 * 86400),
+    **dict.fromkeys(("y", "yr", "year"), 365 * 86400),
+}
 LONGEST = 2**31 - 1
 
 
@@ -16,6 +25,21 @@ def parse_duration(text: str) -> int | None:
         return None
     seconds = sum(int(number) * _SECONDS[unit] for number, unit in re.findall(_PART, text))
     return seconds if seconds <= LONGEST else None
+
+
+def suggest_duration(text: str) -> str | None:
+    """What somebody who wrote ``1w``, ``2 days``, ``1.5h`` or ``90 min`` most likely means, or None."""
+    match = re.fullmatch(r"(?a)\s*(\d{1,9}(?:\.\d{1,3})?)\s*([a-zA-Z]+)\s*", text)
+    unit = _UNITS.get(match[2].lower().removesuffix("s") or "s") if match else None
+    if match is None or unit is None:
+        return None
+    seconds = round(float(match[1]) * unit)
+    return format_duration(seconds) if 0 < seconds <= LONGEST else None
+
+
+def is_too_long(text: str) -> bool:
+    """Whether it is a duration that no field of Kubernetes can hold."""
+    return re.match(_DURATION, text) is not None and parse_duration(text) is None
 
 
 def format_duration(seconds: int) -> str:

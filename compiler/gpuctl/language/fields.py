@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchema
 from pydantic_core import PydanticCustomError, core_schema
 
 from gpuctl.language import names
-from gpuctl.language.durations import parse_duration
+from gpuctl.language.durations import LONGEST, format_duration, is_too_long, parse_duration, suggest_duration
 from gpuctl.language.problems import problem
 from gpuctl.language.quantities import parse_quantity, suggest_quantity
 
@@ -67,7 +67,15 @@ class Block(BaseModel):
 
 def _illegal(code: str, value: str, what: str, better: str | None = None) -> PydanticCustomError:
     """That a value is not ``what`` it should be, with the nearest legal one as the hint."""
-    return problem(code, f"`{shorten(value)}` is not {what}", f"write `{better}`" if better else None)
+    hint = _no_variables(value) or (f"write `{better}`" if better else None)
+    return problem(code, f"`{shorten(value)}` is not {what}", hint)
+
+
+def _no_variables(value: str) -> str | None:
+    """The hint for somebody who expects the shell's variables to be replaced."""
+    if re.search(r"\$\{?[A-Za-z_]", value) is None:
+        return None
+    return "gpuctl reads no variables of the shell: write the value, or `envsubst < FILE | gpuctl ... -f -`"
 
 
 def _dns_1035(value: str) -> str:
@@ -145,7 +153,7 @@ def check_quantity(value: str) -> str:
         raise problem(
             "GPU208",
             f"`{shorten(value)}` is not a Kubernetes quantity such as `500m`, `2` or `128Gi`",
-            f"did you mean `{better}`?" if better else None,
+            f"did you mean `{better}`?" if better else _no_variables(value),
         )
     if amount < 0:
         raise problem("GPU206", f"`{shorten(value)}` is negative")
@@ -175,15 +183,21 @@ def _memory(value: str) -> str:
     return value
 
 
+def _fraction(value: str) -> str | None:
+    """``50%`` -> ``0.5``; None for what is no percentage of one card."""
+    match = re.fullmatch(r"(?a)\s*(\d{1,3}(?:\.\d{1,3})?)\s*%\s*", value)
+    return f"{float(match[1]) / 100:g}" if match and 0 < float(match[1]) <= 100 else None
+
+
 def _share(value: str) -> str:
     amount = parse_quantity(value)
     if amount is None:
-        better = suggest_quantity(value)
+        better = _fraction(value) or suggest_quantity(value)
         raise problem(
             "GPU208",
             f"`{shorten(value)}` is neither an amount of GPU memory such as `2Gi` nor a fraction of a card "
             "such as `0.5`",
-            f"did you mean `{better}`?" if better else None,
+            f"did you mean `{better}`?" if better else _no_variables(value),
         )
     if amount <= 0:
         raise problem("GPU206", f"gpu-share `{shorten(value)}` is not greater than 0")
@@ -198,7 +212,14 @@ def _share(value: str) -> str:
 
 def _duration(value: str) -> str:
     if parse_duration(value) is None:
-        hint = f"write `{value}s`, `{value}m` or `{value}h`" if value.isdigit() and len(value) < 10 else None
+        if is_too_long(value):
+            longest = format_duration(LONGEST // 86400 * 86400)
+            message = f"`{shorten(value)}` is longer than Kubernetes can count ({LONGEST} s)"
+            raise problem("GPU209", message, f"write at most `{longest}`, or remove the line")
+        better = suggest_duration(value)
+        hint = f"did you mean `{better}`?" if better else _no_variables(value)
+        if value.isascii() and value.isdigit() and len(value) < 10:
+            hint = f"write `{value}s`, `{value}m` or `{value}h`"
         raise problem("GPU209", f"`{shorten(value)}` is not a duration such as `30s`, `45m`, `12h` or `7d`", hint)
     return value
 
@@ -253,7 +274,10 @@ def _image(value: str) -> str:
     if not value:
         raise problem("GPU205", "the image is empty", "name a container image")
     if not re.fullmatch(r"[^\s\x00-\x1f]+", value) or value[0] in "/:@-" or value[-1] in "/:@":
-        raise problem("GPU216", f"`{shorten(value)}` is not an image reference such as `registry/team/name:tag`")
+        message = f"`{shorten(value)}` is not an image reference such as `registry/team/name:tag`"
+        raise problem("GPU216", message, _no_variables(value))
+    if "$" in value:
+        raise problem("GPU216", f"`{shorten(value)}` holds a `$`, which no image name has", _no_variables(value))
     name = value.partition("@")[0]
     registry, slash, rest = name.partition("/")
     path = rest if slash and (":" in registry or "." in registry or registry == "localhost") else name

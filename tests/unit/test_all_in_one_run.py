@@ -1,0 +1,211 @@
+"""All mistakes of a document in one run, none that only follows from another, and none that anybody has to wait for."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import gpuctl
+from gpuctl.frontend.diagnostics import MOST_OF_A_FILE, Diagnostic, Severity, Span
+
+HEAD = "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: 'app:1', command: [x]}\n"
+
+
+def found(text: str, *, severity: Severity | None = Severity.ERROR) -> list[Diagnostic]:
+    diagnostics = gpuctl.compile(gpuctl.Source("x.yaml", text)).diagnostics
+    return [item for item in diagnostics if severity is None or item.severity is severity]
+
+
+def said(text: str) -> list[tuple[str, str]]:
+    return [(item.code, ".".join(str(part) for part in item.path)) for item in found(text)]
+
+
+def test_rules_between_fields_do_not_wait_for_the_fields() -> None:
+    text = """
+kind: training
+version: v0.1
+job: {name: abc, priority: hihg}
+environment:
+  image: x/y:1
+  command: [x]
+  env:
+  - {name: MASTER_ADDR, value: x}
+resources: {gpu: four, memory: 1Gi, shm: 2Gi}
+storage:
+  workdirs:
+  - /data
+  - {path: relative}
+  - {path: /a/../b}
+"""
+    assert said(text) == [
+        ("GPU211", "job.priority"),
+        ("GPU214", "environment.env.0.name"),
+        ("GPU202", "resources.gpu"),
+        ("GPU202", "storage.workdirs.0"),
+        ("GPU210", "storage.workdirs.1.path"),
+        ("GPU210", "storage.workdirs.2.path"),
+    ]
+    warnings = [item.code for item in found(text, severity=Severity.WARNING)]
+    assert warnings == ["GPU409"], "memory and shm are right, so that they are compared; the GPUs are not counted"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        # What a wrong value would have made right is not called missing.
+        (HEAD.replace("'app:1'", "[app]"), [("GPU202", "environment.image")]),
+        (HEAD + "resources: {gpu: four, gpu-share: 0.5}\n", [("GPU202", "resources.gpu")]),
+        (HEAD.replace("x]}", "x], env: [{name: A, value: [b]}]}"), [("GPU202", "environment.env.0.value")]),
+        ("kind: training\nversion: v0.1\nresources: {gpu: four}\n",
+         [("GPU201", "job"), ("GPU201", "environment"), ("GPU202", "resources.gpu")]),
+        (HEAD.replace("name: a", "name: [a]"), [("GPU202", "job.name")]),
+        (HEAD + "storage: 3\n", [("GPU202", "storage")]),
+        (HEAD + "resources: {nodes: 0, gpu: 1, cpu: 1, memory: 4}\n",
+         [("GPU206", "resources.nodes"), ("GPU208", "resources.memory")]),
+    ],
+)  # fmt: skip
+def test_nothing_that_follows(text: str, wanted: list[tuple[str, str]]) -> None:
+    assert sorted(said(text)) == sorted(wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("kind: quota\nversion: v0.1\nmetadata: {name: q}\nusers:\n  zhang.san: {cpu: 4}\n", (5, 3, 5, 12)),
+        ("kind: pool\nversion: v0.1\nmetadata: {name: p}\nnodes:\n  Node_1: {gpu-type: A100}\n", (5, 3, 5, 9)),
+        (HEAD.replace("name: a", "name: a, labels: {'bad key': x}"), (3, 25, 3, 34)),
+    ],
+)
+def test_a_bad_key_is_marked_itself(text: str, place: tuple[int, int, int, int]) -> None:
+    (error,) = found(text)
+    assert error.span == Span("x.yaml", *place)
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("resources: {gpu: .5}", "write `gpu: 1` and `gpu-share: 0.5` for a part of a card"),
+        ("resources: {gpu: 50%}", "write `gpu: 1` and `gpu-share: 0.5` for a part of a card"),
+        ("resources: {gpu: 1.5}", "write 1"),
+        ("resources: {gpu: $N}", "write a whole number such as 8; gpuctl reads no variables of the shell"),
+        ("resources: {gpu: 1, gpu-share: 50%}", "did you mean `0.5`?"),
+    ],
+)
+def test_hints_about_resources(line: str, hint: str) -> None:
+    assert [item.hint for item in found(f"{HEAD}{line}\n")] == [hint]
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("1w", "did you mean `7d`?"),
+        ("2 days", "did you mean `2d`?"),
+        ("1.5h", "did you mean `1h30m`?"),
+        ("90min", "did you mean `1h30m`?"),
+        ("3600", "write `3600s`, `3600m` or `3600h`"),
+        ("99999d", "write at most `24855d`, or remove the line"),
+        ("soon", None),
+    ],
+)
+def test_hints_about_durations(value: str, hint: str | None) -> None:
+    text = HEAD.replace("name: a", f"name: a, max_runtime: {value}")
+    (error,) = found(text)
+    assert (error.code, error.hint) == ("GPU209", hint)
+    if hint is not None:
+        suggested = hint.split("`")[1]
+        assert found(text.replace(value, suggested)) == [], "what is suggested is accepted"
+
+
+@pytest.mark.parametrize("image", ["$IMAGE", "${IMAGE}", "${IMAGE:-a/b}", "registry.example.com/$NAME:1"])
+def test_variables_of_the_shell(image: str) -> None:
+    (error,) = found(HEAD.replace("'app:1'", f"'{image}'"))
+    assert error.code == "GPU216"
+    assert error.hint is not None
+    assert error.hint.startswith("gpuctl reads no variables of the shell: write the value, or `envsubst")
+
+
+def test_a_comma_that_was_meant_as_text() -> None:
+    text = HEAD.replace("x]}", "x], env: [{name: A, value: a,b}]}")
+    (error,) = found(text)
+    assert error.hint == 'quote the text if the comma belongs to it: "a,b"'
+    assert found(text.replace("a,b", '"a,b"')) == []
+
+
+@pytest.mark.parametrize(
+    ("resources", "command", "hint"),
+    [
+        ("gpu: 0", "-tp, '1'", "set `resources.gpu: 1`"),
+        ("gpu: 4", "-tp, '4', -pp, '2'", "set `resources.gpu: 8`, or the tensor parallel size to 2"),
+        ("gpu: 3", "-tp, '4', -pp, '2'", "set `resources.gpu: 8`"),
+    ],
+)
+def test_parallel_sizes_that_are_advised_are_others(resources: str, command: str, hint: str) -> None:
+    text = (
+        "kind: inference\nversion: v0.1\njob: {name: a}\n"
+        f"environment: {{image: 'vllm:1', args: [{command}]}}\nresources: {{{resources}, cpu: 1, memory: 1Gi}}\n"
+    )
+    (warning,) = [item for item in found(text, severity=None) if item.code == "GPU503"]
+    assert warning.hint == hint
+
+
+def _chain(first: str, references: int) -> str:
+    lines = [f"    E0: '{first}'"]
+    for number in range(1, 8):
+        text = " ".join(["{{environment.env.E" + str(number - 1) + "}}"] * references)
+        lines.append(f"    E{number}: '{text}'")
+    return "kind: compute\nversion: v0.1\njob: {name: a}\nenvironment:\n  image: app:1\n  env:\n" + "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (_chain("x", 9), "the templates expand to more than 65536 characters"),
+        (_chain("{{job.nothing}}", 9), "`{{job.nothing}}`: there is no field `nothing` in job"),
+        (
+            "kind: compute\nversion: v0.1\njob: {name: a}\nenvironment:\n  image: app:1\n  env:\n"
+            f"    B: {'x' * 60_000}\n  args:\n" + "  - '{{environment.env.B}}'\n" * 3000,
+            "the document's templates together expand to more than 1048576 characters",
+        ),
+    ],
+    ids=["chain", "chain-of-mistakes", "many"],
+)
+def test_templates_that_grow(text: str, message: str) -> None:
+    started = time.process_time()
+    assert [item.message for item in found(text)] == [message]
+    assert time.process_time() - started < 20, "the first of these took more than a minute"
+
+
+def test_workdirs_in_one_another() -> None:
+    lines = "".join(f"  - {{path: {'/a' * n}, readOnly: {'true' if n % 2 else 'false'}}}\n" for n in range(1, 1500))
+    started = time.process_time()
+    warnings = found(f"{HEAD}storage:\n  workdirs:\n{lines}", severity=Severity.WARNING)
+    assert time.process_time() - started < 20, "it was quadratic"
+    assert len(warnings) == MOST_OF_A_FILE + 1
+
+
+def test_of_workdirs_the_nearest_one_counts() -> None:
+    paths = [("/a", "true"), ("/a-b", "false"), ("/a/b", "true"), ("/a/b/c", "false"), ("/b", "false")]
+    lines = "".join(f"  - {{path: {path}, readOnly: {option}}}\n" for path, option in paths)
+    warnings = found(f"{HEAD}storage:\n  workdirs:\n{lines}", severity=Severity.WARNING)
+    assert [item.message for item in warnings] == [
+        "`/a/b/c` lies below the workdir `/a/b` and has another readOnly",
+    ]
+
+
+def test_no_more_problems_of_a_file_than_anybody_reads() -> None:
+    unknown = "".join(f"a{number}: 1\n" for number in range(250))
+    result = gpuctl.compile([gpuctl.Source("x.yaml", HEAD + unknown), gpuctl.Source("y.yaml", HEAD + "b: 1\n")])
+    of_x = [item for item in result.diagnostics if item.span and item.span.file == "x.yaml"]
+    assert len(of_x) == MOST_OF_A_FILE + 1
+    (rest,) = [item for item in of_x if item.code == "GPU030"]
+    assert (rest.severity, rest.message) == (Severity.ERROR, "150 errors more in this file are not shown")
+    assert "unknown field `b`" in result.diagnostics[-1].message, "other files are not cut short"
+
+
+def test_errors_are_shown_before_warnings() -> None:
+    warned = "---\n".join(HEAD.replace("name: a", f"name: a{n}").replace("app:1", "app") for n in range(150))
+    result = gpuctl.compile(gpuctl.Source("x.yaml", f"{warned}---\n{HEAD}b: 1\n"))
+    assert [item.code for item in result.diagnostics if item.severity is Severity.ERROR] == ["GPU203"]
+    (rest,) = [item for item in result.diagnostics if item.code == "GPU030"]
+    assert (rest.severity, rest.message) == (Severity.WARNING, "51 warnings more in this file are not shown")
