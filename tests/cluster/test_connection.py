@@ -775,6 +775,20 @@ def ours(client: Client, impersonated: Impersonated | None = None) -> Who:
         connection.close()
 
 
+def official(client: Client) -> Who:
+    """Whom it takes the official Python client for."""
+    from kubernetes import client as untyped
+    from kubernetes import config as loading
+
+    library: Any = untyped
+    loader: Any = loading
+    configuration = library.Configuration()
+    loader.load_kube_config(str(client.file), client_configuration=configuration, persist_config=False)
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    with library.ApiClient(configuration) as api:
+        return who(library.AuthenticationV1Api(api).create_self_subject_review(body, _preload_content=False).json())
+
+
 def theirs(client: Client, *options: str) -> Who | str:
     """Whom it takes kubectl for, or what kubectl says is wrong."""
     command = [str(client.plane.binaries / "kubectl"), f"--kubeconfig={client.file}", "auth", "whoami", "-o", "json"]
@@ -1052,6 +1066,8 @@ def test_client_certificates(client: Client) -> None:
         client.write(config)
         assert ours(client) == theirs(client)
         assert (ours(client).name, ours(client).groups) == ("carol", ["dogs", "system:authenticated"])
+    client.write(shapes[0])
+    assert official(client) == ours(client)
     wrong = client.plane.client_certificate("dave", "dogs")[1]
     (client.directory / "carol.key").write_text(wrong)
     message = "the client certificate and key of the user do not belong together, or one of them is not in PEM form"
@@ -1060,3 +1076,22 @@ def test_client_certificates(client: Client) -> None:
     with pytest.raises(ApiError, match="user carol may not"):
         connection.channels(f"/api/v1/namespaces/{HERE}/pods/p/exec", [("command", "true")], ("v5.channel.k8s.io",))
     connection.close()
+
+
+def test_the_official_client_is_not_imported(client: Client) -> None:
+    """It costs 0.3 s, which is several times a `kubectl get`."""
+    client.write(client.config())
+    code = (
+        "import sys; from gpuctl.cli.main import run; "
+        f"code = run(['get', 'jobs', '--kubeconfig', {str(client.file)!r}]); "
+        "print(code, [name for name in ('kubernetes', 'requests', 'websocket', 'jsonschema') if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.splitlines()[-1] == "0 []", result.stderr
+
+
+def test_the_official_client_is_taken_for_the_same_user(client: Client) -> None:
+    for user in ({}, {"token": None, "tokenFile": "alice"}):
+        (client.directory / "alice").write_text(client.plane.tokens["alice"])
+        client.write(client.config(user=user))
+        assert official(client) == ours(client)
