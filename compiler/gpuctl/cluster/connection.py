@@ -94,17 +94,21 @@ class Connection:
         """As :meth:`list_objects`, page by page; ``on_version`` hears of the list's resource version with each.
 
         A list that takes longer than the server remembers (410) begins again: ``on_restart`` is told, and all comes
-        once more; without it nothing comes twice.
+        once more; without it nothing comes twice. The second time all is asked for at once, as client-go does.
         """
         query = {"limit": str(PAGE), "labelSelector": labels, "fieldSelector": fields}
         head = {"apiVersion": resource.api_version, "kind": resource.kind}
         seen: set[str] = set()
+        restarted = False
         while True:
             try:
                 page = self.request("GET", resource.path(namespace), query=query)
             except ApiError as error:
-                if error.status == 410 and "continue" in query:
+                if error.status == 410 and "continue" in query and "limit" in query:
                     del query["continue"]
+                    if restarted:
+                        del query["limit"]
+                    restarted = True
                     if on_restart is not None:
                         seen.clear()
                         on_restart()
@@ -379,9 +383,14 @@ def _is_object(value: Any) -> bool:
 
 
 def _event(line: bytes) -> Object:
+    """An event of a watch: of an object, of how far the watch is (BOOKMARK), or that it cannot go on (ERROR)."""
     value = json.loads(line)
     of_type = value.get("type") if isinstance(value, dict) else None
     obj = value.get("object") if isinstance(of_type, str) else None
-    if not isinstance(obj, dict) or not (of_type in ("ERROR", "BOOKMARK") or _is_object(obj)):
-        raise ValueError("what came is no event")
+    if of_type != "ERROR":
+        metadata = obj.get("metadata") if isinstance(obj, dict) else None
+        if not isinstance(metadata, dict) or not isinstance(metadata.get("resourceVersion"), str):
+            raise ValueError("what came is no event")
+        if of_type != "BOOKMARK" and not _is_object(obj):
+            raise ValueError("what came is no event")
     return dict(value)

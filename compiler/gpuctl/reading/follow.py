@@ -84,10 +84,7 @@ class Follower:
                 if not listed:
                     listed = True
                     self._events.put(Event("LISTED", watched.kind, {}))
-                if not self._watch(watched, known, version):
-                    failures = self._pause(failures)
-                else:
-                    failures = 0
+                failures = 0 if self._watch(watched, known, version) else self._pause(failures)
             except ClusterError as error:
                 if isinstance(error, ApiError) and is_absent(watched.kind, error):
                     self._events.put(Event("LISTED", watched.kind, {}))
@@ -115,7 +112,7 @@ class Follower:
             for event in self._connection.watch(resource, watched.namespace, version, labels=watched.labels):
                 if self._stopped.is_set() or event["type"] == "ERROR":
                     return told
-                version = (event["object"].get("metadata") or {}).get("resourceVersion") or version
+                version = event["object"]["metadata"]["resourceVersion"]
                 if event["type"] == "BOOKMARK":
                     continue
                 obj = {**head, **event["object"]}
