@@ -10,6 +10,7 @@ import contextlib
 import copy
 import json
 import os
+import pty
 import re
 import select
 import socket
@@ -24,13 +25,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cluster_tools import Place
+from cluster_tools import Place, notebook
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
 from fault_tools.world import Api
 from gpuctl.cli.main import run
 from gpuctl.cluster.configuration import Impersonated, connect
-from gpuctl.cluster.errors import ApiError
+from gpuctl.cluster.errors import ApiError, ConnectionFailed
 from gpuctl.cluster.proxies import proxy_for
 from gpuctl.cluster.resources import RESOURCES
 
@@ -587,16 +588,22 @@ def tunnels() -> Iterator[Callable[..., Tunnels]]:
 
 
 @contextlib.contextmanager
-def page(body: bytes) -> Iterator[str]:
-    """A web server that is no API server; its address."""
+def page(body: bytes, head: bytes | None = None, requests: list[bytes] | None = None) -> Iterator[str]:
+    """A web server that is no API server; its address. ``requests`` gets what it is asked, each in one piece."""
+    told = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) if head is None else head
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
-            while self.rfile.readline().strip():
-                pass
-            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+            lines = []
+            while line := self.rfile.readline().strip():
+                lines.append(line)
+            if requests is not None:
+                requests.append(b"\n".join(lines))
+            with contextlib.suppress(OSError):
+                self.wfile.write(told + body)
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
@@ -1095,3 +1102,137 @@ def test_the_official_client_is_taken_for_the_same_user(client: Client) -> None:
         (client.directory / "alice").write_text(client.plane.tokens["alice"])
         client.write(client.config(user=user))
         assert official(client) == ours(client)
+
+
+# Servers that mean harm, or are none.
+
+
+STRANGE = f"answered GET /api/v1/namespaces/{HERE}/secrets with something that is not Kubernetes' JSON"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"metadata": []}',
+        b'{"metadata": {}, "items": 5}',
+        b'{"metadata": {}, "items": {"a": 1}}',
+        b'{"metadata": {}, "items": [5]}',
+        b'{"metadata": {}, "items": [{"metadata": {"name": "x"}}]}',
+        b"\xff\xfe",
+    ],
+)
+def test_answers_that_are_none(client: Client, body: bytes) -> None:
+    with page(body) as server:
+        client.fails(client.config(cluster={"server": server}), f"{server} {STRANGE}")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffffff\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 1000 + b"\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"y" * 200_000 + b"\r\n\r\n",
+        b"HTTP/1.1 429 Slow\r\nRetry-After: \xb2\r\nContent-Length: 2\r\n\r\n",
+        b"HTTP/1.1 429 Slow\r\nRetry-After: 999999999999\r\nContent-Length: 2\r\n\r\n",
+        b"SSH-2.0-OpenSSH\r\n",
+        b"\0" * 100,
+        b"",
+    ],
+)
+def test_heads_that_lie(client: Client, head: bytes) -> None:
+    with page(b"{}", head) as server:
+        code, text = client.look(client.config(cluster={"server": server}))
+        assert code == 3
+        assert text.startswith("error: ")
+        assert len(text.splitlines()) <= 2
+        assert "<" not in text
+
+
+def test_an_answer_without_an_end(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuctl.cluster.transport.LARGEST", 2**20)
+    with page(b"x" * 5 * 2**20) as server:
+        client.fails(client.config(cluster={"server": server}), f"{server} answered with more than 1 MiB")
+
+
+def test_redirects_are_not_followed(client: Client) -> None:
+    """kubectl follows them, without credentials for another host; nobody needs that, and a WebSocket would give them."""
+    asked: list[bytes] = []
+    with page(b"{}", requests=asked) as other:
+        answer = f"HTTP/1.1 307 Moved\r\nLocation: {other}/login?secret=x\r\nContent-Length: 0\r\n\r\n"
+        with page(b"", answer.encode()) as server:
+            config = client.config(cluster={"server": server}, user={"as": "alice"})
+            client.fails(
+                config,
+                f"the API server, or a proxy before it, redirects to {other} (status 307)",
+                "if that is the API server, make it the `server` of the kubeconfig's cluster",
+            )
+            connection = connect(kubeconfig=str(client.file))
+            with pytest.raises(ConnectionFailed):
+                connection.channels("/api/v1/namespaces/x/pods/p/exec", [], ("v5.channel.k8s.io",))
+            connection.close()
+    assert asked == []
+
+
+EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202etxt\rover"
+
+
+def test_messages_cannot_control_the_terminal(client: Client, api: Api) -> None:
+    """An event's message, a pod's status and a Status of the server: shown as escapes on a terminal."""
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "message": EVIL,
+        "reason": "Forbidden",
+        "code": 403,
+    }
+    body = json.dumps(status).encode()
+    head = b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with page(body, head) as server:
+        client.write(client.config(cluster={"server": server}))
+        for command in (["recover", "-n", HERE], ["get", "jobs"], ["describe", "job", "x"], ["logs", "x"]):
+            assert not CONTROLS.search(on_a_terminal(*command, f"--kubeconfig={client.file}"))
+
+
+def test_tables_cannot_control_the_terminal(client: Client, place: Place) -> None:
+    place.apply(notebook())
+    place.running("note")
+    pod = next(iter(place.pods("note")))
+    patch = {"status": {"phase": "Failed", "reason": EVIL, "message": EVIL}}
+    place.plane.kubectl(
+        "patch", "pod", pod, "-n", place.namespace, "--subresource=status", "--type=merge", "-p", json.dumps(patch)
+    )
+    options = ["-n", place.namespace, f"--kubeconfig={place.plane.kubeconfig()}"]
+    for command in (["get", "jobs", "-o", "wide"], ["describe", "job", "note"], ["why", "note"]):
+        shown = on_a_terminal(*command, *options)
+        assert "note" in shown
+        assert not CONTROLS.search(shown), command
+
+
+# Colours, and the line that progress rewrites, are gpuctl's own.
+CONTROLS = re.compile(r"(?!\x1b\[[0-9;]*m|\r\x1b\[2K|\r?\n)[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
+
+
+def on_a_terminal(*arguments: str) -> str:
+    """What a command shows on a terminal."""
+    controller, terminal = pty.openpty()
+    command = [sys.executable, "-m", "gpuctl", *arguments]
+    shown = bytearray()
+    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal) as process:
+        os.close(terminal)
+        with contextlib.suppress(OSError):
+            while data := os.read(controller, 65536):
+                shown += data
+        process.wait(30)
+    os.close(controller)
+    return shown.decode("utf-8", "replace").replace("\r\n", "\n")

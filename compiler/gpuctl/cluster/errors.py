@@ -73,14 +73,27 @@ class ApiError(ClusterError):
     """
 
     def __init__(
-        self, status: int, reason: str, raw: str, causes: tuple[Cause, ...] = (), retry_after: float | None = None
+        self,
+        status: int,
+        reason: str,
+        raw: str,
+        causes: tuple[Cause, ...] = (),
+        retry_after: float | None = None,
+        redirect: str = "",
     ) -> None:
         self.status = status
         self.reason = reason
         self.raw = raw
         self.causes = causes
         self.retry_after = retry_after
-        super().__init__(_sentence(status, reason, raw, causes), _hint(status, raw))
+        if redirect:
+            # Not followed: whoever is there would be given the credentials.
+            super().__init__(
+                f"the API server, or a proxy before it, redirects to {redirect} (status {status})",
+                "if that is the API server, make it the `server` of the kubeconfig's cluster",
+            )
+        else:
+            super().__init__(_sentence(status, reason, raw, causes), _hint(status, raw))
 
     @property
     def is_missing(self) -> bool:
@@ -131,7 +144,8 @@ def api_error(status: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or value.get("kind") != "Status":
-        return ApiError(status, "", "", (), seconds)
+        target = _host(headers.get("Location") or "") if 300 <= status < 400 else ""
+        return ApiError(status, "", "", (), seconds, target)
     details = value.get("details")
     listed = details.get("causes") if isinstance(details, dict) else None
     causes = tuple(
@@ -140,6 +154,12 @@ def api_error(status: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
         if isinstance(item, dict)
     )
     return ApiError(status, str(value.get("reason") or ""), str(value.get("message") or ""), causes, seconds)
+
+
+def _host(location: str) -> str:
+    """The address of a redirect up to its path, which may hold secrets; "" when it is none."""
+    match = re.match(r"https?://(?:[^/?#@]*@)?([^/?#@]+)", location)
+    return visible(match[0].partition("://")[0] + "://" + match[1])[:200] if match else ""
 
 
 def _sentence(status: int, reason: str, raw: str, causes: tuple[Cause, ...]) -> str:

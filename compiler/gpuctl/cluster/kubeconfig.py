@@ -1,8 +1,8 @@
 """Kubeconfig files: what is wrong with one, in words, and which context, user and cluster are meant.
 
 Rules: ``k8s.io/client-go/tools/clientcmd`` (``loader.go``, ``validation.go``, ``api/v1/types.go``). Of several files
-the first that says something counts, and paths count from their file. What a chosen entry says and gpuctl cannot do is an
-error: passed over, gpuctl would act as somebody else than kubectl, or trust another server.
+the first that says something counts, and paths count from their file. What a chosen entry says and gpuctl cannot do
+is an error: passed over, gpuctl would act as somebody else than kubectl, or trust another server.
 """
 
 from __future__ import annotations

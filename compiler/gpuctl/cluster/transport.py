@@ -100,7 +100,10 @@ class Transport:
             for portion in response.stream(_PORTION):
                 read += portion
                 if len(read) > LARGEST:
-                    raise ConnectionFailed(f"{self.server} answered with more than {LARGEST // 2**20} MiB")
+                    raise ConnectionFailed(
+                        f"{self.server} answered with more than {LARGEST // 2**20} MiB",
+                        "check the server's address, and proxies in between",
+                    )
             response.release_conn()
         except urllib3.exceptions.HTTPError as error:
             raise self._failure(list(_chain(error, handled))) from None
