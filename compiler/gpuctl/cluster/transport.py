@@ -126,17 +126,21 @@ class Transport:
         from gpuctl.cluster.errors import ApiError
 
         url = f"{self.server}{path}?{urlencode(query)}".replace("http", "ws", 1)
-        credential, _ = self._prepared()
-        while True:
+
+        def opened(credential: Credential) -> Channels:
             headers = [f"{name}: {value}" for name, value in self._headers(credential)]
             connected = self._dial(credential.certificate)
             connected.settimeout(HANDSHAKE)
-            try:
-                return open_channels(connected, url, headers, protocols)
-            except ApiError as error:
-                if error.status != 401 or not self._renewed(credential):
-                    raise
-                credential, _ = self._prepared()
+            return open_channels(connected, url, headers, protocols)
+
+        credential, _ = self._prepared()
+        try:
+            return opened(credential)
+        except ApiError as error:
+            if error.status != 401 or not self._renewed(credential):
+                raise
+        credential, _ = self._prepared()
+        return opened(credential)
 
     def _url(self, path: str, query: Mapping[str, str] | None) -> str:
         wanted = {key: value for key, value in (query or {}).items() if value}
