@@ -51,6 +51,7 @@ def measure(directory: Path, report: Report) -> None:
         report("get jobs beside kubectl", "left out", str(error), None)
         return
     with ControlPlane(binaries) as plane:
+        small(plane, report)
         fill(plane, directory)
         config = ["--kubeconfig", str(plane.kubeconfig())]
         kubectl = [str(plane.binaries / "kubectl"), *config]
@@ -67,6 +68,17 @@ def measure(directory: Path, report: Report) -> None:
             value = f"{first / second:.2f}x ({first:.2f} s / {second:.2f} s)"
             ok = None if bar is None else first <= bar * second
             report(f"{what}, {pods} / kubectl", value, f"<= {bar:g}x" if bar else "", ok)
+
+
+def small(plane: ControlPlane, report: Report) -> None:
+    """The row of a cluster with next to nothing in it: what a command costs before it does anything."""
+    config = ["--kubeconfig", str(plane.kubeconfig())]
+    ours = [sys.executable, "-m", "gpuctl", "get", "jobs", *config]
+    theirs = [str(plane.binaries / "kubectl"), "get", "pods", "-A", *config]
+    pairs = [(_wall(ours), _wall(theirs)) for _ in range(2 * ROUNDS)]
+    first, second = (statistics.median(column) for column in zip(*pairs, strict=True))
+    value = f"{first / second:.2f}x ({first:.2f} s / {second:.2f} s)"
+    report("get jobs, small cluster / kubectl", value, "<= 2x", first <= 2 * second)
 
 
 def fill(plane: ControlPlane, directory: Path) -> None:

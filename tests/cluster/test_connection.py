@@ -5,10 +5,12 @@ Every failure has a sentence with cause and place, a hint, exit code 3, and neve
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import copy
 import json
 import os
+import pty
 import re
 import select
 import socket
@@ -23,9 +25,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from cluster_tools import Place, notebook
 from control_plane import ControlPlane
+from fault_tools.proxy import Proxy, Upstream
 from fault_tools.world import Api
 from gpuctl.cli.main import run
+from gpuctl.cluster.configuration import Impersonated, connect
+from gpuctl.cluster.errors import ApiError, ConnectionFailed
+from gpuctl.cluster.proxies import proxy_for
+from gpuctl.cluster.resources import RESOURCES
 
 Config = dict[str, Any]
 HERE = "connection-here"
@@ -109,6 +117,10 @@ class Client:
         assert rest[0].startswith("  = "), text
         if hint is not None:
             assert rest[0] == f"  = {hint}"
+
+    def away(self, host: str) -> Config:
+        """Fields of a cluster at another host, which only a proxy can lead to."""
+        return {"server": f"https://{host}:{self.plane.port}", "tls-server-name": "kubernetes.default.svc"}
 
     def plugin(self, body: str, **fields: Any) -> Config:
         """A kubeconfig whose user's credentials come from a shell script."""
@@ -233,7 +245,7 @@ def test_namespace_of_the_context_is_the_default(client: Client) -> None:
         (b"# nothing\n", "the kubeconfig FILE is empty"),
         (bytes(range(256)), "the kubeconfig FILE is not text in UTF-8"),
         (b"\0\0", "the kubeconfig FILE is not YAML"),
-        (b"clusters: [a\nb", "the kubeconfig FILE is not YAML (line 2, column 2)"),
+        (b"clusters: [a\nb", "the kubeconfig FILE is not YAML (line 3, column 1)"),
         (b"hello\n", "FILE is no kubeconfig: it has no clusters, contexts and users"),
         (b"[1, 2]\n", "FILE is no kubeconfig: it has no clusters, contexts and users"),
         (b"kind: Pod\n", "FILE is no kubeconfig: it has no clusters, contexts and users"),
@@ -335,11 +347,11 @@ def test_wrong_types(client: Client, path: str) -> None:
         ({"cluster": {"server": "10.0.0.1"}}, "the server of the cluster test is 10.0.0.1 in the kubeconfig FILE"),
         (
             {"cluster": {"certificate-authority": "/nowhere/ca.crt", "certificate-authority-data": None}},
-            "the context test of the kubeconfig FILE cannot be used: File does not exist: /nowhere/ca.crt",
+            "clusters[test].cluster.certificate-authority of the kubeconfig FILE names /nowhere/ca.crt, which cannot be read: no such file or directory",
         ),
         (
             {"user": {"token": None, "tokenFile": "/nowhere/token"}},
-            "the context test of the kubeconfig FILE cannot be used: no such file or directory: /nowhere/token",
+            "the token file /nowhere/token cannot be read: no such file or directory",
         ),
     ],
 )
@@ -368,7 +380,7 @@ def test_wrong_token(client: Client) -> None:
 
 def test_no_credentials(client: Client) -> None:
     message = f"user system:anonymous may not list secrets in namespace {HERE}"
-    hint = "no credentials were sent: check the user of the kubeconfig's context"
+    hint = "no credentials were sent: check the user of the kubeconfig's context, and that its server is https://"
     client.fails(client.config(user={"token": None}), message, hint)
 
 
@@ -400,29 +412,29 @@ def test_slow_exec_plugin(client: Client) -> None:
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ("echo 'log in first' >&2; exit 7", "process returned 7. log in first"),
-        ("exit 1", "process returned 1"),
-        ("echo token: TOKEN", "failed to decode process output: Expecting value: line 1 column 1 (char 0)"),
-        ("true", "failed to decode process output: Expecting value: line 1 column 1 (char 0)"),
-        ("echo '[]'", "malformed response. missing key 'apiVersion'"),
-        ("echo 5", "its output is no ExecCredential"),
-        ("echo '{}'", "malformed response. missing key 'apiVersion'"),
+        ("echo 'log in first' >&2; exit 7", "it ended with exit code 7: log in first"),
+        ("exit 1", "it ended with exit code 1"),
+        ("echo token: TOKEN", "its output is not JSON"),
+        ("true", "its output is not JSON"),
+        ("echo '[]'", "its output is no ExecCredential with a status"),
+        ("echo 5", "its output is no ExecCredential with a status"),
+        ("echo '{}'", "its output is no ExecCredential with a status"),
         (
             'echo \'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": null}\'',
-            "its output is no ExecCredential",
+            "its output is no ExecCredential with a status",
         ),
         (
             'echo \'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {}}\'',
-            "missing token or clientCertificateData field in plugin output",
+            "its output has neither token nor client certificate",
         ),
         (
             'echo \'{"apiVersion": "v9", "kind": "ExecCredential", "status": {}}\'',
-            "plugin api version v9 does not match client.authentication.k8s.io/v1",
+            "its output has apiVersion v9, the kubeconfig asks for client.authentication.k8s.io/v1",
         ),
     ],
 )
 def test_exec_plugin_that_fails(client: Client, script: str, said: str) -> None:
-    """The official client would go on without credentials, and the message would be about user system:anonymous."""
+    """Going on without credentials would end in a message about user system:anonymous."""
     config = client.plugin(script.replace("TOKEN", client.token), installHint="install it with `make login`")
     message = f"the credential plugin {client.directory / 'plugin'} of the user admin failed: {said}"
     client.fails(config, message, "install it with `make login`")
@@ -438,7 +450,7 @@ def test_expired_token_is_renewed(client: Client) -> None:
     count = client.directory / "count"
     past = credential(client.token, expirationTimestamp="2020-01-01T00:00:00Z")
     client.works(client.plugin(f"echo x >> {count}\n{past}"))
-    assert len(count.read_text().split()) == 6, "two commands, of three requests each"
+    assert len(count.read_text().split()) == 4, "two commands, of two requests each"
 
 
 def test_renewal_that_fails(client: Client) -> None:
@@ -447,7 +459,8 @@ def test_renewal_that_fails(client: Client) -> None:
     config = client.plugin(
         f"if [ -e {again} ]; then rm {again}; echo 'session over' >&2; exit 1; fi\ntouch {again}\n{past}"
     )
-    client.fails(config, "the credentials could not be renewed: process returned 1. session over")
+    said = "it ended with exit code 1: session over"
+    client.fails(config, f"the credential plugin {client.directory / 'plugin'} of the user admin failed: {said}")
 
 
 # The network.
@@ -548,8 +561,8 @@ class _Tunnel(socketserver.StreamRequestHandler):
         if self.server.answer is not None:
             self.wfile.write(self.server.answer)
             return
-        host, _, port = target.rpartition(":")
-        with socket.create_connection((host, int(port))) as upstream:
+        # Every host is this one: names that are none reach the API server.
+        with socket.create_connection(("127.0.0.1", int(target.rpartition(":")[2]))) as upstream:
             self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             sides = {self.connection: upstream, upstream: self.connection}
             while True:
@@ -575,16 +588,22 @@ def tunnels() -> Iterator[Callable[..., Tunnels]]:
 
 
 @contextlib.contextmanager
-def page(body: bytes) -> Iterator[str]:
-    """A web server that is no API server; its address."""
+def page(body: bytes, head: bytes | None = None, requests: list[bytes] | None = None) -> Iterator[str]:
+    """A web server that is no API server; its address. ``requests`` gets what it is asked, each in one piece."""
+    told = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) if head is None else head
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
-            while self.rfile.readline().strip():
-                pass
-            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+            lines = []
+            while line := self.rfile.readline().strip():
+                lines.append(line)
+            if requests is not None:
+                requests.append(b"\n".join(lines))
+            with contextlib.suppress(OSError):
+                self.wfile.write(told + body)
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
@@ -601,15 +620,74 @@ def test_proxy_of_the_environment(
 ) -> None:
     proxy, other = tunnels(), tunnels()
     monkeypatch.setenv("HTTPS_PROXY", proxy.url)
-    client.works(client.config())
-    assert set(proxy.targets) == {f"127.0.0.1:{client.plane.port}"}
+    away = client.away("api.example.com")
+    client.works(client.config(cluster=away))
+    assert set(proxy.targets) == {f"api.example.com:{client.plane.port}"}
     proxy.targets.clear()
-    client.works(client.config(cluster={"proxy-url": other.url}))
+    client.works(client.config(cluster={**away, "proxy-url": other.url}))
     assert other.targets, "the kubeconfig's goes before the environment's"
     assert not proxy.targets
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    client.works(client.config())
-    assert not proxy.targets
+
+
+@pytest.mark.parametrize(
+    ("host", "exceptions"),
+    [
+        ("api.example.com", ""),
+        ("api.example.com", "*"),
+        ("api.example.com", "example.com"),
+        ("api.example.com", ".example.com"),
+        ("api.example.com", "*.example.com"),
+        ("example.com", ".example.com"),
+        ("example.com", "example.com"),
+        ("notexample.com", "example.com"),
+        ("api.example.com", " other.org , API.Example.com "),
+        ("api.example.com", "api.example.com:PORT"),
+        ("api.example.com", "api.example.com:1"),
+        ("10.1.2.3", "10.0.0.0/8"),
+        ("10.1.2.3", "10.1.2.0/24,192.168.0.0/16"),
+        ("10.1.2.3", "10.2.0.0/16"),
+        ("10.1.2.3", "10.1.2.3"),
+        ("10.1.2.3", "10.1.2.3:PORT"),
+        ("10.1.2.3", "10.1.2.3:1"),
+        ("10.1.2.3", "2.3"),
+        ("[fd00::1]", "fd00::/8"),
+        ("[fd00::1]", "[fd00::1]:PORT"),
+        ("127.0.0.1", ""),
+        ("127.1.2.3", ""),
+        ("localhost", ""),
+        ("[::1]", ""),
+    ],
+)
+def test_proxies_are_used_as_kubectl_uses_them(
+    client: Client, tunnels: Callable[..., Tunnels], monkeypatch: pytest.MonkeyPatch, host: str, exceptions: str
+) -> None:
+    """Whether the proxy of the environment was asked, by either; neither may reach some of the servers directly."""
+    proxy = tunnels()
+    client.write(client.config(cluster=client.away(host)))
+    environment = {"HTTPS_PROXY": proxy.url, "NO_PROXY": exceptions.replace("PORT", str(client.plane.port))}
+    command = [str(client.plane.binaries / "kubectl"), f"--kubeconfig={client.file}", "get", "--raw=/version"]
+    command.append("--request-timeout=1s")
+    subprocess.run(command, capture_output=True, env={**os.environ, **environment})
+    theirs = bool(proxy.targets)
+    server = client.config(cluster=client.away(host))["clusters"][0]["cluster"]["server"]
+    ours = proxy_for(server, "", environment)
+    assert (ours.url if ours else None) == (proxy.url if theirs else None)
+
+
+@pytest.mark.parametrize("where", ["kubeconfig", "HTTPS_PROXY"])
+@pytest.mark.parametrize("scheme", ["socks5", "socks5h", "ftp"])
+def test_proxies_that_are_not_supported(
+    client: Client, monkeypatch: pytest.MonkeyPatch, where: str, scheme: str
+) -> None:
+    address = f"{scheme}://me:{client.token}@127.0.0.1:1080"
+    away = client.away("api.example.com")
+    if where == "kubeconfig":
+        config, name = client.config(cluster={**away, "proxy-url": address}), "`proxy-url` of the kubeconfig"
+    else:
+        monkeypatch.setenv("HTTPS_PROXY", address)
+        config, name = client.config(cluster=away), where
+    kind = f"a {scheme} proxy" if scheme.startswith("socks") else "not an HTTP proxy"
+    client.fails(config, f"the proxy in {name} is {kind}, which is not supported")
 
 
 def test_proxy_that_refuses(client: Client, tunnels: Callable[..., Tunnels]) -> None:
@@ -635,8 +713,6 @@ def test_proxy_that_is_not_there(client: Client) -> None:
 @pytest.fixture
 def pod(client: Client, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The files and variables that a pod has; where the files are."""
-    from kubernetes.config import incluster_config
-
     from gpuctl.cluster import configuration
 
     directory = client.directory / "serviceaccount"
@@ -644,8 +720,6 @@ def pod(client: Client, monkeypatch: pytest.MonkeyPatch) -> Path:
     (directory / "token").write_text(client.plane.tokens["alice"])
     (directory / "namespace").write_text("team-a\n")
     (directory / "ca.crt").write_bytes((client.plane.directory / "certificates" / "apiserver.crt").read_bytes())
-    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(directory / "token"))
-    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(directory / "ca.crt"))
     monkeypatch.setattr(configuration, "_SERVICE_ACCOUNT", directory)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(client.plane.port))
@@ -667,10 +741,498 @@ def test_kubeconfig_goes_before_the_pod(client: Client, pod: Path) -> None:
 
 @pytest.mark.parametrize(
     ("missing", "said"),
-    [("token", "Service token file does not exist."), ("ca.crt", "Service certification file does not exist.")],
+    [
+        ("token", "the token file {} cannot be read: no such file or directory"),
+        ("ca.crt", "{}: no such file or directory"),
+    ],
 )
 def test_pod_without_its_files(client: Client, pod: Path, missing: str, said: str) -> None:
     (pod / missing).unlink()
     code, text = client.call("recover", file=False)
     assert code == 3
-    assert text.startswith(f"error: the service account of this pod cannot be used: {said}\n  = ")
+    assert text.startswith(f"error: the service account of this pod cannot be used: {said.format(pod / missing)}\n  = ")
+
+
+# Who we are: the server says it, to gpuctl and to kubectl.
+
+
+class Who(NamedTuple):
+    """What the server says of a user."""
+
+    name: str
+    groups: list[str]
+    uid: str
+    extra: dict[str, list[str]]
+
+
+def who(value: Any) -> Who:
+    """What a SelfSubjectReview says; what differs with each connection left out."""
+    info = value["status"]["userInfo"]
+    extra = {key: values for key, values in (info.get("extra") or {}).items() if "credential-id" not in key}
+    return Who(info["username"], info.get("groups") or [], info.get("uid") or "", extra)
+
+
+def ours(client: Client, impersonated: Impersonated | None = None) -> Who:
+    """Whom the server takes gpuctl for."""
+    connection = connect(kubeconfig=str(client.file), impersonated=impersonated)
+    try:
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        return who(connection.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body))
+    finally:
+        connection.close()
+
+
+def official(client: Client) -> Who:
+    """Whom it takes the official Python client for."""
+    from kubernetes import client as untyped
+    from kubernetes import config as loading
+
+    library: Any = untyped
+    loader: Any = loading
+    configuration = library.Configuration()
+    loader.load_kube_config(str(client.file), client_configuration=configuration, persist_config=False)
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    with library.ApiClient(configuration) as api:
+        return who(library.AuthenticationV1Api(api).create_self_subject_review(body, _preload_content=False).json())
+
+
+def theirs(client: Client, *options: str) -> Who | str:
+    """Whom it takes kubectl for, or what kubectl says is wrong."""
+    command = [str(client.plane.binaries / "kubectl"), f"--kubeconfig={client.file}", "auth", "whoami", "-o", "json"]
+    result = subprocess.run([*command, *options], capture_output=True, text=True)
+    return who(json.loads(result.stdout)) if result.returncode == 0 else result.stderr
+
+
+EXTRA = {"example.com/Team%1": ["a", "b c"], "scopes": ["x"]}
+SHAPES: dict[str, Config] = {
+    "token": {},
+    "nobody": {"token": None},
+    "as": {"as": "alice"},
+    "as with groups": {"as": "alice", "as-groups": ["one", "two, three"], "as-uid": "u-1", "as-user-extra": EXTRA},
+    "as a service account": {"as": "system:serviceaccount:team-a:default"},
+    "as nobody": {"as": "system:anonymous"},
+    "as in another script": {"as": "\u738b\u82b3"},
+    "token file before token": {"token": "wrong", "tokenFile": "alice"},
+    "token file that is not there": {"tokenFile": "nowhere"},
+    "token file alone": {"token": None, "tokenFile": "alice"},
+    "basic": {"token": None, "username": "alice", "password": "secret"},
+    "token before exec": {"exec": {"command": "false", "apiVersion": EXEC_VERSION, "interactiveMode": "Never"}},
+    "basic before exec": {
+        "token": None,
+        "username": "alice",
+        "exec": {"command": "false", "apiVersion": EXEC_VERSION, "interactiveMode": "Never"},
+    },
+    "plugin of v1beta1 without a mode": {
+        "token": None,
+        "exec": {"command": "./v1beta1", "apiVersion": "client.authentication.k8s.io/v1beta1"},
+    },
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_who_we_are(client: Client, shape: str) -> None:
+    (client.directory / "alice").write_text(client.plane.tokens["alice"] + "\n")
+    script = client.directory / "v1beta1"
+    script.write_text("#!/bin/sh\n" + credential(client.plane.tokens["bob"]).replace("/v1", "/v1beta1"))
+    script.chmod(0o700)
+    client.write(client.config(user=SHAPES[shape]))
+    expected = theirs(client)
+    if isinstance(expected, str):
+        # Nobody may ask who he is; kubectl asks for a name and password where there are none, of nobody here.
+        assert "you do not have permission to call it" in expected or expected == "error: EOF\n"
+        with pytest.raises(ApiError, match="user system:anonymous may not create selfsubjectreviews"):
+            ours(client)
+    else:
+        assert ours(client) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "impersonated"),
+    [
+        (["--as=bob"], Impersonated("bob")),
+        (["--as=bob", "--as-group=x", "--as-group=y", "--as-uid=7"], Impersonated("bob", ("x", "y"), "7")),
+        (["--as-group=x"], Impersonated("", ("x",))),
+    ],
+)
+def test_who_we_are_by_options(client: Client, options: list[str], impersonated: Impersonated) -> None:
+    """Each option goes before its field of the kubeconfig."""
+    client.write(client.config(user={"as": "alice", "as-groups": ["one"], "as-user-extra": EXTRA}))
+    assert ours(client, impersonated) == theirs(client, *options)
+
+
+def test_every_road_to_the_server_impersonates(client: Client) -> None:
+    """Lists, watches, logs, exec and port-forward: the server refuses the other user, who is nobody."""
+    client.write(client.config(user={"as": "nobody"}))
+    pod = f"/api/v1/namespaces/{HERE}/pods/p"
+    connection = connect(kubeconfig=str(client.file))
+    roads: list[Callable[[], Any]] = [
+        lambda: connection.request("GET", "/api/v1/nodes"),
+        lambda: connection.request("DELETE", pod),
+        lambda: list(connection.watch(RESOURCES["Pod"], HERE, "0")),
+        lambda: connection.text(f"{pod}/log"),
+        lambda: connection.stream(f"{pod}/log", {"follow": "true"}),
+        lambda: connection.channels(f"{pod}/exec", [("command", "true"), ("stdout", "true")], ("v5.channel.k8s.io",)),
+        lambda: connection.channels(f"{pod}/portforward", [("ports", "80")], ("v4.channel.k8s.io",)),
+    ]
+    try:
+        for road in roads:
+            with pytest.raises(ApiError, match="user nobody may not"):
+                road()
+    finally:
+        connection.close()
+
+
+def test_commands_act_as_somebody_else(client: Client) -> None:
+    """As the kubeconfig says, and as options say: an admin who acts as a tenant may what the tenant may."""
+    client.write(client.config(user={"as": "bob"}))
+    code, text = client.call("recover", "-n", HERE)
+    assert (code, text.splitlines()[0]) == (3, f"error: user bob may not list secrets in namespace {HERE}")
+    client.write(client.config())
+    assert client.call("recover", "-n", "team-b", "--as", "bob").code == 0
+    code, text = client.call("recover", "-n", HERE, "--as", "bob", "--as-group", "x", "--as-uid", "1")
+    assert (code, text.splitlines()[0]) == (3, f"error: user bob may not list secrets in namespace {HERE}")
+    code, text = client.call("recover", "-n", HERE, "--as", "bob", "--as-group", "system:masters")
+    assert code == 0
+    code, text = client.call("recover", "-n", HERE, "--as-group", "x")
+    assert text.startswith("error: a uid or groups to impersonate are given without a user\n")
+
+
+def test_in_a_pod_as_somebody_else(client: Client, pod: Path) -> None:
+    (pod / "token").write_text(client.token)
+    code, text = client.call("recover", "-n", HERE, "--as", "bob", file=False)
+    assert (code, text.splitlines()[0]) == (3, f"error: user bob may not list secrets in namespace {HERE}")
+
+
+def test_no_credentials_in_plain_text(client: Client, place: Place) -> None:
+    """As kubectl; whom to act as is no secret."""
+    upstream = Upstream(client.plane.port, client.plane.directory / "certificates" / "apiserver.crt")
+    with Proxy(client.plane, upstream) as proxy:
+        config = client.config(cluster={"server": f"http://127.0.0.1:{proxy.port}"}, user={"as": "alice"})
+        client.fails(
+            config,
+            f"user system:anonymous may not act as another user to list secrets in namespace {HERE}",
+            "no credentials were sent: check the user of the kubeconfig's context, and that its server is https://",
+        )
+        theirs(client)
+        sent = [dict(record.request.headers) for record in proxy.records]
+        assert {headers["User-Agent"].partition("/")[0] for headers in sent} == {"gpuctl", "kubectl"}
+        assert all("Authorization" not in headers and headers["Impersonate-User"] == "alice" for headers in sent)
+    upstream.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"user": {"auth-provider": {"name": "oidc"}}}, "users[admin].user.auth-provider of the kubeconfig FILE is not supported by gpuctl"),
+        ({"user": {"impersonate": "bob"}}, "users[admin].user.impersonate of the kubeconfig FILE is not a field that gpuctl knows"),
+        ({"cluster": {"ca-file": "x"}}, "clusters[test].cluster.ca-file of the kubeconfig FILE is not a field that gpuctl knows"),
+        ({"context": {"as": "bob"}}, "contexts[test].context.as of the kubeconfig FILE is not a field that gpuctl knows"),
+        ({"user": {"username": "me"}}, "users[admin].user.username of the kubeconfig FILE is given beside a token"),
+        ({"user": {"as-groups": ["x"]}}, "users[admin].user.as-groups of the kubeconfig FILE is given without `as`"),
+        ({"user": {"as-uid": "x"}}, "users[admin].user.as-uid of the kubeconfig FILE is given without `as`"),
+        ({"user": {"as-user-extra": EXTRA}}, "users[admin].user.as-user-extra of the kubeconfig FILE is given without `as`"),
+        ({"user": {"as": "a\nb"}}, "what Impersonate-User should carry contains a line break or another control character"),
+        ({"user": {"client-certificate-data": "x"}}, "users[admin].user.client-certificate of the kubeconfig FILE has no client-key beside it"),
+        ({"user": {"client-certificate-data": "%", "client-key-data": "%"}}, "users[admin].user.client-certificate-data of the kubeconfig FILE is not base64"),
+        ({"cluster": {"insecure-skip-tls-verify": True}}, "clusters[test].cluster.certificate-authority-data of the kubeconfig FILE is given beside insecure-skip-tls-verify"),
+        ({"context": {"user": None}}, "the context test of the kubeconfig FILE names no user"),
+        ({"cluster": {"server": "https://me:secret@127.0.0.1"}}, "clusters[test].cluster.server of the kubeconfig FILE has a user in its address"),
+        ({"cluster": {"server": "https://127.0.0.1:x"}}, "the server of the cluster test is https://127.0.0.1:x in the kubeconfig FILE"),
+    ],
+)  # fmt: skip
+def test_what_is_not_supported_is_never_passed_over(client: Client, changes: dict[str, Any], message: str) -> None:
+    client.fails(client.config(**changes), message)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"apiVersion": "client.authentication.k8s.io/v1alpha1"}, "exec.apiVersion of the kubeconfig FILE is none of client.authentication.k8s.io/v1 and client.authentication.k8s.io/v1beta1"),
+        ({"interactiveMode": "Sometimes"}, "exec.interactiveMode of the kubeconfig FILE is none of Never, IfAvailable, Always"),
+        ({"command": ""}, "exec.command of the kubeconfig FILE is empty"),
+        ({"timeout": 5}, "exec.timeout of the kubeconfig FILE is not a field that gpuctl knows"),
+    ],
+)  # fmt: skip
+def test_plugins_that_are_not_supported(client: Client, fields: dict[str, Any], message: str) -> None:
+    client.fails(client.plugin("true", **fields), f"users[admin].user.{message}")
+
+
+def test_what_another_context_asks_for_is_in_nobodys_way(client: Client) -> None:
+    config = client.config()
+    config["users"].append({"name": "old", "user": {"auth-provider": {"name": "gcp"}, "unknown": 1}})
+    config["preferences"] = {}
+    config["extensions"] = []
+    client.works(config)
+
+
+def test_huge_kubeconfig(client: Client) -> None:
+    client.fails(b"#" * (9 * 2**20), "the kubeconfig FILE is larger than 8 MiB")
+
+
+def test_token_file_is_read_again_when_it_changes(client: Client) -> None:
+    path = client.directory / "token"
+    path.write_text(client.plane.tokens["alice"])
+    client.write(client.config(user={"token": None, "tokenFile": "token"}))
+    connection = connect(kubeconfig=str(client.file))
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    names = []
+    for token in (client.plane.tokens["alice"], client.plane.tokens["bob"] + "\n", None):
+        if token is None:
+            path.unlink()
+        else:
+            path.write_text(token)
+        review = connection.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body)
+        names.append(who(review).name)
+    connection.close()
+    assert names == ["alice", "bob", "bob"], "the last one that could be read counts"
+
+
+def test_credentials_that_are_refused_are_renewed_once(client: Client) -> None:
+    """A plugin's token without an end that the server no longer takes: it is asked again, and the request too."""
+    count = client.directory / "count"
+    script = f"echo x >> {count}\nif [ $(wc -l < {count}) = 1 ]; then\n{credential('revoked')}\nelse\n{credential(client.token)}\nfi"
+    client.write(client.plugin(script))
+    connection = connect(kubeconfig=str(client.file))
+    connection.request("GET", "/api/v1/nodes")
+    connection.request("GET", "/api/v1/nodes")
+    connection.close()
+    assert count.read_text() == "x\nx\n"
+    count.unlink()
+    connection = connect(kubeconfig=str(client.file))
+    with pytest.raises(ApiError, match="not found"):
+        connection.channels(f"/api/v1/namespaces/{HERE}/pods/p/exec", [("command", "true")], ("v5.channel.k8s.io",))
+    connection.close()
+    assert count.read_text() == "x\nx\n", "the WebSocket as well"
+
+
+def test_plugin_that_is_always_refused(client: Client) -> None:
+    count = client.directory / "count"
+    client.fails(
+        client.plugin(f"echo x >> {count}\n{credential('revoked')}"),
+        "the API server does not accept the credentials (401 Unauthorized)",
+    )
+    assert count.read_text() == "x\nx\n" * 2, "two commands"
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("sleep 600", "it gave no answer within 1 s"),
+        ("sleep 600 &\nexec cat /dev/zero", "it printed more than 1024 KiB"),
+        ("exec >&-; sleep 600", "it did not end within 1 s"),
+        ("cat /dev/zero | head -c 100000000 >&2; exit 3", "it ended with exit code 3"),
+        ("printf 'TOKEN\\033[31m --token=TOKEN' >&2; exit 3", None),
+    ],
+)
+def test_plugins_that_hang_or_flood(
+    client: Client, monkeypatch: pytest.MonkeyPatch, script: str, said: str | None
+) -> None:
+    monkeypatch.setattr("gpuctl.cluster.plugin.LONGEST", 1.0)
+    client.write(client.plugin(script.replace("TOKEN", "hf_abcdefghijklmnopqrstuvwxyz")))
+    code, text = client.look()
+    assert code == 3
+    assert "\x1b[" not in text
+    assert "hf_abc" not in text
+    if said is not None:
+        assert f" failed: {said}" in text.replace("\\x00", "")
+
+
+def test_plugin_is_told_of_the_cluster(client: Client) -> None:
+    """The same for the same kubeconfig as kubectl tells it."""
+    seen = client.directory / "seen"
+    extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "x"}}
+    for version in ("v1", "v1beta1"):
+        api_version = f"client.authentication.k8s.io/{version}"
+        script = f'printf %s "$KUBERNETES_EXEC_INFO" > {seen}\n{credential(client.token)}'.replace(
+            EXEC_VERSION, api_version
+        )
+        config = client.plugin(script, provideClusterInfo=True, apiVersion=api_version)
+        config["clusters"][0]["cluster"] |= {"extensions": [extension], "tls-server-name": "kubernetes.default.svc"}
+        client.works(config)
+        told = json.loads(seen.read_text())
+        assert theirs(client) == ours(client)
+        theirs(client)
+        assert told == json.loads(seen.read_text())
+        assert told["spec"]["cluster"]["config"] == {"audience": "x"}
+
+
+def test_client_certificates(client: Client) -> None:
+    """From the kubeconfig's data, from files beside it, and from a plugin."""
+    certificate, key = client.plane.client_certificate("carol", "dogs")
+    data = [base64.b64encode(part.encode()).decode() for part in (certificate, key)]
+    (client.directory / "carol.crt").write_text(certificate)
+    (client.directory / "carol.key").write_text(key)
+    status = {"clientCertificateData": certificate, "clientKeyData": key}
+    value = {"apiVersion": EXEC_VERSION, "kind": "ExecCredential", "status": status}
+    shapes = [
+        client.config(user={"token": None, "client-certificate-data": data[0], "client-key-data": data[1]}),
+        client.config(user={"token": None, "client-certificate": "carol.crt", "client-key": "carol.key"}),
+        client.plugin(f"cat <<'END'\n{json.dumps(value)}\nEND"),
+    ]
+    for config in shapes:
+        client.write(config)
+        assert ours(client) == theirs(client)
+        assert (ours(client).name, ours(client).groups) == ("carol", ["dogs", "system:authenticated"])
+    client.write(shapes[0])
+    assert official(client) == ours(client)
+    wrong = client.plane.client_certificate("dave", "dogs")[1]
+    (client.directory / "carol.key").write_text(wrong)
+    message = "the client certificate and key of the user do not belong together, or one of them is not in PEM form"
+    client.fails(shapes[1], message)
+    connection = connect(kubeconfig=str(client.write(shapes[0])))
+    with pytest.raises(ApiError, match="user carol may not"):
+        connection.channels(f"/api/v1/namespaces/{HERE}/pods/p/exec", [("command", "true")], ("v5.channel.k8s.io",))
+    connection.close()
+
+
+def test_the_official_client_is_not_imported(client: Client) -> None:
+    """It costs 0.3 s, which is several times a `kubectl get`."""
+    client.write(client.config())
+    code = (
+        "import sys; from gpuctl.cli.main import run; "
+        f"code = run(['get', 'jobs', '--kubeconfig', {str(client.file)!r}]); "
+        "print(code, [name for name in ('kubernetes', 'requests', 'websocket', 'jsonschema') if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.splitlines()[-1] == "0 []", result.stderr
+
+
+def test_the_official_client_is_taken_for_the_same_user(client: Client) -> None:
+    for user in ({}, {"token": None, "tokenFile": "alice"}):
+        (client.directory / "alice").write_text(client.plane.tokens["alice"])
+        client.write(client.config(user=user))
+        assert official(client) == ours(client)
+
+
+# Servers that mean harm, or are none.
+
+
+STRANGE = f"answered GET /api/v1/namespaces/{HERE}/secrets with something that is not Kubernetes' JSON"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"metadata": []}',
+        b'{"metadata": {}, "items": 5}',
+        b'{"metadata": {}, "items": {"a": 1}}',
+        b'{"metadata": {}, "items": [5]}',
+        b'{"metadata": {}, "items": [{"metadata": {"name": "x"}}]}',
+        b"\xff\xfe",
+    ],
+)
+def test_answers_that_are_none(client: Client, body: bytes) -> None:
+    with page(body) as server:
+        client.fails(client.config(cluster={"server": server}), f"{server} {STRANGE}")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffffff\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 1000 + b"\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"y" * 200_000 + b"\r\n\r\n",
+        b"HTTP/1.1 429 Slow\r\nRetry-After: \xb2\r\nContent-Length: 2\r\n\r\n",
+        b"HTTP/1.1 429 Slow\r\nRetry-After: 999999999999\r\nContent-Length: 2\r\n\r\n",
+        b"SSH-2.0-OpenSSH\r\n",
+        b"\0" * 100,
+        b"",
+    ],
+)
+def test_heads_that_lie(client: Client, head: bytes) -> None:
+    with page(b"{}", head) as server:
+        code, text = client.look(client.config(cluster={"server": server}))
+        assert code == 3
+        assert text.startswith("error: ")
+        assert len(text.splitlines()) <= 2
+        assert "<" not in text
+
+
+def test_an_answer_without_an_end(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuctl.cluster.transport.LARGEST", 2**20)
+    with page(b"x" * 5 * 2**20) as server:
+        client.fails(client.config(cluster={"server": server}), f"{server} answered with more than 1 MiB")
+
+
+def test_redirects_are_not_followed(client: Client) -> None:
+    """kubectl follows them, without credentials for another host; nobody needs that, and a WebSocket would give them."""
+    asked: list[bytes] = []
+    with page(b"{}", requests=asked) as other:
+        answer = f"HTTP/1.1 307 Moved\r\nLocation: {other}/login?secret=x\r\nContent-Length: 0\r\n\r\n"
+        with page(b"", answer.encode()) as server:
+            config = client.config(cluster={"server": server}, user={"as": "alice"})
+            client.fails(
+                config,
+                f"the API server, or a proxy before it, redirects to {other} (status 307)",
+                "if that is the API server, make it the `server` of the kubeconfig's cluster",
+            )
+            connection = connect(kubeconfig=str(client.file))
+            with pytest.raises(ConnectionFailed):
+                connection.channels("/api/v1/namespaces/x/pods/p/exec", [], ("v5.channel.k8s.io",))
+            connection.close()
+    assert asked == []
+
+
+EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202etxt\rover"
+
+
+def test_messages_cannot_control_the_terminal(client: Client, api: Api) -> None:
+    """An event's message, a pod's status and a Status of the server: shown as escapes on a terminal."""
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "message": EVIL,
+        "reason": "Forbidden",
+        "code": 403,
+    }
+    body = json.dumps(status).encode()
+    head = b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with page(body, head) as server:
+        client.write(client.config(cluster={"server": server}))
+        for command in (["recover", "-n", HERE], ["get", "jobs"], ["describe", "job", "x"], ["logs", "x"]):
+            assert not CONTROLS.search(on_a_terminal(*command, f"--kubeconfig={client.file}"))
+
+
+def test_tables_cannot_control_the_terminal(client: Client, place: Place) -> None:
+    place.apply(notebook())
+    place.running("note")
+    pod = next(iter(place.pods("note")))
+    patch = {"status": {"phase": "Failed", "reason": EVIL, "message": EVIL}}
+    place.plane.kubectl(
+        "patch", "pod", pod, "-n", place.namespace, "--subresource=status", "--type=merge", "-p", json.dumps(patch)
+    )
+    options = ["-n", place.namespace, f"--kubeconfig={place.plane.kubeconfig()}"]
+    for command in (["get", "jobs", "-o", "wide"], ["describe", "job", "note"], ["why", "note"]):
+        shown = on_a_terminal(*command, *options)
+        assert "note" in shown
+        assert not CONTROLS.search(shown), command
+
+
+# Colours, and the line that progress rewrites, are gpuctl's own.
+CONTROLS = re.compile(r"(?!\x1b\[[0-9;]*m|\r\x1b\[2K|\r?\n)[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
+
+
+def on_a_terminal(*arguments: str) -> str:
+    """What a command shows on a terminal."""
+    controller, terminal = pty.openpty()
+    command = [sys.executable, "-m", "gpuctl", *arguments]
+    shown = bytearray()
+    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal) as process:
+        os.close(terminal)
+        with contextlib.suppress(OSError):
+            while data := os.read(controller, 65536):
+                shown += data
+        process.wait(30)
+    os.close(controller)
+    return shown.decode("utf-8", "replace").replace("\r\n", "\n")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import signal
 import time
 
+import pytest
+
 from cluster_tools import Place, inference, notebook, training
 from command import Start
-from fault_tools.proxy import Proxy, cut_stream, matching, nth
+from fault_tools.proxy import Proxy, Request, cut_stream, matching, nth, on, refuse, respond
 
 
 def watched(place: Place, proxy: Proxy) -> None:
@@ -141,3 +143,44 @@ def test_an_interrupt(place: Place, proxy: Proxy, start: Start) -> None:
     command.process.send_signal(signal.SIGINT)
     assert command.end(5) == 130
     assert (command.out, command.err) == (b"", b"")
+
+
+EXPIRED = b'{"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}\n'
+
+
+@pytest.mark.parametrize("body", [b"", EXPIRED])
+def test_watches_that_end_at_once_are_opened_ever_more_slowly(
+    place: Place, proxy: Proxy, start: Start, body: bytes
+) -> None:
+    """A load balancer that ends every watch in order, or a server that has forgotten everything, is not flooded."""
+    place.apply(training())
+    place.running("train")
+    proxy.reset(on(matching(watch=True), respond(200, body, "application/json")))
+    command = start("wait", "train", "--for=done", "-n", place.namespace)
+    watched(place, proxy)
+    time.sleep(3)
+    watches = [record.request for record in proxy.records if record.request.is_watch]
+    assert len(watches) < 60, "five lists; without pauses there are thousands"
+    assert all(request.query["allowWatchBookmarks"] == "true" for request in watches)
+    proxy.reset()
+    for pod in place.pods("train"):
+        place.plane.annotate(place.namespace, pod, outcome="complete")
+    assert command.end() == 0
+    assert command.out == b"training/train is done\n"
+
+
+def test_a_list_that_expires_under_itself_starts_again(
+    place: Place, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once; and when the server cannot keep it for two pages, all is asked for at once."""
+    place.apply(training("a"), training("b"), training("c"))
+    monkeypatch.setattr("gpuctl.cluster.connection.PAGE", 1)
+
+    def goes_on(request: Request) -> bool:
+        return bool(request.query.get("continue"))
+
+    gone = refuse(410, "Expired", "The provided continue parameter is too old")
+    for policy in (on(nth(2, goes_on), gone), on(goes_on, gone)):
+        proxy.reset(policy)
+        listed = place.gpuctl("get", "jobs", "--jobs", "-o", "json").value["items"]
+        assert sorted(item["name"] for item in listed) == ["a", "b", "c"]

@@ -166,6 +166,7 @@ class ControlPlane:
             f"--secure-port={self.port}",
             f"--cert-dir={self.directory / 'certificates'}",
             f"--token-auth-file={self.directory / 'tokens.csv'}",
+            f"--client-ca-file={self.directory / 'clients.crt'}",
             "--authorization-mode=RBAC",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={keys}",
@@ -371,6 +372,18 @@ class ControlPlane:
         tokens.write_text("\n".join(lines) + "\n")
         key = self.directory / "service-account.key"
         subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
+        self._openssl("req", "-x509", "-subj", "/CN=clients", "-days", "1", "-out", "clients.crt", key="clients.key")
+
+    def client_certificate(self, user: str, group: str) -> tuple[str, str]:
+        """A certificate for a user in a group that the API server accepts, and its key, as PEM."""
+        self._openssl("req", "-subj", f"/O={group}/CN={user}", "-out", "client.csr", key="client.key")
+        signing = ["-in", "client.csr", "-CA", "clients.crt", "-CAkey", "clients.key", "-CAcreateserial", "-days", "1"]
+        self._openssl("x509", "-req", *signing, "-out", "client.crt")
+        return (self.directory / "client.crt").read_text(), (self.directory / "client.key").read_text()
+
+    def _openssl(self, command: str, *options: str, key: str | None = None) -> None:
+        new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key] if key else []
+        subprocess.run(["openssl", command, *options, *new], check=True, capture_output=True, cwd=self.directory)
 
     def _write_kubeconfig(self, user: str) -> None:
         certificate = (self.directory / "certificates" / "apiserver.crt").read_bytes()

@@ -462,7 +462,7 @@ class Upstream:
 class Proxy:
     """A proxy on a loopback port of its own, from ``with`` to its end.
 
-    ``token`` is sent for requests that carry none: kubectl sends no credentials over plain HTTP.
+    ``token`` is sent for requests that carry none: kubectl and gpuctl send no credentials over plain HTTP.
     """
 
     def __init__(
@@ -520,10 +520,9 @@ class Proxy:
             time.sleep(0.005)
 
     def kubeconfig(self, path: Path, *, token: str | None = None, namespace: str = "default") -> Path:
-        """Write a kubeconfig whose server is this proxy; ``token`` is the admin's unless given."""
-        return write_kubeconfig(
-            path, {"server": f"http://127.0.0.1:{self.port}"}, token or self.plane.tokens["admin"], namespace
-        )
+        """Write a kubeconfig whose server is this proxy; ``token``, which it sends on, is the admin's unless given."""
+        self.token = token or self.plane.tokens["admin"]
+        return write_kubeconfig(path, {"server": f"http://127.0.0.1:{self.port}"}, self.token, namespace)
 
     def _accept(self) -> None:
         while True:

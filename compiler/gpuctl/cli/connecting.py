@@ -29,9 +29,22 @@ def cluster_options(function: Function) -> Function:
         click.option(
             "--kubeconfig", type=click.Path(), metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config."
         ),
+        _impersonating("--as", "USER", "Act as another user; the API server asks for the right to impersonate."),
+        _impersonating("--as-group", "GROUP", "Act as a member of this group; repeatable.", multiple=True),
+        _impersonating("--as-uid", "UID", "The uid of the user to act as."),
     ):
         function = decorate(function)
     return function
+
+
+def _impersonating(name: str, metavar: str, text: str, *, multiple: bool = False) -> Callable[[Function], Function]:
+    """An option that every connection of the command takes up, without the command's hearing of it."""
+
+    def note(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        if value:
+            context.find_root().meta[f"{__name__}{name}"] = value
+
+    return click.option(name, metavar=metavar, help=text, multiple=multiple, expose_value=False, callback=note)
 
 
 def changing_options(function: Function) -> Function:
@@ -69,9 +82,13 @@ def _duration(context: click.Context, parameter: click.Parameter, value: str) ->
 
 def connected(kubeconfig: str | None, context: str | None) -> Connection:
     """The connection that the options name. Errors become those of the command line."""
-    from gpuctl.cluster.configuration import connect
+    from gpuctl.cluster.configuration import Impersonated, connect
 
-    return connect(kubeconfig=kubeconfig, context=context)
+    meta = click.get_current_context().find_root().meta
+    user, groups, uid = (meta.get(f"{__name__}{name}") for name in ("--as", "--as-group", "--as-uid"))
+    return connect(
+        kubeconfig=kubeconfig, context=context, impersonated=Impersonated(user or "", groups or (), uid or "")
+    )
 
 
 class ClusterFailure(click.ClickException):

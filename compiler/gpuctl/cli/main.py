@@ -106,11 +106,12 @@ def run(arguments: Sequence[str]) -> int:
         click.echo(f"{PROGRAM}: a standard stream is closed; redirect it to /dev/null instead", err=True)
         return FAILURE
     debug = "--debug" in arguments
-    for stream, errors in ((sys.stdout, "strict"), (sys.stderr, "backslashreplace")):
+    for name, errors in (("stdout", "strict"), ("stderr", "backslashreplace")):
         # Files and pipes are UTF-8, whatever the locale says; a terminal shows what it can.
+        stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
             if stream.isatty():
-                stream.reconfigure(errors="replace")
+                setattr(sys, name, _terminal(stream))
             else:
                 stream.reconfigure(encoding="utf-8", errors=errors)
     try:
@@ -142,6 +143,13 @@ def run(arguments: Sequence[str]) -> int:
         if debug:
             raise
         return _internal(error)
+
+
+def _terminal(stream: io.TextIOWrapper) -> io.TextIOWrapper:
+    from gpuctl.cli.terminal import Terminal
+
+    encoding = stream.encoding
+    return Terminal(stream.detach(), encoding=encoding, errors="replace", line_buffering=True)
 
 
 def _invoke(arguments: list[str]) -> Any:

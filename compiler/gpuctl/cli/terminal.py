@@ -1,13 +1,29 @@
-"""The user's terminal while a program elsewhere has it."""
+"""The user's terminal: what is never written to it, and how it is while a program elsewhere has it."""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
 from typing import Any, NoReturn
+
+# Colours, and the line that progress rewrites, are our own; the rest of what controls a terminal, or turns the order of
+# what is read, comes from names and messages that anybody in the cluster may have written.
+_OURS = r"\x1b\[[0-9;]*m|\r\x1b\[2K"
+_CONTROL = re.compile(f"({_OURS})|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+class Terminal(io.TextIOWrapper):
+    """A stream to a terminal that shows control characters as escapes. Its ``buffer`` takes bytes as they are."""
+
+    def write(self, text: str) -> int:
+        if not text.isprintable():
+            text = _CONTROL.sub(lambda match: match[1] or match[0].encode("unicode_escape").decode(), text)
+        return super().write(text)
 
 
 def is_interactive() -> bool:

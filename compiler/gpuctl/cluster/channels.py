@@ -2,9 +2,9 @@
 
 Every message begins with the number of its channel. Sources: Kubernetes' ``v5.channel.k8s.io`` and
 ``v4.channel.k8s.io`` (``k8s.io/apimachinery/pkg/util/remotecommand/constants.go``,
-``k8s.io/cri-streaming/pkg/streaming/portforward/websocket.go``), frames of RFC 6455. Address, TLS, credentials, proxies
-and the handshake are the official client's and websocket-client's; theirs block in one direction while the other
-waits, so that a command fed with more than it reads would stand still, hence the reading and writing here.
+``k8s.io/cri-streaming/pkg/streaming/portforward/websocket.go``), frames of RFC 6455. The handshake is
+websocket-client's; its streams block in one direction while the other waits, so that a command fed with more than it
+reads would stand still, hence the reading and writing here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import socket
 import ssl
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gpuctl.cluster.errors import ApiError, ClusterError, ConnectionFailed, api_error
@@ -171,23 +172,21 @@ class Channels:
         return ConnectionFailed(f"the connection to the pod broke: {innermost(error)}")
 
 
-def open_channels(configuration: Any, url: str, token: str | None, protocols: tuple[str, ...]) -> Channels:
-    """Open a WebSocket.
+def open_channels(connected: socket.socket, url: str, headers: Sequence[str], protocols: tuple[str, ...]) -> Channels:
+    """Open a WebSocket over a connection to the server, which it closes when that fails.
 
     :raises ApiError: the API server, or the node behind it, refuses.
     :raises ConnectionFailed: no answer, or one that is none.
     """
     import websocket
-    from kubernetes.stream import ws_client as untyped
 
     from gpuctl.cluster.transport import innermost
 
-    client: Any = untyped
-    headers = {"sec-websocket-protocol": ",".join(protocols), **({"authorization": token} if token else {})}
-    # The official client has no option for it.
-    websocket.setdefaulttimeout(HANDSHAKE)
+    opened: Any = websocket.WebSocket()
+    # A redirect is not followed: it would be given the credentials.
+    options: dict[str, Any] = {"socket": connected, "redirect_limit": 0, "suppress_origin": True}
     try:
-        opened = client.create_websocket(configuration, url, headers)
+        opened.connect(url, header=[*headers, f"sec-websocket-protocol: {','.join(protocols)}"], **options)
     except websocket.WebSocketBadStatusException as error:
         raise _refusal(error) from None
     except websocket.WebSocketTimeoutException:
@@ -198,7 +197,7 @@ def open_channels(configuration: Any, url: str, token: str | None, protocols: tu
             "a proxy in between may not know WebSockets",
         ) from None
     # The client library tells the protocol only of handshakes that it wrote the header of.
-    return Channels(opened.sock, (opened.getheaders() or {}).get("sec-websocket-protocol") or "")
+    return Channels(connected, (opened.getheaders() or {}).get("sec-websocket-protocol") or "")
 
 
 def _refusal(error: Any) -> ClusterError:

@@ -1,7 +1,7 @@
 """A connection to an API server: JSON in, JSON out, sixteen requests at once, and errors that are sentences.
 
-Credentials, TLS, exec plugins and proxies are the official client's; its typed models are not used: they cost most of
-the time of a large list.
+Of urllib3 alone: importing the official client takes twice as long as a whole `kubectl get`, and its typed models cost
+most of the time of a large list.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gpuctl.cluster.errors import ApiError, ConnectionFailed, api_error
 from gpuctl.cluster.resources import Key, Object, Resource, key_of
 from gpuctl.cluster.streams import Stream
-from gpuctl.cluster.transport import WATCH_TIMEOUT, Transport, innermost
+from gpuctl.cluster.transport import WATCH_TIMEOUT, Access, Answer, Transport, innermost
 
 if TYPE_CHECKING:
     from gpuctl.cluster.channels import Channels
@@ -27,6 +27,8 @@ PATIENCE = 6.0
 # Six pauses, whatever their jitter, are within the patience.
 _LONGEST_PAUSE = 1.0
 PAGE = 500
+_LONGEST_REFUSAL = 1024 * 1024
+_LONGEST_EVENT = 64 * 1024 * 1024
 MANAGER = "gpuctl"
 
 MERGE_PATCH = "application/merge-patch+json"
@@ -44,8 +46,8 @@ class Connection:
     change things. Safe to use from several threads. :func:`gpuctl.cluster.configuration.connect` makes one.
     """
 
-    def __init__(self, client: Any, namespace: str, context: str) -> None:
-        self._transport = Transport(client, context)
+    def __init__(self, access: Access, namespace: str, context: str) -> None:
+        self._transport = Transport(access)
         self.server = self._transport.server
         self.namespace = namespace
         self.context = context
@@ -92,27 +94,34 @@ class Connection:
         """As :meth:`list_objects`, page by page; ``on_version`` hears of the list's resource version with each.
 
         A list that takes longer than the server remembers (410) begins again: ``on_restart`` is told, and all comes
-        once more; without it nothing comes twice.
+        once more; without it nothing comes twice. The second time all is asked for at once, as client-go does.
         """
         query = {"limit": str(PAGE), "labelSelector": labels, "fieldSelector": fields}
         head = {"apiVersion": resource.api_version, "kind": resource.kind}
         seen: set[str] = set()
+        restarted = False
         while True:
             try:
                 page = self.request("GET", resource.path(namespace), query=query)
             except ApiError as error:
-                if error.status == 410 and "continue" in query:
+                if error.status == 410 and "continue" in query and "limit" in query:
                     del query["continue"]
+                    if restarted:
+                        del query["limit"]
+                    restarted = True
                     if on_restart is not None:
                         seen.clear()
                         on_restart()
                     continue
                 raise
-            items = [{**head, **item} for item in page.get("items") or [] if item["metadata"]["uid"] not in seen]
+            listed, metadata = page.get("items") or [], page.get("metadata")
+            if not (isinstance(listed, list) and isinstance(metadata, dict) and all(map(_is_object, listed))):
+                raise self._strange("GET", resource.path(namespace))
+            items = [{**head, **item} for item in listed if item["metadata"]["uid"] not in seen]
             seen.update(item["metadata"]["uid"] for item in items)
-            on_version(page["metadata"]["resourceVersion"])
+            on_version(str(metadata.get("resourceVersion") or ""))
             yield items
-            token = page["metadata"].get("continue")
+            token = metadata.get("continue")
             if not token:
                 return
             query["continue"] = token
@@ -201,19 +210,22 @@ class Connection:
             "resourceVersion": version,
             "labelSelector": labels,
             "timeoutSeconds": str(WATCH_TIMEOUT),
+            "allowWatchBookmarks": "true",
         }
-        response = self._transport.send("GET", resource.path(namespace), query, stream=True)
+        response = self._transport.open(resource.path(namespace), query)
         try:
             if response.status != 200:
-                raise api_error(response.status, response.read(), response.headers)
+                raise api_error(response.status, response.read(_LONGEST_REFUSAL), response.headers)
             buffer = b""
             for chunk in response.stream(65536, decode_content=True):
                 buffer += chunk
                 *lines, buffer = buffer.split(b"\n")
                 for line in lines:
                     if line.strip():
-                        yield json.loads(line)
-        except (OSError, ValueError) as error:
+                        yield _event(line)
+                if len(buffer) > _LONGEST_EVENT:
+                    raise ValueError("an event has no end")
+        except (OSError, ValueError, RecursionError) as error:
             raise ConnectionFailed(f"the watch on {resource.plural} ended: {innermost(error)}") from None
         except Exception as error:
             if type(error).__module__.startswith("urllib3"):
@@ -245,13 +257,14 @@ class Connection:
         while True:
             error: ApiError | ConnectionFailed
             try:
-                response = self._transport.send("GET", path, query, stream=True)
+                response = self._transport.open(path, query)
             except ConnectionFailed as failure:
                 error = failure
             else:
                 if response.status == 200:
                     return Stream(response, f"the answer to GET {path}")
-                error = api_error(response.status, response.read(), response.headers)
+                error = api_error(response.status, response.read(_LONGEST_REFUSAL), response.headers)
+                response.close()
                 # 500 is what the API server makes of a node that does not answer.
                 if not error.is_transient or error.status == 500:
                     raise error
@@ -344,17 +357,40 @@ class Connection:
             time.sleep(wait)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    def _decoded(self, response: Any, method: str, path: str) -> Any:
+    def _decoded(self, response: Answer, method: str, path: str) -> Any:
         for warning in response.headers.getlist("Warning"):
             # `299 - "text"` (RFC 7234, as the API server writes it).
             self.warnings[warning.split(" ", 2)[-1].strip('"').replace('\\"', '"')] = None
         try:
             value = json.loads(response.data)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
-            raise ConnectionFailed(
-                f"{self.server} answered {method} {path} with something that is not Kubernetes' JSON",
-                "check the server's address, and proxies in between",
-            )
+            raise self._strange(method, path)
         return value
+
+    def _strange(self, method: str, path: str) -> ConnectionFailed:
+        return ConnectionFailed(
+            f"{self.server} answered {method} {path} with something that is not Kubernetes' JSON",
+            "check the server's address, and proxies in between",
+        )
+
+
+def _is_object(value: Any) -> bool:
+    """Whether it has what all objects have: without, it is no API server that answers."""
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    return isinstance(metadata, dict) and all(isinstance(metadata.get(name), str) for name in ("name", "uid"))
+
+
+def _event(line: bytes) -> Object:
+    """An event of a watch: of an object, of how far the watch is (BOOKMARK), or that it cannot go on (ERROR)."""
+    value = json.loads(line)
+    of_type = value.get("type") if isinstance(value, dict) else None
+    obj = value.get("object") if isinstance(of_type, str) else None
+    if of_type != "ERROR":
+        metadata = obj.get("metadata") if isinstance(obj, dict) else None
+        if not isinstance(metadata, dict) or not isinstance(metadata.get("resourceVersion"), str):
+            raise ValueError("what came is no event")
+        if of_type != "BOOKMARK" and not _is_object(obj):
+            raise ValueError("what came is no event")
+    return dict(value)

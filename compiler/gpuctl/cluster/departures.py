@@ -68,6 +68,7 @@ class Departures:
         resource, namespace = group
         awaited = self._awaited[group]
         while not self._stopped.is_set() and awaited:
+            before = version
             try:
                 for event in self._connection.watch(resource, namespace, version, labels=self._labels[group]):
                     if self._stopped.is_set():
@@ -80,6 +81,9 @@ class Departures:
                         self._report(awaited, metadata["uid"])
                         if not awaited:
                             return
+                if version == before:
+                    # It ended without having told anything: a server that ends every watch would be asked all the time.
+                    self._stopped.wait(_PAUSE)
                 version = self._look_again(group, awaited) or version
             except ClusterError:
                 time.sleep(_PAUSE)

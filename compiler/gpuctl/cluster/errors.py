@@ -17,7 +17,7 @@ _FIELD_ERROR = re.compile(
 )
 _QUOTA = re.compile(r"exceeded quota: |failed quota: ")
 _RBAC = re.compile(
-    r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]*)" in API group "(?P<group>[^"]*)"'
+    r'User "(?P<user>[^"]*)" cannot (?P<verb>[\w:-]+) resource "(?P<resource>[^"]*)" in API group "(?P<group>[^"]*)"'
     r'(?: in the namespace "(?P<namespace>[^"]*)"| at the cluster scope)?'
 )
 
@@ -73,14 +73,27 @@ class ApiError(ClusterError):
     """
 
     def __init__(
-        self, status: int, reason: str, raw: str, causes: tuple[Cause, ...] = (), retry_after: float | None = None
+        self,
+        status: int,
+        reason: str,
+        raw: str,
+        causes: tuple[Cause, ...] = (),
+        retry_after: float | None = None,
+        redirect: str = "",
     ) -> None:
         self.status = status
         self.reason = reason
         self.raw = raw
         self.causes = causes
         self.retry_after = retry_after
-        super().__init__(_sentence(status, reason, raw, causes), _hint(status, raw))
+        if redirect:
+            # Not followed: whoever is there would be given the credentials.
+            super().__init__(
+                f"the API server, or a proxy before it, redirects to {redirect} (status {status})",
+                "if that is the API server, make it the `server` of the kubeconfig's cluster",
+            )
+        else:
+            super().__init__(_sentence(status, reason, raw, causes), _hint(status, raw))
 
     @property
     def is_missing(self) -> bool:
@@ -125,20 +138,28 @@ def api_error(status: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
     import json
 
     retry_after = headers.get("Retry-After")
-    seconds = float(retry_after) if retry_after is not None and retry_after.isdigit() else None
+    seconds = float(retry_after) if retry_after is not None and re.fullmatch(r"[0-9]{1,9}", retry_after) else None
     try:
         value: Any = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or value.get("kind") != "Status":
-        return ApiError(status, "", "", (), seconds)
-    details = value.get("details") or {}
+        target = _host(headers.get("Location") or "") if 300 <= status < 400 else ""
+        return ApiError(status, "", "", (), seconds, target)
+    details = value.get("details")
+    listed = details.get("causes") if isinstance(details, dict) else None
     causes = tuple(
         Cause(str(item.get("field") or ""), str(item.get("reason") or ""), str(item.get("message") or ""))
-        for item in details.get("causes") or []
+        for item in (listed if isinstance(listed, list) else [])
         if isinstance(item, dict)
     )
     return ApiError(status, str(value.get("reason") or ""), str(value.get("message") or ""), causes, seconds)
+
+
+def _host(location: str) -> str:
+    """The address of a redirect up to its path, which may hold secrets; "" when it is none."""
+    match = re.match(r"https?://(?:[^/?#@]*@)?([^/?#@]+)", location)
+    return visible(match[0].partition("://")[0] + "://" + match[1])[:200] if match else ""
 
 
 def _sentence(status: int, reason: str, raw: str, causes: tuple[Cause, ...]) -> str:
@@ -148,7 +169,10 @@ def _sentence(status: int, reason: str, raw: str, causes: tuple[Cause, ...]) -> 
     if denied and not _QUOTA.search(raw):
         resource = denied["resource"] + (f".{denied['group']}" if denied["group"] else "")
         where = f" in namespace {denied['namespace']}" if denied["namespace"] else " in the whole cluster"
-        return f"user {denied['user']} may not {denied['verb']} {resource}{where}"
+        # `impersonate-on:user-info:list`: constrained impersonation, since Kubernetes 1.36.
+        mode, _, verb = denied["verb"].rpartition(":")
+        act = f"act as another user to {verb}" if mode.startswith("impersonate-on:") else denied["verb"]
+        return f"user {denied['user']} may not {act} {resource}{where}"
     if reason == "Conflict" and causes and all(cause.reason == "FieldManagerConflict" for cause in causes):
         return "; ".join(f"{cause.field.lstrip('.')} is held by {_manager(cause.message)}" for cause in causes)
     if causes and any(cause.field for cause in causes):
@@ -197,7 +221,7 @@ def _hint(status: int, raw: str) -> str | None:
     if status == 401:
         return "log in again, or check the user of the kubeconfig's context"
     if status == 403 and 'User "system:anonymous"' in raw:
-        return "no credentials were sent: check the user of the kubeconfig's context"
+        return "no credentials were sent: check the user of the kubeconfig's context, and that its server is https://"
     if status == 403 and not _QUOTA.search(raw) and _RBAC.search(raw):
         return "ask the platform's administrators for this right"
     return None

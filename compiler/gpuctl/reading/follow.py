@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import random
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,8 @@ from gpuctl.cluster.resources import RESOURCES, Object
 from gpuctl.reading.scope import is_absent
 
 _PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
+_SOON = 5.0
+"""Seconds: a watch that ends earlier, without having told anything, was not ended for its age."""
 
 
 class Watched(NamedTuple):
@@ -81,8 +84,7 @@ class Follower:
                 if not listed:
                     listed = True
                     self._events.put(Event("LISTED", watched.kind, {}))
-                failures = 0
-                self._watch(watched, known, version)
+                failures = 0 if self._watch(watched, known, version) else self._pause(failures)
             except ClusterError as error:
                 if isinstance(error, ApiError) and is_absent(watched.kind, error):
                     self._events.put(Event("LISTED", watched.kind, {}))
@@ -90,29 +92,41 @@ class Follower:
                 if not listed or (isinstance(error, ApiError) and error.status in (401, 403)):
                     self._events.put(error)
                     return
-                time.sleep(_PAUSES[min(failures, len(_PAUSES) - 1)])
-                failures += 1
+                failures = self._pause(failures)
 
-    def _watch(self, watched: Watched, known: dict[str, Object], version: str) -> None:
-        """Until the server ends it; a watch that ended in order goes on where it was."""
+    def _pause(self, failures: int) -> int:
+        """Wait, longer after each failure in a row and never as long as others that failed with us."""
+        self._stopped.wait(_PAUSES[min(failures, len(_PAUSES) - 1)] * (0.5 + random.random()))  # noqa: S311 - jitter
+        return failures + 1
+
+    def _watch(self, watched: Watched, known: dict[str, Object], version: str) -> bool:
+        """Until the server says that a fresh list is needed; whether anything was told before that.
+
+        A watch that ended in order goes on where it was: at once after its time, after a pause when it told nothing.
+        """
         resource = RESOURCES[watched.kind]
         head = {"apiVersion": resource.api_version, "kind": resource.kind}
+        failures, told = 0, False
         while not self._stopped.is_set():
+            begun, before = time.monotonic(), version
             for event in self._connection.watch(resource, watched.namespace, version, labels=watched.labels):
-                if self._stopped.is_set():
-                    return
-                if event.get("type") == "ERROR":
-                    return
+                if self._stopped.is_set() or event["type"] == "ERROR":
+                    return told
+                version = event["object"]["metadata"]["resourceVersion"]
                 if event["type"] == "BOOKMARK":
                     continue
                 obj = {**head, **event["object"]}
-                version = obj["metadata"]["resourceVersion"]
                 uid = obj["metadata"]["uid"]
                 if event["type"] == "DELETED":
                     known.pop(uid, None)
                 else:
                     known[uid] = obj
                 self._events.put(Event(event["type"], watched.kind, obj))
+            if version != before or time.monotonic() > begun + _SOON:
+                failures, told = 0, True
+            else:
+                failures = self._pause(failures)
+        return told
 
     def _compare(self, kind: str, known: dict[str, Object], items: list[Object]) -> None:
         now = {item["metadata"]["uid"]: item for item in items}

@@ -91,8 +91,17 @@ class _Layout(NamedTuple):
 
 
 def _cells(row: Sequence[str]) -> list[str]:
-    *others, last = (" ".join(str(cell).split()) or EMPTY for cell in row)
+    *others, last = (_shown(" ".join(str(cell).split())) or EMPTY for cell in row)
     return [*(cell.replace(" ", "") for cell in others), last]
+
+
+def _shown(cell: str) -> str:
+    """A cell without what would control a terminal, or move its neighbours."""
+    if cell.isprintable():
+        return cell
+    from gpuctl.language.fields import visible
+
+    return visible(cell)
 
 
 def _fitting(layout: _Layout, limit: int, least: Sequence[int], droppable: Sequence[int]) -> _Layout:
