@@ -18,6 +18,15 @@ def parse_duration(text: str) -> int | None:
     return seconds if seconds <= LONGEST else None
 
 
+def rough_duration(seconds: float) -> str:
+    """How long something took, in its largest unit of which there are two (of hours one): ``90s``, ``12m``, ``3h``."""
+    whole = max(0, int(seconds))
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if whole >= (size if unit == "h" else 2 * size):
+            return f"{whole // size}{unit}"
+    return f"{whole}s"
+
+
 def format_duration(seconds: int) -> str:
     """The shortest text that ``parse_duration`` reads as ``seconds``: 5400 -> ``1h30m``."""
     if seconds == 0:
