@@ -167,6 +167,34 @@ def test_jobs_without_pods_have_a_row_with_the_reason(place: Place) -> None:
     assert {row["NAME"]: row["STATUS"] for row in rows(place)} == {"first": "Paused", "over": "Suspended"}
 
 
+def test_pods_that_are_missing_have_a_row(place: Place) -> None:
+    place.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "few", "namespace": place.namespace},
+            "spec": {"hard": {"requests.nvidia.com/gpu": "1"}},
+        }
+    )
+    rendered = place.gpuctl("render", "-f", place.file(inference(service={"replicas": 3})), "-o", "json").value["items"]
+    place.create(next(obj for obj in rendered if obj["kind"] == "Deployment"))
+    place.until(lambda: {row["STATUS"] for row in rows(place)} == {"Running", "QuotaExceeded"}, "one pod to run")
+    found = {row["STATUS"]: row for row in rows(place, "-o", "wide")}
+    missing = found["QuotaExceeded"]
+    assert (missing["JOB ID"], missing["NAME"], missing["READY"], missing["NODE"], missing["GPU"]) == (
+        "serve",
+        "serve",
+        "0/2",
+        "-",
+        "2",
+    )
+    assert missing["REASON"].startswith("2 of 3 pods are not made: ")
+    assert "exceeded quota: few" in missing["REASON"]
+    assert len(table(place.gpuctl("get", "pods").out)) == 1, "these are pods only"
+    assert len(rows(place, "--jobs")) == 1
+    assert {row["JOB ID"] for row in rows(place, "--status", "quotaexceeded")} == {"serve"}
+
+
 def test_filters(place: Place) -> None:
     place.apply(training("a", job={"priority": "high"}), inference("b"), notebook("c"))
     place.running("a", "b", "c")

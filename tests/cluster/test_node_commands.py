@@ -108,9 +108,11 @@ def test_nothing_found_says_what_there_is(place: Place) -> None:
 
 
 def test_gpu_detail(place: Place) -> None:
-    found = [row for row in table(place.anywhere("get", "nodes", "--gpu-detail").out) if row["NODE NAME"] == "node-1"]
+    shown = place.anywhere("get", "nodes", "--gpu-detail")
+    assert "GPU ID is a number, not a device" in shown.err
+    found = [row for row in table(shown.out) if row["NODE NAME"] == "node-1"]
     assert [row["GPU ID"] for row in found] == [f"gpu-{index}" for index in range(8)]
-    assert [row["STATUS"] for row in found] == ["used"] * 5 + ["free"] * 3
+    assert [row["COUNTED AS"] for row in found] == ["used"] * 5 + ["free"] * 3
     assert {row["GPU TYPE"] for row in found} == {"A100-80G"}
     value = place.anywhere("get", "nodes", "--gpu-detail", "--json").value
     assert [(item["nodeName"], item["gpuCount"]) for item in value["items"]] == [

@@ -56,6 +56,33 @@ def test_pause_and_resume(place: Place) -> None:
     assert place.gpuctl("resume", "serve", "--json").value["items"][0]["message"] == "is not paused"
 
 
+def test_what_is_resumed_into_a_full_quota_says_so(place: Place) -> None:
+    place.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "few", "namespace": place.namespace},
+            "spec": {"hard": {"requests.nvidia.com/gpu": "1"}},
+        }
+    )
+    place.apply(training())
+    place.running("train")
+    place.gpuctl("pause", "train")
+    place.until(lambda: not place.pods("train"), "the pod to go")
+    place.until(lambda: place.get("ResourceQuota", "few")["status"]["used"]["requests.nvidia.com/gpu"] == "0", "room")
+    place.apply(training("other"))
+    place.running("other")
+    (answer,) = place.gpuctl("resume", "train", "--json").value["items"]
+    assert (answer["status"], answer["changed"]) == ("resumed", True)
+    assert answer["message"].startswith("is resumed; but its pods are refused for now: exceeded quota: few"), answer
+    place.gpuctl("pause", "other")
+    place.running("train")
+    place.gpuctl("pause", "train")
+    place.until(lambda: not place.pods("train"), "the pod to go")
+    (answer,) = place.gpuctl("resume", "train", "--json").value["items"]
+    assert "refused" not in answer["message"]
+
+
 def test_an_autoscaler_is_inert_meanwhile(place: Place) -> None:
     place.apply(SCALED)
     place.running("serve", pods=2)

@@ -252,6 +252,17 @@ def test_deleted_pool_leaves_the_gpu_type(place: Place, nodes: Nodes) -> None:
     assert nodes.definition("a") is None
 
 
+def test_deleted_pool_leaves_no_node_that_joined_it_otherwise(place: Place, nodes: Nodes) -> None:
+    one, two, three = nodes.add(3)
+    file = place.file(nodes.pool("a", **{one: "a100"}))
+    place.gpuctl("apply", "-f", file)
+    place.anywhere("add", "node", two, "--pool", nodes.name("a"))
+    nodes.label(three, "kubectl-label", pool=nodes.name("a"))
+    done = place.gpuctl("delete", "-f", file, "--yes", "-o", "json").value
+    assert {step["name"] for step in done["steps"] if step["kind"] == "Node"} == {one, two, three}
+    assert [POOL_LABEL in nodes.labels(node) for node in (one, two, three)] == [False] * 3
+
+
 def test_broken_definition_in_the_cluster(place: Place, nodes: Nodes) -> None:
     """Somebody edited it: it is put right, and who had been in it is no longer known."""
     one = nodes.add()

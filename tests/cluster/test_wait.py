@@ -47,13 +47,36 @@ def test_done_and_failed(place: Place, proxy: Proxy, start: Start) -> None:
             place.plane.annotate(place.namespace, pod, outcome=outcome)
     assert command.end() == 1
     assert command.out == b"training/good is done\n"
+    cause = place.gpuctl("why", "bad", "-o", "json").value["message"]
+    assert "exit code 1" in cause
     assert command.err.decode() == (
-        "error: training/bad failed: BackoffLimitExceeded: Job has reached the specified backoff limit\n"
-        f"  = `gpuctl why bad -n {place.namespace}` tells more\n"
+        f"error: training/bad failed: {cause}\n  = `gpuctl why bad -n {place.namespace}` tells more\n"
     )
     # What has run is not waited for; what has failed will not run.
     assert place.gpuctl("wait", "good", "--for=running").out == "training/good is done\n"
     assert "training/bad failed" in place.gpuctl("wait", "bad", "--for=ready", code=1).err
+
+
+def test_the_cause_is_what_why_says(place: Place, proxy: Proxy, start: Start) -> None:
+    """Not that the Job gave up, but what its program died of."""
+    place.apply(training("big"))
+    place.running("big")
+    followed = start("logs", "-f", "big", "-n", place.namespace)
+    waiting = start("wait", "big", "--for=done", "-n", place.namespace)
+    watched(place, proxy)
+    for pod in place.pods("big"):
+        place.plane.annotate(place.namespace, pod, outcome="oom")
+    assert waiting.end() == 1
+    cause = place.gpuctl("why", "big", "-o", "json").value
+    assert cause["cause"] == "out-of-memory"
+    assert f"error: training/big failed: {cause['message']}\n" in waiting.err.decode()
+    followed.end()
+    assert f"note: training/big failed: {cause['message']}\n" in followed.err.decode()
+    again = training("big", environment={"image": "app:2", "command": ["x"]})
+    started = start("apply", "-f", place.file(again), "--yes", "--wait", "-n", place.namespace)
+    place.until(lambda: place.pods("big"), "the new pod")
+    place.running("big")
+    started.end()
 
 
 def test_a_service_is_never_done(place: Place) -> None:
@@ -66,7 +89,9 @@ def test_too_late(place: Place) -> None:
     place.apply(training(job={"annotations": {"gpuctl.test/outcome": "image-not-found"}}))
     place.until(lambda: "ImagePullBackOff" in place.kubectl("get", "pods"), "the image to fail")
     late = place.gpuctl("wait", "train", "--for=running", "--timeout=1s", code=1)
-    assert late.err.startswith("error: training/train is not running after 1 s: ImagePullBackOff: Back-off pulling")
+    assert late.err.startswith(
+        "error: training/train is not running after 1 s: the registry registry.example.com has no"
+    )
     assert late.err.endswith(f"  = `gpuctl why train -n {place.namespace}` tells more\n")
     value = place.gpuctl("wait", "train", "--for=ready", "--timeout=0s", "--json", code=1).value
     assert [(item["met"], item["status"]) for item in value["items"]] == [(False, "ImagePullBackOff")]

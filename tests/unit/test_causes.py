@@ -12,12 +12,13 @@ import pytest
 from gpuctl.cli.printers.paragraphs import broken
 from gpuctl.cli.printers.table import width_of
 from gpuctl.cli.why import lines
+from gpuctl.language.durations import rough_duration
 from gpuctl.reading.events import of_job
 from gpuctl.reading.jobs import Identity, Job
 from gpuctl.reading.why import log
 from gpuctl.reading.why.answer import explain
 from gpuctl.reading.why.containers import image, registry_of
-from gpuctl.reading.why.evidence import Evidence, duration
+from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import CAUSES
 from why_records import RECORDED, dump, load
 
@@ -181,7 +182,7 @@ def test_registries() -> None:
 
 
 def test_durations() -> None:
-    assert [duration(seconds) for seconds in (-1, 59.9, 90, 120, 3600, 90000, 172800)] == [
+    assert [rough_duration(seconds) for seconds in (-1, 59.9, 90, 120, 3600, 90000, 172800)] == [
         *("0s", "59s", "90s", "2m", "1h", "25h", "2d")
     ]
 

@@ -29,6 +29,7 @@ import yaml
 from gpuctl.cli import init as init_module
 from gpuctl.cli import main as main_module
 from gpuctl.cli.main import COMMANDS, run
+from gpuctl.cli.overview import OTHER_WORDS, OVERVIEW
 from gpuctl.language.kinds import KINDS
 
 COMPILER = Path(__file__).resolve().parents[2] / "compiler"
@@ -125,8 +126,14 @@ def examples(text: str) -> list[str]:
 def test_help_lists_every_command(gpuctl: Cli) -> None:
     found = gpuctl("--help")
     assert (found.code, found.err) == (0, "")
-    for name, what in COMMANDS.items():
-        assert re.search(rf"^  {name}\s+{re.escape(what)}$", found.out, re.MULTILINE), name
+    lines = found.out.splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80, "it fits the smallest terminal"
+    listed = [name for group in OVERVIEW.values() for line in group for name in line.commands]
+    assert sorted(listed) == sorted(COMMANDS), "each command once"
+    for group in OVERVIEW.values():
+        for line in group:
+            assert re.search(rf"^  .{{9}}{', '.join(line.commands)} +{re.escape(line.text)}$", found.out, re.MULTILINE)
     assert gpuctl("-h").out == found.out
     assert gpuctl().code == 2, "no command is a usage error, and shows the help"
 
@@ -200,12 +207,30 @@ def test_version(gpuctl: Cli) -> None:
         ("rendr", "Did you mean `gpuctl render`?"),
         ("valdate", "Did you mean `gpuctl validate`?"),
         ("frobnicate", "`gpuctl --help` lists the commands."),
+        *OTHER_WORDS.items(),
     ],
 )
 def test_unknown_command(typed: str, advice: str, gpuctl: Cli) -> None:
     found = gpuctl(typed)
     assert (found.code, found.out) == (2, "")
-    assert found.err.endswith(f"\nError: There is no command `{typed}`. {advice}\n")
+    assert found.err.endswith(f"\nerror: There is no command `{typed}`. {advice}\n")
+    for program, named in re.findall(r"`(gpuctl) ([a-z][a-z-]*)", advice):
+        assert named in COMMANDS, f"{program} {named} is advised"
+
+
+@pytest.mark.parametrize(
+    ("typed", "advised"),
+    [
+        (("describe", "qwen"), "gpuctl describe job qwen"),
+        (("get", "qwen"), "gpuctl get jobs qwen"),
+        (("query", "qwen"), "gpuctl query jobs qwen"),
+    ],
+)
+def test_the_name_of_a_job_where_a_kind_belongs(typed: tuple[str, str], advised: str, gpuctl: Cli) -> None:
+    found = gpuctl(*typed)
+    assert found.code == 2
+    assert found.err.endswith(f" If `qwen` is a job: `{advised}`.\n")
+    assert gpuctl(*advised.split()[1:]).code == 3, "the advice is a command; there is no cluster here"
 
 
 def test_create_is_not_a_misspelt_schema(gpuctl: Cli) -> None:
@@ -244,13 +269,13 @@ def test_no_input_is_a_usage_error_that_shows_what_to_write(command: str, gpuctl
 def test_usage_errors(arguments: list[str], gpuctl: Cli, here: Path) -> None:
     found = gpuctl(*arguments)
     assert (found.code, found.out) == (2, "")
-    assert "Error: " in found.err
+    assert "\nerror: " in found.err
     assert f"Try 'gpuctl {arguments[0]} --help' for help." in found.err
 
 
 def test_an_option_without_its_value(gpuctl: Cli) -> None:
     found = gpuctl("render", "-f")
-    assert (found.code, found.out, found.err) == (2, "", "Error: Option '-f' requires an argument.\n")
+    assert (found.code, found.out, found.err) == (2, "", "error: Option '-f' requires an argument.\n")
 
 
 @pytest.mark.parametrize("name", ["Team_A", "a.b", "-a", "", "x" * 64])

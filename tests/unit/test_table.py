@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuctl.cli.printers.table import colour_of, details, shorten, table, width_of
+from gpuctl.cli.printers.table import Table, colour_of, details, shorten, table, width_of
 
 HEADERS = ("JOB ID", "NAME", "STATUS", "REASON")
 ROWS = [
@@ -32,6 +32,15 @@ def test_columns_are_aligned_and_every_cell_is_one_word() -> None:
         "训练-1           训练       OOMKilled          exit code 137",
     ]
     assert [line.split()[2] for line in lines(headings=False)] == ["Running", "PartiallyRunning", "OOMKilled"]
+
+
+def test_rows_that_come_later_have_the_columns_of_the_first() -> None:
+    """A watch in a narrow terminal: every batch for itself would drop, cut and align otherwise."""
+    printed = Table(HEADERS, width=49, droppable=("NAME",))
+    first = list(printed.lines(ROWS))
+    later = list(printed.lines([("chat-1", "chat", "Running", "")]))
+    assert first == list(table(HEADERS, ROWS, width=49, droppable=("NAME",)))
+    assert later == ["chat-1          Running           -"], "no headings again, the same columns"
 
 
 def test_nothing_at_all() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gpuctl.cli.completing import complete_node, complete_pool
 from gpuctl.cli.connecting import json_option
 from gpuctl.cli.groups import Family, Subcommand
 from gpuctl.cli.reading import reader, reading_options
@@ -29,8 +30,8 @@ def command() -> None:
     short_help="Add nodes to a pool.",
     epilog="Example:\n\n  $ gpuctl add node node-1 node-2 --pool training-pool",
 )
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
-@click.option("--pool", required=True, metavar="POOL", help="The pool; it has to exist.")
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
+@click.option("--pool", required=True, metavar="POOL", help="The pool; it has to exist.", shell_complete=complete_pool)
 @click.option("--overwrite", is_flag=True, help="Move nodes that are in another pool.")
 @json_option
 @reading_options

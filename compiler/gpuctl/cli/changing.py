@@ -18,6 +18,7 @@ from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.execute import How
 from gpuctl.cluster.operations import LEASE_WAIT, Dialogue, apply, execute, preview
 from gpuctl.cluster.plan import NoSuchJob, Plan, Step
+from gpuctl.cluster.planner import Request
 from gpuctl.cluster.records import Records, records
 from gpuctl.cluster.resources import Key
 from gpuctl.compilation import Compilation
@@ -59,12 +60,32 @@ def apply_documents(documents: Documents, manner: Manner, planning: Planning, *,
             if manner.wait and all(step.result == "done" for step in plan.steps):
                 from gpuctl.cluster.waiting import wait_until_running
 
-                wait_until_running(connection, plan, manner.timeout, progress.wait)
+                explain = _explaining(connection, request)
+                wait_until_running(connection, plan, manner.timeout, progress.wait, explain)
             progress.clear()
             return show_result(plan, manner)
         finally:
             progress.clear()
             connection.close()
+
+
+def _explaining(connection: Connection, request: Request) -> Callable[[Key], str]:
+    """What `gpuctl why` says of a workload, for a wait that has come to nothing."""
+
+    def explain(key: Key) -> str:
+        from gpuctl.cluster.errors import ClusterError
+        from gpuctl.reading.find import find_job
+        from gpuctl.reading.scope import Scope
+        from gpuctl.reading.why.sentence import cause_of
+
+        scope = Scope(connection, key.namespace)
+        try:
+            job, _ = find_job(scope, key.name, request.keys)
+        except ClusterError:
+            return ""
+        return cause_of(scope, job, request.keys, request.settings)
+
+    return explain
 
 
 def diff_documents(

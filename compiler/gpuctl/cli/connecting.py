@@ -8,17 +8,22 @@ import re
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gpuctl.language.durations import format_duration
+
 if TYPE_CHECKING:
     from gpuctl.cluster.connection import Connection
     from gpuctl.cluster.plan import Plan
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_LONG = 3
+"""Seconds after which a wait says how long it has taken."""
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
@@ -97,9 +102,8 @@ class ClusterFailure(click.ClickException):
     exit_code = 3
 
     def show(self, file: Any = None) -> None:
-        head = click.style("error", fg="red") if _coloured() else "error"
         for line in self.message.splitlines():
-            click.echo(line if line.startswith(" ") else f"{head}: {line}", err=True)
+            click.echo(line if line.startswith(" ") else f"{error_head()}: {line}", err=True)
 
 
 class Refusal(ClusterFailure):
@@ -118,6 +122,11 @@ class MissingYes(ClusterFailure):
     """What has to be asked first can be asked nobody: exit code 2, as of other things that a command line lacks."""
 
     exit_code = 2
+
+
+def error_head() -> str:
+    """The word that every error on standard error begins with."""
+    return click.style("error", fg="red") if _coloured() else "error"
 
 
 def _coloured() -> bool:
@@ -157,7 +166,8 @@ def cluster_errors(*, as_json: bool = False, refusal: type[Refusal] = Refusal, o
 
 
 class Progress:
-    """What is being waited for: one line that is rewritten on a terminal, and nothing in a pipe.
+    """What is being waited for: one line that is rewritten on a terminal, and nothing in a pipe. A wait that has taken
+    some seconds says how long.
 
     ``say`` prints a line that stays, to standard error; ``wait`` shows one that goes away again.
     """
@@ -166,6 +176,7 @@ class Progress:
         self._terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._shown = 0
         self._last = ""
+        self._since: float | None = None
         self._lock = threading.Lock()
 
     def say(self, text: str) -> None:
@@ -174,7 +185,13 @@ class Progress:
             click.echo(text, err=True)
 
     def wait(self, text: str) -> None:
-        if not self._terminal or text == self._last:
+        if not self._terminal:
+            return
+        self._since = self._since or time.monotonic()
+        elapsed = int(time.monotonic() - self._since)
+        if elapsed >= _LONG:
+            text = f"{format_duration(elapsed)}: {text}"
+        if text == self._last:
             return
         with self._lock:
             self._clear()
@@ -185,6 +202,7 @@ class Progress:
             self._shown, self._last = len(shown), text
 
     def clear(self) -> None:
+        self._since = None
         with self._lock:
             self._clear()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gpuctl.cli.completing import complete_deletion
 from gpuctl.cli.connecting import changing_options, cluster_options
 from gpuctl.cli.inputs import chosen_inputs, compile_options
 
@@ -27,7 +28,7 @@ KINDS = {
     epilog="Examples:\n\n  $ gpuctl delete -f training.yaml\n\n  $ gpuctl delete job qwen-sft\n\n"
     "  $ gpuctl delete pool training-pool --yes",
 )
-@click.argument("arguments", nargs=-1, metavar="[KIND NAME...] [FILE...]")
+@click.argument("arguments", nargs=-1, metavar="[KIND NAME...] [FILE...]", shell_complete=complete_deletion)
 @click.option("-f", "--filename", "filenames", multiple=True, metavar="FILE", help="A file, a directory, or -.")
 @compile_options
 @cluster_options

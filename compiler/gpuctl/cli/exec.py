@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.cli.completing import complete_job
 from gpuctl.cli.inputs import checked_namespace
 from gpuctl.cli.reading import reader, reading_options
 
@@ -27,7 +28,7 @@ _SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh")
     epilog="Examples:\n\n  $ gpuctl exec qwen2-sft -- nvidia-smi\n\n  $ gpuctl exec qwen2-sft --pod 3 -it -- bash\n\n"
     "  $ gpuctl exec data-prep -i -- tar x -C /data < data.tar",
 )
-@click.argument("name")
+@click.argument("name", shell_complete=complete_job)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARGUMENT]...]")
 @click.option("-i", "--stdin", is_flag=True, help="Pass standard input on to the command.")
 @click.option("-t", "--tty", is_flag=True, help="Give the command a terminal: for shells and editors, with -i.")

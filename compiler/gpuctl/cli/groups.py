@@ -44,11 +44,16 @@ class Family(click.Group):
         name = args[0]
         if name.lower() not in self._named and not name.startswith("-"):
             close = difflib.get_close_matches(name.lower(), self._named, n=1, cutoff=0.6)
-            hint = f" Did you mean `{ctx.command_path} {close[0]}`?" if close else ""
+            hint = f" Did you mean `{ctx.command_path} {close[0]}`?" if close else self._of_a_job(ctx, name)
             raise click.UsageError(
                 f"`{ctx.command_path}` knows {', '.join(self.subcommands)}, and no `{name}`.{hint}", ctx
             )
         return super().resolve_command(ctx, args)
+
+    def _of_a_job(self, ctx: click.Context, name: str) -> str:
+        """The name of a job is what people type first."""
+        subcommand = next((one for one in ("job", "jobs") if one in self.subcommands), None)
+        return f" If `{name}` is a job: `{ctx.command_path} {subcommand} {name}`." if subcommand else ""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

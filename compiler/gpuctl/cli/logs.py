@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuctl.cli.completing import complete_job
 from gpuctl.cli.connecting import Progress, json_option
 from gpuctl.cli.inputs import checked_namespace
 from gpuctl.cli.reading import is_coloured, reader, reading_options
@@ -78,7 +79,7 @@ def _pattern(text: str | None, *, ignore_case: bool) -> re.Pattern[str] | None:
     epilog="Examples:\n\n  $ gpuctl logs qwen2-sft -f\n\n  $ gpuctl logs qwen2-sft --since 10m --grep 'loss|nan' -i\n\n"
     "  $ gpuctl logs qwen2-sft --previous",
 )
-@click.argument("name")
+@click.argument("name", shell_complete=complete_job)
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is written from now on.")
 @click.option(
     "--tail", callback=_tail, metavar="N", help="Last N lines of each pod, or `all`. Default: all; 1000 with -f."
@@ -199,6 +200,7 @@ class Show:
         """The logs as they are, then as they go on."""
         from gpuctl.reading.following import Following, Notice
         from gpuctl.reading.logs import Batch, Problem, Reading, sources_of
+        from gpuctl.reading.why.sentence import cause_of
 
         self._follows = True
         connection = looking.scope.connection
@@ -211,7 +213,15 @@ class Show:
             sys.stdout.flush()
         else:
             sources = []
-        following = Following(connection, self._job, wanted, looking.keys, read=sources, only=only)
+        following = Following(
+            connection,
+            self._job,
+            wanted,
+            looking.keys,
+            read=sources,
+            only=only,
+            cause=lambda job: cause_of(looking.scope, job, looking.keys, looking.settings),
+        )
         for item in following.items():
             if isinstance(item, Batch):
                 self._names.add(item.source.name)

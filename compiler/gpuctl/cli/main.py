@@ -74,26 +74,45 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            close = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.65)
-            hint = f" Did you mean `{PROGRAM} {close[0]}`?" if close else f" `{PROGRAM} --help` lists the commands."
-            raise click.UsageError(f"There is no command `{name}`.{hint}", ctx)
+            raise click.UsageError(f"There is no command `{name}`. {_instead_of(name)}", ctx)
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """On one screen of 24 lines: what goes together stands together, and options take one line."""
+        from gpuctl.cli.overview import OVERVIEW
+
+        listed = [(heading, line) for heading, lines in OVERVIEW.items() for line in lines]
+        width = max(len(", ".join(line.commands)) for _, line in listed)
+        formatter.write_paragraph()
+        last = ""
+        for heading, line in listed:
+            shown = "" if heading == last else heading
+            formatter.write(f"  {shown:<9}{', '.join(line.commands):<{width}}  {line.text}\n")
+            last = heading
+        formatter.write_paragraph()
+        formatter.write("  --version   --debug (shows where a bug is)   -h, --help (of every command)\n")
+
+
+def _instead_of(name: str) -> str:
+    """What to type instead of a command that is not there."""
+    from gpuctl.cli.overview import OTHER_WORDS
+
+    if name.lower() in OTHER_WORDS:
+        return OTHER_WORDS[name.lower()]
+    close = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.65)
+    return f"Did you mean `{PROGRAM} {close[0]}`?" if close else f"`{PROGRAM} --help` lists the commands."
 
 
 @click.group(
     cls=Group,
     name=PROGRAM,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Start with `gpuctl init training > job.yaml` and `gpuctl render -f job.yaml`.",
+    epilog="Start: `gpuctl init training > job.yaml`, `gpuctl render -f job.yaml`",
 )
 @click.option("--debug", is_flag=True, help="Show a traceback when gpuctl itself fails.")
 @click.version_option(__version__, "--version", message="%(version)s", help="Print the version.")
 def cli(debug: bool) -> None:
-    """Ten lines of YAML about a GPU job, compiled to reviewable Kubernetes manifests."""
+    """Short YAML about a GPU job, compiled to reviewable Kubernetes manifests."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -121,7 +140,7 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:
-        error.show()
+        _show(error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
@@ -158,6 +177,20 @@ def _invoke(arguments: list[str]) -> Any:
     # Not click's own `main`: it ends the process with 1, which says "invalid" here, when a reader goes away.
     with cli.make_context(PROGRAM, arguments) as context:
         return cli.invoke(context)
+
+
+def _show(error: click.ClickException) -> None:
+    """Every error begins with the same word, whoever found it."""
+    from gpuctl.cli.connecting import ClusterFailure, error_head
+
+    if isinstance(error, (ClusterFailure, click.exceptions.NoArgsIsHelpError)):
+        error.show()
+        return
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is not None:
+        click.echo(context.get_usage(), err=True)
+        click.echo(f"Try '{context.command_path} --help' for help.\n", err=True)
+    click.echo(f"{error_head()}: {error.format_message()}", err=True)
 
 
 def _close_output() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gpuctl.cli.completing import complete_job
 from gpuctl.cli.connecting import json_option
 from gpuctl.cli.inputs import checked_namespace
 from gpuctl.cli.reading import is_coloured, reader, reading_options
@@ -35,7 +36,7 @@ def naming_options(function: Function) -> Function:
             callback=checked_namespace,
             help="Where the jobs are. Default: any namespace, where the name is the only one.",
         ),
-        click.argument("names", nargs=-1, required=True, metavar="JOB..."),
+        click.argument("names", nargs=-1, required=True, metavar="JOB...", shell_complete=complete_job),
         reading_options,
     ):
         function = decorate(function)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.cli.completing import complete_job
 from gpuctl.cli.inputs import checked_namespace
 from gpuctl.cli.reading import reader, reading_options
 
@@ -44,7 +45,7 @@ def _ports(context: click.Context, parameter: click.Parameter, value: str | None
     epilog="Examples:\n\n  $ gpuctl port-forward data-prep\n\n  $ gpuctl port-forward data-prep 6006\n\n"
     "  $ gpuctl port-forward llm 9000:8000",
 )
-@click.argument("name")
+@click.argument("name", shell_complete=complete_job)
 @click.argument("ports", required=False, callback=_ports, metavar="[PORT | LOCAL:REMOTE]")
 @click.option("--pod", metavar="POD", help="To this pod, by its name or the end of it. Default: the first that serves.")
 @click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on.")

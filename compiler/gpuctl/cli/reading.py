@@ -13,7 +13,7 @@ import click
 
 from gpuctl.cli.connecting import cluster_errors, cluster_options, connected
 from gpuctl.cli.inputs import checked_namespace
-from gpuctl.cli.printers.table import table
+from gpuctl.cli.printers.table import Table
 
 if TYPE_CHECKING:
     from gpuctl.cluster.records import Records
@@ -121,8 +121,17 @@ def show_table(
     headers: Sequence[str], rows: Iterable[Sequence[str]], *, headings: bool = True, droppable: Sequence[str] = ()
 ) -> None:
     """Print a table, line by line; ``droppable`` columns go first where the terminal is too narrow."""
-    width, coloured = terminal_width(), is_coloured()
-    for line in table(headers, rows, headings=headings, width=width, coloured=coloured, droppable=droppable):
+    show_rows(shown_table(headers, headings=headings, droppable=droppable), rows)
+
+
+def shown_table(headers: Sequence[str], *, headings: bool = True, droppable: Sequence[str] = ()) -> Table:
+    """A table as this terminal shows it, for :func:`show_rows`."""
+    return Table(headers, headings=headings, width=terminal_width(), coloured=is_coloured(), droppable=droppable)
+
+
+def show_rows(table: Table, rows: Iterable[Sequence[str]]) -> None:
+    """Print rows of a table, line by line; the first time with its headings."""
+    for line in table.lines(rows):
         click.echo(line)
 
 

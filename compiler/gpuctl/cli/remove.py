@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gpuctl.cli.completing import complete_node, complete_pool
 from gpuctl.cli.connecting import json_option
 from gpuctl.cli.groups import Family, Subcommand
 from gpuctl.cli.reading import reader, reading_options
@@ -29,8 +30,8 @@ def command() -> None:
     short_help="Remove nodes from a pool.",
     epilog="Example:\n\n  $ gpuctl remove node node-3 --pool training-pool",
 )
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
-@click.option("--pool", required=True, metavar="POOL", help="The pool that they are in.")
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
+@click.option("--pool", required=True, metavar="POOL", help="The pool that they are in.", shell_complete=complete_pool)
 @json_option
 @reading_options
 def node(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gpuctl.cli.completing import complete_job
 from gpuctl.cli.connecting import changing_options
 from gpuctl.cli.inputs import checked_namespace
 from gpuctl.cli.reading import reading_options
@@ -12,7 +13,7 @@ from gpuctl.cli.reading import reading_options
 @click.command(
     "rerun", short_help="Run a training again that has ended.", epilog="Example:\n\n  $ gpuctl rerun qwen-sft"
 )
-@click.argument("names", nargs=-1, required=True, metavar="JOB...")
+@click.argument("names", nargs=-1, required=True, metavar="JOB...", shell_complete=complete_job)
 @click.option("-n", "--namespace", metavar="NAME", callback=checked_namespace, help="Where the jobs are.")
 @reading_options
 @changing_options

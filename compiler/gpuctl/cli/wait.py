@@ -7,6 +7,7 @@ import re
 
 import click
 
+from gpuctl.cli.completing import complete_job
 from gpuctl.cli.connecting import Progress, json_option
 from gpuctl.cli.inputs import checked_namespace
 from gpuctl.cli.reading import reader, reading_options
@@ -30,7 +31,7 @@ def _timeout(context: click.Context, parameter: click.Parameter, value: str | No
     epilog="Examples:\n\n  $ gpuctl wait llm --for=ready --timeout 10m\n\n"
     "  $ gpuctl wait sft eval --for=done && echo finished",
 )
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_job)
 @click.option(
     "--for",
     "condition",
@@ -67,7 +68,8 @@ def command(
     outcomes = []
     try:
         with reader(kubeconfig, context, platform, namespace, as_json=in_json) as looking:
-            for outcome in wait_for(looking.scope, names, condition, looking.keys, limit, progress.wait):
+            platform_of = (looking.keys, looking.settings)
+            for outcome in wait_for(looking.scope, names, condition, *platform_of, limit, progress.wait):
                 outcomes.append(outcome)
                 progress.clear()
                 if outcome.met and not in_json:

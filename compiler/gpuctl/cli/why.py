@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.cli.completing import complete_job
 from gpuctl.cli.printers.paragraphs import section
 from gpuctl.cli.reading import (
     detail_options,
@@ -33,7 +34,7 @@ _WAITING = frozenset({"paused", "suspended", "queued", "terminating", "starting"
     epilog="Exit code 0: told, whatever the cause; 1: there is no such job.\n\nExamples:\n\n  $ gpuctl why qwen-sft"
     "\n\n  $ gpuctl why qwen-sft -o json",
 )
-@click.argument("job", metavar="JOB")
+@click.argument("job", metavar="JOB", shell_complete=complete_job)
 @detail_options
 @namespace_options
 @reading_options

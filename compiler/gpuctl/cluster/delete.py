@@ -10,7 +10,7 @@ from gpuctl.backend.order import sort_key
 from gpuctl.backend.service import service_name
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError, ClusterError
-from gpuctl.cluster.nodes import leave, users_of, warn_about_users
+from gpuctl.cluster.nodes import leaving, users_of, warn_about_users
 from gpuctl.cluster.plan import NoSuchJob, Plan, Step
 from gpuctl.cluster.planner import title_of
 from gpuctl.cluster.records import Records, is_controlled, is_ours
@@ -44,12 +44,16 @@ def plan_delete(connection: Connection, lowered: list[Lowered], keys: Records, *
             for other in _parts_of(near, keys, key.namespace, key.name, item.document.kind):
                 steps.setdefault(key_of(other), _step(key_of(other), other, title, keys, item.document.kind))
     for item in lowered:
-        if item.object["kind"] == "Node" and not keep_labels:
-            step = leave(connection, key_of(item.object), labels_of(item.object)[keys.pool], keys)
-            if step is not None:
-                steps[step.key] = step
         if item.document.kind == "pool" and item.object["kind"] == "ConfigMap":
             pool = labels_of(item.object)[keys.pool]
+            if not keep_labels:
+                # Also nodes that `add node` has put into it, which the document does not name.
+                try:
+                    steps.update((step.key, step) for step in leaving(connection, pool, keys))
+                except ApiError as error:
+                    if not error.lacks_permission:
+                        raise
+                    plan.notes.append(f"nodes of the pool {pool} keep its label: {error.message}")
             warn_about_users(plan, pool, users_of(connection, pool, keys).values())
     plan.steps = _in_order(steps.values())
     return plan

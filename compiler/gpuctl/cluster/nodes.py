@@ -47,24 +47,27 @@ def plan_nodes(
             plan.notes.append(f"node {key.name} leaves the pool {pool}, but {stays}")
 
 
-def leave(connection: Connection, key: Key, pool: str, keys: Records) -> Step | None:
-    """Let the label of a pool that is deleted go; the GPU type is a fact about the node and stays."""
-    node = _read(connection, key)
-    if node is None or labels_of(node).get(keys.pool) != pool:
-        return None
-    labels = labels_of(node)
-    kept = {name: labels[name] for name in held_labels(node) if name != keys.pool and name in labels}
-    return Step(
-        "update",
-        key,
-        f"leaves the pool {pool}",
-        desired=labels_to_apply(key, kept, node["metadata"]["uid"]),
-        live=node,
-        method="labels",
-        changes=[Change(f"metadata.labels[{keys.pool}]", pool, None)],
-        title=f"pool/{pool}",
-        shared=True,
-    )
+def leaving(connection: Connection, pool: str, keys: Records) -> list[Step]:
+    """Let the label of a pool that is deleted go from all nodes that have it, whoever set it; GPU types stay: they are
+    facts about the nodes.
+
+    :raises ApiError: nodes may not be listed.
+    """
+    nodes, _ = connection.list_objects(RESOURCES["Node"], labels=f"{keys.pool}={pool}")
+    return [
+        Step(
+            "update",
+            key_of(node),
+            f"leaves the pool {pool}",
+            desired={"metadata": {"uid": node["metadata"]["uid"], "labels": {keys.pool: None}}},
+            live=node,
+            method="patch",
+            changes=[Change(f"metadata.labels[{keys.pool}]", pool, None)],
+            title=f"pool/{pool}",
+            shared=True,
+        )
+        for node in nodes
+    ]
 
 
 def pool_of(obj: Object, keys: Records) -> str | None:

@@ -7,13 +7,14 @@ Kueue would start a Job again that somebody else suspends.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from typing import NamedTuple
 
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError, Changed, NotPossible
 from gpuctl.cluster.records import Records
-from gpuctl.cluster.requests import replicas
+from gpuctl.cluster.requests import pod_templates, replicas
 from gpuctl.cluster.resources import Key, Object, Resource, annotations_of, key_of, labels_of
 from gpuctl.cluster.workload import finished
 
@@ -24,7 +25,7 @@ _ATTEMPTS = 10
 
 
 class Paused(NamedTuple):
-    """What became of a job: ``status`` is ``paused`` or ``running``, ``changed`` whether this did it."""
+    """What became of a job: ``status`` is ``paused`` or ``resumed``, ``changed`` whether this did it."""
 
     key: Key
     status: str
@@ -110,15 +111,16 @@ def _resume(connection: Connection, live: Object, keys: Records) -> Paused:
     if queued is not None:
         resource, item = queued
         if (item.get("spec") or {}).get("active") is not False and remembered is None:
-            return Paused(key, "running", False, "is not paused; when it starts is Kueue's decision")
+            return Paused(key, "resumed", False, "is not paused; when it starts is Kueue's decision")
         _activate(connection, resource, item, active=True)
         _patch(connection, live, {"metadata": {"annotations": {keys.paused: None}}})
-        return Paused(key, "running", True, "is resumed; it starts when Kueue admits it")
+        return Paused(key, "resumed", True, "is resumed; it starts when Kueue admits it")
     if key.kind in _BATCH:
         if not spec.get("suspend"):
             return _not_paused(connection, live, remembered, keys)
         _patch(connection, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"suspend": False}})
-        return Paused(key, "running", True, "is resumed; it starts from its beginning, or its last checkpoint")
+        said = _refusal(connection, live) or "it starts from its beginning, or its last checkpoint"
+        return Paused(key, "resumed", True, f"is resumed; {said}")
     if spec.get("replicas", 1):
         return _not_paused(connection, live, remembered, keys)
     if remembered is None:
@@ -127,15 +129,45 @@ def _resume(connection: Connection, live: Object, keys: Records) -> Paused:
         )
     count = int(remembered) if remembered.isdecimal() and int(remembered) else 1
     _patch(connection, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"replicas": count}})
-    return Paused(key, "running", True, f"is resumed with {count} replica{'' if count == 1 else 's'}")
+    said = _refusal(connection, live)
+    return Paused(
+        key, "resumed", True, f"is resumed with {count} replica{'' if count == 1 else 's'}{said and f'; {said}'}"
+    )
+
+
+def _refusal(connection: Connection, live: Object) -> str:
+    """Whether a quota, which gave the pods' room to others meanwhile, refuses a pod of the job now; "" when none does.
+
+    Other refusals are not looked for: policies may treat a pod without a controller as something else.
+    """
+    awake = {**live, "spec": {**live["spec"], "suspend": False}}
+    for template, _ in pod_templates(awake):
+        metadata = template.get("metadata") or {}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                # As its controller would name it; never made, so that nothing can have it already.
+                "name": f"{live['metadata']['name'][:57]}-{secrets.token_hex(3)}",
+                "namespace": live["metadata"]["namespace"],
+                "labels": metadata.get("labels") or {},
+            },
+            "spec": template["spec"],
+        }
+        try:
+            connection.create(pod, dry_run=True)
+        except ApiError as error:
+            if error.exceeds_quota:
+                return f"but its pods are refused for now: {error.message}"
+    return ""
 
 
 def _not_paused(connection: Connection, live: Object, remembered: str | None, keys: Records) -> Paused:
     """A mark that is left of a pause which somebody else ended would hide replicas from the next apply."""
     if remembered is not None:
         _patch(connection, live, {"metadata": {"annotations": {keys.paused: None}}})
-        return Paused(key_of(live), "running", True, "runs already; the mark of its pause is removed")
-    return Paused(key_of(live), "running", False, "is not paused")
+        return Paused(key_of(live), "resumed", True, "runs already; the mark of its pause is removed")
+    return Paused(key_of(live), "resumed", False, "is not paused")
 
 
 def _patch(connection: Connection, live: Object, patch: Object) -> None:

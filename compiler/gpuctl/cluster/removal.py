@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable
 
 from gpuctl.backend.pool import config_map_name
 from gpuctl.cluster.absent import no_such
-from gpuctl.cluster.compare import Change
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError, ClusterError
 from gpuctl.cluster.membership import known_pools
-from gpuctl.cluster.nodes import pool_of, users_of, warn_about_users
+from gpuctl.cluster.nodes import leaving, pool_of, users_of, warn_about_users
 from gpuctl.cluster.plan import Plan, Refused, Step
 from gpuctl.cluster.records import Records, is_controlled
 from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
@@ -42,22 +41,15 @@ def plan_delete_pools(
             raise no_such("pool", pool, there)
         definition = connection.get(Key("ConfigMap", SYSTEM_NAMESPACE, config_map_name(pool)))
         title = f"pool/{pool}"
+        before = len(plan.steps)
         if definition is not None and pool_of(definition, keys) == pool:
             plan.steps.append(Step("delete", key_of(definition), live=definition, method="delete", title=title))
         if not keep_labels:
-            nodes, _ = connection.list_objects(RESOURCES["Node"], labels=f"{keys.pool}={pool}")
-            plan.steps += [_leaves(node, pool, title, keys) for node in nodes]
+            plan.steps += leaving(connection, pool, keys)
         warn_about_users(plan, pool, users_of(connection, pool, keys).values())
-        if pool in settings.external_pools and not plan.steps:
+        if pool in settings.external_pools and len(plan.steps) == before:
             plan.notes.append(f"{title}: platform.yaml names it; the cluster has neither a definition nor nodes of it")
     return plan
-
-
-def _leaves(node: Object, pool: str, title: str, keys: Records) -> Step:
-    patch = {"metadata": {"uid": node["metadata"]["uid"], "labels": {keys.pool: None}}}
-    change = Change(f"metadata.labels[{keys.pool}]", pool, None)
-    reason = f"leaves the pool {pool}"
-    return Step("update", key_of(node), reason, patch, node, "patch", [change], title=title, shared=True)
 
 
 def list_quotas(connection: Connection, names: Iterable[str], label: str) -> tuple[list[Object], list[Object]]:

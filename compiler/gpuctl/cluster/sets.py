@@ -12,7 +12,7 @@ from gpuctl.cluster.applyset import ApplySet
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError, Changed, ClusterError
 from gpuctl.cluster.lease import set_lease
-from gpuctl.cluster.nodes import leave, nodes_of, pool_of, users_of, warn_about_users
+from gpuctl.cluster.nodes import leaving, pool_of, users_of, warn_about_users
 from gpuctl.cluster.plan import Plan, Refused, Step
 from gpuctl.cluster.provenance import refused
 from gpuctl.cluster.records import PART_OF, Records, is_controlled, is_ours, is_shared
@@ -138,10 +138,7 @@ def _leaving_nodes(
         step.title = f"pool/{pool}"
         users = users_of(connection, pool, keys)
         warn_about_users(plan, pool, [name for key, name in users.items() if key not in gone])
-        for node in nodes_of(step.live):
-            leaving = leave(connection, node, pool, keys) if node not in wanted else None
-            if leaving is not None:
-                yield leaving
+        yield from (step for step in leaving(connection, pool, keys) if step.key not in wanted)
 
 
 def _members(connection: Connection, run: SetRun) -> Iterable[Object]:

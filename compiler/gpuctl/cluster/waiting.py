@@ -23,8 +23,16 @@ class NotRunning(ClusterError):
         self.plan = plan
 
 
-def wait_until_running(connection: Connection, plan: Plan, timeout: float, tell: Callable[[str], None]) -> None:
+def wait_until_running(
+    connection: Connection,
+    plan: Plan,
+    timeout: float,
+    tell: Callable[[str], None],
+    explain: Callable[[Key], str] = lambda key: "",
+) -> None:
     """Wait until every workload of a plan runs, has finished, or is suspended on purpose.
+
+    ``explain`` says why one failed, or does not start; "" when it does not know.
 
     :raises NotRunning: one failed, or ``timeout`` seconds were not enough.
     """
@@ -37,13 +45,14 @@ def wait_until_running(connection: Connection, plan: Plan, timeout: float, tell:
                 raise NotRunning(f"{key} was deleted while it was waited for", plan)
             if finished(obj) == "failed":
                 why = condition(obj, "Failed") or {}
-                said = why.get("message") or why.get("reason") or "its controller does not say why"
+                said = explain(key) or why.get("message") or why.get("reason") or "its controller does not say why"
                 raise NotRunning(f"{key} failed: {said}", plan, f"{_asked(key)} tells why")
         waiting = [key for key, obj in found.items() if obj is not None and not is_up(obj)]
         if not waiting:
             return
         if time.monotonic() > deadline:
-            text = f"{_named(waiting)} did not start within {timeout:.0f} s"
+            why = explain(waiting[0])
+            text = f"{_named(waiting)} did not start within {timeout:.0f} s{why and f': {why}'}"
             raise NotRunning(text, plan, f"it keeps trying; {_asked(waiting[0])} tells what it waits for")
         tell(f"waiting until running: {_named(waiting)}")
         time.sleep(_POLL)

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpuctl.cluster.records import PART_OF, Records
 from gpuctl.cluster.resources import Object
+from gpuctl.language.durations import rough_duration
 
 _SERVER_METADATA = (
     "uid",
@@ -79,11 +80,7 @@ def age(timestamp: str | None, now: datetime | None = None) -> str:
     if not timestamp:
         return "unknown time"
     then = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
-    seconds = max(0, int(((now or datetime.now(timezone.utc)) - then).total_seconds()))
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * size or (unit != "d" and seconds >= size):
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"
+    return rough_duration(((now or datetime.now(timezone.utc)) - then).total_seconds())
 
 
 def recreatable(live: Object) -> Object:

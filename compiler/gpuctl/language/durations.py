@@ -42,6 +42,15 @@ def is_too_long(text: str) -> bool:
     return re.match(_DURATION, text) is not None and parse_duration(text) is None
 
 
+def rough_duration(seconds: float) -> str:
+    """How long something took, in its largest unit of which there are two (of hours one): ``90s``, ``12m``, ``3h``."""
+    whole = max(0, int(seconds))
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if whole >= (size if unit == "h" else 2 * size):
+            return f"{whole // size}{unit}"
+    return f"{whole}s"
+
+
 def format_duration(seconds: int) -> str:
     """The shortest text that ``parse_duration`` reads as ``seconds``: 5400 -> ``1h30m``."""
     if seconds == 0:

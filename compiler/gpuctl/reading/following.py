@@ -6,7 +6,7 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -188,7 +188,7 @@ class Following:
     """The lines of a job's pods as they come, until there can be no more of them.
 
     ``read`` are sources whose logs were shown already, up to their positions. ``only`` is the uid of the one pod to
-    follow, if not all.
+    follow, if not all. ``cause`` says why a job has failed; "" when it does not know.
     """
 
     def __init__(
@@ -200,12 +200,14 @@ class Following:
         *,
         read: Iterable[Source] = (),
         only: str | None = None,
+        cause: Callable[[Job], str] = lambda job: "",
     ) -> None:
         self._connection = connection
         self._job = job
         self._wanted = wanted
         self._only = only
         self._keys = keys
+        self._cause = cause
         self._known = {(source.pod["metadata"]["uid"], source.container): source for source in read}
         self._queue: queue.Queue[_Message] = queue.Queue(_BACKLOG)
         self._pods: dict[str, _Pod] = {}
@@ -328,7 +330,10 @@ class Following:
             yield Notice(f"{title} is gone")
         elif finished(self._workload) == "failed":
             why = condition(self._workload, "Failed") or condition(self._workload, "FailureTarget") or {}
-            yield Notice(f"{title} failed: {sentence(why.get('message')) or why.get('reason') or 'see its pods'}")
+            pods = [pod.object for pod in self._pods.values() if pod.gone is None]
+            known = self._cause(Job(self._job.identity, self._workload, pods))
+            said = known or sentence(why.get("message")) or why.get("reason") or "see its pods"
+            yield Notice(f"{title} failed: {said}")
         else:
             yield Notice(f"{title} has finished")
 

@@ -14,7 +14,7 @@ from gpuctl.cluster.workload import condition, finished
 from gpuctl.language.settings import Settings
 from gpuctl.reading.events import event_order, of_job
 from gpuctl.reading.scope import Scope
-from gpuctl.reading.status import Status, is_ready, job_status, pod_status, ready_containers
+from gpuctl.reading.status import Status, is_ready, job_status, pod_status, ready_containers, refused
 
 JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 
@@ -29,12 +29,18 @@ class Identity(NamedTuple):
 
 @dataclass
 class Job:
-    """A job: its main object (None when only pods are left of it) and its pods, oldest first."""
+    """A job: its main object (None when only pods are left of it) and its pods, oldest first.
+
+    ``refusal`` is why its controller could not make more of them. ``elsewhere`` tells that further pods of it may be in
+    another batch, where ``seen`` of them count.
+    """
 
     identity: Identity
     workload: Object | None
     pods: list[Object] = field(default_factory=list)
     refusal: str = ""
+    elsewhere: bool = False
+    seen: int = 0
 
     def status(self, keys: Records) -> Status:
         """How it is doing."""
@@ -147,7 +153,7 @@ def read(scope: Scope, keys: Records, selector: str = "") -> list[Job]:
 def batches(scope: Scope, keys: Records, selector: str = "") -> Iterator[list[Job]]:
     """As :func:`read`, but where pods come in several pages each is told as it comes, and jobs without pods last.
 
-    A job whose pods are in several pages comes with each.
+    A job whose pods are in several pages comes with each; what it lacks comes last.
     """
     wanted = ",".join(part for part in (keys.job_type, selector) if part)
     listed = [scope.connection.executor.submit(scope.all, kind, labels=wanted) for kind in WORKLOADS]
@@ -160,14 +166,16 @@ def batches(scope: Scope, keys: Records, selector: str = "") -> Iterator[list[Jo
         yield jobs
         return
     bare = {job.identity: job for job in together(mains, [], keys)}
-    seen: set[Identity] = set()
     for page in itertools.chain((first, second), pages):
         jobs = together([], page, keys)
         for job in jobs:
-            job.workload = bare[job.identity].workload if job.identity in bare else None
-            seen.add(job.identity)
+            job.elsewhere = True
+            if job.identity in bare:
+                job.workload = bare[job.identity].workload
+                bare[job.identity].seen += sum(map(_counts, job.pods))
+                bare[job.identity].elsewhere = True
         yield jobs
-    without = [job for identity, job in bare.items() if identity not in seen]
+    without = [job for job in bare.values() if lacks_pods(job) or not job.elsewhere]
     refusals(scope, without)
     yield without
 
@@ -190,7 +198,7 @@ def together(mains: Iterable[Object], pods: Iterable[Object], keys: Records) -> 
 
 def refusals(scope: Scope, jobs: Iterable[Job]) -> None:
     """Ask the events why jobs that should have pods have none: one list for all of them, none when there are none."""
-    without = {job.identity: job for job in jobs if is_waiting_for_pods(job)}
+    without = {job.identity: job for job in jobs if lacks_pods(job)}
     if not without:
         return
     field = ""
@@ -223,12 +231,38 @@ def _beginnings(name: str) -> Iterator[str]:
         name = name.rpartition("-")[0]
 
 
-def is_waiting_for_pods(job: Job) -> bool:
-    """Whether a job should have pods and has none."""
+def lacks_pods(job: Job) -> int:
+    """How many of the pods that a job should have are not there, neither at work nor finished."""
     if job.workload is None or finished(job.workload) or job.workload["metadata"].get("deletionTimestamp"):
-        return False
-    leaving = all(pod["metadata"].get("deletionTimestamp") for pod in job.pods)
-    return leaving and replicas(job.workload) > 0
+        return 0
+    return max(0, replicas(job.workload) - job.seen - sum(map(_counts, job.pods)))
+
+
+def _counts(pod: Object) -> bool:
+    """Whether a pod is one of those that its job should have: what has failed is made again."""
+    return not pod["metadata"].get("deletionTimestamp") and (pod.get("status") or {}).get("phase") != "Failed"
+
+
+def missing_row(job: Job, names: Labels) -> Row | None:
+    """The row for the pods that a job lacks beside those that it has; None when it lacks none."""
+    lacking = lacks_pods(job)
+    if job.workload is None or not lacking:
+        return None
+    wanted = replicas(job.workload)
+    status = refused(job.refusal) if job.refusal else Status("Pending", "pending")
+    said = f"{lacking} of {wanted} pods {'is' if lacking == 1 else 'are'} not made"
+    whole = job_row(job, names)
+    return Row(
+        **{
+            **whole.__dict__,
+            "status": status._replace(reason=f"{said}: {status.reason}" if status.reason else f"{said} yet"),
+            "ready": f"0/{lacking}",
+            "node": None,
+            "ip": None,
+            "started_at": None,
+            "gpu": whole.gpu * lacking // wanted,
+        }
+    )
 
 
 def condition_message(workload: Object, kind: str) -> str:
@@ -286,14 +320,19 @@ def job_row(job: Job, names: Labels) -> Row:
 
 
 def rows(jobs: Iterable[Job], names: Labels, *, by_job: bool = False, pods_only: bool = False) -> Iterator[Row]:
-    """The rows of jobs: one a pod, and one for each job without pods (not with ``pods_only``); or one a job."""
+    """The rows of jobs: one a pod, one for what a job lacks of them (not with ``pods_only``); or one a job."""
     for job in jobs:
-        if by_job or not job.pods:
-            if by_job or not pods_only:
-                yield job_row(job, names)
-        else:
-            for pod in sorted(job.pods, key=lambda pod: str(pod["metadata"]["name"])):
-                yield pod_row(pod, job.identity, names)
+        if by_job:
+            yield job_row(job, names)
+            continue
+        for pod in sorted(job.pods, key=lambda pod: str(pod["metadata"]["name"])):
+            yield pod_row(pod, job.identity, names)
+        if pods_only or (job.pods and job.elsewhere):
+            continue
+        if not job.pods and not job.elsewhere:
+            yield job_row(job, names)
+        elif (row := missing_row(job, names)) is not None:
+            yield row
 
 
 def _ready(job: Job) -> int:

@@ -12,11 +12,13 @@ from gpuctl.cluster.requests import replicas
 from gpuctl.cluster.resources import WORKLOADS, Object
 from gpuctl.cluster.waiting import is_up
 from gpuctl.cluster.workload import finished
+from gpuctl.language.settings import Settings
 from gpuctl.reading.find import Absent, find_job
 from gpuctl.reading.follow import Event, Follower, Watched
 from gpuctl.reading.jobs import Identity, Job, identity_of, refusals
 from gpuctl.reading.scope import Scope
 from gpuctl.reading.status import Status, pod_status
+from gpuctl.reading.why.sentence import cause_of
 
 CONDITIONS = ("running", "ready", "done", "deleted")
 _WORDS = {"running": "is running", "ready": "is ready", "done": "is done", "deleted": "is deleted"}
@@ -85,6 +87,7 @@ def wait_for(
     names: Sequence[str],
     condition: str,
     keys: Records,
+    settings: Settings,
     timeout: float | None,
     tell: Callable[[str], None],
 ) -> Iterator[Outcome]:
@@ -107,7 +110,7 @@ def wait_for(
         uid = job.workload["metadata"]["uid"] if job.workload is not None else None
         waited.setdefault(job.identity, _Waited(name, job, uid))
     if waited:
-        yield from _Wait(scope, list(waited.values()), condition, keys, deadline, timeout).outcomes(tell)
+        yield from _Wait(scope, list(waited.values()), condition, keys, settings, deadline, timeout).outcomes(tell)
 
 
 class _Wait:
@@ -117,6 +120,7 @@ class _Wait:
         waited: list[_Waited],
         condition: str,
         keys: Records,
+        settings: Settings,
         deadline: float | None,
         timeout: float | None,
     ) -> None:
@@ -124,6 +128,7 @@ class _Wait:
         self._waiting = {item.job.identity: item for item in waited}
         self._condition = condition
         self._keys = keys
+        self._settings = settings
         self._deadline = deadline
         self._timeout = timeout
 
@@ -170,7 +175,8 @@ class _Wait:
             if outcome is None and late:
                 refusals(self._scope, [item.job])
                 status = item.job.status(self._keys)
-                text = f"{item.title} is not {self._condition} after {self._timeout:.0f} s: {_said(status)}"
+                why = cause_of(self._scope, item.job, self._keys, self._settings) or _said(status)
+                text = f"{item.title} is not {self._condition} after {self._timeout:.0f} s: {why}"
                 outcome = self._outcome(item, False, text, status)
             if outcome is not None:
                 del self._waiting[identity]
@@ -195,7 +201,8 @@ class _Wait:
         status = item.job.status(self._keys)
         ended = finished(workload)
         if ended == "failed":
-            return self._outcome(item, False, f"{title} failed: {status.reason or status.word}", status)
+            why = cause_of(self._scope, item.job, self._keys, self._settings) or status.reason or status.word
+            return self._outcome(item, False, f"{title} failed: {why}", status)
         if condition == "done" and workload["kind"] in ("Deployment", "StatefulSet"):
             text = f"{title} serves until it is deleted: it is never done"
             return self._outcome(item, False, text, status)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.cli.completing import complete_job
 from gpuctl.cli.reading import detail_options, namespace_options, reader, reading_options, show_value
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _SHOWN = 20
     short_help="Status, timeline, access, document and events.",
     epilog="Examples:\n\n  $ gpuctl describe job qwen-sft\n\n  $ gpuctl describe job qwen-sft -o json",
 )
-@click.argument("job", metavar="JOB")
+@click.argument("job", metavar="JOB", shell_complete=complete_job)
 @detail_options
 @namespace_options
 @reading_options
@@ -144,13 +145,13 @@ def _pods(detail: JobDetail) -> list[list[str]]:
 def _timeline(detail: JobDetail) -> list[list[str]]:
     """When a pod was made, then how long each stage took after the one before it."""
     from gpuctl.cluster.workload import age
+    from gpuctl.language.durations import rough_duration
     from gpuctl.reading.timeline import STAGES
-    from gpuctl.reading.why.evidence import duration
 
     rows = []
     for name in (row.job_id for row in _shown(detail)):
         stages = detail.timeline[name]
-        reached = {stage.name: f"+{duration(stage.seconds)}" for stage in stages}
+        reached = {stage.name: f"+{rough_duration(stage.seconds)}" for stage in stages}
         if stages:
             reached["created"] = age(stages[0].time)
         rows.append([name, *(reached.get(stage, "") for stage in STAGES)])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.cli.completing import complete_namespace
 from gpuctl.cli.reading import detail_options, reader, reading_options, show_value
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     short_help="Quota and jobs of a namespace.",
     epilog="Example:\n\n  $ gpuctl describe namespace zhang-san",
 )
-@click.argument("name", metavar="NAMESPACE")
+@click.argument("name", metavar="NAMESPACE", shell_complete=complete_namespace)
 @detail_options
 @reading_options
 def command(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuctl.cli.completing import complete_node
 from gpuctl.cli.reading import detail_options, reader, reading_options, show_value
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     short_help="Resources, GPUs, labels and jobs of a node.",
     epilog="Example:\n\n  $ gpuctl describe node node-1",
 )
-@click.argument("name", metavar="NODE")
+@click.argument("name", metavar="NODE", shell_complete=complete_node)
 @detail_options
 @reading_options
 def command(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.cli.completing import complete_pool
 from gpuctl.cli.reading import detail_options, reader, reading_options, show_value
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     short_help="Nodes, GPUs, limits and jobs of a pool.",
     epilog="Example:\n\n  $ gpuctl describe pool training-pool",
 )
-@click.argument("name", metavar="POOL")
+@click.argument("name", metavar="POOL", shell_complete=complete_pool)
 @detail_options
 @reading_options
 def command(

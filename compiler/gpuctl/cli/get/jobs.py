@@ -9,10 +9,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from gpuctl.cli.reading import list_options, namespace_options, reader, reading_options, show_table, show_value
+from gpuctl.cli.completing import complete_job, complete_pool
+from gpuctl.cli.reading import (
+    list_options,
+    namespace_options,
+    reader,
+    reading_options,
+    show_rows,
+    show_value,
+    shown_table,
+)
 from gpuctl.language.kinds import WORKLOADS
 
 if TYPE_CHECKING:
+    from gpuctl.cli.printers.table import Table
     from gpuctl.cli.reading import Reader
     from gpuctl.reading.jobs import Filter, Identity, Job, Labels, Row
 
@@ -32,11 +42,11 @@ class Looks(NamedTuple):
 
 def _options(function: Function) -> Function:
     for decorate in (
-        click.argument("names", nargs=-1, metavar="[NAME]..."),
+        click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_job),
         click.option("-w", "--watch", is_flag=True, help="Go on: print each row again when it changes."),
         click.option("-l", "--selector", default="", metavar="LABELS", help="By labels, as kubectl's: a=b,c!=d."),
         click.option("--status", default="", metavar="WORD", help="By status: pending, running, failed, OOMKilled ..."),
-        click.option("--pool", default="", metavar="POOL", help="By pool."),
+        click.option("--pool", default="", metavar="POOL", help="By pool.", shell_complete=complete_pool),
         click.option("--kind", "--type", "kind", type=click.Choice(WORKLOADS), default=None, help="By kind of job."),
         list_options,
         namespace_options,
@@ -167,20 +177,28 @@ def _nothing(looking: Reader, chosen: Filter, selector: str, statuses: set[str])
 def _print(rows: Iterable[Row], looks: Looks) -> bool:
     """Whether there were any."""
     if looks.output == "name":
-        printed: set[str] = set()
-        for row in rows:
-            name = _name(row, looks)
-            if name not in printed:
-                printed.add(name)
-                click.echo(name)
-        return bool(printed)
+        return _print_names(rows, looks)
     first = next(rows := iter(rows), None)
     if first is None and sys.stdout.isatty():
         return False
-    headers = (*HEADERS, *WIDE) if looks.output == "wide" else HEADERS
     listed = itertools.chain([first] if first is not None else [], rows)
-    show_table(headers, (_cells(row, looks) for row in listed), headings=looks.headings, droppable=("IP", "NODE"))
+    show_rows(_table(looks), (_cells(row, looks) for row in listed))
     return first is not None
+
+
+def _print_names(rows: Iterable[Row], looks: Looks) -> bool:
+    printed: set[str] = set()
+    for row in rows:
+        name = _name(row, looks)
+        if name not in printed:
+            printed.add(name)
+            click.echo(name)
+    return bool(printed)
+
+
+def _table(looks: Looks) -> Table:
+    headers = (*HEADERS, *WIDE) if looks.output == "wide" else HEADERS
+    return shown_table(headers, headings=looks.headings, droppable=("IP", "NODE"))
 
 
 def _name(row: Row, looks: Looks) -> str:
@@ -235,16 +253,18 @@ def _watch(looking: Reader, chosen: Filter, selector: str, looks: Looks) -> int:
     """The rows as they are, then each again when it changes, until Ctrl-C."""
     from gpuctl.reading.watching import changes
 
-    printed = False
+    table = _table(looks)
     shape = {"by_job": looks.by_job, "pods_only": looks.pods_only}
     for rows in changes(looking.scope, looking.settings, looking.keys, selector, **shape):
         wanted = [row for row in rows if chosen.takes(row)]
         if looks.output == "json":
             for line in _json_lines(wanted):
                 click.echo(line)
-        elif wanted or not printed:
-            _print(wanted, looks._replace(headings=looks.headings and not printed))
-        printed = True
+        elif looks.output == "name":
+            _print_names(wanted, looks)
+        elif wanted:
+            # One table to the end: in a narrow terminal every batch of rows would choose columns of its own.
+            show_rows(table, [_cells(row, looks) for row in wanted])
         sys.stdout.flush()
     return 0
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.cli.completing import complete_node
 from gpuctl.cli.reading import Reader, list_options, reader, reading_options
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     short_help="Labels of nodes.",
     epilog="Examples:\n\n  $ gpuctl get labels node-1 --key=runwhere.ai/gpu-type\n\n  $ gpuctl get node-labels --all",
 )
-@click.argument("names", nargs=-1, metavar="[NODE]...")
+@click.argument("names", nargs=-1, metavar="[NODE]...", shell_complete=complete_node)
 @click.option("--key", metavar="KEY", help="Only this label.")
 @click.option("--all", "everything", is_flag=True, help="All nodes: their labels about GPUs, and their pools.")
 @list_options

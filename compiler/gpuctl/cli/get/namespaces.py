@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from gpuctl.cli.completing import complete_namespace
 from gpuctl.cli.reading import list_options, reader, reading_options
 
 HEADERS = ("NAME", "STATUS", "JOBS", "GPU USED", "QUOTA", "AGE")
@@ -14,7 +15,7 @@ HEADERS = ("NAME", "STATUS", "JOBS", "GPU USED", "QUOTA", "AGE")
     short_help="Namespaces with jobs or quotas.",
     epilog="Examples:\n\n  $ gpuctl get namespaces\n\n  $ gpuctl get ns --all",
 )
-@click.argument("names", nargs=-1, metavar="[NAMESPACE]...")
+@click.argument("names", nargs=-1, metavar="[NAMESPACE]...", shell_complete=complete_namespace)
 @click.option("--all", "-A", "everything", is_flag=True, help="Also those without jobs and quotas.")
 @list_options
 @reading_options

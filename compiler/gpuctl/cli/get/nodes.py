@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from gpuctl.cli.completing import complete_node, complete_pool
 from gpuctl.cli.reading import Reader, list_options, reader, reading_options
 
 if TYPE_CHECKING:
@@ -33,8 +34,13 @@ class Filter(NamedTuple):
     short_help="Nodes, their GPUs and pools.",
     epilog="Examples:\n\n  $ gpuctl get nodes --pool training-pool\n\n  $ gpuctl get nodes --gpu-type a100-80g -o wide",
 )
-@click.argument("names", nargs=-1, metavar="[NODE]...")
-@click.option("--pool", metavar="POOL", help="Nodes of this pool; `default` has those that are in no other.")
+@click.argument("names", nargs=-1, metavar="[NODE]...", shell_complete=complete_node)
+@click.option(
+    "--pool",
+    metavar="POOL",
+    help="Nodes of this pool; `default` has those that are in no other.",
+    shell_complete=complete_pool,
+)
 @click.option(
     "--gpu-type",
     metavar="TYPE",
@@ -100,7 +106,7 @@ def _get(looking: Reader, wanted: Filter, label: str | None, selector: str, look
     if label is not None:
         _show_label(looking, label, chosen, looks)
     elif gpu_detail:
-        _show_gpus(chosen, looks)
+        _show_gpus(looking, chosen, looks)
     else:
         show_nodes(chosen, looks, _nothing(wanted, selector, nodes))
 
@@ -164,11 +170,16 @@ def show_labels(labels: Sequence[Any], looks: Looks, nothing: str) -> None:
     show_list(looks, headers, (), entries, nothing)
 
 
-def _show_gpus(nodes: Sequence[Node], looks: Looks) -> None:
+def _show_gpus(looking: Reader, nodes: Sequence[Node], looks: Looks) -> None:
     from gpuctl.cli.get.listing import Entry, show_list
 
     nodes = [node for node in nodes if node.gpu_total or node.broken_gpus]
-    headers = ("NODE NAME", "GPU ID", "GPU TYPE", "STATUS")
+    headers = ("NODE NAME", "GPU ID", "GPU TYPE", "COUNTED AS")
+    if nodes and not looks.is_machine:
+        looking.scope.note(
+            "Kubernetes counts the GPUs of a node that pods have asked for, and does not say which devices these are: "
+            "GPU ID is a number, not a device"
+        )
     if looks.is_machine:
         entries = [Entry("", (), (), node.gpu_json()) for node in nodes]
     else:

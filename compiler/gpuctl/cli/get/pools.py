@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.cli.completing import complete_pool
 from gpuctl.cli.reading import list_options, reader, reading_options
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ WIDE = ("GPU TYPE", "MAX JOBS", "MAX GPU PER JOB", "DESCRIPTION")
     short_help="Pools of nodes and how full they are.",
     epilog="Examples:\n\n  $ gpuctl get pools\n\n  $ gpuctl get pools training-pool -o json",
 )
-@click.argument("names", nargs=-1, metavar="[POOL]...")
+@click.argument("names", nargs=-1, metavar="[POOL]...", shell_complete=complete_pool)
 @list_options
 @reading_options
 def command(

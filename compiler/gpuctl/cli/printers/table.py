@@ -50,30 +50,59 @@ def table(
     coloured: bool = False,
     droppable: Sequence[str] = (),
 ) -> Iterator[str]:
-    """The lines of a table.
+    """The lines of a table that is printed once: :class:`Table` says how it looks."""
+    return Table(headers, headings=headings, width=width, coloured=coloured, droppable=droppable).lines(rows)
 
-    ``rows`` may be endless: columns are as wide as the first thousand rows need. Blanks within words of a column other
-    than the last one are left out (``Partially Running`` is ``PartiallyRunning``), so that awk finds every column.
+
+class Table:
+    """A table that is printed in one go, or goes on with rows that come later, in the columns that it began with.
+
+    Blanks within words of a column other than the last one are left out (``Partially Running`` is
+    ``PartiallyRunning``), so that awk finds every column.
 
     With a ``width`` that is too narrow columns move together, the last one is cut (``…``), ``droppable`` ones are left
     out, in their order, and the others are cut, but never the first: it is what one copies. Where even that does not
     help, lines are whole and the terminal breaks them.
     """
-    rows = iter(rows)
-    first = [_cells(row) for row in itertools.islice(rows, _MEASURED)]
-    if not first and not headings:
-        return
-    heads = list(headers)
-    least = [width_of(head) if headings else 1 for head in heads]
-    widths = [max([low, *(width_of(row[column]) for row in first)]) for column, low in enumerate(least)]
-    layout = _Layout(list(range(len(heads))), widths, GAP, cut=False)
-    if width is not None:
-        layout = _fitting(layout, width, least, [heads.index(name) for name in droppable if name in heads])
-    if headings:
-        yield _line(heads, layout, None)
-    state = heads.index("STATUS") if coloured and "STATUS" in heads else None
-    for row in itertools.chain(first, map(_cells, rows)):
-        yield _line(row, layout, state)
+
+    def __init__(
+        self,
+        headers: Sequence[str],
+        *,
+        headings: bool = True,
+        width: int | None = None,
+        coloured: bool = False,
+        droppable: Sequence[str] = (),
+    ) -> None:
+        self._heads = list(headers)
+        self._headings = headings
+        self._width = width
+        self._state = self._heads.index("STATUS") if coloured and "STATUS" in self._heads else None
+        self._droppable = [self._heads.index(name) for name in droppable if name in self._heads]
+        self._layout: _Layout | None = None
+
+    def lines(self, rows: Iterable[Sequence[str]]) -> Iterator[str]:
+        """The lines of rows, the first time below the headings.
+
+        ``rows`` may be endless: columns are as wide as the first thousand rows of the first call need.
+        """
+        rows = iter(rows)
+        first: list[list[str]] = []
+        if self._layout is None:
+            first = [_cells(row) for row in itertools.islice(rows, _MEASURED)]
+            if not first and not self._headings:
+                return
+            self._layout = self._laid_out(first)
+            if self._headings:
+                yield _line(self._heads, self._layout, None)
+        for row in itertools.chain(first, map(_cells, rows)):
+            yield _line(row, self._layout, self._state)
+
+    def _laid_out(self, rows: Sequence[Sequence[str]]) -> _Layout:
+        least = [width_of(head) if self._headings else 1 for head in self._heads]
+        widths = [max([low, *(width_of(row[column]) for row in rows)]) for column, low in enumerate(least)]
+        layout = _Layout(list(range(len(self._heads))), widths, GAP, cut=False)
+        return layout if self._width is None else _fitting(layout, self._width, least, self._droppable)
 
 
 class _Layout(NamedTuple):

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuctl.cluster.resources import Object
+from gpuctl.language.durations import rough_duration
 from gpuctl.reading.events import event_time
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why.events import source, sources
-from gpuctl.reading.why.evidence import Evidence, duration
+from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Source, first
 from gpuctl.reading.why.idle import command
 
@@ -277,7 +278,7 @@ def slow(evidence: Evidence) -> Finding | None:
         if seconds >= SLOW:
             image = next(iter(re.findall(r'"([^"]+)"', pull.get("message") or "")), "its image")
             node = pod["spec"]["nodeName"]
-            message = f"{node} has been pulling {image} for {duration(seconds)}; nothing has failed"
+            message = f"{node} has been pulling {image} for {rough_duration(seconds)}; nothing has failed"
             fix = "wait; a smaller image, a nearer registry or one pulled beforehand starts faster"
             numbers = {"image": image, "seconds": int(seconds), "node": node}
             return Finding("image-slow", message, numbers, fix, sources(source(pull)), pod["metadata"]["name"])

@@ -13,6 +13,7 @@ from gpuctl.cluster.requests import replicas
 from gpuctl.cluster.resources import RESOURCES, Key, Object, Resource
 from gpuctl.cluster.snapshot import Snapshot, take
 from gpuctl.cluster.workload import finished
+from gpuctl.language.durations import rough_duration
 from gpuctl.language.settings import Settings
 from gpuctl.reading.events import event_order, of_job
 from gpuctl.reading.jobs import Job
@@ -89,16 +90,7 @@ class Evidence:
     def since(self, time: str | None) -> str:
         """How long ago: ``12s``, ``3m``."""
         seconds = self.seconds_since(time)
-        return "unknown time" if seconds is None else duration(seconds)
-
-
-def duration(seconds: float) -> str:
-    """``45s``, ``12m``, ``3h``, ``2d``: whole units, the largest of which there are two (of days and hours, one)."""
-    whole = max(0, int(seconds))
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if whole >= (size if unit == "h" else 2 * size):
-            return f"{whole // size}{unit}"
-    return f"{whole}s"
+        return "unknown time" if seconds is None else rough_duration(seconds)
 
 
 def clock() -> datetime:

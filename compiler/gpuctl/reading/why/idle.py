@@ -5,9 +5,10 @@ from __future__ import annotations
 from gpuctl.cluster.pausing import QUEUE
 from gpuctl.cluster.resources import annotations_of, labels_of
 from gpuctl.cluster.workload import condition, finished
+from gpuctl.language.durations import rough_duration
 from gpuctl.reading.status import is_ready, job_status, pod_status, sentence
 from gpuctl.reading.why.events import condition_source, source, sources, title
-from gpuctl.reading.why.evidence import Evidence, duration
+from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Source, several
 
 # What the API server and controllers put there themselves while they delete.
@@ -65,7 +66,7 @@ def terminating(evidence: Evidence) -> Finding | None:
         node = (leaving[0].get("spec") or {}).get("nodeName")
         late = evidence.seconds_since(leaving[0]["metadata"]["deletionTimestamp"]) or 0
         where = f" on {node}" if node else ""
-        waits = f", {duration(late)} past its grace period" if late > 0 else ""
+        waits = f", {rough_duration(late)} past its grace period" if late > 0 else ""
         message = f"it is being deleted; {several(len(leaving), 'pod')} still to stop ({last}{where}{waits})"
         forced = f"{command('delete job', evidence, '--force')} (processes may still hold the cards)"
         return Finding("terminating", message, numbers, forced if late > 0 else None, told, last)
@@ -137,7 +138,7 @@ def deadline_exceeded(evidence: Evidence) -> Finding | None:
     failed = condition(workload, "Failed") or condition(workload, "FailureTarget") if workload is not None else None
     if workload is not None and failed and failed.get("reason") == "DeadlineExceeded":
         seconds = (workload.get("spec") or {}).get("activeDeadlineSeconds")
-        limit = f" ({duration(seconds)})" if seconds else ""
+        limit = f" ({rough_duration(seconds)})" if seconds else ""
         message = f"it ran for longer than its deadline{limit}, and was stopped"
         told = sources(condition_source(workload, "Failed") or condition_source(workload, "FailureTarget"))
         fix = f"raise activeDeadlineSeconds, or `job.max_runtime`, then {command('rerun', evidence)}"
@@ -145,7 +146,7 @@ def deadline_exceeded(evidence: Evidence) -> Finding | None:
     for pod in reversed(evidence.pods):
         if (pod.get("status") or {}).get("reason") == "DeadlineExceeded" and not _goes_on(evidence):
             seconds, name = pod["spec"].get("activeDeadlineSeconds"), pod["metadata"]["name"]
-            limit = f" of {duration(seconds)}" if seconds else ""
+            limit = f" of {rough_duration(seconds)}" if seconds else ""
             message = f"pod {name} ran for longer than its max_runtime{limit}, and was stopped"
             told = (Source("status", f"pod/{name}", f"DeadlineExceeded: {sentence(pod['status'].get('message'))}"),)
             fix = f"raise `job.max_runtime`, apply, then {command('rerun', evidence)}"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuctl.cluster.resources import Object
+from gpuctl.language.durations import rough_duration
 from gpuctl.reading.events import event_time
 from gpuctl.reading.status import job_status, pod_status, sentence
 from gpuctl.reading.why.cases import SCHEDULER, scheduler_of
 from gpuctl.reading.why.containers import pulling
 from gpuctl.reading.why.events import source, sources, title
-from gpuctl.reading.why.evidence import Evidence, duration, is_unscheduled
+from gpuctl.reading.why.evidence import Evidence, is_unscheduled
 from gpuctl.reading.why.finding import Finding, Source, several
 from gpuctl.reading.why.idle import command
 
@@ -27,7 +28,7 @@ def starting(evidence: Evidence) -> Finding | None:
         age = None if workload is None else evidence.seconds_since(workload["metadata"].get("creationTimestamp"))
         if age is None or age > YOUNG or _is_managed_elsewhere(evidence):
             return None
-        message = f"it was made {duration(age)} ago; its controller has not made its pods yet"
+        message = f"it was made {rough_duration(age)} ago; its controller has not made its pods yet"
         return Finding(
             "starting", message, {"pods": 0, "seconds": int(age)}, "wait a moment", sources(*_told(evidence))
         )
@@ -56,7 +57,7 @@ def _progress(evidence: Evidence, pod: Object) -> str | None:
         said = any(item.get("type") == "PodScheduled" for item in status.get("conditions") or [])
         if said or age > YOUNG or scheduler_of(pod) != SCHEDULER:
             return None
-        return f"was made {duration(age)} ago; the scheduler has not looked at it yet"
+        return f"was made {rough_duration(age)} ago; the scheduler has not looked at it yet"
     if status.get("phase") == "Pending":
         pull = pulling(evidence, pod)
         if pull is not None:
@@ -72,7 +73,7 @@ def _progress(evidence: Evidence, pod: Object) -> str | None:
         first = min((time for time in begun if time), default=None)
         seconds = evidence.seconds_since(first)
         if seconds is not None and seconds < _startup(pod) and not _warned(evidence, pod):
-            return f"runs on {name} for {duration(seconds)} and is not ready yet"
+            return f"runs on {name} for {rough_duration(seconds)} and is not ready yet"
     return None
 
 

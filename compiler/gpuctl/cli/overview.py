@@ -1,0 +1,70 @@
+"""What ``gpuctl --help`` shows, on one screen, and what it says to words that other tools have for its commands."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Line(NamedTuple):
+    """Commands that go together, and what they are for."""
+
+    commands: tuple[str, ...]
+    text: str
+
+
+OVERVIEW: dict[str, tuple[Line, ...]] = {
+    "Author": (
+        Line(("init", "explain", "schema"), "Start a document; explain fields; for editors."),
+        Line(("validate", "fmt"), "Report every problem; canonical spelling."),
+        Line(("render",), "Compile documents to Kubernetes manifests."),
+    ),
+    "Cluster": (
+        Line(("diff", "apply", "create"), "Preview; bring about; submit what is new."),
+        Line(("delete", "recover"), "Delete; finish what a killed apply left."),
+        Line(("fit", "snapshot"), "Whether jobs fit; what a cluster has, saved."),
+    ),
+    "Daily": (
+        Line(("get", "query", "describe"), "List jobs, pools, nodes ...; show all of one."),
+        Line(("why", "logs", "wait"), "Why it does not run; its output; wait for it."),
+        Line(("exec", "port-forward"), "Run a command in a pod; reach a job's port."),
+        Line(("pause", "resume", "rerun"), "Free a job's GPUs; go on; run it again."),
+    ),
+    "Nodes": (Line(("label", "add", "remove"), "Label nodes; put them into pools; take out."),),
+    "GitOps": (Line(("build", "impact"), "Manifests for git; what a change in git does."),),
+    "Other": (Line(("completion", "version"), "Completion for a shell; versions."),),
+}
+"""Heading -> the lines below it; every command stands in one of them."""
+
+OTHER_WORDS: dict[str, str] = {
+    "stop": "`gpuctl pause JOB` frees a job's GPUs and keeps it; `gpuctl delete job JOB` deletes it.",
+    "cancel": "`gpuctl delete job JOB` deletes a job; `gpuctl pause JOB` frees its GPUs and keeps it.",
+    "kill": "`gpuctl delete job JOB` deletes a job; `gpuctl pause JOB` frees its GPUs and keeps it.",
+    "rm": "`gpuctl delete job JOB` deletes a job.",
+    "restart": "`gpuctl rerun JOB` runs a training again; `gpuctl pause JOB`, then `gpuctl resume JOB`, restarts a "
+    "service.",
+    "start": "`gpuctl apply -f FILE` starts a job; `gpuctl resume JOB` goes on with one that is paused.",
+    "run": "`gpuctl apply -f FILE` starts a job.",
+    "submit": "`gpuctl apply -f FILE` starts a job.",
+    "ps": "`gpuctl get jobs` lists jobs.",
+    "ls": "`gpuctl get jobs` lists jobs.",
+    "list": "`gpuctl get jobs` lists jobs.",
+    "jobs": "`gpuctl get jobs` lists jobs.",
+    "queue": "`gpuctl get jobs --status pending` lists what waits.",
+    "status": "`gpuctl get jobs` lists jobs; `gpuctl describe job JOB` shows all about one.",
+    "show": "`gpuctl describe job JOB` shows all about a job.",
+    "events": "`gpuctl describe job JOB` shows a job's events; `gpuctl why JOB` what they mean.",
+    "top": "`gpuctl get nodes` lists nodes and how many of their GPUs are used.",
+    "nodes": "`gpuctl get nodes` lists nodes.",
+    "pools": "`gpuctl get pools` lists pools.",
+    "quotas": "`gpuctl get quotas` lists quotas.",
+    "scale": "Set `service.replicas` in the document, and `gpuctl apply -f FILE`.",
+    "edit": "Change the document, and `gpuctl apply -f FILE`.",
+    "log": "`gpuctl logs JOB` shows what a job's pods print.",
+    "attach": "`gpuctl exec -it JOB -- bash` opens a shell in a job's pod.",
+    "ssh": "`gpuctl exec -it JOB -- bash` opens a shell in a job's pod.",
+    "shell": "`gpuctl exec -it JOB -- bash` opens a shell in a job's pod.",
+    "plan": "`gpuctl diff -f FILE` shows what apply would do.",
+    "lint": "`gpuctl validate FILE` reports every problem of a document.",
+    "help": "`gpuctl --help` lists the commands, `gpuctl COMMAND --help` tells about one.",
+}
+"""A word that people type -> the command of ours that does it."""

@@ -1,0 +1,22 @@
+"""Why a job failed, or does not start, in one sentence: for commands that wait for it and have to say how it ended."""
+
+from __future__ import annotations
+
+from gpuctl.cluster.errors import ClusterError
+from gpuctl.cluster.records import Records
+from gpuctl.language.settings import Settings
+from gpuctl.reading.jobs import Job
+from gpuctl.reading.scope import Scope
+from gpuctl.reading.why.answer import why
+
+# What says no more than that the job has failed, or does not say that it has.
+_EMPTY = frozenset({"unknown", "running", "starting", "succeeded", "backoff-limit", "terminating"})
+
+
+def cause_of(scope: Scope, job: Job, keys: Records, settings: Settings) -> str:
+    """What ``gpuctl why`` would answer, or "" where it knows no more than the job's own conditions."""
+    try:
+        found = why(Scope(scope.connection, job.identity.namespace), job, keys, settings).finding
+    except ClusterError:
+        return ""
+    return "" if found.cause in _EMPTY else found.message
