@@ -208,6 +208,8 @@ def test_own_pods_are_given_back() -> None:
     own = running("train-abc", "a", 8, 10, owner={"kind": "Job", "name": "train"})
     assert answer(cluster([node("a")], [own]), job(gpus=8)).verdict == "fits"
     assert answer(cluster([node("a")], [{**own, "namespace": "other"}]), job(gpus=8)).verdict == "fits-when-empty"
+    volcano = {**own, "owner": {"group": "batch.volcano.sh", "kind": "Job", "name": "train"}}
+    assert answer(cluster([node("a")], [volcano]), job(gpus=8)).verdict == "fits-when-empty"
 
 
 def test_labels_of_pools_in_the_documents_count() -> None:
@@ -225,18 +227,58 @@ def test_priority_class_of_the_documents_counts_until_it_is_there() -> None:
     assert answer(have, {**planned, "value": 15}, job(gpus=8, priority="vip")).verdict == "fits-when-empty"
 
 
-def test_autoscaled_deployment_starts_with_its_minimum() -> None:
-    template = job(gpus=4)["spec"]["template"]
-    metadata = {"name": "chat", "namespace": "team"}
-    service = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"template": template}}
-    target = {"kind": "Deployment", "name": "chat"}
-    scaler = {
+def service_of(gpus: int, namespace: str = "team", **spec: Any) -> Object:
+    """A Deployment ``chat``."""
+    metadata = {"name": "chat", "namespace": namespace}
+    template = job(gpus=gpus)["spec"]["template"]
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"template": template, **spec}}
+
+
+def scaler_of(least: int, namespace: str = "team", most: int = 9, **target: str) -> Object:
+    """An autoscaler of the Deployment ``chat``."""
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "chat", **target}
+    return {
+        "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
-        "metadata": metadata,
-        "spec": {"minReplicas": 3, "scaleTargetRef": target},
+        "metadata": {"name": "chat", "namespace": namespace},
+        "spec": {"minReplicas": least, "maxReplicas": most, "scaleTargetRef": reference},
     }
-    found = answer(cluster([node("a")]), service, scaler)
+
+
+def test_autoscaled_deployment_starts_with_its_minimum() -> None:
+    found = answer(cluster([node("a")]), service_of(4), scaler_of(3))
     assert (found.verdict, found.demand.pods, found.starts) == ("never", 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("scaler", "pods"),
+    [
+        (scaler_of(3, namespace="other"), 2),
+        (scaler_of(3, name="web"), 2),
+        (scaler_of(3, kind="StatefulSet"), 2),
+        (scaler_of(3, apiVersion="serving.example.com/v1"), 2),
+        (scaler_of(3, apiVersion=""), 2),
+        (scaler_of(3, apiVersion="apps/v1beta2"), 3),
+        (scaler_of(1, most=1), 1),
+    ],
+)
+def test_autoscaler_is_of_what_it_names(scaler: Object, pods: int) -> None:
+    assert answer(cluster([node("a")]), service_of(1, replicas=2), scaler).demand.pods == pods
+
+
+def test_deployments_of_one_name_have_their_own_autoscalers() -> None:
+    objects = [service_of(4), service_of(4, "other"), scaler_of(2), scaler_of(3, "other")]
+    found = {item.demand.namespace: item.demand.pods for item in fit(cluster([node("a")]), objects)}
+    assert found == {"team": 2, "other": 3}
+
+
+def test_autoscaler_leaves_what_is_scaled_to_nothing() -> None:
+    assert answer(cluster([node("a")]), service_of(4, replicas=0), scaler_of(2)).demand.pods == 0
+
+
+def test_stateful_sets_are_scaled_too() -> None:
+    pods = {**service_of(4, replicas=1), "kind": "StatefulSet"}
+    assert answer(cluster([node("a")]), pods, scaler_of(2, kind="StatefulSet")).demand.pods == 2
 
 
 def test_jobset_waits_for_both_kinds_of_pods() -> None:

@@ -80,11 +80,11 @@ def understand(snapshot: Snapshot, objects: Sequence[Object]) -> tuple[Cluster, 
     pods = {id(item): _resident(item, namespaces) for item in snapshot.pods}
     cluster = _cluster(snapshot, objects, pods)
     classes = _classes(snapshot, objects)
-    least = {obj["spec"]["scaleTargetRef"]["name"]: obj["spec"] for obj in objects if _is_scaler(obj)}
+    scalers = {_scaled(obj): obj["spec"] for obj in objects if obj["kind"] == "HorizontalPodAutoscaler"}
     result: list[Demand] = []
     for obj in workloads:
         owned = [pods[id(item)] for item in snapshot.pods if owns(obj, item)]
-        result.append(_demand(obj, least, snapshot, namespaces, classes, cluster.shown, owned, len(result)))
+        result.append(_demand(obj, scalers, snapshot, namespaces, classes, cluster.shown, owned, len(result)))
     # Python's sort keeps the order of what is equal.
     result.sort(key=lambda demand: -demand.priority)
     names = any(_names_hosts(group.incoming) for demand in result for group, _ in demand.groups)
@@ -173,18 +173,52 @@ def _classes(snapshot: Snapshot, objects: Iterable[Object]) -> dict[str, Object]
     return {**planned, **{item["name"]: item for item in snapshot.priority_classes}}
 
 
-def _is_scaler(obj: Object) -> bool:
-    return bool(obj["kind"] == "HorizontalPodAutoscaler")
+class _Target(NamedTuple):
+    """What tells a workload from all others."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+
+
+def _scaled(scaler: Object) -> _Target:
+    """What an autoscaler scales. Source: ``pkg/controller/podautoscaler/horizontal.go``: no version, but the group."""
+    target = scaler["spec"]["scaleTargetRef"]
+    return _Target(
+        _group(target.get("apiVersion") or ""), target["kind"], scaler["metadata"]["namespace"], target["name"]
+    )
+
+
+def _target(workload: Object) -> _Target:
+    metadata = workload["metadata"]
+    return _Target(_group(workload.get("apiVersion") or ""), workload["kind"], metadata["namespace"], metadata["name"])
+
+
+def _group(api_version: str) -> str:
+    return api_version.rpartition("/")[0]
+
+
+def _scaled_to(count: int, scaler: Object | None) -> int:
+    """How many pods a workload gets. An autoscaler leaves one that has none alone.
+
+    Source: ``pkg/controller/podautoscaler/horizontal.go``, reconcileAutoscaler.
+    """
+    least = 1 if scaler is None or scaler.get("minReplicas") is None else int(scaler["minReplicas"])
+    if scaler is None or (count == 0 and least):
+        return count
+    return min(max(count, least), int(scaler["maxReplicas"]))
 
 
 def owns(workload: Object, pod: Object) -> bool:
-    """Whether a pod of a snapshot is a workload's."""
+    """Whether a pod of a snapshot is a workload's. Older snapshots do not have the API group of a pod's owner."""
     if pod["namespace"] != workload["metadata"]["namespace"]:
         return False
     name = workload["metadata"]["name"]
     if workload["kind"] == "JobSet":
         return bool((pod.get("labels") or {}).get("jobset.sigs.k8s.io/jobset-name") == name)
-    return pod.get("owner") == {"kind": workload["kind"], "name": name}
+    owner, group = pod.get("owner") or {}, _target(workload).group
+    return (owner.get("group", group), owner.get("kind"), owner.get("name")) == (group, workload["kind"], name)
 
 
 def _resident(item: Object, namespaces: Mapping[str, Labels]) -> Pod:
@@ -231,7 +265,7 @@ def _narrowed(selector: Object | None, keys: Iterable[str] | None, operator: str
 
 def _demand(
     obj: Object,
-    scalers: Mapping[str, Object],
+    scalers: Mapping[_Target, Object],
     snapshot: Snapshot,
     namespaces: Mapping[str, Labels],
     classes: Mapping[str, Object],
@@ -244,8 +278,7 @@ def _demand(
     groups: list[tuple[Group, int]] = []
     pods: list[tuple[Object, int]] = []
     for position, (template, count) in enumerate(pod_templates(obj)):
-        if kind == "Deployment" and name in scalers:
-            count = max(count, int(scalers[name].get("minReplicas") or 1))
+        count = _scaled_to(count, scalers.get(_target(obj)))
         labels = {**dict.fromkeys(_MADE_LABELS.get(kind, ()), name), **labels_of({"metadata": {}, **template})}
         spec = _admitted(template["spec"], namespace, snapshot)
         unknown.update(dict.fromkeys(doubts(spec, namespace, snapshot, classes, shown)))

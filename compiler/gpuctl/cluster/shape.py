@@ -94,7 +94,7 @@ SHAPE: dict[str, Any] = {
             "startTime": _Maybe(_moment),
             "phase": _Maybe(str),
             "deleting": _Maybe(bool),
-            "owner": _Maybe({"kind": str, "name": str}),
+            "owner": _Maybe({"group": _Maybe(str), "kind": str, "name": str}),
         }
     ],
     "namespaces": [{"name": str, "labels": _LABELS}],

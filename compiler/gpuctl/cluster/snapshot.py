@@ -236,11 +236,11 @@ def _owner(metadata: Object) -> Object | None:
     """The workload behind a pod; a ReplicaSet's is its Deployment, whose name is the ReplicaSet's but for a hash."""
     for owner in metadata.get("ownerReferences") or []:
         if owner.get("controller"):
-            kind, name = owner["kind"], owner["name"]
+            kind, name, group = owner["kind"], owner["name"], owner.get("apiVersion", "").rpartition("/")[0]
             suffix = "-" + (metadata.get("labels") or {}).get("pod-template-hash", "")
             if kind == "ReplicaSet" and len(suffix) > 1 and name.endswith(suffix):
                 kind, name = "Deployment", name.removesuffix(suffix)
-            return {"kind": kind, "name": name}
+            return {"group": group, "kind": kind, "name": name}
     return None
 
 
