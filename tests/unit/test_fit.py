@@ -441,6 +441,103 @@ def test_snapshot_has_nothing_that_is_not_counted() -> None:
     }
 
 
+def test_snapshot_of_an_older_gpuctl_is_read(tmp_path: Path) -> None:
+    value = json.loads(render(cluster([node("a")])))
+    value["version"] = 1
+    for name in ("storageClasses", "csiNodes", "attachments"):
+        del value[name]
+    old = load(json.dumps(value))
+    assert old.missing == ["storageClasses", "csiNodes", "attachments"]
+    assert answer(old, job(gpus=8)).verdict == "fits"
+    (tmp_path / "old.json").write_text(json.dumps(value))
+    (tmp_path / "job.yaml").write_text(DOCUMENT)
+    found = CliRunner().invoke(
+        cli, ["fit", "-f", f"{tmp_path}/job.yaml", "--snapshot", f"{tmp_path}/old.json"], standalone_mode=False
+    )
+    assert "note: the snapshot is an older gpuctl's, without storageClasses, csiNodes, attachments" in found.stderr
+    with pytest.raises(DamagedSnapshot, match="csiNodes is missing"):
+        load(json.dumps({**value, "version": 2, "storageClasses": []}))
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ({}, None),
+        ({"pod-security.kubernetes.io/enforce": "privileged"}, None),
+        ({"pod-security.kubernetes.io/warn": "restricted"}, None),
+        ({"pod-security.kubernetes.io/enforce": "baseline"}, "hostNetwork: true"),
+    ],
+)
+def test_pod_security_is_the_namespace_s(labels: dict[str, str], said: str | None) -> None:
+    have = cluster([node("a")], namespaces=[{"name": "team", "labels": labels}, {"name": "other", "labels": labels}])
+    found = answer(have, job(hostNetwork=True))
+    assert (found.verdict, found.starts) == (("never", 0) if said else ("fits", 1))
+    assert (said or "") in found.reason
+
+
+def test_labels_of_namespaces_in_the_documents_count() -> None:
+    label = {"pod-security.kubernetes.io/enforce": "baseline"}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": label}}
+    assert answer(cluster([node("a")]), namespace, job(hostNetwork=True)).verdict == "never"
+
+
+def test_a_job_that_is_refused_evicts_nobody_and_takes_no_room() -> None:
+    """Also where it would fit, and comes first."""
+    limit = {"namespace": "team", "name": "small", "limits": [{"type": "Container", "max": {GPU: "4"}}]}
+    have = cluster([node("a")], [running("x", "a", 8, 0)], limit_ranges=[limit])
+    first, second = fit(have, [job(gpus=8, priority="high"), job("other", gpus=4)])
+    assert (first.verdict, first.victims, first.change) == ("never", [], None)
+    assert first.reason == (
+        "LimitRange small allows at most 4 nvidia.com/gpu per Container, and the limit is 8 (container main)"
+    )
+    assert second.verdict == "preempts"
+
+
+@pytest.mark.parametrize(
+    ("claim", "verdict", "said"),
+    [
+        ({"volume": "pv", "deleting": True}, "never", "claim data is being deleted"),
+        ({"volume": "pv", "phase": "Lost"}, "never", "claim data has lost its volume (pv does not exist any more)"),
+        (
+            {"phase": "Pending", "storageClass": "late"},
+            "unknown",
+            "the claim data gets its volume when a pod uses it (storage class late), and where is not known before",
+        ),
+        (
+            {"phase": "Pending", "storageClass": "early"},
+            "unknown",
+            "the claim data has no volume yet (storage class early)",
+        ),
+    ],
+)
+def test_claims_that_are_not_ready(claim: Object, verdict: str, said: str) -> None:
+    have = cluster(
+        [node("a")],
+        claims=[{"namespace": "team", "name": "data", **claim}],
+        storage_classes=[
+            {"name": "late", "provisioner": "x", "bindingMode": "WaitForFirstConsumer"},
+            {"name": "early", "provisioner": "x", "bindingMode": "Immediate"},
+        ],
+    )
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    found = answer(have, job(volumes=volumes))
+    assert (found.verdict, found.reason) == (verdict, said)
+
+
+def test_replaced_pods_give_back_what_scoped_quotas_count() -> None:
+    scope = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["low"]}]}
+    quota = {
+        "kind": "ResourceQuota",
+        "metadata": {"namespace": "team", "name": "few"},
+        "spec": {"hard": {"pods": "1"}, "scopeSelector": scope},
+        "status": {"used": {"pods": "1"}},
+    }
+    own = running("train-abc", "a", 1, 10, owner={"kind": "Job", "name": "train"}, priorityClass="low")
+    assert answer(cluster([node("a")], [own], quotas=[quota]), job()).verdict == "fits"
+    other = {**own, "priorityClass": "high"}
+    assert answer(cluster([node("a")], [other], quotas=[quota]), job()).verdict == "fits-when-empty"
+
+
 def test_snapshot_survives_its_file() -> None:
     made = cluster(
         [node("a", taints=[{"key": "k", "effect": "NoSchedule"}])], [running("x", "a")], unreadable=["budgets"]
@@ -455,8 +552,8 @@ def test_snapshot_survives_its_file() -> None:
         (lambda text: "[]", "c.json is not a snapshot: its `kind` is not ClusterSnapshot"),
         (lambda text: "[" * 100_000, "c.json is not a snapshot: it is nested too deeply"),
         (
-            lambda text: text.replace('"version": 1', '"version": 2'),
-            "c.json has version 2; this gpuctl reads version 1",
+            lambda text: text.replace('"version": 2', '"version": 3'),
+            "c.json has version 3; this gpuctl reads versions 1 to 2",
         ),
         (
             lambda text: text.replace('"cpu": "32"', '"cpu": "many"'),

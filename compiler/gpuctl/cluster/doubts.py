@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from gpuctl.cluster.requests import pod_requests
 from gpuctl.cluster.resources import Object
@@ -56,15 +56,47 @@ def doubts(
         yield from _doubts_of_claim(claim, namespace, snapshot)
 
 
+def find_claim(name: str, namespace: str, snapshot: Snapshot) -> Object | None:
+    """A claim of the snapshot."""
+    return snapshot.claims_by_name.get((namespace, name))
+
+
+def volume_of(claim: Object, snapshot: Snapshot) -> Object | None:
+    """The volume that a claim is bound to."""
+    return snapshot.volumes_by_name.get(claim.get("volume", ""))
+
+
+def attachable(names: Iterable[str], namespace: str, snapshot: Snapshot) -> frozenset[tuple[str, str]]:
+    """The volumes of CSI drivers behind claims: driver and handle.
+
+    Source: ``nodevolumelimits/csi.go``, getCSIDriverInfo. Volumes that were made by a driver inside Kubernetes and are
+    served by its CSI successor are not counted.
+    """
+    claims = (find_claim(name, namespace, snapshot) for name in names)
+    volumes = (volume_of(claim, snapshot) for claim in claims if claim is not None)
+    return frozenset((volume["driver"], volume["handle"]) for volume in volumes if volume and "driver" in volume)
+
+
 def _doubts_of_claim(name: str, namespace: str, snapshot: Snapshot) -> Iterator[str]:
-    claim = next((item for item in snapshot.claims if (item["namespace"], item["name"]) == (namespace, name)), None)
+    claim = find_claim(name, namespace, snapshot)
     if claim is None:
         yield f"there is no claim {name} in {namespace} to be seen"
         return
-    volume = next((item for item in snapshot.volumes if item["name"] == claim.get("volume")), None)
+    volume = volume_of(claim, snapshot)
     if volume is None:
-        yield f"the claim {name} is bound to no volume to be seen"
+        yield _unbound(claim, snapshot)
     elif any(zone in (volume.get("labels") or {}) for zone in _ZONES):
         yield f"the volume of the claim {name} is limited to zones by labels"
     if "ReadWriteOncePod" in (claim.get("accessModes") or ()):
         yield f"the claim {name} serves one pod at a time (ReadWriteOncePod)"
+
+
+def _unbound(claim: Object, snapshot: Snapshot) -> str:
+    name, named = claim["name"], claim.get("storageClass")
+    storage = next((item for item in snapshot.storage_classes if item["name"] == named), None)
+    if claim.get("phase") != "Pending" or storage is None:
+        return f"the claim {name} is bound to no volume to be seen"
+    if storage.get("bindingMode") == "WaitForFirstConsumer":
+        where = "and where is not known before"
+        return f"the claim {name} gets its volume when a pod uses it (storage class {named}), {where}"
+    return f"the claim {name} has no volume yet (storage class {named})"

@@ -178,22 +178,29 @@ class _Admission(NamedTuple):
 
 
 def _given_back(demand: Demand) -> list[Usage]:
-    """What a job that is replaced gives back. Its limits are not in a snapshot; gpuctl's are equal to its requests."""
+    """What a job that is replaced gives back. Its limits are not in a snapshot; gpuctl's are equal to its requests.
+
+    Of a deadline only whether there is one matters, to the scopes Terminating and NotTerminating.
+    """
     if not demand.owned:
         return []
     pods = []
     for pod in demand.owned:
         amounts = {name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in pod.requests.items()}
-        spec = {"containers": [{"name": "main", "resources": {"requests": amounts, "limits": amounts}}]}
+        spec: dict[str, Any] = {"containers": [{"name": "main", "resources": {"requests": amounts, "limits": amounts}}]}
+        if pod.priority_class:
+            spec["priorityClassName"] = pod.priority_class
+        if pod.has_deadline:
+            spec["activeDeadlineSeconds"] = 1
         pods.append(Usage({"kind": "Pod", "metadata": {"labels": dict(pod.labels)}, "spec": spec}))
     return [*(usage for usage in demand.usages if usage.object["kind"] != "Pod"), *pods]
 
 
 def _admission(cluster: Cluster, demand: Demand, added: list[Usage], freed: list[Usage]) -> _Admission:
     quotas = [quota for quota in cluster.quotas if quota["metadata"]["namespace"] == demand.namespace]
-    missing = unspecified(quotas, demand.usages)
-    if missing:
-        return _Admission([], [], [str(item) for item in missing], True, [])
+    refused = [*demand.refusals, *(str(item) for item in unspecified(quotas, demand.usages))]
+    if refused:
+        return _Admission([], [], refused, True, [])
     before = [usage for usage in added if usage.object["metadata"].get("namespace") == demand.namespace]
     short = shortfalls(quotas, [*before, *demand.usages], freed)
     if not short:
@@ -257,7 +264,7 @@ def _judge(
     elif verdict == "fits-when-empty" and not admission.refusals:
         reason = "; ".join(part for part in (shortage(demand, found, starts), reason) if part)
     change = None
-    if verdict not in ("fits", "unknown") and len(worlds.states) == 1:
+    if verdict not in ("fits", "unknown") and len(worlds.states) == 1 and not demand.refusals:
         change = smallest_change(state, demand, found, admission.shortfalls, names_hosts=cluster.names_hosts)
     judged = Fit(demand, verdict, reason, starts, victims, certain, found, change)
     after = _afterwards(admission, worlds, outcomes)
@@ -270,6 +277,8 @@ def _judge(
 def _verdict(
     cluster: Cluster, demand: Demand, admission: _Admission, worlds: _Worlds, outcomes: list[Outcome]
 ) -> tuple[Verdict, str]:
+    if demand.refusals:
+        return "never", "; ".join(demand.refusals)
     if demand.doubts:
         return "unknown", "; ".join(demand.doubts)
     if not demand.pods:
