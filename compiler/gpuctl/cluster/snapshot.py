@@ -77,9 +77,10 @@ class DamagedSnapshot(ClusterError):
     """A file is no snapshot, or not a whole one."""
 
 
-def take(connection: Connection, now: datetime | None = None) -> Snapshot:
+def take(connection: Connection, now: datetime | None = None, *, left_out: frozenset[str] = frozenset()) -> Snapshot:
     """Read a cluster.
 
+    :param left_out: fields of the snapshot that are not needed.
     :raises ApiError: nodes or pods may not be listed; what else may not is left out.
     """
     unreadable: list[str] = []
@@ -99,6 +100,8 @@ def take(connection: Connection, now: datetime | None = None) -> Snapshot:
         ("attachments", _ATTACHMENTS, _attachment),
         ("custom_resources", RESOURCES["CustomResourceDefinition"], _custom_resource),
     ]
+
+    parts = [part for part in parts if part[0] not in left_out]
 
     def read(part: tuple[str, Resource, Callable[[Object], Object]]) -> list[Object]:
         name, resource, keep = part
