@@ -160,7 +160,7 @@ def test_a_gang_that_cannot_start_evicts_all_the_same() -> None:
     found = answer(cluster([node("a", 4)], [running("x", "a", 4)]), job(pods=2, gpus=3))
     assert (found.verdict, found.starts) == ("never", 1)
     assert [victim.pod.name for victim in found.victims] == ["x"]
-    assert "1 of 2 pods would start all the same, and evict others" in found.reason
+    assert "1 of 2 pods would still start, and evict others" in found.reason
 
 
 def test_budget_spares_whom_it_can() -> None:
@@ -501,12 +501,12 @@ def test_a_job_that_is_refused_evicts_nobody_and_takes_no_room() -> None:
         (
             {"phase": "Pending", "storageClass": "late"},
             "unknown",
-            "the claim data gets its volume when a pod uses it (storage class late), and where is not known before",
+            "claim data gets its volume with the first pod that uses it (storage class late)",
         ),
         (
             {"phase": "Pending", "storageClass": "early"},
             "unknown",
-            "the claim data has no volume yet (storage class early)",
+            "claim data is not bound to a volume yet (storage class early)",
         ),
     ],
 )
@@ -674,7 +674,7 @@ def test_room_that_a_pod_that_waits_may_take(pod: Object, verdict: str) -> None:
 def test_pods_that_end_already_are_nobody_s_victims() -> None:
     found = answer(cluster([node("a")], [running("x", "a", 8, 0, deleting=True)]), job(gpus=8, priority="high"))
     assert (found.verdict, found.victims, found.starts) == ("fits-when-empty", [], 0)
-    assert found.reason == "it waits for pods that are ending already"
+    assert found.reason == "it waits for pods that are terminating"
 
 
 def test_a_promise_to_its_own_pod_is_no_obstacle() -> None:

@@ -127,7 +127,7 @@ def fit(snapshot: Snapshot, objects: Sequence[Object]) -> list[Fit]:
         added += admission.usages
         judged, worlds, evicts = _judge(cluster, demand, admission, worlds, final=demand is demands[-1])
         if evicts and _is_contested(cluster, demand, worlds):
-            told = "pods that wait already, and come first, may take what it frees"
+            told = "pods that are pending already, and come first, may take what it frees"
             judged, worlds = _disputed(judged, "preempts", told), _Worlds([])
         if evicts and pending:
             # Room that is made for this job may be taken by pods of the others that wait, and were first.
@@ -290,7 +290,7 @@ def _verdict(
         return "unknown", "it depends on which of several nodes the scheduler takes first"
     answer = answers.pop()
     if answer is not None:
-        return answer, "it waits for pods that are ending already" if answer == "fits-when-empty" else ""
+        return answer, "it waits for pods that are terminating" if answer == "fits-when-empty" else ""
     empty, why = _when_empty(cluster, demand)
     if admission.refusals:
         return ("never" if admission.for_ever else empty), "; ".join(admission.refusals)
@@ -348,7 +348,7 @@ def _with_victims(
 ) -> str:
     parts = [reason] if reason else []
     if verdict != "preempts":
-        parts.append(f"{starts} of {pods} pods would start all the same, and evict others")
+        parts.append(f"{starts} of {pods} pods would still start, and evict others")
     if not certain:
         parts.append("the scheduler may evict others of the same rank instead")
     return "; ".join(parts)
