@@ -131,8 +131,7 @@ def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, keys: Records
         named = ", ".join(map(str, step.victims))
         text = f"{title} evicts others as of now: {named}{perhaps}"
         (plan.confirm if any(item.runtime for item in step.victims) else plan.notes).append(text)
-    if any(step.title in note and "will wait for" in note for note in plan.notes):
-        # The checks have said what is missing.
+    if _is_told(plan, step.title):
         return
     if answer.verdict == "never":
         plan.notes.append(f"{title} never starts in the cluster as of now: {answer.reason}")
@@ -140,6 +139,12 @@ def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, keys: Records
         plan.notes.append(f"{title} will wait as of now: {answer.reason}")
     elif answer.verdict == "unknown" and may_evict and not step.victims and _has_lesser(answer, snapshot):
         plan.notes.append(f"whether {title} fits, and whom it evicts, cannot be told: {answer.reason}")
+
+
+def _is_told(plan: Plan, title: str) -> bool:
+    """Whether the checks have said what a job lacks; of many jobs they name the first only."""
+    notes = [note for note in plan.notes if " will wait for" in note]
+    return any(title in note or " more will wait for" in note for note in notes)
 
 
 def _has_lesser(answer: Fit, snapshot: Snapshot) -> bool:
