@@ -10,7 +10,7 @@ import pytest
 
 from cluster_tools import Place, places, training
 from control_plane import ControlPlane
-from fault_tools.proxy import Proxy
+from fault_tools.proxy import Proxy, matching, on, refuse
 from fault_tools.world import Api
 
 _numbers = itertools.count(1)
@@ -115,3 +115,12 @@ def test_who_may_not_look_is_told_once(
     note = "whom these jobs may evict is not known: that takes the rights to list nodes and all pods"
     told = place.apply(contested.job("a", "medium", 4), contested.job("b", "medium", 4), code=None)
     assert told.err.count(note) == 1
+
+
+def test_what_goes_wrong_with_it_stops_nothing(place: Place, contested: Pool, proxy: Proxy) -> None:
+    everybody = matching("GET", "/api/v1/pods")
+    proxy.reset(on(everybody, refuse(400, "BadRequest", "no pods today")))
+    done = place.apply(contested.job("small", "medium", 4))
+    assert "Job/small" in place.names()
+    assert done.err.startswith("note: whether these jobs fit, and whom they evict, is not known: ")
+    assert "no pods today" in done.err
