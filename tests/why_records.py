@@ -22,6 +22,12 @@ RECORDED = Path(__file__).parent / "unit" / "recorded-why"
 _PARTS = ("events", "nodes", "claims", "quotas", "neighbours", "admission", "scaler")
 
 
+def _written(snapshot: Snapshot) -> dict[str, Any]:
+    """Without the lists that came later and are empty: most records are older."""
+    later = {"storage_classes", "csi_nodes", "attachments", "missing"}
+    return {name: item for name, item in asdict(snapshot).items() if item or name not in later}
+
+
 def dump(evidence: Evidence, cause: str) -> str:
     """Evidence as JSON, with the cause that was told. What only the API server needs is left out."""
     value = {
@@ -30,7 +36,7 @@ def dump(evidence: Evidence, cause: str) -> str:
         "workload": evidence.job.workload,
         "pods": evidence.job.pods,
         "now": evidence.now.isoformat(),
-        "snapshot": None if evidence.snapshot is None else asdict(evidence.snapshot),
+        "snapshot": None if evidence.snapshot is None else _written(evidence.snapshot),
         "logs": [[pod, container, lines] for (pod, container), lines in evidence.logs.items()],
         **{name: getattr(evidence, name) for name in _PARTS},
     }

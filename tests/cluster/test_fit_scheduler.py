@@ -19,7 +19,7 @@ from fit_trials import Trial, Trials, disagreements, hasten
 from fit_worlds import world
 from gpuctl.cli.connecting import ClusterFailure
 from gpuctl.cli.main import cli
-from gpuctl.cluster import demand, placement, preemption, requests, scheduling, snapshot
+from gpuctl.cluster import admission, demand, placement, preemption, requests, scheduling, snapshot
 from gpuctl.cluster import fit as fit_module
 from gpuctl.cluster.configuration import connect
 from gpuctl.cluster.fit import VERDICTS
@@ -181,9 +181,11 @@ def _without(*keys: str) -> Callable[[Object], Object]:
 
 
 def _without_limit_ranges(patch: pytest.MonkeyPatch) -> None:
-    admitted = demand._admitted
+    admitted = demand.admitted
     patch.setattr(
-        demand, "_admitted", lambda spec, namespace, have: admitted(spec, namespace, replace(have, limit_ranges=[]))
+        demand,
+        "admitted",
+        lambda spec, namespace, have, classes: admitted(spec, namespace, replace(have, limit_ranges=[]), classes),
     )
 
 
@@ -225,7 +227,8 @@ def _blind(patch: pytest.MonkeyPatch) -> None:
 
 PLENTY = 10**15
 MUTATIONS: dict[str, Patch] = {
-    **{f"rule {rule.name}": _without_rule(rule.name) for rule in scheduling.RULES},
+    # Volumes that drivers attach are in the worlds of test_fit_admission.
+    **{f"rule {rule.name}": _without_rule(rule.name) for rule in scheduling.RULES if rule.name != "attach-limits"},
     **{
         f"amount of {name}": _nodes_with(**{name: PLENTY}) for name in ("cpu", "memory", "ephemeral-storage", GPU, CARD)
     },
@@ -239,7 +242,7 @@ MUTATIONS: dict[str, Patch] = {
     "a toleration's key": _tolerant(_without("key")),
     "a toleration's value": _tolerant(lambda item: {**_without("value")(item), "operator": "Exists"}),
     "a toleration's effect": _tolerant(_without("effect")),
-    "default tolerations": _changed(demand, "_default_tolerations", lambda *_: []),
+    "default tolerations": _changed(admission, "_default_tolerations", lambda *_: []),
     "names of nodes": _changed(scheduling, "in_term", lambda found, term, node: found or "matchFields" in term),
     "spread: taints": _spreads(honour_taints=False),
     "spread: affinity": _spreads(honour_affinity=True),

@@ -73,3 +73,51 @@ def test_who_may_not_look_everywhere_is_told_to_name_a_namespace(
         refused = place.anywhere(*command, code=3).err
         assert refused.startswith("error: user alice may not list ")
         assert refused.endswith(" in namespace default\n  = name a namespace that you may read with -n NAMESPACE\n")
+
+
+FOREIGN = {"containers": [{"name": "web", "image": "registry.example.com/i:v1"}]}
+"""What others write: none of the containers is `main`, and little of the rest is there."""
+
+
+def _foreign(place: Place, kind: str, job_type: str) -> None:
+    labels = {"app": "theirs", f"{DOMAIN}/job-type": job_type, "app.kubernetes.io/managed-by": "gpuctl"}
+    metadata: dict[str, Any] = {"name": "theirs", "namespace": place.namespace, "labels": labels}
+    template = {"metadata": {"labels": labels}, "spec": FOREIGN}
+    versions = {"Pod": "v1", "Job": "batch/v1"}
+    obj: dict[str, Any] = {"apiVersion": versions.get(kind, "apps/v1"), "kind": kind, "metadata": metadata}
+    if kind == "Pod":
+        obj["spec"] = FOREIGN
+    elif kind == "Job":
+        obj["spec"] = {"template": {**template, "spec": {**FOREIGN, "restartPolicy": "Never"}}}
+    else:
+        obj["spec"] = {"selector": {"matchLabels": {"app": "theirs"}}, "template": template}
+    place.create(obj)
+
+
+@pytest.mark.parametrize(
+    ("kind", "job_type"),
+    [
+        ("Deployment", "inference"),
+        ("Deployment", "training"),
+        ("Deployment", "something"),
+        ("StatefulSet", "notebook"),
+        ("Job", "training"),
+        ("Pod", "compute"),
+    ],
+)
+def test_reading_commands_take_what_others_made_with_our_labels(place: Place, kind: str, job_type: str) -> None:
+    _foreign(place, kind, job_type)
+    place.until(lambda: runs(place, "theirs"), "the pods to run")
+    for command in (
+        ("get", "jobs"),
+        ("get", "jobs", "theirs", "--pods"),
+        ("describe", "job", "theirs"),
+        ("describe", "job", "theirs", "-o", "json"),
+        ("why", "theirs"),
+        ("logs", "theirs"),
+    ):
+        told = place.gpuctl(*command, code=None)
+        assert told.code == 0, (command, told.err)
+        assert "Traceback" not in told.err
+    found = place.gpuctl("describe", "job", "theirs", "-o", "json").value
+    assert (found["name"], found["images"]) == ("theirs", ["registry.example.com/i:v1"])

@@ -160,7 +160,7 @@ def test_a_gang_that_cannot_start_evicts_all_the_same() -> None:
     found = answer(cluster([node("a", 4)], [running("x", "a", 4)]), job(pods=2, gpus=3))
     assert (found.verdict, found.starts) == ("never", 1)
     assert [victim.pod.name for victim in found.victims] == ["x"]
-    assert "1 of 2 pods would start all the same, and evict others" in found.reason
+    assert "1 of 2 pods would still start, and evict others" in found.reason
 
 
 def test_budget_spares_whom_it_can() -> None:
@@ -208,6 +208,8 @@ def test_own_pods_are_given_back() -> None:
     own = running("train-abc", "a", 8, 10, owner={"kind": "Job", "name": "train"})
     assert answer(cluster([node("a")], [own]), job(gpus=8)).verdict == "fits"
     assert answer(cluster([node("a")], [{**own, "namespace": "other"}]), job(gpus=8)).verdict == "fits-when-empty"
+    volcano = {**own, "owner": {"group": "batch.volcano.sh", "kind": "Job", "name": "train"}}
+    assert answer(cluster([node("a")], [volcano]), job(gpus=8)).verdict == "fits-when-empty"
 
 
 def test_labels_of_pools_in_the_documents_count() -> None:
@@ -225,18 +227,58 @@ def test_priority_class_of_the_documents_counts_until_it_is_there() -> None:
     assert answer(have, {**planned, "value": 15}, job(gpus=8, priority="vip")).verdict == "fits-when-empty"
 
 
-def test_autoscaled_deployment_starts_with_its_minimum() -> None:
-    template = job(gpus=4)["spec"]["template"]
-    metadata = {"name": "chat", "namespace": "team"}
-    service = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"template": template}}
-    target = {"kind": "Deployment", "name": "chat"}
-    scaler = {
+def service_of(gpus: int, namespace: str = "team", **spec: Any) -> Object:
+    """A Deployment ``chat``."""
+    metadata = {"name": "chat", "namespace": namespace}
+    template = job(gpus=gpus)["spec"]["template"]
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"template": template, **spec}}
+
+
+def scaler_of(least: int, namespace: str = "team", most: int = 9, **target: str) -> Object:
+    """An autoscaler of the Deployment ``chat``."""
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "chat", **target}
+    return {
+        "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
-        "metadata": metadata,
-        "spec": {"minReplicas": 3, "scaleTargetRef": target},
+        "metadata": {"name": "chat", "namespace": namespace},
+        "spec": {"minReplicas": least, "maxReplicas": most, "scaleTargetRef": reference},
     }
-    found = answer(cluster([node("a")]), service, scaler)
+
+
+def test_autoscaled_deployment_starts_with_its_minimum() -> None:
+    found = answer(cluster([node("a")]), service_of(4), scaler_of(3))
     assert (found.verdict, found.demand.pods, found.starts) == ("never", 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("scaler", "pods"),
+    [
+        (scaler_of(3, namespace="other"), 2),
+        (scaler_of(3, name="web"), 2),
+        (scaler_of(3, kind="StatefulSet"), 2),
+        (scaler_of(3, apiVersion="serving.example.com/v1"), 2),
+        (scaler_of(3, apiVersion=""), 2),
+        (scaler_of(3, apiVersion="apps/v1beta2"), 3),
+        (scaler_of(1, most=1), 1),
+    ],
+)
+def test_autoscaler_is_of_what_it_names(scaler: Object, pods: int) -> None:
+    assert answer(cluster([node("a")]), service_of(1, replicas=2), scaler).demand.pods == pods
+
+
+def test_deployments_of_one_name_have_their_own_autoscalers() -> None:
+    objects = [service_of(4), service_of(4, "other"), scaler_of(2), scaler_of(3, "other")]
+    found = {item.demand.namespace: item.demand.pods for item in fit(cluster([node("a")]), objects)}
+    assert found == {"team": 2, "other": 3}
+
+
+def test_autoscaler_leaves_what_is_scaled_to_nothing() -> None:
+    assert answer(cluster([node("a")]), service_of(4, replicas=0), scaler_of(2)).demand.pods == 0
+
+
+def test_stateful_sets_are_scaled_too() -> None:
+    pods = {**service_of(4, replicas=1), "kind": "StatefulSet"}
+    assert answer(cluster([node("a")]), pods, scaler_of(2, kind="StatefulSet")).demand.pods == 2
 
 
 def test_jobset_waits_for_both_kinds_of_pods() -> None:
@@ -399,6 +441,103 @@ def test_snapshot_has_nothing_that_is_not_counted() -> None:
     }
 
 
+def test_snapshot_of_an_older_gpuctl_is_read(tmp_path: Path) -> None:
+    value = json.loads(render(cluster([node("a")])))
+    value["version"] = 1
+    for name in ("storageClasses", "csiNodes", "attachments"):
+        del value[name]
+    old = load(json.dumps(value))
+    assert old.missing == ["storageClasses", "csiNodes", "attachments"]
+    assert answer(old, job(gpus=8)).verdict == "fits"
+    (tmp_path / "old.json").write_text(json.dumps(value))
+    (tmp_path / "job.yaml").write_text(DOCUMENT)
+    found = CliRunner().invoke(
+        cli, ["fit", "-f", f"{tmp_path}/job.yaml", "--snapshot", f"{tmp_path}/old.json"], standalone_mode=False
+    )
+    assert "note: the snapshot is an older gpuctl's, without storageClasses, csiNodes, attachments" in found.stderr
+    with pytest.raises(DamagedSnapshot, match="csiNodes is missing"):
+        load(json.dumps({**value, "version": 2, "storageClasses": []}))
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ({}, None),
+        ({"pod-security.kubernetes.io/enforce": "privileged"}, None),
+        ({"pod-security.kubernetes.io/warn": "restricted"}, None),
+        ({"pod-security.kubernetes.io/enforce": "baseline"}, "hostNetwork: true"),
+    ],
+)
+def test_pod_security_is_the_namespace_s(labels: dict[str, str], said: str | None) -> None:
+    have = cluster([node("a")], namespaces=[{"name": "team", "labels": labels}, {"name": "other", "labels": labels}])
+    found = answer(have, job(hostNetwork=True))
+    assert (found.verdict, found.starts) == (("never", 0) if said else ("fits", 1))
+    assert (said or "") in found.reason
+
+
+def test_labels_of_namespaces_in_the_documents_count() -> None:
+    label = {"pod-security.kubernetes.io/enforce": "baseline"}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": label}}
+    assert answer(cluster([node("a")]), namespace, job(hostNetwork=True)).verdict == "never"
+
+
+def test_a_job_that_is_refused_evicts_nobody_and_takes_no_room() -> None:
+    """Also where it would fit, and comes first."""
+    limit = {"namespace": "team", "name": "small", "limits": [{"type": "Container", "max": {GPU: "4"}}]}
+    have = cluster([node("a")], [running("x", "a", 8, 0)], limit_ranges=[limit])
+    first, second = fit(have, [job(gpus=8, priority="high"), job("other", gpus=4)])
+    assert (first.verdict, first.victims, first.change) == ("never", [], None)
+    assert first.reason == (
+        "LimitRange small allows at most 4 nvidia.com/gpu per Container, and the limit is 8 (container main)"
+    )
+    assert second.verdict == "preempts"
+
+
+@pytest.mark.parametrize(
+    ("claim", "verdict", "said"),
+    [
+        ({"volume": "pv", "deleting": True}, "never", "claim data is being deleted"),
+        ({"volume": "pv", "phase": "Lost"}, "never", "claim data has lost its volume (pv does not exist any more)"),
+        (
+            {"phase": "Pending", "storageClass": "late"},
+            "unknown",
+            "claim data gets its volume with the first pod that uses it (storage class late)",
+        ),
+        (
+            {"phase": "Pending", "storageClass": "early"},
+            "unknown",
+            "claim data is not bound to a volume yet (storage class early)",
+        ),
+    ],
+)
+def test_claims_that_are_not_ready(claim: Object, verdict: str, said: str) -> None:
+    have = cluster(
+        [node("a")],
+        claims=[{"namespace": "team", "name": "data", **claim}],
+        storage_classes=[
+            {"name": "late", "provisioner": "x", "bindingMode": "WaitForFirstConsumer"},
+            {"name": "early", "provisioner": "x", "bindingMode": "Immediate"},
+        ],
+    )
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    found = answer(have, job(volumes=volumes))
+    assert (found.verdict, found.reason) == (verdict, said)
+
+
+def test_replaced_pods_give_back_what_scoped_quotas_count() -> None:
+    scope = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["low"]}]}
+    quota = {
+        "kind": "ResourceQuota",
+        "metadata": {"namespace": "team", "name": "few"},
+        "spec": {"hard": {"pods": "1"}, "scopeSelector": scope},
+        "status": {"used": {"pods": "1"}},
+    }
+    own = running("train-abc", "a", 1, 10, owner={"kind": "Job", "name": "train"}, priorityClass="low")
+    assert answer(cluster([node("a")], [own], quotas=[quota]), job()).verdict == "fits"
+    other = {**own, "priorityClass": "high"}
+    assert answer(cluster([node("a")], [other], quotas=[quota]), job()).verdict == "fits-when-empty"
+
+
 def test_snapshot_survives_its_file() -> None:
     made = cluster(
         [node("a", taints=[{"key": "k", "effect": "NoSchedule"}])], [running("x", "a")], unreadable=["budgets"]
@@ -413,8 +552,8 @@ def test_snapshot_survives_its_file() -> None:
         (lambda text: "[]", "c.json is not a snapshot: its `kind` is not ClusterSnapshot"),
         (lambda text: "[" * 100_000, "c.json is not a snapshot: it is nested too deeply"),
         (
-            lambda text: text.replace('"version": 1', '"version": 2'),
-            "c.json has version 2; this gpuctl reads version 1",
+            lambda text: text.replace('"version": 2', '"version": 3'),
+            "c.json has version 3; this gpuctl reads versions 1 to 2",
         ),
         (
             lambda text: text.replace('"cpu": "32"', '"cpu": "many"'),
@@ -535,7 +674,7 @@ def test_room_that_a_pod_that_waits_may_take(pod: Object, verdict: str) -> None:
 def test_pods_that_end_already_are_nobody_s_victims() -> None:
     found = answer(cluster([node("a")], [running("x", "a", 8, 0, deleting=True)]), job(gpus=8, priority="high"))
     assert (found.verdict, found.victims, found.starts) == ("fits-when-empty", [], 0)
-    assert found.reason == "it waits for pods that are ending already"
+    assert found.reason == "it waits for pods that are terminating"
 
 
 def test_a_promise_to_its_own_pod_is_no_obstacle() -> None:

@@ -204,7 +204,10 @@ class _Workload:
         self.kind = self.labels.get(context.label("job-type"), "")
         self.template = _template_of(obj)
         self.pod = _pod_spec(obj)
-        self.container = next(item for item in self.pod["containers"] if item["name"] == CONTAINER)
+        main = [item for item in self.pod["containers"] if item["name"] == CONTAINER]
+        if not main:
+            raise ValueError(f"{self.name} has no container {CONTAINER}")
+        self.container = main[0]
         self.torchrun_is_ours = torchrun_is_ours
         self.beside = {
             other["kind"]: other

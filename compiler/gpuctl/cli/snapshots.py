@@ -63,5 +63,9 @@ def taken(kubeconfig: str | None, context: str | None) -> Snapshot:
 
 def tell_unreadable(snapshot: Snapshot) -> None:
     """Say on standard error what an answer does not take into account."""
-    for name in snapshot.unreadable:
-        click.echo(f"note: {name} could not be read; what they decide is not in this answer", err=True)
+    if snapshot.unreadable:
+        names = ", ".join(snapshot.unreadable)
+        click.echo(f"note: {names} could not be read; what they decide is not in this answer", err=True)
+    if snapshot.missing:
+        names = ", ".join(snapshot.missing)
+        click.echo(f"note: the snapshot is an older gpuctl's, without {names}, which may decide, too", err=True)

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from gpuctl.cluster.doubts import claims_of, doubts, runtime_of
+from gpuctl.cluster.admission import admitted, refusals
+from gpuctl.cluster.doubts import attachable, claims_of, doubts
 from gpuctl.cluster.placement import Group
 from gpuctl.cluster.preemption import Budget
 from gpuctl.cluster.quota import Usage, admissions
 from gpuctl.cluster.requests import amounts, pod_requests, pod_templates
 from gpuctl.cluster.resources import WORKLOADS, Object, labels_of
-from gpuctl.cluster.scheduling import HOST_NAME, Incoming, Labels, Node, Pod, Port, Seat, Spread, Term, selects, units
+from gpuctl.cluster.scheduling import (
+    HOST_NAME,
+    Incoming,
+    Labels,
+    Node,
+    Pod,
+    Port,
+    Seat,
+    Spread,
+    Term,
+    Volume,
+    selects,
+    units,
+)
 from gpuctl.cluster.snapshot import Snapshot, anti_affinity, host_ports
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
-_LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _STAYING = ("DaemonSet", "Node")
 _MADE_LABELS = {
@@ -28,7 +40,8 @@ _MADE_LABELS = {
 
 
 class Demand(NamedTuple):
-    """A workload and its pods. ``doubts`` are the reasons for which nobody can tell from a snapshot.
+    """A workload and its pods. ``doubts`` are the reasons for which nobody can tell from a snapshot, ``refusals`` those
+    for which its pods are not created, or never placed.
 
     ``usages`` is what quotas count; ``owned`` are the pods of it that run now, which end when it is replaced.
     """
@@ -38,6 +51,7 @@ class Demand(NamedTuple):
     name: str
     groups: list[tuple[Group, int]]
     doubts: list[str]
+    refusals: list[str]
     usages: list[Usage]
     owned: list[Pod]
 
@@ -70,21 +84,26 @@ class Cluster(NamedTuple):
 def understand(snapshot: Snapshot, objects: Sequence[Object]) -> tuple[Cluster, list[Demand]]:
     """The cluster and the workloads among ``objects``, those with the highest priority first.
 
-    Of the other objects count what changes the answer: PriorityClasses, quotas, autoscalers, labels of nodes.
+    Of the other objects count what changes the answer: PriorityClasses, quotas, autoscalers, labels of nodes and
+    namespaces.
     """
     namespaces = {item["name"]: item.get("labels") or {} for item in snapshot.namespaces}
     workloads = [obj for obj in objects if obj["kind"] in (*WORKLOADS, "Pod")]
     for obj in workloads:
         namespace = obj["metadata"]["namespace"]
         namespaces.setdefault(namespace, {_NAME_LABEL: namespace})
-    pods = {id(item): _resident(item, namespaces) for item in snapshot.pods}
+    for obj in objects:
+        if obj["kind"] == "Namespace":
+            name = obj["metadata"]["name"]
+            namespaces[name] = {**namespaces.get(name, {_NAME_LABEL: name}), **labels_of(obj)}
+    pods = {id(item): _resident(item, namespaces, snapshot) for item in snapshot.pods}
     cluster = _cluster(snapshot, objects, pods)
     classes = _classes(snapshot, objects)
-    least = {obj["spec"]["scaleTargetRef"]["name"]: obj["spec"] for obj in objects if _is_scaler(obj)}
+    scalers = {_scaled(obj): obj["spec"] for obj in objects if obj["kind"] == "HorizontalPodAutoscaler"}
     result: list[Demand] = []
     for obj in workloads:
         owned = [pods[id(item)] for item in snapshot.pods if owns(obj, item)]
-        result.append(_demand(obj, least, snapshot, namespaces, classes, cluster.shown, owned, len(result)))
+        result.append(_demand(obj, scalers, snapshot, namespaces, classes, cluster.shown, owned, len(result)))
     # Python's sort keeps the order of what is equal.
     result.sort(key=lambda demand: -demand.priority)
     names = any(_names_hosts(group.incoming) for demand in result for group, _ in demand.groups)
@@ -111,7 +130,9 @@ def _waiting(
         {"hostPort": port["port"], "protocol": port["protocol"], "hostIP": port["ip"]}
         for port in item.get("hostPorts") or ()
     ]
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in item.get("claims") or ()]
     spec = {
+        "volumes": volumes,
         "containers": [{"name": "main", "resources": {"requests": item["requests"]}, "ports": ports}],
         "nodeSelector": wants.get("nodeSelector") or {},
         "tolerations": wants.get("tolerations") or [],
@@ -129,12 +150,15 @@ def _cluster(snapshot: Snapshot, objects: Iterable[Object], pods: Mapping[int, P
     for item in snapshot.pods:
         if "node" in item:
             on_node.setdefault(item["node"], []).append(pods[id(item)])
+    limits = {item["name"]: {one["name"]: one["count"] for one in item["drivers"]} for item in snapshot.csi_nodes}
+    attached = _attached(snapshot)
     seats, places = [], {}
     for index, item in enumerate(snapshot.nodes):
         name = item["name"]
         own = {**(item.get("labels") or {}), **labels.get(name, {})}
         allocatable = units(amounts(item["allocatable"]))
-        node = Node(name, allocatable, own, item.get("taints") or (), item.get("unschedulable", False))
+        taints, closed = item.get("taints") or (), item.get("unschedulable", False)
+        node = Node(name, allocatable, own, taints, closed, limits.get(name, {}), attached.get(name, frozenset()))
         seats.append(Seat(node, tuple(on_node.get(name, ()))))
         places[name] = index
     nominated = [
@@ -155,6 +179,16 @@ def _cluster(snapshot: Snapshot, objects: Iterable[Object], pods: Mapping[int, P
     return Cluster(seats, nominated, [], budgets, _quotas(snapshot, objects), shown, False)
 
 
+def _attached(snapshot: Snapshot) -> dict[str, frozenset[Volume]]:
+    """The volumes that are attached to nodes. Source: ``nodevolumelimits/csi.go``, getNodeVolumeAttachmentInfo."""
+    handles = {item["name"]: item["handle"] for item in snapshot.volumes if "handle" in item}
+    result: dict[str, set[Volume]] = {}
+    for item in snapshot.attachments:
+        if item["volume"] in handles:
+            result.setdefault(item["node"], set()).add((item["driver"], handles[item["volume"]]))
+    return {name: frozenset(volumes) for name, volumes in result.items()}
+
+
 def _quotas(snapshot: Snapshot, objects: Iterable[Object]) -> list[Object]:
     """The quotas of the cluster, as the documents change them."""
     result: dict[tuple[str, str], Object] = {
@@ -173,21 +207,55 @@ def _classes(snapshot: Snapshot, objects: Iterable[Object]) -> dict[str, Object]
     return {**planned, **{item["name"]: item for item in snapshot.priority_classes}}
 
 
-def _is_scaler(obj: Object) -> bool:
-    return bool(obj["kind"] == "HorizontalPodAutoscaler")
+class _Target(NamedTuple):
+    """What tells a workload from all others."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+
+
+def _scaled(scaler: Object) -> _Target:
+    """What an autoscaler scales. Source: ``pkg/controller/podautoscaler/horizontal.go``: no version, but the group."""
+    target = scaler["spec"]["scaleTargetRef"]
+    return _Target(
+        _group(target.get("apiVersion") or ""), target["kind"], scaler["metadata"]["namespace"], target["name"]
+    )
+
+
+def _target(workload: Object) -> _Target:
+    metadata = workload["metadata"]
+    return _Target(_group(workload.get("apiVersion") or ""), workload["kind"], metadata["namespace"], metadata["name"])
+
+
+def _group(api_version: str) -> str:
+    return api_version.rpartition("/")[0]
+
+
+def _scaled_to(count: int, scaler: Object | None) -> int:
+    """How many pods a workload gets. An autoscaler leaves one that has none alone.
+
+    Source: ``pkg/controller/podautoscaler/horizontal.go``, reconcileAutoscaler.
+    """
+    least = 1 if scaler is None or scaler.get("minReplicas") is None else int(scaler["minReplicas"])
+    if scaler is None or (count == 0 and least):
+        return count
+    return min(max(count, least), int(scaler["maxReplicas"]))
 
 
 def owns(workload: Object, pod: Object) -> bool:
-    """Whether a pod of a snapshot is a workload's."""
+    """Whether a pod of a snapshot is a workload's. Older snapshots do not have the API group of a pod's owner."""
     if pod["namespace"] != workload["metadata"]["namespace"]:
         return False
     name = workload["metadata"]["name"]
     if workload["kind"] == "JobSet":
         return bool((pod.get("labels") or {}).get("jobset.sigs.k8s.io/jobset-name") == name)
-    return pod.get("owner") == {"kind": workload["kind"], "name": name}
+    owner, group = pod.get("owner") or {}, _target(workload).group
+    return (owner.get("group", group), owner.get("kind"), owner.get("name")) == (group, workload["kind"], name)
 
 
-def _resident(item: Object, namespaces: Mapping[str, Labels]) -> Pod:
+def _resident(item: Object, namespaces: Mapping[str, Labels], snapshot: Snapshot) -> Pod:
     owner = item.get("owner") or {}
     return Pod(
         item["namespace"],
@@ -201,6 +269,9 @@ def _resident(item: Object, namespaces: Mapping[str, Labels]) -> Pod:
         owner.get("kind") in _STAYING,
         item.get("deleting", False),
         f"{owner['kind']}/{owner['name']}" if owner else f"Pod/{item['name']}",
+        item.get("priorityClass", ""),
+        item.get("hasDeadline", False),
+        attachable(item.get("claims") or (), item["namespace"], snapshot),
     )
 
 
@@ -231,7 +302,7 @@ def _narrowed(selector: Object | None, keys: Iterable[str] | None, operator: str
 
 def _demand(
     obj: Object,
-    scalers: Mapping[str, Object],
+    scalers: Mapping[_Target, Object],
     snapshot: Snapshot,
     namespaces: Mapping[str, Labels],
     classes: Mapping[str, Object],
@@ -241,56 +312,23 @@ def _demand(
 ) -> Demand:
     namespace, name, kind = obj["metadata"]["namespace"], obj["metadata"]["name"], obj["kind"]
     unknown: dict[str, None] = {}
+    refused: dict[str, None] = {}
     groups: list[tuple[Group, int]] = []
     pods: list[tuple[Object, int]] = []
     for position, (template, count) in enumerate(pod_templates(obj)):
-        if kind == "Deployment" and name in scalers:
-            count = max(count, int(scalers[name].get("minReplicas") or 1))
+        count = _scaled_to(count, scalers.get(_target(obj)))
         labels = {**dict.fromkeys(_MADE_LABELS.get(kind, ()), name), **labels_of({"metadata": {}, **template})}
-        spec = _admitted(template["spec"], namespace, snapshot)
+        spec = admitted(template["spec"], namespace, snapshot, classes)
+        if count:
+            seen = {**template, "spec": spec}
+            refused.update(dict.fromkeys(refusals(seen, namespace, namespaces[namespace], snapshot)))
         unknown.update(dict.fromkeys(doubts(spec, namespace, snapshot, classes, shown)))
         incoming = _incoming(spec, labels, obj, snapshot, namespaces, classes)
         groups.append((Group((number, position), incoming), count))
         pods.append(({"metadata": {**template.get("metadata", {}), "labels": labels}, "spec": spec}, count))
-    return Demand(kind, namespace, name, groups, list(unknown), admissions(obj, pods), owned)
-
-
-def _admitted(spec: Object, namespace: str, snapshot: Snapshot) -> Object:
-    """The spec with what admission adds: a LimitRange's defaults, a RuntimeClass's overhead, selector, tolerations.
-
-    Source: ``plugin/pkg/admission/limitranger/admission.go`` (mergePodResourceRequirements), ``runtimeclass``.
-    """
-    spec = copy.deepcopy(spec)
-    limits = [item for entry in snapshot.limit_ranges if entry["namespace"] == namespace for item in entry["limits"]]
-    for limit in limits:
-        if limit["type"] != "Container":
-            continue
-        for container in [*spec["containers"], *(spec.get("initContainers") or [])]:
-            resources = container.setdefault("resources", {})
-            own = resources.get("limits") or {}
-            stated = {**own, **(resources.get("requests") or {})}
-            resources["requests"] = {**(limit.get("defaultRequest") or {}), **stated}
-            resources["limits"] = {**(limit.get("default") or {}), **own}
-    runtime = runtime_of(spec, snapshot)
-    if runtime is not None:
-        if runtime.get("overhead"):
-            spec["overhead"] = runtime["overhead"]
-        spec["nodeSelector"] = {**(runtime.get("nodeSelector") or {}), **(spec.get("nodeSelector") or {})}
-        spec["tolerations"] = [*(spec.get("tolerations") or []), *(runtime.get("tolerations") or [])]
-    tolerations = spec.get("tolerations") or []
-    spec["tolerations"] = [*tolerations, *_default_tolerations(tolerations)]
-    return spec
-
-
-def _default_tolerations(tolerations: Iterable[Object]) -> Iterator[Object]:
-    """Of nodes that are lost, unless the pod says something of them itself, whatever that is.
-
-    Source: ``plugin/pkg/admission/defaulttolerationseconds/admission.go``.
-    """
-    said = {item.get("key", "") for item in tolerations if item.get("effect", "NoExecute") in ("NoExecute", "")}
-    for key in _LOST:
-        if not said & {key, ""}:
-            yield {"key": key, "operator": "Exists", "effect": "NoExecute"}
+    # A Pod is its own template: quotas count it as admitted, too.
+    counted = admissions({**obj, "spec": pods[0][0]["spec"]} if kind == "Pod" else obj, pods)
+    return Demand(kind, namespace, name, groups, list(unknown), list(refused), counted, owned)
 
 
 def _incoming(
@@ -303,8 +341,7 @@ def _incoming(
 ) -> Incoming:
     """Source of the priority: ``plugin/pkg/admission/priority/admission.go``, admitPod."""
     kind, namespace, name = workload["kind"], workload["metadata"]["namespace"], workload["metadata"]["name"]
-    default: Object = next((item for item in classes.values() if item.get("globalDefault")), {})
-    ranked = classes.get(spec.get("priorityClassName") or "", default)
+    ranked = classes.get(spec.get("priorityClassName") or "", {})
     affinity = spec.get("affinity") or {}
     nodes = (affinity.get("nodeAffinity") or {}).get(_REQUIRED)
     terms = [] if nodes is None else [nodes["nodeSelectorTerms"]]
@@ -321,6 +358,7 @@ def _incoming(
         ports,
         _terms(_with_label_keys(spec), namespace, labels, namespaces),
         owner=f"{kind}/{name}",
+        volumes=attachable(claims_of(spec), namespace, snapshot),
     )
     return Incoming(
         own,

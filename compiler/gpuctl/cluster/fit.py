@@ -127,7 +127,7 @@ def fit(snapshot: Snapshot, objects: Sequence[Object]) -> list[Fit]:
         added += admission.usages
         judged, worlds, evicts = _judge(cluster, demand, admission, worlds, final=demand is demands[-1])
         if evicts and _is_contested(cluster, demand, worlds):
-            told = "pods that wait already, and come first, may take what it frees"
+            told = "pods that are pending already, and come first, may take what it frees"
             judged, worlds = _disputed(judged, "preempts", told), _Worlds([])
         if evicts and pending:
             # Room that is made for this job may be taken by pods of the others that wait, and were first.
@@ -178,22 +178,29 @@ class _Admission(NamedTuple):
 
 
 def _given_back(demand: Demand) -> list[Usage]:
-    """What a job that is replaced gives back. Its limits are not in a snapshot; gpuctl's are equal to its requests."""
+    """What a job that is replaced gives back. Its limits are not in a snapshot; gpuctl's are equal to its requests.
+
+    Of a deadline only whether there is one matters, to the scopes Terminating and NotTerminating.
+    """
     if not demand.owned:
         return []
     pods = []
     for pod in demand.owned:
         amounts = {name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in pod.requests.items()}
-        spec = {"containers": [{"name": "main", "resources": {"requests": amounts, "limits": amounts}}]}
+        spec: dict[str, Any] = {"containers": [{"name": "main", "resources": {"requests": amounts, "limits": amounts}}]}
+        if pod.priority_class:
+            spec["priorityClassName"] = pod.priority_class
+        if pod.has_deadline:
+            spec["activeDeadlineSeconds"] = 1
         pods.append(Usage({"kind": "Pod", "metadata": {"labels": dict(pod.labels)}, "spec": spec}))
     return [*(usage for usage in demand.usages if usage.object["kind"] != "Pod"), *pods]
 
 
 def _admission(cluster: Cluster, demand: Demand, added: list[Usage], freed: list[Usage]) -> _Admission:
     quotas = [quota for quota in cluster.quotas if quota["metadata"]["namespace"] == demand.namespace]
-    missing = unspecified(quotas, demand.usages)
-    if missing:
-        return _Admission([], [], [str(item) for item in missing], True, [])
+    refused = [*demand.refusals, *(str(item) for item in unspecified(quotas, demand.usages))]
+    if refused:
+        return _Admission([], [], refused, True, [])
     before = [usage for usage in added if usage.object["metadata"].get("namespace") == demand.namespace]
     short = shortfalls(quotas, [*before, *demand.usages], freed)
     if not short:
@@ -257,7 +264,7 @@ def _judge(
     elif verdict == "fits-when-empty" and not admission.refusals:
         reason = "; ".join(part for part in (shortage(demand, found, starts), reason) if part)
     change = None
-    if verdict not in ("fits", "unknown") and len(worlds.states) == 1:
+    if verdict not in ("fits", "unknown") and len(worlds.states) == 1 and not demand.refusals:
         change = smallest_change(state, demand, found, admission.shortfalls, names_hosts=cluster.names_hosts)
     judged = Fit(demand, verdict, reason, starts, victims, certain, found, change)
     after = _afterwards(admission, worlds, outcomes)
@@ -270,6 +277,8 @@ def _judge(
 def _verdict(
     cluster: Cluster, demand: Demand, admission: _Admission, worlds: _Worlds, outcomes: list[Outcome]
 ) -> tuple[Verdict, str]:
+    if demand.refusals:
+        return "never", "; ".join(demand.refusals)
     if demand.doubts:
         return "unknown", "; ".join(demand.doubts)
     if not demand.pods:
@@ -281,7 +290,7 @@ def _verdict(
         return "unknown", "it depends on which of several nodes the scheduler takes first"
     answer = answers.pop()
     if answer is not None:
-        return answer, "it waits for pods that are ending already" if answer == "fits-when-empty" else ""
+        return answer, "it waits for pods that are terminating" if answer == "fits-when-empty" else ""
     empty, why = _when_empty(cluster, demand)
     if admission.refusals:
         return ("never" if admission.for_ever else empty), "; ".join(admission.refusals)
@@ -339,7 +348,7 @@ def _with_victims(
 ) -> str:
     parts = [reason] if reason else []
     if verdict != "preempts":
-        parts.append(f"{starts} of {pods} pods would start all the same, and evict others")
+        parts.append(f"{starts} of {pods} pods would still start, and evict others")
     if not certain:
         parts.append("the scheduler may evict others of the same rank instead")
     return "; ".join(parts)

@@ -9,6 +9,7 @@ from gpuctl.cluster import recover as recovery
 from gpuctl.cluster.checks import Platform, check
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import Changed
+from gpuctl.cluster.evictions import foresee
 from gpuctl.cluster.execute import Execution, How
 from gpuctl.cluster.lease import holding
 from gpuctl.cluster.plan import Plan, Refused
@@ -179,6 +180,8 @@ def _plan(
             before, absent = absent, sum(step.action == "create" for step in plan.steps)
             if before is not None and absent >= before:
                 raise
+    if server and not plan.errors:
+        foresee(connection, plan, request.keys, request.gpu_resources)
     return plan, run
 
 
@@ -195,8 +198,10 @@ def _refuse(plan: Plan) -> None:
         raise Refused("\n".join(plan.obstacles), plan)
 
 
-def _deletions(plan: Plan) -> set[tuple[str, Key]]:
-    return {(step.action, step.key) for step in plan.steps if step.deletes}
+def _deletions(plan: Plan) -> set[tuple[str, object]]:
+    """What a plan takes away: objects, and the pods of others that its own would evict."""
+    evicted = {("evict", (loss.namespace, pod)) for step in plan.steps for loss in step.victims for pod in loss.pods}
+    return {(step.action, step.key) for step in plan.steps if step.deletes} | evicted
 
 
 def _all_done(plan: Plan) -> bool:

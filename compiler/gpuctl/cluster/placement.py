@@ -165,7 +165,8 @@ def _class(index: int, seat: Seat, named_hosts: bool) -> Hashable:
         return index
     node = seat.node
     labels = frozenset(item for item in node.labels.items() if item[0] != HOST_NAME)
-    return labels, frozenset(node.allocatable.items()), str(node.taints), node.unschedulable, HOST_NAME in node.labels
+    room = frozenset(node.allocatable.items()), frozenset(node.attachable.items()), node.attached
+    return labels, room, str(node.taints), node.unschedulable, HOST_NAME in node.labels
 
 
 def capacity(seat: Seat, group: Group, most: int) -> int:
@@ -344,6 +345,8 @@ def has_room_in_any_case(state: State, group: Group, number: int, elsewhere: Seq
     """
     wanted = group.incoming.pod.requests
     if not group.is_independent or census(group.incoming, state.seats).repelled:
+        return False
+    if group.incoming.pod.volumes and any(other.incoming.pod.volumes for other, _ in elsewhere):
         return False
     rooms = sum(capacity(seat, group, _MANY) for seat in state.seats)
     for other, count in elsewhere:

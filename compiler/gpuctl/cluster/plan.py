@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 from gpuctl.cluster.compare import Change
 from gpuctl.cluster.errors import ClusterError, NotThere
@@ -18,6 +18,25 @@ DELETING = frozenset({"replace", "prune", "delete"})
 WRITING = DELETING | {"create", "update"}
 
 
+class Loss(NamedTuple):
+    """Somebody's pods that a plan's pods would evict. ``runtime`` is for how long they run, None when they do not."""
+
+    namespace: str
+    job: str
+    priority: int
+    pods: tuple[str, ...]
+    runtime: str | None
+
+    def __str__(self) -> str:
+        pods = "1 pod" if len(self.pods) == 1 else f"{len(self.pods)} pods"
+        state = f"running for {self.runtime}" if self.runtime else "not running yet"
+        return f"{self.job} in {self.namespace} ({pods}, {state})"
+
+    def json(self) -> dict[str, Any]:
+        """The form that ``apply -o json`` prints."""
+        return {**self._asdict(), "pods": list(self.pods)}
+
+
 @dataclass
 class Step:
     """What is done to one object.
@@ -25,7 +44,8 @@ class Step:
     ``desired`` is the object to send (for ``patch`` the patch), ``live`` the one that is there. ``method`` is how it is
     sent. ``running`` says what a user loses by it (``running for 3h``), None when nothing. ``adopt`` takes over fields
     that other managers hold. ``companion_of`` is the workload that a deleted Service or autoscaler belonged to.
-    ``tried`` tells that the server has accepted ``desired`` in a dry-run already.
+    ``tried`` tells that the server has accepted ``desired`` in a dry-run already. ``verdict`` is what ``fit`` says of
+    the pods that come (None: not asked), ``victims`` are whom they would evict.
     """
 
     action: Action
@@ -41,6 +61,8 @@ class Step:
     adopt: bool = False
     companion_of: Key | None = None
     tried: bool = False
+    verdict: str | None = None
+    victims: list[Loss] = field(default_factory=list)
     result: Result = "planned"
     error: str | None = None
 

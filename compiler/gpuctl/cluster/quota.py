@@ -200,7 +200,7 @@ def charges(obj: Object, now: datetime | None = None) -> Amounts:
     if kind == "Pod":
         if not _ended(obj, now):
             result["pods"] = Fraction(1)
-            result.update(_charged(pod_requests(obj["spec"]), pod_limits(obj["spec"])))
+            result.update(_charged(pod_requests(obj["spec"], obj.get("status")), pod_limits(obj["spec"])))
     elif kind == "Service":
         result.update(_service(obj["spec"]))
     elif kind == "PersistentVolumeClaim":

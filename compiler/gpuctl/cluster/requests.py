@@ -1,8 +1,8 @@
 """What the pods of a workload ask for, and how many run at once: counted as the scheduler and quota admission count.
 
 Source: Kubernetes 1.36, ``k8s.io/component-helpers/resource/helpers.go`` (PodRequests, PodLimits) on a pod with the
-defaults of ``pkg/apis/core/v1/defaults.go`` (SetDefaults_Pod, SetDefaults_ResourceList). Sizes that a running pod got
-by an in-place resize (``status.containerStatuses[].resources``) are not looked at: what counts is its spec.
+defaults of ``pkg/apis/core/v1/defaults.go`` (SetDefaults_Pod, SetDefaults_ResourceList). Of a pod that is resized in
+place the largest counts of what it asks for, has been allocated and has.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuctl.cluster.resources import Object
 
@@ -68,17 +68,58 @@ def container_limits(container: Object) -> Amounts:
     return amounts((container.get("resources") or {}).get("limits"))
 
 
-def pod_requests(spec: Object) -> Amounts:
+def pod_requests(spec: Object, status: Object | None = None) -> Amounts:
     """What a pod takes of its node, from its ``spec``. Source: PodRequests.
 
     Containers and sidecars (init containers that restart always) add up; an init container counts when it needs more,
     together with the sidecars started before it; the pod's own ``resources`` stand in for the sum; overhead is added.
+
+    :param status: of a pod that is there, which may be in the middle of a resize (UseStatusResources).
     """
-    total = _sum_or_peak(spec, container_requests)
-    total.update(_supported(_pod_resources(spec)[0]))
+    sizes = _sizes(spec, status or {})
+    total = _sum_or_peak(
+        spec, lambda container: _resized(container_requests(container), sizes.get(container.get("name", "main")))
+    )
+    own = _pod_resources(spec)[0]
+    total.update(_supported(_resized(own, sizes.get("")) if own else own))
     for name, amount in amounts(spec.get("overhead")).items():
         _add(total, name, amount)
     return total
+
+
+class _Size(NamedTuple):
+    """What a container, or the pod, has been allocated and has. Not ``wanted``: what its spec asks for is refused."""
+
+    amounts: tuple[Amounts, Amounts]
+    wanted: bool
+
+
+def _sizes(spec: Object, status: Object) -> dict[str, _Size]:
+    """The sizes by the names of containers, that of the pod by "". Ordinary init containers are never resized."""
+    conditions = status.get("conditions") or []
+    wanted = not any(
+        item.get("type") == "PodResizePending" and item.get("reason") == "Infeasible" for item in conditions
+    )
+    found = [*(status.get("containerStatuses") or []), *(status.get("initContainerStatuses") or [])]
+    once = {item["name"] for item in _list(spec, "initContainers") if item.get("restartPolicy") != "Always"}
+    holders = [(item["name"], item) for item in found if item["name"] not in once] + [("", status)]
+    return {
+        name: _Size((amounts(item["resources"].get("requests")), amounts(item.get("allocatedResources"))), wanted)
+        for name, item in holders
+        if item.get("resources") is not None
+    }
+
+
+def _resized(own: Amounts, size: _Size | None) -> Amounts:
+    """Source: determineEffectiveRequests."""
+    if size is None:
+        return own
+    parts = [*size.amounts, *([own] if size.wanted else [])]
+    result: Amounts = {}
+    for part in parts:
+        for name, amount in part.items():
+            result[name] = max(amount, result.get(name, amount))
+    return result
 
 
 def pod_limits(spec: Object) -> Amounts:

@@ -23,6 +23,8 @@ Units = dict[str, int]
 """Resource name -> amount in the scheduler's units."""
 Pair = tuple[str, str]
 """A topology domain: key and value of a node's label."""
+Volume = tuple[str, str]
+"""A volume that a CSI driver attaches: the driver, and its own name for the volume."""
 
 HOST_NAME = "kubernetes.io/hostname"
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
@@ -78,7 +80,11 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Pod:
-    """A pod as its node sees it. ``start`` is RFC 3339, "" before it; ``stays`` tells that every node runs one."""
+    """A pod as its node sees it. ``start`` is RFC 3339, "" before it; ``stays`` tells that every node runs one.
+
+    ``volumes`` are those that a CSI driver attaches to its node. ``priority_class`` and ``has_deadline``
+    (``activeDeadlineSeconds``) are what quotas ask for.
+    """
 
     namespace: str
     name: str
@@ -91,6 +97,9 @@ class Pod:
     stays: bool = False
     deleting: bool = False
     owner: str = ""
+    priority_class: str = ""
+    has_deadline: bool = False
+    volumes: frozenset[Volume] = frozenset()
 
     @property
     def importance(self) -> tuple[int, str]:
@@ -100,13 +109,15 @@ class Pod:
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """A node, without its pods."""
+    """A node, without its pods. ``attachable`` is how many volumes a driver can attach, ``attached`` which are now."""
 
     name: str
     allocatable: Units
     labels: Labels = field(default_factory=dict)
     taints: Sequence[Object] = ()
     unschedulable: bool = False
+    attachable: Mapping[str, int] = field(default_factory=dict)
+    attached: frozenset[Volume] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,6 +341,22 @@ def _enough(incoming: Incoming, seat: Seat, _: Census) -> bool:
     return all(amount <= seat.free(name) for name, amount in incoming.pod.requests.items())
 
 
+def _attachable(incoming: Incoming, seat: Seat, _: Census) -> bool:
+    """Source: ``nodevolumelimits/csi.go``, Filter: of one volume in several pods there is one.
+
+    As there, a volume that is attached and that no pod of the node has counts beside itself.
+    """
+    limits = seat.node.attachable
+    if not limits or not incoming.pod.volumes:
+        return True
+    used = frozenset().union(*(pod.volumes for pod in seat.pods))
+    new, there = incoming.pod.volumes - used, used | seat.node.attached
+    return all(
+        sum(driver == name for name, _ in there) + sum(driver == name for name, _ in new) <= limits[driver]
+        for driver in {driver for driver, _ in new} & limits.keys()
+    )
+
+
 def _even(incoming: Incoming, seat: Seat, counted: Census) -> bool:
     """Source: ``podtopologyspread/filtering.go``, Filter."""
     for rule, counts in zip(incoming.spread, counted.spread, strict=True):
@@ -380,6 +407,7 @@ RULES: list[Rule] = [
     Rule("host-ports", _ports_free, True),
     Rule("pods", _room_for_pod, True),
     Rule("resources", _enough, True),
+    Rule("attach-limits", _attachable, True),
     Rule("topology-spread", _even, True),
     Rule("pod-affinity", _near, False),
     Rule("pod-anti-affinity", _far, True),

@@ -79,6 +79,9 @@ SHAPE: dict[str, Any] = {
             "node": _Maybe(str),
             "nominatedNode": _Maybe(str),
             "priority": _Maybe(int),
+            "priorityClass": _Maybe(str),
+            "hasDeadline": _Maybe(bool),
+            "claims": _Maybe([str]),
             "requests": _AMOUNTS,
             "hostPorts": _Maybe([{"ip": str, "protocol": str, "port": int}]),
             "antiAffinity": _Maybe([_POD_TERM]),
@@ -94,10 +97,10 @@ SHAPE: dict[str, Any] = {
             "startTime": _Maybe(_moment),
             "phase": _Maybe(str),
             "deleting": _Maybe(bool),
-            "owner": _Maybe({"kind": str, "name": str}),
+            "owner": _Maybe({"group": _Maybe(str), "kind": str, "name": str}),
         }
     ],
-    "namespaces": [{"name": str, "labels": _LABELS}],
+    "namespaces": [{"name": str, "labels": _LABELS, "deleting": _Maybe(bool)}],
     "priorityClasses": [
         {"name": str, "value": int, "preemptionPolicy": _Maybe(str), "globalDefault": _Maybe(bool)},
     ],
@@ -112,7 +115,22 @@ SHAPE: dict[str, Any] = {
             "status": _Maybe({"hard": _Maybe(_AMOUNTS), "used": _Maybe(_AMOUNTS)}),
         }
     ],
-    "limitRanges": [{"namespace": str, "limits": [{"type": str}]}],
+    "limitRanges": [
+        {
+            "namespace": str,
+            "name": _Maybe(str),
+            "limits": [
+                {
+                    "type": str,
+                    "default": _Maybe(_AMOUNTS),
+                    "defaultRequest": _Maybe(_AMOUNTS),
+                    "min": _Maybe(_AMOUNTS),
+                    "max": _Maybe(_AMOUNTS),
+                    "maxLimitRequestRatio": _Maybe(_AMOUNTS),
+                }
+            ],
+        }
+    ],
     "budgets": [
         {
             "namespace": str,
@@ -122,14 +140,39 @@ SHAPE: dict[str, Any] = {
             "disruptedPods": _Maybe([str]),
         }
     ],
-    "claims": [{"namespace": str, "name": str, "volume": _Maybe(str), "accessModes": _Maybe([str])}],
-    "volumes": [{"name": str, "labels": _LABELS, "nodeTerms": _Maybe([_NODE_TERM])}],
+    "claims": [
+        {
+            "namespace": str,
+            "name": str,
+            "volume": _Maybe(str),
+            "accessModes": _Maybe([str]),
+            "storageClass": _Maybe(str),
+            "phase": _Maybe(str),
+            "deleting": _Maybe(bool),
+        }
+    ],
+    "volumes": [
+        {
+            "name": str,
+            "labels": _LABELS,
+            "nodeTerms": _Maybe([_NODE_TERM]),
+            "driver": _Maybe(str),
+            "handle": _Maybe(str),
+        }
+    ],
+    "storageClasses": [{"name": str, "provisioner": str, "bindingMode": _Maybe(str)}],
+    "csiNodes": [{"name": str, "drivers": [{"name": str, "count": int}]}],
+    "attachments": [{"node": str, "driver": str, "volume": str}],
     "customResources": [{"name": str, "kind": str, "versions": [str]}],
     "unreadable": [str],
 }
 """What a snapshot holds: a list of one is a list of such items, a function is what its values are parsed by."""
 
 _NAMES = {str: "a text", int: "a whole number", bool: "true or false", dict: "an object"}
+
+
+ADDED = {2: ("storageClasses", "csiNodes", "attachments")}
+"""Version of snapshots -> the lists that are new in it."""
 
 
 def check(value: Any, shape: Any = SHAPE, path: str = "") -> None:

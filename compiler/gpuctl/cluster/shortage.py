@@ -104,7 +104,7 @@ def shortage(demand: Demand, found: Balance, starts: int) -> str:
 
 
 def exclusions(incoming: Incoming, seats: Sequence[Seat]) -> str:
-    """Why a pod may go to none of some nodes: how many are out for which rule."""
+    """Why a pod may go to none of some nodes: how many which rule excludes."""
     counted = census(incoming, seats)
     counts: dict[str, int] = {}
     for seat in seats:
@@ -113,7 +113,9 @@ def exclusions(incoming: Incoming, seats: Sequence[Seat]) -> str:
             counts[rule.name] = counts.get(rule.name, 0) + 1
     if not counts:
         return "there are no nodes"
-    return "no node takes one of its pods: " + ", ".join(f"{number} out for {name}" for name, number in counts.items())
+    return "no node takes one of its pods: " + ", ".join(
+        f"{number} excluded by {name}" for name, number in counts.items()
+    )
 
 
 def smallest_change(

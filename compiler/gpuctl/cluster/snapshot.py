@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
+from functools import cached_property
 from typing import Any
 
 from gpuctl.cluster.connection import Connection
@@ -17,13 +18,16 @@ from gpuctl.cluster.errors import ApiError, ClusterError
 from gpuctl.cluster.quota import format_amount
 from gpuctl.cluster.requests import pod_requests
 from gpuctl.cluster.resources import RESOURCES, Object, Resource, labels_of
-from gpuctl.cluster.shape import check
+from gpuctl.cluster.shape import ADDED, check
 
 KIND = "ClusterSnapshot"
-VERSION = 1
+VERSION = 2
 
 _BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 _RUNTIMES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+_STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
+_CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
+_ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
 _ENDED = ("Succeeded", "Failed")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _ANYWAY = "ScheduleAnyway"
@@ -36,7 +40,8 @@ SCHEDULER = "default-scheduler"
 class Snapshot:
     """A cluster at one moment. The lists hold plain dicts, see :data:`gpuctl.cluster.shape.SHAPE`.
 
-    ``unreadable`` are the lists that the user may not read; they are empty.
+    ``unreadable`` are the lists that the user may not read, ``missing`` those that an older gpuctl did not write; they
+    are empty.
     """
 
     taken_at: str
@@ -50,24 +55,39 @@ class Snapshot:
     budgets: list[Object] = field(default_factory=list)
     claims: list[Object] = field(default_factory=list)
     volumes: list[Object] = field(default_factory=list)
+    storage_classes: list[Object] = field(default_factory=list)
+    csi_nodes: list[Object] = field(default_factory=list)
+    attachments: list[Object] = field(default_factory=list)
     custom_resources: list[Object] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+    @cached_property
+    def claims_by_name(self) -> Mapping[tuple[str, str], Object]:
+        """The claims by namespace and name."""
+        return {(item["namespace"], item["name"]): item for item in self.claims}
+
+    @cached_property
+    def volumes_by_name(self) -> Mapping[str, Object]:
+        """The volumes by name."""
+        return {item["name"]: item for item in self.volumes}
 
 
 class DamagedSnapshot(ClusterError):
     """A file is no snapshot, or not a whole one."""
 
 
-def take(connection: Connection, now: datetime | None = None) -> Snapshot:
+def take(connection: Connection, now: datetime | None = None, *, left_out: frozenset[str] = frozenset()) -> Snapshot:
     """Read a cluster.
 
+    :param left_out: fields of the snapshot that are not needed.
     :raises ApiError: nodes or pods may not be listed; what else may not is left out.
     """
     unreadable: list[str] = []
     parts: list[tuple[str, Resource, Callable[[Object], Object]]] = [
         ("nodes", RESOURCES["Node"], _node),
         ("pods", RESOURCES["Pod"], _pod),
-        ("namespaces", RESOURCES["Namespace"], _labelled),
+        ("namespaces", RESOURCES["Namespace"], _namespace),
         ("priority_classes", RESOURCES["PriorityClass"], _priority_class),
         ("runtime_classes", _RUNTIMES, _runtime_class),
         ("quotas", RESOURCES["ResourceQuota"], _quota),
@@ -75,8 +95,13 @@ def take(connection: Connection, now: datetime | None = None) -> Snapshot:
         ("budgets", _BUDGETS, _budget),
         ("claims", RESOURCES["PersistentVolumeClaim"], _claim),
         ("volumes", RESOURCES["PersistentVolume"], _volume),
+        ("storage_classes", _STORAGE_CLASSES, _storage_class),
+        ("csi_nodes", _CSI_NODES, _csi_node),
+        ("attachments", _ATTACHMENTS, _attachment),
         ("custom_resources", RESOURCES["CustomResourceDefinition"], _custom_resource),
     ]
+
+    parts = [part for part in parts if part[0] not in left_out]
 
     def read(part: tuple[str, Resource, Callable[[Object], Object]]) -> list[Object]:
         name, resource, keep = part
@@ -91,14 +116,14 @@ def take(connection: Connection, now: datetime | None = None) -> Snapshot:
             return []
         return [keep(item) for item in items if name != "pods" or _is_seen(item)]
 
-    lists = dict(zip((part[0] for part in parts), connection.each(read, parts), strict=True))
+    lists: dict[str, Any] = dict(zip((part[0] for part in parts), connection.each(read, parts), strict=True))
     moment = (now or datetime.now(timezone.utc)).strftime("%Y-%m-%dT%H:%M:%SZ")
     return Snapshot(moment, **lists, unreadable=sorted(unreadable))
 
 
 def render(snapshot: Snapshot) -> str:
     """The snapshot as JSON, with a line for each item so that two can be compared."""
-    value = {_camel(name): item for name, item in asdict(snapshot).items()}
+    value = {_camel(name): item for name, item in asdict(snapshot).items() if name != "missing"}
     parts = [f'"kind": "{KIND}"', f'"version": {VERSION}']
     for name, item in value.items():
         if isinstance(item, list):
@@ -124,15 +149,19 @@ def load(text: str, name: str = "the snapshot") -> Snapshot:
         raise DamagedSnapshot(f"{name} is not a snapshot: it is nested too deeply", hint) from None
     if not isinstance(value, dict) or value.get("kind") != KIND:
         raise DamagedSnapshot(f"{name} is not a snapshot: its `kind` is not {KIND}", hint)
-    if value.get("version") != VERSION:
-        told = json.dumps(value.get("version"))
-        raise DamagedSnapshot(f"{name} has version {told}; this gpuctl reads version {VERSION}", hint)
+    version = value.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= VERSION:
+        told = json.dumps(version)
+        raise DamagedSnapshot(f"{name} has version {told}; this gpuctl reads versions 1 to {VERSION}", hint)
+    missing = [key for since, keys in ADDED.items() if version < since for key in keys if key not in value]
+    value.update({key: [] for key in missing})
     try:
         check(value)
     except ValueError as error:
         raise DamagedSnapshot(f"{name} is damaged: {error}", hint) from None
     known = {_camel(item): item for item in Snapshot.__dataclass_fields__}
-    return Snapshot(**{known[key]: item for key, item in value.items() if key in known})
+    found = {known[key]: item for key, item in value.items() if key in known}
+    return Snapshot(**{**found, "missing": missing})
 
 
 def _camel(name: str) -> str:
@@ -176,7 +205,7 @@ def _is_seen(pod: Object) -> bool:
 
 def _pod(pod: Object) -> Object:
     spec, status, metadata = pod["spec"], pod.get("status") or {}, pod["metadata"]
-    requests = {name: format_amount(name, amount) for name, amount in sorted(pod_requests(spec).items())}
+    requests = {name: format_amount(name, amount) for name, amount in sorted(pod_requests(spec, status).items())}
     node = spec.get("nodeName")
     rest = {
         "node": node,
@@ -187,11 +216,25 @@ def _pod(pod: Object) -> Object:
         # Running goes without saying.
         "phase": None if status.get("phase") == "Running" else status.get("phase"),
         "deleting": bool(metadata.get("deletionTimestamp")),
+        "priorityClass": spec.get("priorityClassName"),
+        "hasDeadline": spec.get("activeDeadlineSeconds") is not None,
+        "claims": _claims(pod),
         "owner": _owner(metadata),
         "wants": None if node else _wants(spec),
     }
     own = {**_named(pod, namespaced=True), "labels": labels_of(pod), "priority": spec.get("priority") or 0}
     return {**own, "requests": requests, **_without_empty(rest)}
+
+
+def _claims(pod: Object) -> list[str]:
+    """The claims that a pod uses. Source: ``component-helpers/storage/ephemeral/ephemeral.go``, VolumeClaimName."""
+    result = []
+    for volume in pod["spec"].get("volumes") or []:
+        if volume.get("persistentVolumeClaim"):
+            result.append(volume["persistentVolumeClaim"]["claimName"])
+        elif volume.get("ephemeral"):
+            result.append(f"{pod['metadata']['name']}-{volume['name']}")
+    return result
 
 
 def host_ports(spec: Object) -> list[Object]:
@@ -236,11 +279,11 @@ def _owner(metadata: Object) -> Object | None:
     """The workload behind a pod; a ReplicaSet's is its Deployment, whose name is the ReplicaSet's but for a hash."""
     for owner in metadata.get("ownerReferences") or []:
         if owner.get("controller"):
-            kind, name = owner["kind"], owner["name"]
+            kind, name, group = owner["kind"], owner["name"], owner.get("apiVersion", "").rpartition("/")[0]
             suffix = "-" + (metadata.get("labels") or {}).get("pod-template-hash", "")
             if kind == "ReplicaSet" and len(suffix) > 1 and name.endswith(suffix):
                 kind, name = "Deployment", name.removesuffix(suffix)
-            return {"kind": kind, "name": name}
+            return {"group": group, "kind": kind, "name": name}
     return None
 
 
@@ -264,7 +307,33 @@ def _quota(quota: Object) -> Object:
 
 
 def _limit_range(obj: Object) -> Object:
-    return {"namespace": obj["metadata"]["namespace"], "limits": obj["spec"]["limits"]}
+    return {**_named(obj, namespaced=True), "limits": (obj.get("spec") or {}).get("limits") or []}
+
+
+def _namespace(obj: Object) -> Object:
+    return {**_labelled(obj), **_without_empty({"deleting": bool(obj["metadata"].get("deletionTimestamp"))})}
+
+
+def _storage_class(obj: Object) -> Object:
+    return {**_named(obj), "provisioner": obj["provisioner"], "bindingMode": obj.get("volumeBindingMode", "Immediate")}
+
+
+def _csi_node(obj: Object) -> Object:
+    """Only drivers with a limit."""
+    limits = {item["name"]: (item.get("allocatable") or {}).get("count") for item in obj["spec"].get("drivers") or []}
+    return {
+        **_named(obj),
+        "drivers": [{"name": name, "count": count} for name, count in limits.items() if count is not None],
+    }
+
+
+def _attachment(obj: Object) -> Object:
+    spec = obj["spec"]
+    return {
+        "node": spec["nodeName"],
+        "driver": spec["attacher"],
+        "volume": spec["source"].get("persistentVolumeName") or "",
+    }
 
 
 def _budget(obj: Object) -> Object:
@@ -275,15 +344,22 @@ def _budget(obj: Object) -> Object:
 
 
 def _claim(obj: Object) -> Object:
-    spec = obj.get("spec") or {}
-    bound = (obj.get("status") or {}).get("phase") == "Bound"
-    volume = {"volume": spec["volumeName"]} if bound and spec.get("volumeName") else {}
-    return {**_named(obj, namespaced=True), **volume, **_pick(spec, "accessModes")}
+    spec, phase = obj.get("spec") or {}, (obj.get("status") or {}).get("phase")
+    rest = {
+        "volume": spec.get("volumeName") if phase in ("Bound", "Lost") else None,
+        "storageClass": spec.get("storageClassName"),
+        # Bound goes without saying.
+        "phase": None if phase == "Bound" else phase,
+        "deleting": bool(obj["metadata"].get("deletionTimestamp")),
+    }
+    return {**_named(obj, namespaced=True), **_without_empty(rest), **_pick(spec, "accessModes")}
 
 
 def _volume(obj: Object) -> Object:
     required = ((obj["spec"].get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms")
-    return {**_labelled(obj), **_without_empty({"nodeTerms": required})}
+    source = obj["spec"].get("csi") or {}
+    rest = {"nodeTerms": required, "driver": source.get("driver"), "handle": source.get("volumeHandle")}
+    return {**_labelled(obj), **_without_empty(rest)}
 
 
 def _custom_resource(obj: Object) -> Object:

@@ -38,7 +38,9 @@ _WIDTH = 9
 
 def planned_line(step: Step, *, coloured: bool = False) -> str:
     """What will be done: ``replace   deployment.apps/chat -n team-a  (containers[main].image; running for 3h)``."""
-    return _line(step.action, step.action, step, step.reason, step.running, coloured)
+    evicts = f"evicts {', '.join(map(str, step.victims))}" if step.victims else ""
+    running = "; ".join(part for part in (step.running, evicts) if part)
+    return _line(step.action, step.action, step, step.reason, running, coloured)
 
 
 def result_line(step: Step, *, coloured: bool = False) -> str:
@@ -116,6 +118,8 @@ def _step(step: Step) -> dict[str, Any]:
         "name": step.key.name,
         "reason": step.reason or None,
         "changes": [{"path": change.path, "from": change.old, "to": change.new} for change in _changes(step)],
+        "verdict": step.verdict,
+        "victims": [loss.json() for loss in step.victims],
         "result": step.result,
         "error": step.error,
     }

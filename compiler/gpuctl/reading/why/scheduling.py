@@ -246,6 +246,11 @@ def _neighbours(case: Case) -> Finding | None:
 _ANTI = "use fewer pods, more nodes, or a preferred anti-affinity instead of a required one"
 _NEIGHBOURS = {
     "host-ports": ("host-port", "the ports that it binds on its node are taken", "use other host ports, or none"),
+    "attach-limits": (
+        "volume-node",
+        "as many volumes are attached there as their CSI driver allows",
+        "wait until pods with volumes end there, or use fewer volumes",
+    ),
     "topology-spread": (
         "topology-spread",
         "its topology spread constraint forbids one more pod there",

@@ -1,0 +1,126 @@
+"""``apply`` says whom its pods evict, and asks first: the real scheduler evicts whom it named."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from cluster_tools import Place, places, training
+from control_plane import ControlPlane
+from fault_tools.proxy import Proxy, matching, on, refuse
+from fault_tools.world import Api
+
+_numbers = itertools.count(1)
+
+
+class Pool(NamedTuple):
+    """A pool with two nodes of 8 GPUs, which no other test uses: pods of a namespace that goes linger a while."""
+
+    name: str
+
+    def job(self, name: str, priority: str, gpus: int) -> dict[str, Any]:
+        """A training in the pool."""
+        return training(name, job={"name": name, "priority": priority}, resources={"pool": self.name, "gpu": gpus})
+
+
+@pytest.fixture
+def contested(plane: ControlPlane, jobset: None) -> Pool:
+    """A pool of its own for each test."""
+    pool = Pool(f"contested-{next(_numbers)}")
+    for number in range(2):
+        name = f"{pool.name}-{number}"
+        plane.add_node(name, labels={"runwhere.ai/pool": pool.name}, gpus=8, cpu="64", memory="256Gi")
+    return pool
+
+
+@pytest.fixture
+def theirs(
+    plane: ControlPlane, api: Api, contested: Pool, place: Place, tmp_path: Any, capsys: Any, monkeypatch: Any
+) -> Iterator[Place]:
+    """Another team's namespace."""
+    directory = tmp_path / "theirs"
+    directory.mkdir()
+    yield from places(plane, api, directory, capsys, monkeypatch, f"theirs-{place.namespace}"[:60])
+
+
+def step_of(outcome: Any) -> dict[str, Any]:
+    """The step of the only Job."""
+    (step,) = [step for step in outcome.value["steps"] if step["kind"] == "Job"]
+    return dict(step)
+
+
+def test_others_running_work_is_evicted_only_when_somebody_agrees(place: Place, theirs: Place, contested: Pool) -> None:
+    theirs.apply(contested.job("important", "high", 8))
+    theirs.running("important")
+    theirs.apply(contested.job("sft", "low", 4), contested.job("eval", "low", 4))
+    victims = theirs.running("sft", "eval")
+    mine = contested.job("urgent", "medium", 8)
+    planned = place.plan(mine)
+    step = step_of(planned)
+    assert step["verdict"] == "preempts"
+    named = {pod for loss in step["victims"] for pod in loss["pods"]}
+    assert named == set(victims)
+    jobs = {(loss["namespace"], loss["job"]) for loss in step["victims"]}
+    assert jobs == {(theirs.namespace, "training/sft"), (theirs.namespace, "training/eval")}
+    assert all(loss["runtime"] for loss in step["victims"])
+    shown = place.gpuctl("diff", "-f", place.file(mine), code=1)
+    assert "evicts training/" in shown.out
+    assert f"training/sft in {theirs.namespace} (1 pod, running for " in shown.out
+    assert "asks first: training/urgent" in place.gpuctl("apply", "-f", place.file(mine), "--dry-run=server").err
+    refused = place.apply(mine, code=2)
+    assert f"training/urgent in {place.namespace} evicts others as of now: " in refused.err
+    assert "nobody can be asked here" in refused.err
+    assert "Job/urgent" not in place.names()
+    assert theirs.running("sft", "eval") == victims
+    place.apply(mine, flags=("--yes",))
+    place.running("urgent")
+    theirs.until(lambda: not set(victims) & set(theirs.pods("sft") | theirs.pods("eval")), "the victims to go")
+    assert theirs.running("important")
+    # What runs already evicts nobody, and is not asked about.
+    assert "evicts" not in place.apply(mine).err
+
+
+def test_what_has_no_room_is_told_so(place: Place, theirs: Place, contested: Pool) -> None:
+    theirs.apply(contested.job("one", "high", 8), contested.job("two", "high", 8))
+    theirs.running("one", "two")
+    waits = place.plan(contested.job("later", "low", 8))
+    assert (step_of(waits)["verdict"], step_of(waits)["victims"]) == ("fits-when-empty", [])
+    (note,) = [note for note in waits.value["notes"] if "training/later" in note]
+    assert note.startswith(f"training/later in {place.namespace} will wait as of now: 0 of 1 pods (")
+    assert "0 nvidia.com/gpu free in all" in note
+    never = place.plan(contested.job("huge", "low", 16))
+    assert step_of(never)["verdict"] == "never"
+
+
+def test_nothing_is_read_for_what_makes_no_pods(place: Place, contested: Pool, proxy: Proxy) -> None:
+    document = contested.job("small", "medium", 4)
+    place.apply(document)
+
+    def lists_of_pods() -> list[str]:
+        return [str(record.request) for record in proxy.records if record.request.path == "/api/v1/pods"]
+
+    assert len(lists_of_pods()) == 1
+    place.apply(document)
+    assert len(lists_of_pods()) == 1
+
+
+def test_who_may_not_look_is_told_once(
+    place: Place, plane: ControlPlane, contested: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plane.grant("alice", place.namespace, "edit")
+    monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig("alice")))
+    note = "whom these jobs may evict is not known: that takes the rights to list nodes and all pods"
+    told = place.apply(contested.job("a", "medium", 4), contested.job("b", "medium", 4), code=None)
+    assert told.err.count(note) == 1
+
+
+def test_what_goes_wrong_with_it_stops_nothing(place: Place, contested: Pool, proxy: Proxy) -> None:
+    everybody = matching("GET", "/api/v1/pods")
+    proxy.reset(on(everybody, refuse(400, "BadRequest", "no pods today")))
+    done = place.apply(contested.job("small", "medium", 4))
+    assert "Job/small" in place.names()
+    assert done.err.startswith("note: whether these jobs fit, and whom they evict, is not known: ")
+    assert "no pods today" in done.err

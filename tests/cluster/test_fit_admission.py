@@ -1,0 +1,273 @@
+"""``fit`` where more than room decides: the API server's admission, claims, attached volumes, resizes.
+
+The real API server and scheduler say what is right, in random clusters of which each has one of these in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pytest
+
+from control_plane import ControlPlane
+from fault_tools.world import Api
+from fit_admission import CLASSES, DRIVER, KINDS, AdmissionWorld, admission_world
+from fit_trials import MERGE_PATCH, QUIET, hasten
+from gpuctl.cluster import admission, demand
+from gpuctl.cluster.configuration import connect
+from gpuctl.cluster.fit import Fit, fit
+from gpuctl.cluster.snapshot import Snapshot, load, render, take
+from real_parts import control_plane_binaries
+
+Object = dict[str, Any]
+
+WORLDS = int(os.environ.get("GPUCTL_ADMISSION_WORLDS", "280"))
+PATIENCE = 60.0
+
+
+class Trial(NamedTuple):
+    """A world, the snapshot of it, and what came of its pod: why it was refused, else where it is and who went."""
+
+    world: AdmissionWorld
+    snapshot: Snapshot
+    refused: str
+    node: str
+    evicted: frozenset[str]
+
+    @property
+    def answer(self) -> Fit:
+        """What ``fit`` says."""
+        (found,) = fit(self.snapshot, [self.world.pod])
+        return found
+
+
+class Trials:
+    """The worlds in one control plane."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self.api = Api(plane)
+
+    def run(self, worlds: list[AdmissionWorld]) -> list[Trial]:
+        """Build them all, look at them, and submit their pods."""
+        for obj in _shared():
+            self._create(obj)
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(self._build, worlds))
+            # The API server's admission sees what is new a moment later.
+            time.sleep(2)
+            connection = connect(kubeconfig=str(self.plane.kubeconfig()))
+            whole = load(render(take(connection)))
+            connection.close()
+            refused = list(pool.map(self._submit, worlds))
+        pods = self._rest({item.namespace for item, said in zip(worlds, refused, strict=True) if not said})
+        return [
+            Trial(item, _part(whole, item), said, *_seen(item, pods))
+            for item, said in zip(worlds, refused, strict=True)
+        ]
+
+    def _create(self, obj: Object, status: Object | None = None) -> None:
+        path = _path(obj)
+        self.api.call("POST", path, obj)
+        if status:
+            self.api.call("PATCH", f"{path}/{obj['metadata']['name']}/status", {"status": status}, MERGE_PATCH)
+
+    def _build(self, item: AdmissionWorld) -> None:
+        self._create(_object("v1", "Namespace", item.namespace, labels=item.labels))
+        amounts = {"cpu": "8" if item.kind == "resize" else "64", "memory": "64Gi", "pods": "20"}
+        labels = {"example.com/admission": str(item.seed), "kubernetes.io/hostname": item.node}
+        node = _object("v1", "Node", item.node, labels=labels)
+        self._create({**node, "status": {"allocatable": amounts, "capacity": amounts}})
+        # The API server itself taints a new node, as not ready.
+        self.api.call("PATCH", f"/api/v1/nodes/{item.node}", {"spec": {"taints": []}}, MERGE_PATCH)
+        driver = {"name": DRIVER, "nodeID": item.node, "topologyKeys": []}
+        if item.csi_limit is not None:
+            driver["allocatable"] = {"count": item.csi_limit}
+        owner = {"apiVersion": "v1", "kind": "Node", "name": item.node, "uid": "1"}
+        csi_node = _object("storage.k8s.io/v1", "CSINode", item.node, ownerReferences=[owner])
+        self._create({**csi_node, "spec": {"drivers": [driver]}})
+        for obj in [*item.limits, *item.quotas]:
+            used = dict.fromkeys(obj["spec"].get("hard", {}), "0")
+            metadata = {**obj["metadata"], "namespace": item.namespace}
+            status = {"hard": obj["spec"]["hard"], "used": used} if used else None
+            self._create({**obj, "metadata": metadata}, status)
+        for obj in [*item.volumes, *item.attachments]:
+            self._create(obj, {"phase": "Bound"} if obj["kind"] == "PersistentVolume" else None)
+        for claim, phase in item.claims:
+            self._create(claim, {"phase": phase})
+        for pod, status in item.bound:
+            self._create(pod, status or {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"})
+        for name in item.deleted_claims:
+            self.api.call("DELETE", f"/api/v1/namespaces/{item.namespace}/persistentvolumeclaims/{name}")
+        if item.is_namespace_deleted:
+            self.api.call("DELETE", f"/api/v1/namespaces/{item.namespace}")
+
+    def _submit(self, item: AdmissionWorld) -> str:
+        status, answer = self.api.request("POST", _path(item.pod), item.pod)
+        # A default of a LimitRange may make a pod invalid (422).
+        assert status in (201, 403) or (status, item.kind) == (422, "limits"), f"world {item.seed}: {answer['message']}"
+        return "" if status == 201 else str(answer["message"])
+
+    def _rest(self, namespaces: set[str]) -> list[Object]:
+        """The pods when the scheduler has nothing left to do."""
+        last: list[Any] = []
+        quiet_since = began = time.monotonic()
+        while True:
+            self.plane.check()
+            pods: list[Object] = self.api.call("GET", "/api/v1/pods")["items"]
+            mine = [pod for pod in pods if pod["metadata"]["name"] == "wanted"]
+            now = sorted((pod["metadata"]["uid"], pod["spec"].get("nodeName")) for pod in pods)
+            open_ends = [pod for pod in mine if not _is_settled(pod)]
+            if now != last or open_ends:
+                last, quiet_since = now, time.monotonic()
+            if time.monotonic() - quiet_since > QUIET:
+                assert {pod["metadata"]["namespace"] for pod in mine} == namespaces
+                return pods
+            assert time.monotonic() - began < PATIENCE, f"the scheduler says nothing of {open_ends}"
+            time.sleep(0.5)
+
+
+def _object(api_version: str, kind: str, name: str, **metadata: Any) -> Object:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, **metadata}}
+
+
+def _shared() -> list[Object]:
+    classes = [
+        {**_object("scheduling.k8s.io/v1", "PriorityClass", name), "value": value} for name, value in CLASSES.items()
+    ]
+    default = _object("scheduling.k8s.io/v1", "PriorityClass", "admission-default")
+    storage = [
+        {**_object("storage.k8s.io/v1", "StorageClass", name), "provisioner": DRIVER, "volumeBindingMode": mode}
+        for name, mode in (("admission-late", "WaitForFirstConsumer"), ("admission-early", "Immediate"))
+    ]
+    return [*classes, {**default, "value": 5, "globalDefault": True}, *storage]
+
+
+def _path(obj: Object) -> str:
+    plurals = {"StorageClass": "storageclasses", "PriorityClass": "priorityclasses"}
+    plural = plurals.get(obj["kind"], f"{obj['kind'].lower()}s")
+    root = "/apis/" if "/" in obj["apiVersion"] else "/api/"
+    namespace = obj["metadata"].get("namespace")
+    return f"{root}{obj['apiVersion']}/{f'namespaces/{namespace}/' if namespace else ''}{plural}"
+
+
+def _is_settled(pod: Object) -> bool:
+    """Whether the scheduler has placed a pod, or has said that it does not and makes no room.
+
+    With a node and nothing said it waits for a volume that nobody here makes.
+    """
+    status = pod.get("status") or {}
+    told = any(item["type"] == "PodScheduled" and item["status"] == "False" for item in status.get("conditions") or [])
+    return bool(pod["spec"].get("nodeName")) or told != bool(status.get("nominatedNodeName"))
+
+
+def _seen(item: AdmissionWorld, pods: list[Object]) -> tuple[str, frozenset[str]]:
+    here = {pod["metadata"]["name"]: pod for pod in pods if pod["metadata"]["namespace"] == item.namespace}
+    node = here["wanted"]["spec"].get("nodeName", "") if "wanted" in here else ""
+    return node, frozenset(pod["metadata"]["name"] for pod, _ in item.bound) - here.keys()
+
+
+def _part(whole: Snapshot, item: AdmissionWorld) -> Snapshot:
+    def own(entries: list[Object]) -> list[Object]:
+        return [entry for entry in entries if entry["namespace"] == item.namespace]
+
+    return replace(
+        whole,
+        nodes=[node for node in whole.nodes if node["name"] == item.node],
+        pods=own(whole.pods),
+        quotas=[quota for quota in whole.quotas if quota["metadata"]["namespace"] == item.namespace],
+    )
+
+
+def disagreement(trial: Trial) -> str | None:
+    """Where our answer is not what happened."""
+    answer = trial.answer
+    victims = {victim.pod.name for victim in answer.victims}
+    if trial.refused:
+        return None if answer.verdict == "never" else f"{answer.verdict}, but it was refused: {trial.refused}"
+    if trial.node:
+        wanted = "preempts" if trial.evicted else "fits"
+        if answer.verdict != wanted:
+            return f"{answer.verdict} ({answer.reason}), but it was placed, and {sorted(trial.evicted)} were evicted"
+        if victims != trial.evicted and answer.certain:
+            return f"evicts {sorted(victims)}, but {sorted(trial.evicted)} were evicted"
+        return None
+    if answer.verdict in ("fits", "preempts"):
+        return f"{answer.verdict}, but it was not placed"
+    if answer.verdict == "unknown" and trial.world.kind != "claims":
+        return f"unknown: {answer.reason}"
+    return None
+
+
+@pytest.fixture(scope="module")
+def trials() -> Iterator[list[Trial]]:
+    """What came of all worlds, where nothing but the API server and the scheduler acts."""
+    with ControlPlane(control_plane_binaries()) as plane:
+        plane.stop_program("kwok")
+        plane.stop_program("kube-controller-manager")
+        hasten(plane)
+        yield Trials(plane).run([admission_world(seed) for seed in range(WORLDS)])
+
+
+def test_fit_agrees_with_admission_and_scheduler(trials: list[Trial]) -> None:
+    apart = {trial.world.seed: found for trial in trials if (found := disagreement(trial))}
+    first = [trial for trial in trials if trial.world.seed in list(apart)[:3]]
+    shown = "\n".join(json.dumps([vars(trial.world), trial.answer.as_json()], indent=1) for trial in first)
+    assert not apart, f"{len(apart)} of {len(trials)} worlds differ: {json.dumps(apart, indent=1)}\n{shown}"
+
+
+def test_every_kind_of_world_has_both_ends(trials: list[Trial]) -> None:
+    counts = Counter((trial.world.kind, bool(trial.node)) for trial in trials)
+    missing = [(kind, placed) for kind in KINDS for placed in (True, False) if counts[kind, placed] < 3]
+    assert not missing, counts
+    assert sum(bool(trial.evicted) for trial in trials) >= 3
+
+
+def test_refusals_name_object_and_field(trials: list[Trial]) -> None:
+    for trial in trials:
+        reason, namespace = trial.answer.reason, trial.world.namespace
+        if trial.refused and trial.world.kind == "limits":
+            assert "LimitRange" in reason, reason
+            assert "cpu" in reason or "memory" in reason, reason
+        elif trial.refused and trial.world.kind == "security":
+            assert f"namespace {namespace} (pod-security.kubernetes.io/enforce: " in reason, reason
+        elif trial.refused and trial.world.kind == "scopes":
+            assert "quota scoped: pods" in reason, reason
+        elif trial.refused and trial.world.kind == "namespace":
+            assert reason == f"namespace {namespace} is being deleted, and takes no new pods"
+        elif trial.world.deleted_claims:
+            assert (trial.answer.verdict, reason) == ("never", "claim data is being deleted")
+
+
+MUTATIONS = {
+    "limits": lambda patch: patch.setattr(admission, "beyond_limits", lambda *_: ()),
+    "pod security": lambda patch: patch.setattr(admission, "forbidden", lambda *_: []),
+    "attached volumes": lambda patch: patch.setattr(demand, "_attached", lambda _: {}),
+    "volumes of pods": lambda patch: patch.setattr(demand, "attachable", lambda *_: frozenset()),
+    "claims": lambda patch: patch.setattr(admission, "claims_of", lambda _: []),
+    "default class": lambda patch: patch.setattr(admission, "default_class", lambda _: None),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_without_any_rule_fit_is_wrong(trials: list[Trial], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    MUTATIONS[name](monkeypatch)
+    assert any(disagreement(trial) for trial in trials), f"{len(trials)} worlds agree without: {name}"
+
+
+def test_sizes_of_a_resize_matter(trials: list[Trial]) -> None:
+    """With what the pods' specs ask for alone ``fit`` would be wrong."""
+
+    def by_spec(trial: Trial) -> Trial:
+        asked = {pod["metadata"]["name"]: pod["spec"]["containers"][0]["resources"] for pod, _ in trial.world.bound}
+        pods = [{**pod, "requests": asked[pod["name"]]["requests"]} for pod in trial.snapshot.pods]
+        return trial._replace(snapshot=replace(trial.snapshot, pods=pods))
+
+    assert any(disagreement(by_spec(trial)) for trial in trials if trial.world.kind == "resize")
