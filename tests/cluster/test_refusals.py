@@ -251,6 +251,53 @@ def test_a_namespace_that_is_not_there_is_made(place: Place) -> None:
         place.plane.kubectl("delete", "namespace", name, "--ignore-not-found", "--wait=false")
 
 
+def test_a_namespace_that_only_the_command_line_names_must_be_there(place: Place) -> None:
+    """A typing mistake would create it, and run jobs there without a quota."""
+    typo = place.namespace[:-1] + "x" + place.namespace[-1:]
+    file, quota_file = place.file(training("a"), inference("b")), place.directory / "quota.yaml"
+    expected = (
+        f"error: there is no namespace {typo}, and no document names it: did you mean `{place.namespace}`? "
+        "--create-namespace creates it, and so does `job.namespace` or a quota in the documents\n"
+    )
+    commands: dict[tuple[str, ...], int] = {
+        ("apply",): 1,
+        ("apply", "--yes"): 1,
+        ("create",): 1,
+        ("apply", "--dry-run=server"): 1,
+        ("apply", "--dry-run=client"): 1,
+        ("create", "--dry-run=client"): 1,
+        ("diff",): 2,
+    }
+    for (command, *flags), code in commands.items():
+        assert expected in place.anywhere(command, "-f", file, "-n", typo, *flags, code=code).err
+        assert place.api.request("GET", f"/api/v1/namespaces/{typo}")[0] == 404
+    value = place.anywhere("apply", "-f", file, "-n", typo, "-o", "json", code=1).value
+    assert value["error"] == expected[len("error: ") : -1]
+    quota = {"kind": "quota", "version": "v0.1", "quota": {"name": "q"}, "users": {typo: {"cpu": 10}}}
+    quota_file.write_text(json.dumps(quota))
+    try:
+        told = place.anywhere("diff", "-f", file, "-f", str(quota_file), "-n", typo, code=1)
+        assert f"create    namespace/{typo}  (a quota document names it)" in told.out
+        asked = place.anywhere("diff", "-f", file, "-n", typo, "--create-namespace", code=1)
+        assert f"create    namespace/{typo}\n" in asked.out
+        place.anywhere("apply", "-f", file, "-n", typo, "--create-namespace")
+        assert place.api.request("GET", f"/apis/batch/v1/namespaces/{typo}/jobs/a")[0] == 200
+        assert "unchanged job.batch/a" in place.anywhere("apply", "-f", file, "-n", typo).out
+    finally:
+        place.plane.kubectl("delete", "namespace", typo, "--ignore-not-found", "--wait=false")
+
+
+def test_a_namespace_that_only_the_context_names_must_be_there(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = json.loads(place.plane.kubeconfig().read_text())
+    config["contexts"][0]["context"]["namespace"] = "nobody-made-this"
+    own = place.directory / "kubeconfig"
+    own.write_text(json.dumps(config))
+    monkeypatch.setenv("KUBECONFIG", str(own))
+    refused = place.anywhere("apply", "-f", place.file(training("a")), code=1)
+    assert "there is no namespace nobody-made-this, and no document names it" in refused.err
+    assert "did you mean" not in refused.err
+
+
 def test_a_namespace_that_is_going_away(place: Place) -> None:
     name = f"{place.namespace[:50]}-old"
     plane: ControlPlane = place.plane

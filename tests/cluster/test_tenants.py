@@ -399,9 +399,10 @@ def test_pools_are_not_for_tenants(place: Place, become: Become) -> None:
         assert "gpuctl-system" in refused.err
 
 
-def test_names_of_one_letter_are_tried_under_longer_ones() -> None:
-    """Else every 26th dry-run would meet the very object it is about, and say that it exists."""
-    for name in ("x", "ab", "a-name-that-is-long-enough-by-itself"):
+def test_names_that_are_tried_begin_like_the_jobs_and_are_no_longer_than_long_ones() -> None:
+    """Never the name itself, which would be a conflict; long names, which limits are on, keep their length."""
+    for name in ("x", "ab", "a-name-of-some-length", "n" * 31, "n" * 24 + "-" + "n" * 27, "n" * 63):
         tried = probe({"metadata": {"name": name}})["metadata"]["name"]
-        assert len(tried) == max(12, len(name))
-        assert json.dumps(tried) != json.dumps(name)
+        assert tried != name
+        assert tried[:-6] == name[: max(30, len(name)) - 6].rstrip("-")
+        assert len(tried) <= max(30, len(name))
