@@ -16,8 +16,9 @@ from gpuctl.cluster.nodes import POOLS_MANAGER
 from gpuctl.cluster.plan import WRITING, Plan, Step
 from gpuctl.cluster.pools import check_pools
 from gpuctl.cluster.records import Records, is_ours
-from gpuctl.cluster.resources import RESOURCES, Key, Object, Resource, key_of, labels_of
-from gpuctl.cluster.trial import Pod, refused, try_pods
+from gpuctl.cluster.resources import RESOURCES, Key, Object, Resource, key_of
+from gpuctl.cluster.surroundings import look_around
+from gpuctl.cluster.trial import refused, try_pods
 
 
 class Right(NamedTuple):
@@ -63,7 +64,8 @@ def check(connection: Connection, plan: Plan, platform: Platform | None = None) 
         plan.errors += check_quotas(connection, steps, templates, refusals)
     if platform is not None and not plan.errors:
         plan.errors += check_pools(connection, plan.steps, platform.keys, platform.gpu_resources)
-    _surroundings(connection, plan, pods)
+    keys, gpus = (None, frozenset[str]()) if platform is None else (platform.keys, platform.gpu_resources)
+    look_around(connection, plan, pods, keys, gpus)
     if not plan.errors:
         plan.notes += [f"the API server warns: {warning}" for warning in connection.warnings]
 
@@ -219,60 +221,3 @@ def _dry_run_create(connection: Connection, desired: Object) -> None:
     refusal = refused(connection, desired)
     if refusal is not None:
         raise refusal
-
-
-def _surroundings(connection: Connection, plan: Plan, pods: list[Pod]) -> None:
-    """Pull secrets and nodes that pods need. Where running work would end for something that cannot start, an error."""
-    missing: dict[str, dict[str, None]] = {}
-    ending: dict[str, None] = {}
-    named = sorted({key for pod in pods for key in _pull_secrets(pod)})
-    there = connection.each(lambda key: _exists(connection, key), named)
-    absent = {key for key, exists in zip(named, there, strict=True) if not exists}
-    nodes = _nodes(connection, plan) if any(pod.template["spec"].get("nodeSelector") for pod in pods) else None
-    for pod in pods:
-        said = [f"there is no pull secret {key.name} in {key.namespace}" for key in _pull_secrets(pod) if key in absent]
-        selector = pod.template["spec"].get("nodeSelector") or {}
-        if nodes is not None and selector and not any(selector.items() <= labels.items() for labels in nodes):
-            said.append("no node has the labels " + ", ".join(f"{name}={value}" for name, value in selector.items()))
-        for text in said:
-            missing.setdefault(text, {})[pod.step.title] = None
-            if pod.step.running is not None:
-                ending[f"{pod.step.title}: {text}, and what runs now would end for it"] = None
-    plan.errors += ending
-    if not ending:
-        plan.notes += [f"{text}, which {_enumerated(list(titles))} will wait for" for text, titles in missing.items()]
-
-
-def _enumerated(titles: list[str]) -> str:
-    shown = titles[:3] if len(titles) > 4 else titles
-    more = f" and {len(titles) - len(shown)} more" if len(titles) > len(shown) else ""
-    return ", ".join(shown) + more
-
-
-def _pull_secrets(pod: Pod) -> list[Key]:
-    named = pod.template["spec"].get("imagePullSecrets") or []
-    return [Key("Secret", pod.step.key.namespace, item["name"]) for item in named]
-
-
-def _exists(connection: Connection, key: Key) -> bool:
-    try:
-        return connection.get(key) is not None
-    except ApiError as error:
-        if error.lacks_permission:
-            return True
-        raise
-
-
-def _nodes(connection: Connection, plan: Plan) -> list[dict[str, str]] | None:
-    """The labels of all nodes as they will be, or None when they may not be read."""
-    try:
-        nodes, _ = connection.list_objects(RESOURCES["Node"])
-    except ApiError as error:
-        if error.lacks_permission:
-            return None
-        raise
-    labels = {node["metadata"]["name"]: dict(labels_of(node)) for node in nodes}
-    for step in plan.steps:
-        if step.key.kind == "Node" and step.desired is not None and step.key.name in labels:
-            labels[step.key.name].update(labels_of(step.desired))
-    return list(labels.values())

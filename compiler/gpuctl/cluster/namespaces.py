@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from gpuctl.backend.context import Lowered
@@ -11,6 +10,7 @@ from gpuctl.cluster.errors import ApiError
 from gpuctl.cluster.plan import Step
 from gpuctl.cluster.resources import RESOURCES
 from gpuctl.language.job import Workload
+from gpuctl.language.spelling import nearest
 
 
 def undeclared(connection: Connection, steps: Iterable[Step], lowered: Iterable[Lowered]) -> list[str]:
@@ -37,8 +37,8 @@ def _named(item: Lowered) -> set[str]:
 
 
 def _refusal(connection: Connection, name: str) -> str:
-    close = difflib.get_close_matches(name, _names(connection), n=1)
-    meant = f"did you mean `{close[0]}`? " if close else ""
+    close = nearest(name, _names(connection))
+    meant = f"did you mean `{close}`? " if close else ""
     return (
         f"there is no namespace {name}, and no document names it: {meant}--create-namespace creates it, "
         "and so does `job.namespace` or a quota in the documents"
@@ -47,7 +47,7 @@ def _refusal(connection: Connection, name: str) -> str:
 
 def _names(connection: Connection) -> list[str]:
     try:
-        found, _ = connection.list_objects(RESOURCES["Namespace"])
+        found = connection.list_metadata(RESOURCES["Namespace"])
     except ApiError as error:
         if error.lacks_permission:
             return []

@@ -56,6 +56,7 @@ class Transport:
         content_type: str = "",
         *,
         stream: bool = False,
+        accept: str | None = None,
     ) -> Any:
         """The answer (urllib3's), whatever its status; with ``stream`` its body is not read yet.
 
@@ -75,7 +76,8 @@ class Transport:
                 method,
                 url,
                 body=data,
-                headers=self._headers(content_type if data is not None else None),
+                headers=self._headers(content_type if data is not None else None)
+                | ({"Accept": accept} if accept else {}),
                 timeout=urllib3.Timeout(
                     connect=CONNECT_TIMEOUT, read=READ_TIMEOUT if not stream else WATCH_TIMEOUT + 15
                 ),

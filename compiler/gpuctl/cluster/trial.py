@@ -24,12 +24,14 @@ _RANDOM, _LONGEST_PREFIX = 5, 58
 class Pod(NamedTuple):
     """One pod of a workload as the server would make it, and how many such ``pods`` the workload runs.
 
-    ``spec`` of the template has the defaults of the server and of LimitRanges.
+    ``spec`` of the template has the defaults of the server and of LimitRanges; where several are alike, it is that of
+    one of them. ``own`` is the template as the workload states it.
     """
 
     step: Step
     template: Object
     pods: int
+    own: Object
 
 
 def refused(connection: Connection, desired: Object) -> ApiError | None:
@@ -60,7 +62,7 @@ def try_pods(
     With ``lenient`` a refusal is a note of the plan, else an error; None where nobody can ask for it.
     """
     wanted = [
-        Pod(step, template, count)
+        Pod(step, template, count, template)
         for step in steps
         if step.key.kind in WORKLOADS and step.method in ("post", "put") and step.desired is not None
         for template, count in pod_templates(step.desired)
