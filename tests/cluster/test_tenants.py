@@ -222,6 +222,28 @@ def test_commands_ask_where(
     assert place.names() == set()
 
 
+def test_that_not_all_namespaces_may_be_read_is_said_once(place: Place, become: Become) -> None:
+    """Four kinds are looked at, and one note is enough."""
+    place.apply(training("a"))
+    place.running("a")
+    become("alice", "edit")
+    config = json.loads(place.plane.kubeconfig("alice").read_text())
+    config["contexts"][0]["context"]["namespace"] = place.namespace
+    own = place.directory / "kubeconfig"
+    own.write_text(json.dumps(config))
+    for command in (
+        ("get", "jobs"),
+        ("get", "jobs", "-o", "wide"),
+        ("logs", "a"),
+        ("wait", "a", "--for", "running"),
+        ("why", "a"),
+        ("describe", "job", "a"),
+    ):
+        outcome = place.anywhere(*command, "--kubeconfig", str(own))
+        notes = [line for line in outcome.err.splitlines() if "namespace" in line]
+        assert notes == [f"note: not all namespaces may be read: shown is what is in {place.namespace}"]
+
+
 # Those who may only look.
 
 
