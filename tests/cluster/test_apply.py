@@ -195,6 +195,7 @@ def test_every_difference_is_noticed(place: Place) -> None:
     names = [f"job-{number}" for number in range(len(DIFFERENCES))]
     before = [training(name, **old) for name, (old, _, _) in zip(names, DIFFERENCES, strict=True)]
     after = [training(name, **new) for name, (_, new, _) in zip(names, DIFFERENCES, strict=True)]
+    place.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}})
     place.apply(*before)
     steps = {step["name"]: step for step in place.plan(*after).value["steps"]}
     for name, (_, _, path) in zip(names, DIFFERENCES, strict=True):

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from cluster_tools import Place, compute, image, inference, training
+from cluster_tools import DOMAIN, Place, compute, image, inference, training
 from control_plane import ControlPlane
+from fault_tools.proxy import Proxy
+from fault_tools.world import Api
 from gpuctl.cluster.resources import RESOURCES
 
 V2 = {"environment": image("v2")}
@@ -154,6 +156,109 @@ def test_a_pool_without_nodes_where_something_would_end(place: Place, running: s
     assert "note: no node has the labels runwhere.ai/pool=nowhere" in note.err
 
 
+def test_a_misspelt_pool(place: Place, running: str) -> None:
+    meant = "no node has the labels runwhere.ai/pool=dril (did you mean runwhere.ai/pool=drill?)"
+    said = refused(place, training(resources={"pool": "dril"}))
+    assert f"training/train: {meant}, and what runs now would end for it" in said
+    fresh = training("fresh", resources={"pool": "dril"})
+    for looked in (place.plan(fresh), place.gpuctl("diff", "-f", place.file(fresh), "-o", "json", code=1)):
+        assert looked.value["notes"] == [f"{meant}, which training/fresh will wait for"]
+    assert f"note: {meant}" in place.gpuctl("diff", "-f", place.file(fresh), code=1).err
+
+
+def test_a_misspelt_gpu_type(place: Place, running: str, api: Api) -> None:
+    """Types of nodes in other pools are not meant."""
+    for node, pool, gpu_type in (("typed-1", "typed", "a100-80g"), ("typed-2", "other", "a100-40g")):
+        labels = {f"{DOMAIN}/pool": pool, f"{DOMAIN}/gpu-type": gpu_type}
+        place.plane.add_node(f"{place.namespace[:40]}-{node}", labels=labels, gpus=8)
+    try:
+        wrong = training("fresh", resources={"pool": "typed", "gpu-type": "a100-40gb"})
+        (note,) = place.plan(wrong).value["notes"]
+        where = f"{DOMAIN}/gpu-type=a100-40gb, {DOMAIN}/pool=typed"
+        assert note == (
+            f"no node has the labels {where} (did you mean {DOMAIN}/gpu-type=a100-80g?), which training/fresh will wait for"
+        )
+        assert place.plan(training("fresh", resources={"pool": "typed", "gpu-type": "a100-80g"})).value["notes"] == []
+    finally:
+        for node in ("typed-1", "typed-2"):
+            api.call("DELETE", f"/api/v1/nodes/{place.namespace[:40]}-{node}")
+
+
+def test_more_gpus_than_any_node_has(place: Place, running: str) -> None:
+    """A larger node may join: it is said, and asked where running work would end for it."""
+    large = f"no node with {DOMAIN}/pool=drill has 65 nvidia.com/gpu (the largest, drill-0, has 64)"
+    noted = place.apply(training("fresh", resources={"gpu": 65}))
+    assert f"note: {large}, which training/fresh will wait for" in noted.err
+    assert place.plan(training("right", resources={"gpu": 64})).value["notes"] == []
+    asked = place.apply(training(resources={"gpu": 65}), code=2)
+    assert f"training/train: {large}, and what runs now would end for it" in asked.err
+    assert "nobody can be asked here" in asked.err
+
+
+def missing_objects(namespace: str) -> dict[str, tuple[dict[str, Any], str]]:
+    """What a document may name that is not there: changes of a training, and what is said."""
+    config = {"name": "conf", "configMap": {"name": "conf"}}
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    optional = {"name": "may", "secret": {"secretName": "may", "optional": True}}
+    sources = [{"secret": {"name": "part"}}, {"configMap": {"name": "may", "optional": True}}]
+    mixed = {"name": "mixed", "projected": {"sources": sources}}
+    from_all = {"containers": [{"name": "main", "envFrom": [{"configMapRef": {"name": "all"}}]}]}
+    return {
+        "variable": (
+            {"environment": {"env": [{"name": "A", "secret": "hf", "key": "t"}]}},
+            f"secret hf in {namespace}",
+        ),
+        "config map": ({"podPatch": {"volumes": [config]}}, f"config map conf in {namespace}"),
+        "claim": ({"podPatch": {"volumes": [claim, optional]}}, f"claim data in {namespace}"),
+        "projected": ({"podPatch": {"volumes": [mixed]}}, f"secret part in {namespace}"),
+        "all of a map": ({"podPatch": from_all}, f"config map all in {namespace}"),
+    }
+
+
+@pytest.mark.parametrize("what", missing_objects(""))
+def test_a_missing_object(place: Place, running: str, what: str) -> None:
+    changes, title = missing_objects(place.namespace)[what]
+    said = refused(place, training(**changes))
+    assert f"training/train: there is no {title}, and what runs now would end for it" in said
+    fresh = training("fresh", **changes)
+    note = f"there is no {title}, which training/fresh will wait for"
+    assert place.plan(fresh).value["notes"] == [note]
+    assert f"note: {note}\n" in place.gpuctl("diff", "-f", place.file(fresh), code=1).err
+    kind, name = title.split(" in ")[0].rsplit(" ", 1)
+    kind = {"secret": "Secret", "config map": "ConfigMap", "claim": "PersistentVolumeClaim"}[kind]
+    body: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {"name": name, "finalizers": ["example.com/x"]},
+    }
+    if kind == "PersistentVolumeClaim":
+        body["spec"] = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    place.create(body)
+    assert place.plan(fresh).value["notes"] == []
+    place.api.call("DELETE", place.path(kind, name))
+    assert place.plan(fresh).value["notes"] == [f"the {title} is being deleted, which training/fresh will wait for"]
+    place.patch(kind, name, {"metadata": {"finalizers": None}})
+
+
+def test_what_is_named_by_one_job_is_not_looked_for_by_another(place: Place) -> None:
+    """Jobs that differ in their variables alone are one to admission."""
+    named = training("a", environment={"env": [{"name": "A", "secret": "hf", "key": "t"}]})
+    assert place.plan(named, training("b")).value["notes"] == [
+        f"there is no secret hf in {place.namespace}, which training/a will wait for"
+    ]
+
+
+def test_contents_of_secrets_are_not_read(place: Place, proxy: Proxy) -> None:
+    """One request for each object, whatever the number of jobs, and none of its values."""
+    text = "dG9wLXNlY3JldC12YWx1ZQ=="
+    place.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hf"}, "data": {"t": text}})
+    variables = {"environment": {"env": [{"name": "A", "secret": "hf", "key": "t"}]}}
+    place.apply(*(training(f"a-{number}", **variables) for number in range(5)))
+    reads = [record for record in proxy.records if record.request.path.endswith("/secrets/hf")]
+    assert [record.request.method for record in reads] == ["GET"]
+    assert "PartialObjectMetadata" in dict(reads[0].request.headers)["Accept"]
+
+
 def test_what_the_server_does_not_accept(place: Place, running: str) -> None:
     mounts = [{"name": "main", "volumeMounts": [{"name": "no-such-volume", "mountPath": "/x"}]}]
     said = refused(place, training(podPatch={"containers": mounts}, **V2))
@@ -249,6 +354,53 @@ def test_a_namespace_that_is_not_there_is_made(place: Place) -> None:
         assert "Running" in place.plane.kubectl("get", "pods", "-n", name)
     finally:
         place.plane.kubectl("delete", "namespace", name, "--ignore-not-found", "--wait=false")
+
+
+def test_a_namespace_that_only_the_command_line_names_must_be_there(place: Place) -> None:
+    """A typing mistake would create it, and run jobs there without a quota."""
+    typo = place.namespace[:-1] + "x" + place.namespace[-1:]
+    file, quota_file = place.file(training("a"), inference("b")), place.directory / "quota.yaml"
+    expected = (
+        f"error: there is no namespace {typo}, and no document names it: did you mean `{place.namespace}`? "
+        "--create-namespace creates it, and so does `job.namespace` or a quota in the documents\n"
+    )
+    commands: dict[tuple[str, ...], int] = {
+        ("apply",): 1,
+        ("apply", "--yes"): 1,
+        ("create",): 1,
+        ("apply", "--dry-run=server"): 1,
+        ("apply", "--dry-run=client"): 1,
+        ("create", "--dry-run=client"): 1,
+        ("diff",): 2,
+    }
+    for (command, *flags), code in commands.items():
+        assert expected in place.anywhere(command, "-f", file, "-n", typo, *flags, code=code).err
+        assert place.api.request("GET", f"/api/v1/namespaces/{typo}")[0] == 404
+    value = place.anywhere("apply", "-f", file, "-n", typo, "-o", "json", code=1).value
+    assert value["error"] == expected[len("error: ") : -1]
+    quota = {"kind": "quota", "version": "v0.1", "quota": {"name": "q"}, "users": {typo: {"cpu": 10}}}
+    quota_file.write_text(json.dumps(quota))
+    try:
+        told = place.anywhere("diff", "-f", file, "-f", str(quota_file), "-n", typo, code=1)
+        assert f"create    namespace/{typo}  (a quota document names it)" in told.out
+        asked = place.anywhere("diff", "-f", file, "-n", typo, "--create-namespace", code=1)
+        assert f"create    namespace/{typo}\n" in asked.out
+        place.anywhere("apply", "-f", file, "-n", typo, "--create-namespace")
+        assert place.api.request("GET", f"/apis/batch/v1/namespaces/{typo}/jobs/a")[0] == 200
+        assert "unchanged job.batch/a" in place.anywhere("apply", "-f", file, "-n", typo).out
+    finally:
+        place.plane.kubectl("delete", "namespace", typo, "--ignore-not-found", "--wait=false")
+
+
+def test_a_namespace_that_only_the_context_names_must_be_there(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = json.loads(place.plane.kubeconfig().read_text())
+    config["contexts"][0]["context"]["namespace"] = "nobody-made-this"
+    own = place.directory / "kubeconfig"
+    own.write_text(json.dumps(config))
+    monkeypatch.setenv("KUBECONFIG", str(own))
+    refused = place.anywhere("apply", "-f", place.file(training("a")), code=1)
+    assert "there is no namespace nobody-made-this, and no document names it" in refused.err
+    assert "did you mean" not in refused.err
 
 
 def test_a_namespace_that_is_going_away(place: Place) -> None:

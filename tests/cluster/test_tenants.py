@@ -223,6 +223,28 @@ def test_commands_ask_where(
     assert place.names() == set()
 
 
+def test_that_not_all_namespaces_may_be_read_is_said_once(place: Place, become: Become) -> None:
+    """Four kinds are looked at, and one note is enough."""
+    place.apply(training("a"))
+    place.running("a")
+    become("alice", "edit")
+    config = json.loads(place.plane.kubeconfig("alice").read_text())
+    config["contexts"][0]["context"]["namespace"] = place.namespace
+    own = place.directory / "kubeconfig"
+    own.write_text(json.dumps(config))
+    for command in (
+        ("get", "jobs"),
+        ("get", "jobs", "-o", "wide"),
+        ("logs", "a"),
+        ("wait", "a", "--for", "running"),
+        ("why", "a"),
+        ("describe", "job", "a"),
+    ):
+        outcome = place.anywhere(*command, "--kubeconfig", str(own))
+        notes = [line for line in outcome.err.splitlines() if "namespace" in line]
+        assert notes == [f"note: not all namespaces may be read: shown is what is in {place.namespace}"]
+
+
 # Those who may only look.
 
 
@@ -400,9 +422,10 @@ def test_pools_are_not_for_tenants(place: Place, become: Become) -> None:
         assert "gpuctl-system" in refused.err
 
 
-def test_names_of_one_letter_are_tried_under_longer_ones() -> None:
-    """Else every 26th dry-run would meet the very object it is about, and say that it exists."""
-    for name in ("x", "ab", "a-name-that-is-long-enough-by-itself"):
+def test_names_that_are_tried_begin_like_the_jobs_and_are_no_longer_than_long_ones() -> None:
+    """Never the name itself, which would be a conflict; long names, which limits are on, keep their length."""
+    for name in ("x", "ab", "a-name-of-some-length", "n" * 31, "n" * 24 + "-" + "n" * 27, "n" * 63):
         tried = probe({"metadata": {"name": name}})["metadata"]["name"]
-        assert len(tried) == max(12, len(name))
-        assert json.dumps(tried) != json.dumps(name)
+        assert tried != name
+        assert tried[:-6] == name[: max(30, len(name)) - 6].rstrip("-")
+        assert len(tried) <= max(30, len(name))

@@ -37,6 +37,10 @@ USERS: dict[str, User] = {
     "bob": User(role="edit", namespace="team-b"),
     "reader": User(role="view"),
     "nobody": User(),
+    # Whom deploy/rbac makes something of.
+    "member": User(groups="team-a"),
+    "keeper": User(groups="gpu-admins"),
+    "onlooker": User(),
     "deployer": User(role="edit", rules=_DEPLOYER_RULES),
 }
 """All users there are: the API server reads its tokens once. ``ControlPlane.grant`` gives them more."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from gpuctl.cli.connecting import changing_options, cluster_options
 from gpuctl.cli.inputs import chosen_inputs, compile_options, input_options
+from gpuctl.cli.requests import Documents, Planning, checking_options
 
 
 @click.command(
@@ -17,6 +20,7 @@ from gpuctl.cli.inputs import chosen_inputs, compile_options, input_options
 @compile_options
 @cluster_options
 @click.option("--dry-run", type=click.Choice(["client", "server"]), help="Print the plan and change nothing.")
+@checking_options
 @click.option("--wait", is_flag=True, help="Wait until what was created runs, or is finished.")
 @changing_options
 def command(
@@ -33,15 +37,17 @@ def command(
     timeout: float,
     output: str,
     as_json: bool,
+    **planning: Any,
 ) -> int:
     """Submit documents.
 
     When an object exists already, nothing is created; what jobs share (namespaces, priority classes) may exist.
     """
     from gpuctl.cli.changing import Manner, apply_documents
-    from gpuctl.cli.requests import Documents, Planning
 
     inputs = chosen_inputs(filenames, paths, "gpuctl create -f training.yaml")
     as_json = as_json or output == "json"
     manner = Manner(kubeconfig, context, yes, timeout, as_json, dry_run=dry_run, wait=wait)
-    return apply_documents(Documents(inputs, platform, namespace, strict), manner, Planning(), create_only=True)
+    return apply_documents(
+        Documents(inputs, platform, namespace, strict), manner, Planning(**planning), create_only=True
+    )

@@ -38,11 +38,28 @@ class Planning(NamedTuple):
     strategy: str | None = None
     relower: bool = False
     adopt: bool = False
+    no_probe: bool = False
+    create_namespace: bool = False
+
+
+def checking_options(function: Function) -> Function:
+    """Options of everything that checks a plan."""
+    for decorate in (
+        click.option("--no-probe", is_flag=True, help="Make it a note, not an error, when a trial pod is refused."),
+        click.option(
+            "--create-namespace",
+            is_flag=True,
+            help="Create the namespace of -n or of the context if it is absent.",
+        ),
+    ):
+        function = decorate(function)
+    return function
 
 
 def planning_options(function: Function) -> Function:
     """The options of :class:`Planning`, by the names of its fields."""
     for decorate in (
+        checking_options,
         click.option("--adopt", is_flag=True, help="Take over objects and fields that others hold."),
         click.option("--relower", is_flag=True, help="Replace also what only a newer gpuctl lowers otherwise."),
         click.option("--strategy", type=click.Choice(["replace", "rolling"]), help="How changed services are changed."),
@@ -121,6 +138,8 @@ def request_of(
         create_only=create_only,
         offline=offline,
         platform_rolling=settings.platform.strategy == "rolling",
+        no_probe=planning.no_probe,
+        create_namespace=planning.create_namespace,
         gpu_resources=frozenset(gpu.resource for gpu in settings.gpus.values()),
         settings=settings,
     )

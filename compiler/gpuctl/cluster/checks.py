@@ -6,9 +6,7 @@ A refusal here has changed nothing.
 from __future__ import annotations
 
 import copy
-import json
-import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpuctl.cluster.budget import check_quotas
@@ -18,8 +16,9 @@ from gpuctl.cluster.nodes import POOLS_MANAGER
 from gpuctl.cluster.plan import WRITING, Plan, Step
 from gpuctl.cluster.pools import check_pools
 from gpuctl.cluster.records import Records, is_ours
-from gpuctl.cluster.requests import pod_templates
-from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, Resource, key_of, labels_of
+from gpuctl.cluster.resources import RESOURCES, Key, Object, Resource, key_of
+from gpuctl.cluster.surroundings import look_around
+from gpuctl.cluster.trial import refused, try_pods
 
 
 class Right(NamedTuple):
@@ -30,22 +29,15 @@ class Right(NamedTuple):
     namespace: str
 
 
-class Pod(NamedTuple):
-    """One pod of a workload as the server would make it, and how many such ``pods`` the workload runs.
-
-    ``spec`` has the defaults of the server and of LimitRanges.
-    """
-
-    step: Step
-    template: Object
-    pods: int
-
-
 class Platform(NamedTuple):
-    """What the checks must know of the platform: the keys of its records, and the resources that are GPUs."""
+    """What the checks must know of the platform: the keys of its records, and the resources that are GPUs.
+
+    ``lenient`` makes a note of what is refused to the pods that are tried (``--no-probe``), not an error.
+    """
 
     keys: Records
     gpu_resources: frozenset[str]
+    lenient: bool = False
 
 
 def check(connection: Connection, plan: Plan, platform: Platform | None = None) -> None:
@@ -63,7 +55,8 @@ def check(connection: Connection, plan: Plan, platform: Platform | None = None) 
     refusals: dict[str, list[str]] = {}
     for errors in connection.each(lambda step: _dry_run(connection, step, new_namespaces, refusals), steps):
         plan.errors += errors
-    pods = _pods(connection, plan, steps, new_namespaces, refusals)
+    lenient = None if platform is None else platform.lenient
+    pods = try_pods(connection, plan, steps, new_namespaces, refusals, lenient=lenient)
     if not plan.errors:
         templates: dict[int, list[tuple[Object, int]]] = {}
         for pod in pods:
@@ -71,7 +64,8 @@ def check(connection: Connection, plan: Plan, platform: Platform | None = None) 
         plan.errors += check_quotas(connection, steps, templates, refusals)
     if platform is not None and not plan.errors:
         plan.errors += check_pools(connection, plan.steps, platform.keys, platform.gpu_resources)
-    _surroundings(connection, plan, pods)
+    keys, gpus = (None, frozenset[str]()) if platform is None else (platform.keys, platform.gpu_resources)
+    look_around(connection, plan, pods, keys, gpus)
     if not plan.errors:
         plan.notes += [f"the API server warns: {warning}" for warning in connection.warnings]
 
@@ -152,7 +146,7 @@ def _dry_run(connection: Connection, step: Step, new_namespaces: set[str], refus
         elif step.action == "create":
             connection.create(desired, dry_run=True)
         elif step.action == "replace":
-            connection.create(_under_temporary_name(desired), dry_run=True)
+            _dry_run_create(connection, desired)
         elif step.method == "apply":
             _dry_run_apply(connection, step, desired, MANAGER)
         elif step.method == "labels":
@@ -195,6 +189,8 @@ def _explained(step: Step, error: ApiError) -> str:
         )
     if error.is_conflict and step.method in ("apply", "labels"):
         return f"{step.key}: {error.message}; take it over with --adopt, or take it out of the document"
+    if error.is_missing and error.raw.startswith("namespaces "):
+        return f"there is no namespace {step.key.namespace}; its administrators have to create it"
     # For a group that no CRD defines the answer is a page, not a Status.
     if error.is_missing and (not error.raw or "could not find the requested resource" in error.raw):
         return f"{step.key}: the cluster does not know this kind; its administrators have to install it"
@@ -202,146 +198,26 @@ def _explained(step: Step, error: ApiError) -> str:
 
 
 def _dry_run_elsewhere(connection: Connection, desired: Object) -> None:
-    """A namespace that the plan creates cannot be tried in; another one shows at least what is not valid."""
-    probe = _under_temporary_name(desired)
-    probe["metadata"]["namespace"] = "default"
+    """A namespace that the plan creates cannot be tried in; another one shows at least what is not valid.
+
+    What admission says there is about that other namespace.
+    """
     try:
-        connection.create(probe, dry_run=True)
+        _dry_run_create(connection, {**desired, "metadata": {**desired["metadata"], "namespace": "default"}})
     except ApiError as error:
-        if error.status != 403:
+        if error.status != 403 and not error.by_policy:
             raise
 
 
-def _under_temporary_name(desired: Object) -> Object:
-    """The name is as long as the real one; ports and addresses of a dry-run would be bogus or taken."""
-    from gpuctl.cluster.decide import probe
+def _dry_run_create(connection: Connection, desired: Object) -> None:
+    """Under its own name, also where that is taken by what it replaces: see :func:`refused`.
 
-    result = probe(desired)
-    if result["kind"] == "Service":
-        for port in result["spec"].get("ports") or []:
+    Ports of a dry-run would be those that its predecessor still has.
+    """
+    if desired["kind"] == "Service":
+        desired = copy.deepcopy(desired)
+        for port in desired["spec"].get("ports") or []:
             port.pop("nodePort", None)
-    return result
-
-
-def _pods(
-    connection: Connection,
-    plan: Plan,
-    steps: Iterable[Step],
-    new_namespaces: set[str],
-    refusals: dict[str, list[str]],
-) -> list[Pod]:
-    """A Pod of each distinct template, tried: a Job's own dry-run says yes over a quota, beyond a LimitRange, without
-    its PriorityClass and against Pod Security."""
-    wanted = [
-        Pod(step, template, count)
-        for step in steps
-        if step.key.kind in WORKLOADS and step.method in ("post", "put") and step.desired is not None
-        for template, count in pod_templates(step.desired)
-    ]
-    distinct = {_fingerprint(pod): pod for pod in wanted}
-    classes = {step.key.name for step in steps if step.key.kind == "PriorityClass"}
-
-    def attempt(pod: Pod) -> tuple[Object, str | None]:
-        namespace = pod.step.key.namespace
-        if namespace in new_namespaces:
-            return pod.template, None
-        body = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": f"gpuctl-check-{secrets.token_hex(4)}",
-                "namespace": namespace,
-                "labels": (pod.template.get("metadata") or {}).get("labels") or {},
-                "annotations": (pod.template.get("metadata") or {}).get("annotations") or {},
-            },
-            "spec": copy.deepcopy(pod.template["spec"]),
-        }
-        if body["spec"].get("priorityClassName") in classes:
-            del body["spec"]["priorityClassName"]
-        try:
-            answer = connection.create(body, dry_run=True)
-        except ApiError as error:
-            if error.exceeds_quota:
-                refusals.setdefault(namespace, []).append(f"{pod.step.key}: its pods would be refused: {error.message}")
-            if error.lacks_permission:
-                plan.notes.append(f"whether pods would be accepted was not tried: {error.message}")
-            if error.exceeds_quota or error.lacks_permission:
-                return pod.template, None
-            # Where the class may be written it is part of the plan.
-            who = "; an administrator's `gpuctl apply` creates it" if "no PriorityClass" in error.message else ""
-            return pod.template, f"{pod.step.key}: its pods would be refused: {error.message}{who}"
-        return {**pod.template, "spec": answer["spec"]}, None
-
-    answers = dict(zip(distinct, connection.each(attempt, distinct.values()), strict=True))
-    plan.errors += [message for _, message in answers.values() if message]
-    return [pod._replace(template=answers[_fingerprint(pod)][0]) for pod in wanted]
-
-
-def _fingerprint(pod: Pod) -> str:
-    """What admission looks at: variables, commands and names of jobs make no difference to it."""
-    spec = dict(pod.template["spec"])
-    for field in ("hostname", "subdomain"):
-        spec.pop(field, None)
-    for field in ("initContainers", "containers"):
-        spec[field] = [
-            {name: value for name, value in container.items() if name not in ("env", "command", "args", "workingDir")}
-            for container in spec.get(field) or []
-        ]
-    return json.dumps([pod.step.key.namespace, spec], sort_keys=True)
-
-
-def _surroundings(connection: Connection, plan: Plan, pods: list[Pod]) -> None:
-    """Pull secrets and nodes that pods need. Where running work would end for something that cannot start, an error."""
-    missing: dict[str, dict[str, None]] = {}
-    ending: dict[str, None] = {}
-    named = sorted({key for pod in pods for key in _pull_secrets(pod)})
-    there = connection.each(lambda key: _exists(connection, key), named)
-    absent = {key for key, exists in zip(named, there, strict=True) if not exists}
-    nodes = _nodes(connection, plan) if any(pod.template["spec"].get("nodeSelector") for pod in pods) else None
-    for pod in pods:
-        said = [f"there is no pull secret {key.name} in {key.namespace}" for key in _pull_secrets(pod) if key in absent]
-        selector = pod.template["spec"].get("nodeSelector") or {}
-        if nodes is not None and selector and not any(selector.items() <= labels.items() for labels in nodes):
-            said.append("no node has the labels " + ", ".join(f"{name}={value}" for name, value in selector.items()))
-        for text in said:
-            missing.setdefault(text, {})[pod.step.title] = None
-            if pod.step.running is not None:
-                ending[f"{pod.step.title}: {text}, and what runs now would end for it"] = None
-    plan.errors += ending
-    if not ending:
-        plan.notes += [f"{text}, which {_enumerated(list(titles))} will wait for" for text, titles in missing.items()]
-
-
-def _enumerated(titles: list[str]) -> str:
-    shown = titles[:3] if len(titles) > 4 else titles
-    more = f" and {len(titles) - len(shown)} more" if len(titles) > len(shown) else ""
-    return ", ".join(shown) + more
-
-
-def _pull_secrets(pod: Pod) -> list[Key]:
-    named = pod.template["spec"].get("imagePullSecrets") or []
-    return [Key("Secret", pod.step.key.namespace, item["name"]) for item in named]
-
-
-def _exists(connection: Connection, key: Key) -> bool:
-    try:
-        return connection.get(key) is not None
-    except ApiError as error:
-        if error.lacks_permission:
-            return True
-        raise
-
-
-def _nodes(connection: Connection, plan: Plan) -> list[dict[str, str]] | None:
-    """The labels of all nodes as they will be, or None when they may not be read."""
-    try:
-        nodes, _ = connection.list_objects(RESOURCES["Node"])
-    except ApiError as error:
-        if error.lacks_permission:
-            return None
-        raise
-    labels = {node["metadata"]["name"]: dict(labels_of(node)) for node in nodes}
-    for step in plan.steps:
-        if step.key.kind == "Node" and step.desired is not None and step.key.name in labels:
-            labels[step.key.name].update(labels_of(step.desired))
-    return list(labels.values())
+    refusal = refused(connection, desired)
+    if refusal is not None:
+        raise refusal

@@ -33,6 +33,7 @@ MANAGER = "gpuctl"
 
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+_METADATA = "application/json;as=PartialObjectMetadata{};v=v1;g=meta.k8s.io"
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -65,6 +66,22 @@ class Connection:
                 return None
             raise
         return found
+
+    def get_metadata(self, key: Key) -> Object | None:
+        """As :meth:`get`, of the metadata alone: what the object contains does not leave the server."""
+        try:
+            found: Object = self.request("GET", key.path, accept=_METADATA.format(""))
+        except ApiError as error:
+            if error.is_missing:
+                return None
+            raise
+        return found
+
+    def list_metadata(self, resource: Resource, namespace: str | None = None, *, labels: str = "") -> list[Object]:
+        """The metadata of all objects of a resource."""
+        query = {"labelSelector": labels} if labels else {}
+        page = self.request("GET", resource.path(namespace), query=query, accept=_METADATA.format("List"))
+        return list(page.get("items") or [])
 
     def list_objects(
         self, resource: Resource, namespace: str | None = None, *, labels: str = "", fields: str = ""
@@ -310,6 +327,7 @@ class Connection:
         query: Mapping[str, str] | None = None,
         body: Object | None = None,
         content_type: str = "application/json",
+        accept: str | None = None,
         on_status: Callable[[int], None] | None = None,
         on_uncertain: Callable[[], None] | None = None,
     ) -> Any:
@@ -327,7 +345,7 @@ class Connection:
         while True:
             error: ApiError | ConnectionFailed
             try:
-                response = self._transport.send(method, path, query, body, content_type)
+                response = self._transport.send(method, path, query, body, content_type, accept=accept)
             except ConnectionFailed as failure:
                 error = failure
                 if failure.sent and on_uncertain is not None:

@@ -32,7 +32,7 @@ from gpuctl.cluster.workload import carried_over, finished, running
 
 _RECORDED = "records the document; nothing else changes"
 _ADOPTED = "adopted: it is as it should be"
-_SHORTEST_PROBE = 12
+_LONG_NAME = 30
 _TOOLS = ("kubectl.kubernetes.io/", "argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/", "meta.helm.sh/")
 # Kinds that are never deleted and never replaced.
 _PERMANENT = frozenset({"CustomResourceDefinition", "PersistentVolume", "PersistentVolumeClaim"})
@@ -223,13 +223,15 @@ def _ignored(target: Target, live: Object, wish: Wish) -> tuple[str, ...]:
 
 
 def probe(desired: Object) -> Object:
-    """The object under a temporary name of the same length: a dry-run under its own would be a conflict."""
-    probe = copy.deepcopy(desired)
-    # Of one letter the name would often be the real one, or another's; limits are on long names.
-    length = max(len(probe["metadata"]["name"]), _SHORTEST_PROBE)
-    alphabet = string.ascii_lowercase
-    probe["metadata"]["name"] = "".join(secrets.choice(alphabet) for _ in range(length))
-    return probe
+    """The object under a temporary name that begins like its own: a dry-run under its own would be a conflict.
+
+    Policies judge names by how they begin. A long name, which limits are on, keeps its length.
+    """
+    result = copy.deepcopy(desired)
+    name = result["metadata"]["name"]
+    suffix = "-" + "".join(secrets.choice(string.ascii_lowercase) for _ in range(5))
+    result["metadata"]["name"] = name[: max(len(name), _LONG_NAME) - len(suffix)].rstrip("-.") + suffix
+    return result
 
 
 def _workload_step(target: Target, live: Object, wish: Wish, changes: list[Change]) -> Step:

@@ -16,6 +16,7 @@ _FIELD_ERROR = re.compile(
     re.DOTALL,
 )
 _QUOTA = re.compile(r"exceeded quota: |failed quota: ")
+_POLICY = re.compile(r"ValidatingAdmissionPolicy '|admission webhook \"")
 _RBAC = re.compile(
     r'User "(?P<user>[^"]*)" cannot (?P<verb>[\w:-]+) resource "(?P<resource>[^"]*)" in API group "(?P<group>[^"]*)"'
     r'(?: in the namespace "(?P<namespace>[^"]*)"| at the cluster scope)?'
@@ -121,6 +122,11 @@ class ApiError(ClusterError):
     def lacks_permission(self) -> bool:
         """403 because RBAC does not allow it, and for no other reason."""
         return self.status == 403 and _QUOTA.search(self.raw) is None and _RBAC.search(self.raw) is not None
+
+    @property
+    def by_policy(self) -> bool:
+        """Whether a policy of the cluster refuses it: a ValidatingAdmissionPolicy or a webhook."""
+        return _POLICY.search(self.raw) is not None
 
     @property
     def is_outage(self) -> bool:

@@ -173,7 +173,7 @@ def _plan(
                 plan.steps += plan_prune(connection, run, request.keys, plan)
         try:
             if server and not plan.errors:
-                check(connection, plan, Platform(request.keys, request.gpu_resources))
+                check(connection, plan, Platform(request.keys, request.gpu_resources, request.no_probe))
             break
         except Changed:
             # Another run is creating what this one would, object by object: it comes to an end, as this does.

@@ -15,11 +15,13 @@ from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.decide import Ask, OtherSet, Refusal, Target, Wish, decide, kept, settle, settle_alone
 from gpuctl.cluster.errors import ApiError
 from gpuctl.cluster.former import former_fields
+from gpuctl.cluster.namespaces import undeclared
 from gpuctl.cluster.plan import Plan, Step
 from gpuctl.cluster.records import PART_OF, Records, is_controlled, is_ours, is_shared, stamp
 from gpuctl.cluster.resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.cluster.sets import in_other_sets
 from gpuctl.cluster.survey import COMPANIONS, Survey, read, survey
+from gpuctl.cluster.trial import refused
 from gpuctl.cluster.workload import running
 from gpuctl.frontend.document import Document
 from gpuctl.language.job import Workload
@@ -34,7 +36,8 @@ class Request:
     """What a command was asked to bring about.
 
     ``create_only`` refuses what exists, ``offline`` decides without the server's dry-runs, ``rolling`` changes
-    Deployments and StatefulSets in place (None: as the document or platform says).
+    Deployments and StatefulSets in place (None: as the document or platform says). ``no_probe`` makes notes of what is
+    refused to pods that are tried; ``create_namespace`` creates also a namespace that no document names.
     """
 
     lowered: list[Lowered]
@@ -46,6 +49,8 @@ class Request:
     part_of: str | None = None
     offline: bool = False
     platform_rolling: bool = False
+    no_probe: bool = False
+    create_namespace: bool = False
     gpu_resources: frozenset[str] = frozenset()
     settings: Settings = field(default_factory=Settings)
 
@@ -100,6 +105,8 @@ def make_plan(connection: Connection, request: Request) -> Plan:
     for step in nodes.plan_nodes(connection, draft.plan, request.lowered, live, request.keys, adopt=request.adopt):
         draft.steps[step.key] = step
     draft.plan.steps = sorted(draft.steps.values(), key=_order)
+    if not request.create_namespace:
+        draft.plan.errors += undeclared(connection, draft.plan.steps, request.lowered)
     if request.create_only:
         _refuse_existing(draft.plan)
     return draft.plan
@@ -215,7 +222,11 @@ def _ask(connection: Connection, draft: Draft, asks: list[tuple[Ask, Wish]], req
         try:
             return connection.create(ask.probe, dry_run=True)
         except ApiError as error:
-            return error
+            if error.lacks_permission or error.exceeds_quota:
+                return error
+            # Under its own name nothing comes back to compare with, but what is refused there is refused indeed.
+            own = ask.probe["metadata"] | {"name": ask.target.key.name}
+            return refused(connection, {**ask.probe, "metadata": own})
 
     connection.warnings.clear()
     answers = connection.each(answer, [ask for ask, _ in asks])
@@ -229,6 +240,7 @@ def _ask(connection: Connection, draft: Draft, asks: list[tuple[Ask, Wish]], req
                 draft.plan.notes.append(f"compared here, without the API server's dry-run: {reply.message}")
             reply = None
         if reply is None:
+            # Of a refused temporary name nothing need be said: what is compared here is what the document says.
             draft.steps[key] = settle_alone(ask, former_fields(ask.live, request.settings), wish)
         else:
             step = settle(ask, reply, wish)

@@ -16,6 +16,8 @@ JOB_KINDS = (*WORKLOADS, *COMPANIONS)
 _BY_NAME = frozenset({"Namespace", "PriorityClass", "Node"})
 # Kinds that exist only where something is installed.
 OPTIONAL = frozenset({"JobSet"})
+# Namespaces up to which a list of each costs less than one of everybody's objects.
+_FEW = 4
 
 
 class Survey(NamedTuple):
@@ -63,9 +65,12 @@ def _get(connection: Connection, key: Key) -> Object | ApiError | None:
 
 
 def _ours(connection: Connection, kind: str, namespaces: set[str], required: set[str]) -> list[Object]:
-    """Our objects of a kind: one list over all namespaces if there are several and that is allowed, else one each."""
+    """Our objects of a kind: a list of each namespace, or of all where there are many and that is allowed.
+
+    In a few namespaces nothing is read of what other teams have.
+    """
     resource = RESOURCES[kind]
-    if len(namespaces) > 1:
+    if len(namespaces) > _FEW:
         try:
             items, _ = connection.list_objects(resource, labels=OURS)
         except ApiError as error:

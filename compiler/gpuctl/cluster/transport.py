@@ -84,8 +84,10 @@ class Transport:
         query: Mapping[str, str] | None = None,
         body: Object | None = None,
         content_type: str = "",
+        *,
+        accept: str | None = None,
     ) -> Answer:
-        """The answer, whatever its status.
+        """The answer, whatever its status. ``accept`` is a media type other than the connection's.
 
         :raises ConnectionFailed: no answer, or one without an end.
         :raises ConfigurationError: the credentials cannot be had, or not be sent.
@@ -94,7 +96,7 @@ class Transport:
 
         handled = sys.exc_info()[1]
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode() if body is not None else None
-        response = self._ask(method, self._url(path, query), data, content_type, READ_TIMEOUT)
+        response = self._ask(method, self._url(path, query), data, content_type, READ_TIMEOUT, accept)
         try:
             read = bytearray()
             for portion in response.stream(_PORTION):
@@ -146,7 +148,9 @@ class Transport:
         wanted = {key: value for key, value in (query or {}).items() if value}
         return f"{self.server}{path}" + (f"?{urlencode(wanted)}" if wanted else "")
 
-    def _ask(self, method: str, url: str, data: bytes | None, content_type: str, patience: float) -> Any:
+    def _ask(
+        self, method: str, url: str, data: bytes | None, content_type: str, patience: float, accept: str | None = None
+    ) -> Any:
         """The answer, its body not read. Credentials that are refused are renewed once: such a request did nothing."""
         import urllib3
 
@@ -155,7 +159,9 @@ class Transport:
         renewed = False
         while True:
             credential, pool = self._prepared()
-            headers = urllib3.HTTPHeaderDict({"Accept": "application/json", "User-Agent": f"gpuctl/{__version__}"})
+            headers = urllib3.HTTPHeaderDict(
+                {"Accept": accept or "application/json", "User-Agent": f"gpuctl/{__version__}"}
+            )
             if data is not None:
                 headers["Content-Type"] = content_type
             for name, value in self._headers(credential):

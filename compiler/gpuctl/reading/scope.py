@@ -76,8 +76,8 @@ class Scope:
 
     def _confine(self, kind: str) -> None:
         if kind not in OPTIONAL:
-            plural = RESOURCES[kind].plural
-            self.note(f"{plural} of all namespaces may not be listed: shown are those of {self.fallback}")
+            # The same for all kinds, so that it is said once.
+            self.note(f"not all namespaces may be read: shown is what is in {self.fallback}")
 
     def all(self, kind: str, *, labels: str = "", fields: str = "") -> list[Object]:
         """All objects of a kind, as :meth:`pages`."""

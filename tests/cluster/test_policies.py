@@ -1,0 +1,224 @@
+"""Policies of the cluster that look at names, owners and labels: what we try must not be refused for being a trial."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from cluster_tools import Place, compute, image, inference, notebook, training
+
+V2 = {"environment": image("v2")}
+VERSION = "admissionregistration.k8s.io/v1"
+PATHS = {
+    "ValidatingAdmissionPolicy": f"/apis/{VERSION}/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": f"/apis/{VERSION}/validatingadmissionpolicybindings",
+}
+WORKLOADS = (("batch", "jobs"), ("apps", "deployments"), ("apps", "statefulsets"))
+POD = (("", "pods"),)
+Deny = Callable[..., str]
+
+
+@pytest.fixture
+def deny(place: Place) -> Iterator[Deny]:
+    """Make a policy for the namespace alone, and wait until it is in force; its name."""
+    numbers = itertools.count(1)
+    made: list[str] = []
+
+    def make(expression: str, message: str, resources: tuple[tuple[str, str], ...], refused: dict[str, Any]) -> str:
+        name = f"{place.namespace}-{next(numbers)}"
+        made.append(name)
+        rules = [
+            {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": [plural]}
+            for group, plural in resources
+        ]
+        spec = {
+            "failurePolicy": "Fail",
+            "matchConstraints": {"resourceRules": rules},
+            "validations": [{"expression": expression, "message": message}],
+        }
+        here = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": place.namespace}}}
+        binding = {"policyName": name, "validationActions": ["Deny"], "matchResources": here}
+        for kind, body in (("ValidatingAdmissionPolicy", spec), ("ValidatingAdmissionPolicyBinding", binding)):
+            obj = {"apiVersion": VERSION, "kind": kind, "metadata": {"name": name}, "spec": body}
+            place.api.call("POST", PATHS[kind], obj)
+        group = {"Pod": "/api/v1", "Job": "/apis/batch/v1"}[refused["kind"]]
+        path = f"{group}/namespaces/{place.namespace}/{refused['kind'].lower()}s?dryRun=All"
+        place.until(lambda: message in place.api.request("POST", path, refused)[1].get("message", ""), "the policy")
+        return name
+
+    yield make
+    for name, kind in itertools.product(made, PATHS):
+        place.api.call("DELETE", f"{PATHS[kind]}/{name}")
+
+
+def naked(**metadata: Any) -> dict[str, Any]:
+    """A pod that somebody creates by hand."""
+    spec = {"containers": [{"name": "main", "image": "registry.example.com/x:v1"}], "restartPolicy": "Never"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", **metadata}, "spec": spec}
+
+
+def job(name: str) -> dict[str, Any]:
+    """A Job that somebody creates by hand."""
+    spec = {"template": {"spec": naked()["spec"]}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+
+
+ALL = (training("team-train"), inference("team-serve"), notebook("team-note"), compute("team-comp"))
+CHANGED = tuple({**document, "environment": {**document["environment"], **image("v2")}} for document in ALL)
+KINDS = {"Job/team-train", "Deployment/team-serve", "StatefulSet/team-note", "Deployment/team-comp"}
+OWNERS = "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller"
+SHAPES = {
+    "names begin with the team": ("object.metadata.name.startsWith('team-')", WORKLOADS, job("other")),
+    "names match a pattern": (
+        "object.metadata.name.matches('^team-(train|serve|note|comp)$')",
+        WORKLOADS,
+        job("other"),
+    ),
+    "names end in a word": ("object.metadata.name.matches('(train|serve|note|comp)$')", WORKLOADS, job("other")),
+    "names of pods begin with the team": ("object.metadata.name.startsWith('team-')", POD, naked()),
+    "no trials": (
+        "!object.metadata.name.contains('check') && !object.metadata.name.contains('dry')",
+        POD,
+        naked(name="check"),
+    ),
+    "no naked pods": ("has(object.metadata.ownerReferences)", POD, naked()),
+    "only controllers of workloads": (
+        f"{OWNERS} && o.kind in ['Job', 'ReplicaSet', 'StatefulSet'] && object.metadata.name.startsWith(o.name + '-'))",
+        POD,
+        naked(),
+    ),
+    "labels on pods": (
+        "has(object.metadata.labels) && 'app.kubernetes.io/name' in object.metadata.labels",
+        POD,
+        naked(),
+    ),
+    "labels are the names": (
+        "has(object.metadata.labels) && object.metadata.name.startsWith(object.metadata.labels['app'])",
+        POD,
+        naked(),
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_the_jobs_obey_does_not_keep_them_from_being_replaced(place: Place, deny: Deny, shape: str) -> None:
+    expression, resources, refused = SHAPES[shape]
+    place.apply(*ALL)
+    place.running("team-train", "team-serve", "team-note", "team-comp")
+    deny(expression, "the house has rules", resources, refused)
+    before = place.uids()
+    described = [{**document, "job": {**document["job"], "description": "new"}} for document in ALL]
+    assert set(place.plan(*described).actions.values()) <= {"update", "unchanged"}
+    plan = place.plan(*CHANGED)
+    assert {name for name, action in plan.actions.items() if action == "replace"} == KINDS
+    assert plan.value["notes"] == []
+    changes = [change for step in plan.value["steps"] for change in step["changes"] if step["action"] == "replace"]
+    assert {change["path"] for change in changes} == {"spec.template.spec.containers[main].image"}
+    place.apply(*CHANGED, flags=("--yes",))
+    after = place.uids()
+    assert {name for name in KINDS if before[name] != after[name]} == KINDS
+    place.running("team-train", "team-serve", "team-note", "team-comp")
+
+
+def test_the_pods_of_a_jobset(place: Place, deny: Deny) -> None:
+    """JobSet's Jobs and pods are called NAME-PART-NUMBER-..., and there is one Pod for each part."""
+    place.platform("training: {backend: jobset}")
+    place.apply(training("team-many", resources={"nodes": 2}))
+    owned, name = SHAPES["only controllers of workloads"][0], "^team-many-[a-z]+-0-0-[a-z]{5}$"
+    deny(f"{owned} && object.metadata.name.matches('{name}')", "no naked pods", POD, naked())
+    changed = training("team-many", resources={"nodes": 2}, **V2)
+    plan = place.plan(changed)
+    assert plan.actions["JobSet/team-many"] == "replace"
+    assert plan.value["notes"] == []
+    place.apply(changed, flags=("--yes",))
+
+
+RIGHTLY = {
+    "privileged": (
+        "!object.spec.containers.exists(c, has(c.securityContext) && c.securityContext.?privileged.orValue(false))",
+        naked() | {"spec": {"containers": [{"name": "m", "image": "x", "securityContext": {"privileged": True}}]}},
+        {"podPatch": {"containers": [{"name": "main", "securityContext": {"privileged": True}}]}},
+    ),
+    "annotation": (
+        "has(object.metadata.annotations) && 'example.com/owner' in object.metadata.annotations",
+        naked(),
+        V2,
+    ),
+    "label": ("has(object.metadata.labels) && 'cost-centre' in object.metadata.labels", naked(), V2),
+}
+
+
+@pytest.mark.parametrize("reason", RIGHTLY)
+def test_what_pods_may_not_be_is_found_before_anything_is_deleted(place: Place, deny: Deny, reason: str) -> None:
+    expression, refused, change = RIGHTLY[reason]
+    place.apply(training("team-train"))
+    place.running("team-train")
+    before = place.records()
+    name = deny(expression, "the house has rules", POD, refused)
+    for flags in (("--yes",), ("--dry-run=server",)):
+        outcome = place.apply(training("team-train", **change), flags=flags, code=1)
+        assert f"error: job.batch/team-train in {place.namespace}: its pods would be refused: " in outcome.err
+        assert f"ValidatingAdmissionPolicy '{name}'" in outcome.err
+        assert "denied request: the house has rules" in outcome.err
+    assert place.records() == before
+
+
+def test_labels_of_every_job_are_looked_at(place: Place, deny: Deny) -> None:
+    """One of two jobs alike has the label that the policy wants."""
+    deny("has(object.metadata.labels) && 'cost-centre' in object.metadata.labels", "no label", POD, naked())
+    good, bad = training("team-b", job={"labels": {"cost-centre": "7"}}), training("team-a")
+    refused = place.apply(good, bad, code=1)
+    assert "job.batch/team-a" in refused.err
+    assert "job.batch/team-b" not in refused.err
+    assert place.names() == set()
+
+
+def test_a_name_that_is_refused_itself(place: Place, deny: Deny) -> None:
+    """What exists from before the policy cannot be replaced, and nothing is deleted to find out."""
+    place.apply(training("train"), training("team-train"))
+    place.running("train", "team-train")
+    before = place.records()
+    deny("object.metadata.name.startsWith('team-')", "names begin with the team", WORKLOADS, job("other"))
+    refused = place.apply(training("train", **V2), training("team-train", **V2), flags=("--yes",), code=1)
+    assert f"error: job.batch/train in {place.namespace}: " in refused.err
+    assert "denied request: names begin with the team" in refused.err
+    assert "team-train in" not in refused.err
+    assert place.records() == before
+
+
+def test_a_policy_on_who_creates_pods(place: Place, deny: Deny) -> None:
+    """Nothing that we send can be what a controller sends: --no-probe makes a note of it."""
+    place.apply(training("team-train"))
+    place.running("team-train")
+    uid = place.uid("Job", "team-train")
+    by = "request.userInfo.username == 'controller'"
+    deny(by, "people create no pods", POD, naked())
+    refused = place.apply(training("team-train", **V2), flags=("--yes",), code=1)
+    assert "denied request: people create no pods" in refused.err
+    assert "if this is only about pods that people create themselves, --no-probe goes on" in refused.err
+    assert place.uid("Job", "team-train") == uid
+    noted = place.apply(training("team-train", **V2), flags=("--yes", "--no-probe"))
+    assert "note: job.batch/team-train" in noted.err
+    assert "denied request: people create no pods" in noted.err
+    assert place.uid("Job", "team-train") != uid
+    place.running("team-train")
+    assert place.gpuctl("diff", "-f", place.file(training("team-train")), "--no-probe", code=1).code == 1
+    place.gpuctl("create", "-f", place.file(training("team-more")), code=1)
+    place.gpuctl("create", "-f", place.file(training("team-more")), "--no-probe")
+    place.running("team-more")
+
+
+def test_a_namespace_to_come_is_not_judged_by_the_policies_of_another(place: Place, deny: Deny) -> None:
+    """What cannot be tried where it will be is tried in `default`, for its form alone."""
+    name = f"{place.namespace[:50]}-new"
+    home, place.namespace = place.namespace, "default"
+    try:
+        deny("object.metadata.name.startsWith('default-')", "names begin with the namespace", WORKLOADS, job("other"))
+        place.apply(training("train", job={"namespace": name}))
+        assert place.api.request("GET", f"/apis/batch/v1/namespaces/{name}/jobs/train")[0] == 200
+    finally:
+        place.namespace = home
+        place.plane.kubectl("delete", "namespace", name, "--ignore-not-found", "--wait=false")

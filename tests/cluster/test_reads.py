@@ -1,0 +1,73 @@
+"""What apply reads does not grow with what other people have in the cluster."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from cluster_tools import Place, image, training
+from fault_tools.proxy import Proxy
+from fault_tools.world import Api
+
+OTHERS = 30
+
+
+def reads(proxy: Proxy, place: Place, *arguments: str) -> tuple[list[str], int]:
+    """The requests of a command, and how many objects their answers held."""
+    counted: list[int] = []
+
+    def count(exchange: Any) -> None:
+        response = exchange.forward()
+        value = json.loads(response.body) if response.body else {}
+        counted.append(len(value.get("items") or ()) if "items" in value else 1)
+        exchange.answer(response)
+
+    proxy.reset(lambda request: count)
+    place.anywhere(*arguments)
+    return sorted(f"{record.request.method} {record.request.target}" for record in proxy.records), sum(counted)
+
+
+def crowd(api: Api, namespace: str) -> None:
+    """What other people have: jobs of gpuctl's, their pods, and nodes of another pool."""
+    api.create_namespace(namespace)
+    container = {"name": "main", "image": "registry.example.com/x:v1"}
+    labels = {"app.kubernetes.io/managed-by": "gpuctl", "app": "theirs"}
+    spec = {"containers": [container], "restartPolicy": "Never"}
+    for number in range(OTHERS):
+        metadata = {"name": f"theirs-{number}", "labels": labels}
+        template = {"metadata": {"labels": labels}, "spec": spec}
+        job = {"suspend": True, "template": template}
+        body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": job}
+        api.call("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", body)
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**spec, "schedulerName": "nobody"}}
+        api.call("POST", f"/api/v1/namespaces/{namespace}/pods", pod)
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"{namespace}-{number}"}}
+        api.call("POST", "/api/v1/nodes", node)
+
+
+def test_apply_reads_what_it_is_about(place: Place, api: Api, proxy: Proxy) -> None:
+    second, other = f"{place.namespace}-b", f"{place.namespace}-other"
+    api.create_namespace(second)
+    jobs = (training("a"), training("b", job={"namespace": second}))
+    changed = tuple({**document, "environment": {**document["environment"], **image("v2")}} for document in jobs)
+    place.apply(*jobs)
+    place.running("a")
+    same, new = place.file(*jobs), place.file(*changed, name="changed.yaml")
+    commands = (
+        ("apply", "-f", same, "-n", place.namespace),
+        ("diff", "-f", same, "-n", place.namespace),
+        ("apply", "-f", new, "-n", place.namespace, "--dry-run=server"),
+    )
+    try:
+        alone = [reads(proxy, place, *command) for command in commands]
+        crowd(api, other)
+        assert [reads(proxy, place, *command) for command in commands] == alone
+        unchanged, looked = alone[0][0], alone[1][0]
+        assert not [
+            line for line in (*unchanged, *looked) if "/pods" in line or "/nodes" in line or not line.startswith("GET")
+        ]
+    finally:
+        for number in range(OTHERS):
+            api.call("DELETE", f"/api/v1/nodes/{other}-{number}")
+        for namespace in (second, other):
+            api.call("DELETE", f"/api/v1/namespaces/{namespace}")

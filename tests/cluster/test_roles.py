@@ -1,0 +1,162 @@
+"""The roles in deploy/rbac: what each is for works, and one thing more is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cluster_tools import Place, image, inference, training
+from control_plane import ControlPlane
+from fault_tools.world import Api
+
+ROLES = Path(__file__).resolve().parents[2] / "deploy" / "rbac"
+JOBS = (training("a"), inference("b", autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 2}))
+CHANGED = (training("a", environment=image("v2")), JOBS[1])
+Become = Callable[[str], None]
+
+
+@pytest.fixture(scope="module")
+def roles(plane: ControlPlane, drill_nodes: None) -> Iterator[None]:
+    """The roles and their example bindings, as they are shipped."""
+    bindings = ROLES / "bindings.yaml"
+    plane.kubectl("apply", "-k", str(ROLES))
+    plane.kubectl("apply", "-f", str(bindings))
+    plane.grant("onlooker", "team-a", "gpuctl-viewer")
+    plane.grant("onlooker", None, "gpuctl-cluster-reader")
+    plane.wait_for(
+        lambda: plane.kubectl("auth", "can-i", "list", "jobs", "-n", "team-a", user="onlooker", check=False).startswith(
+            "y"
+        ),
+        "the rights",
+    )
+    yield
+    plane.kubectl("delete", "-f", str(bindings))
+
+
+@pytest.fixture
+def become(place: Place, roles: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Become]:
+    """Run all further commands as a user, in team-a."""
+    own, place.namespace = place.namespace, "team-a"
+
+    def switch(user: str) -> None:
+        monkeypatch.setenv("KUBECONFIG", str(place.plane.kubeconfig(user)))
+
+    yield switch
+    switch("admin")
+    for document in JOBS:
+        place.gpuctl("delete", "job", document["job"]["name"], code=None)
+    place.namespace = own
+
+
+def test_a_user_runs_jobs(place: Place, become: Become) -> None:
+    """Every command that changes or reaches jobs, without a note of what is lacking."""
+    become("admin")
+    place.apply(*JOBS)  # priority classes are an administrator's
+    for name in ("a", "b"):
+        place.gpuctl("delete", "job", name)
+    become("member")
+    assert place.apply(*JOBS).err == ""
+    place.running("a", "b")
+    assert place.apply(*JOBS, flags=("--set", "mine")).err == ""
+    assert place.apply(*CHANGED, flags=("--yes", "--set", "mine")).err == ""
+    place.running("a")
+    assert "may not" not in place.apply(*JOBS, flags=("--yes", "--force")).err
+    place.running("a")
+    place.gpuctl("apply", "-f", place.file(JOBS[0]), "--set", "mine", "--prune", "--yes")
+    place.gpuctl("pause", "a")
+    place.gpuctl("resume", "a")
+    place.running("a")
+    place.gpuctl("get", "jobs")
+    place.gpuctl("describe", "job", "a")
+    place.gpuctl("why", "a")
+    place.gpuctl("logs", "a")
+    place.gpuctl("wait", "a", "--for", "running", "--timeout=30s")
+    place.gpuctl("diff", "-f", place.file(*CHANGED), code=1)
+    assert place.gpuctl("fit", "-f", place.file(JOBS[0]), code=None).code in range(2)
+    for what in ("pools", "nodes"):
+        assert "may not" not in place.anywhere("get", what).err
+    assert "may not" not in place.gpuctl("get", "quotas").err
+    assert place.gpuctl("recover").err == "Nothing to recover.\n"
+    refused = place.anywhere("apply", "-f", place.file(JOBS[0]), "-n", "team-b", code=3)
+    assert refused.err.startswith("error: user member may not list ")
+    assert "may not" in place.anywhere("label", "node", "drill-0", "x=y", code=None).err
+    place.gpuctl("delete", "job", "a")
+    assert "Job/a" not in place.names()
+
+
+def test_a_viewer_looks(place: Place, become: Become) -> None:
+    become("admin")
+    place.apply(*JOBS)
+    place.running("a", "b")
+    before = place.records()
+    become("onlooker")
+    place.gpuctl("get", "jobs")
+    place.gpuctl("get", "jobs", "-o", "wide")
+    place.gpuctl("get", "quotas")
+    for command in (("describe", "job"), ("why",), ("logs",)):
+        for name in ("a", "b"):
+            assert "may not" not in place.gpuctl(*command, name).err
+    place.gpuctl("wait", "b", "--for", "ready", "--timeout=30s")
+    difference = place.gpuctl("diff", "-f", place.file(*CHANGED), code=1)
+    assert "+        image: registry.example.com/app:v2" in difference.out
+    for command in (
+        ("apply", "-f", place.file(*CHANGED), "--yes"),
+        ("delete", "job", "a"),
+        ("pause", "a"),
+        ("exec", "a", "--", "true"),
+    ):
+        assert "may not" in place.gpuctl(*command, code=None).err
+    assert place.records() == before
+    assert "no" in place.plane.kubectl("auth", "can-i", "get", "secrets", "-n", "team-a", user="onlooker", check=False)
+
+
+def test_a_keeper_of_pools(place: Place, become: Become, api: Api) -> None:
+    """Pools, quotas and labels of nodes in the whole cluster; nobody's jobs and nobody's Secrets."""
+    become("keeper")
+    node, team = "roles-node", "roles-team"
+    place.plane.add_node(node, gpus=8)
+    pool = {"kind": "pool", "version": "v0.1", "pool": {"name": "roles"}, "nodes": {node: {"gpu-type": "a100"}}}
+    quota = {"kind": "quota", "version": "v0.1", "quota": {"name": "q"}, "users": {team: {"gpu": 4}}}
+    file = place.file(pool, quota)
+    try:
+        assert "may not" not in place.anywhere("diff", "-f", file, code=1).err
+        assert place.anywhere("apply", "-f", file).err == ""
+        assert place.anywhere("apply", "-f", file).err == ""
+        for command in (
+            ("get", "pools"),
+            ("get", "nodes"),
+            ("get", "quotas"),
+            ("get", "namespaces"),
+            ("get", "jobs"),
+            ("describe", "pool", "roles"),
+            ("describe", "node", node),
+            ("describe", "quota", team),
+            ("label", "node", node, "example.com/rack=r1"),
+            ("remove", "node", node, "--pool", "roles"),
+            ("add", "node", node, "--pool", "roles"),
+        ):
+            assert "may not" not in place.anywhere(*command).err
+        assert (
+            "may not"
+            in place.gpuctl("apply", "-f", place.file(JOBS[0], name="job.yaml"), "-n", "team-a", code=None).err
+        )
+        assert place.names() == set()
+        can = place.plane.kubectl("auth", "can-i", "get", "secrets", "-n", team, user="keeper", check=False)
+        assert can.startswith("no")
+        place.anywhere("delete", "-f", place.file(quota), "--yes")
+        place.anywhere("delete", "-f", place.file(pool), "--yes")
+    finally:
+        api.call("DELETE", f"/api/v1/nodes/{node}")
+        api.request("DELETE", f"/api/v1/namespaces/{team}")
+
+
+def test_roles_name_what_they_allow() -> None:
+    for path in ROLES.glob("*.yaml"):
+        for document in yaml.safe_load_all(path.read_text()):
+            text = json.dumps(document.get("rules") or [])
+            assert not {"*", "escalate", "bind", "impersonate"} & set(re.findall(r"[\w*]+", text)), path
