@@ -41,6 +41,12 @@ def planned_line(step: Step, *, coloured: bool = False) -> str:
     return _line(step.action, step.action, step, step.reason, step.running, coloured)
 
 
+def recovery_line(step: Step, *, coloured: bool = False) -> str:
+    """What is done first about what a killed run left."""
+    word = "recover" if step.action == "create" else step.action
+    return _line(word, step.action, step, step.reason, None, coloured)
+
+
 def result_line(step: Step, *, coloured: bool = False) -> str:
     """What was done."""
     if step.result in ("failed", "restored", "not-run"):
@@ -69,6 +75,9 @@ def summary_line(plan: Plan, *, done: bool = False) -> str:
     """The numbers of a plan: ``2 to create, 1 unchanged``, or when it is ``done`` ``2 created, 1 unchanged``."""
     shown = [step for step in plan.steps if is_worth_a_line(step)]
     counts: dict[str, int] = {}
+    recovered = sum(step.action == "create" for step in plan.recovery)
+    if recovered:
+        counts["recovered" if done else "to recover"] = recovered
     for action, past in _DONE.items():
         for step in shown:
             if step.action == action:
@@ -102,9 +111,19 @@ def render_json(plan: Plan, *, error: str | None = None) -> str:
         "summary": plan.summary,
         "notes": plan.notes,
     }
+    if plan.recovery:
+        value["recovery"] = [planned_json(step) for step in plan.recovery]
     if error is not None:
         value["error"] = error
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+
+def planned_json(step: Step, keys: Records | None = None) -> dict[str, Any]:
+    """A step of a recovery; with the whole object, secrets masked, that it creates."""
+    value = _step(step)
+    if keys is not None and step.action == "create":
+        value["object"] = before_and_after(step, keys)[1]
+    return value
 
 
 def _step(step: Step) -> dict[str, Any]:
