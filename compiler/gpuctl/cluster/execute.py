@@ -22,7 +22,7 @@ from gpuctl.cluster.errors import ApiError, Changed, ClusterError, ConnectionFai
 from gpuctl.cluster.interrupts import ending_signals
 from gpuctl.cluster.lease import NAMESPACE_LEASE, Leases
 from gpuctl.cluster.plan import WRITING, Plan, Step
-from gpuctl.cluster.records import Records
+from gpuctl.cluster.records import Records, tracking_marks
 from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
 from gpuctl.cluster.workload import recreatable
 
@@ -39,8 +39,8 @@ _MEANWHILE = "{} was changed by somebody else meanwhile"
 class How:
     """The manner of carrying out.
 
-    ``timeout`` in seconds is how long deletions and late quotas are waited for, in all; ``force`` ends pods without grace;
-    ``done`` hears of each finished step, ``tell`` of what is waited for, ``warn`` of what has to be known.
+    ``timeout`` in seconds is how long deletions and late quotas are waited for in all; ``force`` ends pods without
+    grace; ``done`` hears of each finished step, ``tell`` of what is waited for, ``warn`` of what has to be known.
     """
 
     keys: Records
@@ -279,7 +279,15 @@ class Execution:
             self.connection.patch(step.key, step.desired)
         elif step.method == "put":
             self._roll(step)
+        if step.action == "update" and step.live is not None:
+            self._untrack(step.key, step.live)
         return "done"
+
+    def _untrack(self, key: Key, live: Object) -> None:
+        """What was taken over from a GitOps controller loses its marks; no apply of ours removes what it never set."""
+        marks = tracking_marks(live)
+        if marks:
+            self.connection.patch(key, {"metadata": {part: dict.fromkeys(names) for part, names in marks.items()}})
 
     def _roll(self, step: Step) -> None:
         """A rolling update, of the version that is there: status moves it all the time."""
