@@ -180,6 +180,24 @@ def test_what_fits_is_shown_whole_and_asked(place: Place) -> None:
     assert secrets_of(place) == set()
 
 
+def test_what_is_created_where_the_new_object_is_refused_is_shown_too(place: Place, connection: Connection) -> None:
+    """Else a new one that the server refuses would be the way to have an old one created unseen."""
+    old, new = (deployment("evil", place.namespace, restartPolicy=policy) for policy in ("Always", "Never"))
+    new["spec"]["template"]["spec"].pop("serviceAccountName")
+    new["spec"]["template"]["spec"]["containers"][0].pop("securityContext")
+    index, _ = journals._secrets("abcdef0123", place.namespace, [Entry(NO_UID, old, new, "post")], KEYS)
+    connection.create(index)
+    asked = place.gpuctl("recover", code=2).err
+    assert "the old one, which is created where this is refused: privileged, service account admin" in asked
+    assert "+++ if refused/deployment.apps/evil" in asked
+    assert "+          privileged: true" in asked
+    (step,) = place.gpuctl("recover", "--dry-run", "-o", "json").value["planned"]
+    assert step["ifRefused"]["spec"]["template"]["spec"]["serviceAccountName"] == "admin"
+    assert "serviceAccountName" not in step["object"]["spec"]["template"]["spec"]
+    done = place.gpuctl("recover", "--yes").out
+    assert "the old object was created again, because the new one is refused: " in done
+
+
 def test_secrets_in_what_is_shown_are_masked(place: Place) -> None:
     obj = deployment("train", place.namespace)
     container = obj["spec"]["template"]["spec"]["containers"][0]

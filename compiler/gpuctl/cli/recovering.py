@@ -76,6 +76,9 @@ def _preview(outlook: Outlook, keys: Records, *, err: bool = False) -> None:
         click.echo(printer.recovery_line(step, coloured=coloured), err=err)
         if step.action == "create":
             click.echo("".join(printer.diff_text(step, keys, coloured=coloured)), nl=False, err=err)
+            old = outlook.fallbacks.get(step.key)
+            if old is not None:
+                click.echo("".join(printer.fallback_text(step, old, keys, coloured=coloured)), nl=False, err=err)
 
 
 def _show(outlook: Outlook, result: Recovery, keys: Records, manner: Manner) -> int:
@@ -104,7 +107,7 @@ def _show(outlook: Outlook, result: Recovery, keys: Records, manner: Manner) -> 
 def render_json(outlook: Outlook, result: Recovery, keys: Records, error: str | None = None) -> str:
     """What is to be recovered, what was, and what could not be, as one JSON value."""
     value: dict[str, Any] = {
-        "planned": [printer.planned_json(step, keys) for step in outlook.steps],
+        "planned": [printer.planned_json(step, keys, outlook.fallbacks.get(step.key)) for step in outlook.steps],
         "recovered": [
             {
                 "kind": item.key.kind,

@@ -57,13 +57,15 @@ class Spared:
 class Outlook:
     """The journals that can be believed, what will be done with what they remember, and what stands against it.
 
-    The steps of what will be created are ``create``; the others change nothing. ``working`` tells who may still be at
+    The steps of what will be created are ``create``; the others change nothing. ``fallbacks`` are the old objects that
+    are created instead where the server refuses the new ones. ``working`` tells who may still be at
     work where (namespace -> user and process).
     """
 
     journals: list[Journal] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    fallbacks: dict[Key, Object] = field(default_factory=dict)
     working: dict[str, str] = field(default_factory=dict)
     sightings: Sightings = field(default_factory=Sightings)
     spared: Spared = field(default_factory=Spared)
@@ -97,6 +99,7 @@ def look(connection: Connection, keys: Records, found: Iterable[Journal], spared
     live = read(connection, sorted(wanted))
     for journal in outlook.journals:
         outlook.steps += _steps(journal, live, keys, outlook.spared)
+        outlook.fallbacks.update((entry.successor, entry.old) for entry in journal.entries if entry.new is not None)
         problem = incomplete(journal, live, outlook.spared)
         if problem is not None:
             outlook.problems.append(problem)

@@ -146,8 +146,9 @@ def finish(connection: Connection, keys: Records, pending: Pending, plan: Plan, 
     if not left:
         return
     outlook = look(connection, keys, left)
-    if outlook.created or outlook.problems:
-        plan.unfinished = True
-        return
-    result = recovery.recover(connection, keys, outlook, timeout=timeout, wait=wait, tell=lambda text: None)
-    plan.unfinished = plan.unfinished or bool(result.failed or result.problems)
+    if not outlook.created and not outlook.problems:
+        result = recovery.recover(connection, keys, outlook, timeout=timeout, wait=wait, tell=lambda text: None)
+        if not result.failed and not result.problems:
+            return
+    plan.unfinished = True
+    plan.notes.append("not all that an earlier apply left is finished: `gpuctl recover` does it")
