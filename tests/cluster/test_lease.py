@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -23,6 +24,7 @@ from gpuctl.cluster import lease as leases
 from gpuctl.cluster import operations
 
 LEASE = leases.NAMESPACE_LEASE
+WAITING = "waiting for carol@far (process 4711), who is applying in {}\n"
 ELSEWHERE = "carol@far#4711#123456#00000000-boot-pid:[1]"
 
 
@@ -146,22 +148,77 @@ def test_living_process_of_this_machine_is_waited_for(place: Place, impatient: N
     assert place.apply(CHANGED, flags=("--yes",)).err == ""
 
 
-@pytest.mark.parametrize(
-    "expired",
-    [
-        {"age": leases.DURATION + 1},
-        {"age": 5, "leaseDurationSeconds": 3},
-        {"renewTime": None, "acquireTime": None},
-        {"holderIdentity": None},
-        {"holderIdentity": ""},
-    ],
-    ids=str,
-)
-def test_lease_that_nobody_renewed_is_taken_over(place: Place, expired: dict[str, Any]) -> None:
+@pytest.mark.parametrize("holder", [None, ""], ids=str)
+def test_lease_that_nobody_holds_is_taken_at_once(place: Place, holder: str | None) -> None:
     place.apply(training("a"))
-    hold(place, ELSEWHERE, **expired)
+    hold(place, ELSEWHERE, holderIdentity=holder)
     assert place.apply(CHANGED, flags=("--yes",)).err == ""
     assert held(place) == []
+
+
+@pytest.mark.parametrize(
+    "times", [{"age": 3600}, {"age": 0}, {"age": -3600}, {"renewTime": None, "acquireTime": None}], ids=str
+)
+def test_lease_that_stays_as_it_is_is_taken_over(place: Place, times: dict[str, Any]) -> None:
+    """Whatever the clock of its holder says."""
+    place.apply(training("a"))
+    hold(place, ELSEWHERE, leaseDurationSeconds=2, **times)
+    started = time.monotonic()
+    assert place.apply(CHANGED, flags=("--yes",)).err == WAITING.format(place.namespace)
+    assert time.monotonic() - started >= 2
+    assert held(place) == []
+
+
+@pytest.mark.parametrize("behind", [3600, -3600], ids=str)
+def test_living_holder_with_another_clock_is_not_taken_for_dead(
+    place: Place, behind: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it writes is as old, or as new, as its clock has it; that it writes at all tells that it lives."""
+    monkeypatch.setattr(operations, "LEASE_WAIT", 4.0)
+    place.apply(training("a"))
+    hold(place, ELSEWHERE, age=behind, leaseDurationSeconds=2)
+    stop = threading.Event()
+
+    def renew() -> None:
+        while not stop.wait(0.5):
+            then = datetime.now(timezone.utc) - timedelta(seconds=behind)
+            place.patch("Lease", LEASE, {"spec": {"renewTime": then.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}})
+
+    renewal = threading.Thread(target=renew)
+    renewal.start()
+    try:
+        refused = place.apply(CHANGED, flags=("--yes",), code=1)
+    finally:
+        stop.set()
+        renewal.join()
+    assert "carol@far (process 4711) is applying in" in refused.err
+    assert place.get("Lease", LEASE)["spec"]["holderIdentity"] == ELSEWHERE
+
+
+def test_stopped_process_looks_whether_it_was_taken_for_dead(place: Place, proxy: Proxy, zygote: Zygote) -> None:
+    """Stopped for longer than its lease lasts, it deletes nothing before it knows that the lease is still its own."""
+    place.apply(training("a"))
+    gate = matching("POST", "/secrets", writes=True)
+    taken = threading.Event()
+
+    def stopped() -> None:
+        running = started.result(10)
+        running.signal(signal.SIGSTOP)
+        place.patch("Lease", LEASE, {"spec": {"holderIdentity": ELSEWHERE}})
+        time.sleep(leases.DURATION + 1)
+        running.signal(signal.SIGCONT)
+        taken.set()
+
+    started: Future[Running] = Future()
+    proxy.reset(on(nth(1, gate), meanwhile(stopped)))
+    command = ["apply", "-f", place.file(CHANGED), "-n", place.namespace, "--yes"]
+    config = {"KUBECONFIG": str(place.directory / "through-proxy")}
+    started.set_result(zygote.start(command, env=config, cwd=place.directory))
+    result = started.result().wait(60)
+    assert taken.is_set()
+    assert result.code == 1, result
+    assert "was taken over by another run" in result.stderr
+    assert [line for line in proxy.writes() if " DELETE " in line and "/jobs/" in line] == []
 
 
 def test_released_after_a_failure(place: Place, proxy: Proxy) -> None:
@@ -241,9 +298,9 @@ def test_given_back_when_interrupted_while_it_is_asked_for(
 def test_takes_what_it_has_asked_for_though_the_answer_was_lost(place: Place, proxy: Proxy) -> None:
     """Of a lease that is there, and has to be taken over: asking once more is a conflict with oneself."""
     place.apply(training("a"))
-    hold(place, ELSEWHERE, age=leases.DURATION + 1)
+    hold(place, ELSEWHERE, leaseDurationSeconds=1)
     proxy.reset(on(nth(1, matching("PUT", f"/leases/{LEASE}")), cut_after))
-    assert place.apply(CHANGED, flags=("--yes",)).err == ""
+    assert place.apply(CHANGED, flags=("--yes",)).err == WAITING.format(place.namespace)
     assert held(place) == []
 
 

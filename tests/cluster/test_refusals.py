@@ -442,7 +442,7 @@ def test_a_stuck_finalizer_is_named_and_recovery_completes(place: Place) -> None
     assert "finalizer example.com/held holds it" in line
     assert place.uid("Job", "train") == uid
     place.patch("Job", "train", {"metadata": {"finalizers": None}})
-    recovered = place.gpuctl("recover")
+    recovered = place.gpuctl("recover", "--yes")
     assert f"job.batch/train in {place.namespace}: the new object was created" in recovered.out
     assert place.uid("Job", "train") != uid
     assert image("v2")["image"] in str(place.get("Job", "train"))
@@ -458,4 +458,5 @@ def test_the_next_apply_recovers_first(place: Place) -> None:
     place.patch("Job", "train", {"metadata": {"finalizers": None}})
     outcome = place.apply(training(**V2))
     assert "an earlier apply did not finish: recovering what it left" in outcome.err
-    assert "unchanged job.batch/train" in outcome.out
+    assert "created   job.batch/train" in outcome.out
+    assert not place.objects(("Secret", "Lease"))

@@ -229,8 +229,8 @@ def test_what_is_never_pruned(place: Place, repository: Repository) -> None:
     other = {PART_OF: applyset.identity("other", place.namespace), "app.kubernetes.io/managed-by": "gpuctl"}
     ours = {PART_OF: repository.id, "app.kubernetes.io/managed-by": "gpuctl"}
 
-    def config_map(name: str, **metadata: Any) -> None:
-        place.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}})
+    def config_map(name: str, manager: str = "somebody", **metadata: Any) -> None:
+        place.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}}, manager=manager)
 
     repository.write(a=training("a", resources={"nodes": 2}, environment={"command": ["deepspeed", "train.py"]}))
     repository.apply()
@@ -240,7 +240,8 @@ def test_what_is_never_pruned(place: Place, repository: Repository) -> None:
     config_map("forged", labels={PART_OF: repository.id})
     config_map("forged-helm", labels={**ours, "app.kubernetes.io/managed-by": "Helm"})
     config_map("shared", labels=ours, annotations={"runwhere.ai/shared": "true"})
-    config_map("pruned", labels=ours)
+    config_map("pruned", "gpuctl", labels=ours)
+    config_map("copied", labels=ours)
     # The garbage collector takes an object whose owner is absent: the owner has to be there.
     owner |= {"name": "a", "uid": place.uid("Job", "a")}
     repository.write(a=training("b"))
@@ -254,7 +255,7 @@ def test_what_is_never_pruned(place: Place, repository: Repository) -> None:
     place.until(lambda: "ConfigMap/controlled" not in place.names(), "the garbage collector")
     assert place.names() == {
         "Job/b",
-        *(f"ConfigMap/{name}" for name in ("other-set", "forged", "forged-helm", "shared")),
+        *(f"ConfigMap/{name}" for name in ("other-set", "forged", "forged-helm", "shared", "copied")),
     }
 
 

@@ -161,7 +161,7 @@ def test_killed_tenant_recovers(place: Place, become: Become, zygote: Zygote) ->
         running.kill()
         running.wait(5)
     upstream.close()
-    recovered = place.gpuctl("recover")
+    recovered = place.gpuctl("recover", "--yes")
     assert recovered.out == f"job.batch/a in {place.namespace}: the new object was created\n"
     assert place.get("Job", "a")["spec"]["template"]["spec"]["containers"][0]["image"].endswith(":v2")
     assert place.objects(("Secret", "Lease")) == {}

@@ -59,7 +59,7 @@ class Site:
     @property
     def recover_arguments(self) -> list[str]:
         """The recovery in the namespace."""
-        return ["recover", "-n", self.namespace]
+        return ["recover", "-n", self.namespace, "--yes"]
 
     def prepare(self, documents: str) -> None:
         """Apply documents undisturbed, wait until their pods run, and put beside them what is not ours."""

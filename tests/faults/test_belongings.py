@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from fault_tools.documents import text, training
-from fault_tools.proxy import after, before, matching, meanwhile, nth, on, refuse
+from fault_tools.documents import NEW, OLD, text, training
+from fault_tools.proxy import after, before, first_of, hang, matching, meanwhile, nth, on, refuse
 from fault_tools.site import Base, Site, ends_workload, site
-from fault_tools.world import rest
+from fault_tools.world import FOREIGN, Snapshot, is_bookkeeping, rest, unlike
 
 pytestmark = pytest.mark.usefixtures("shared_objects")
 
@@ -36,7 +38,8 @@ def in_namespace(document: dict[str, Any], namespace: str) -> dict[str, Any]:
 @pytest.fixture
 def place(base: Base, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
     """A namespace with nothing in it."""
-    with site(base, request.node.name.removeprefix("test_").replace("_", "-")[:30].strip("-"), tmp_path) as made:
+    namespace = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_"))[-30:].strip("-")
+    with site(base, namespace, tmp_path) as made:
         base.api.create_namespace(made.namespace)
         yield made
 
@@ -101,6 +104,86 @@ def test_pods_that_may_not_be_ended_by_force(place: Site) -> None:
     now = place.snapshot()
     assert "train:v2" in now["Job", "train"].spec
     assert rest(now) == []
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_the_next_apply_finishes_what_a_killed_one_began(
+    place: Site, base: Base, wanted: Snapshot, number: int
+) -> None:
+    """Without `recover` in between: what is there is as wanted, once."""
+    place.file.write_text(OLD)
+    assert place.apply(place.direct).code == 0
+    place.file.write_text(NEW)
+    killed = place.disturb(
+        place.apply_arguments, lambda victim: on(nth(number, ends_workload), after(lambda: victim().kill()))
+    )
+    assert killed.code == -signal.SIGKILL
+    shown = place.run(["diff", "-f", str(place.file), "-n", place.namespace], place.direct)
+    assert shown.code == 1, shown.stderr
+    done = place.apply(place.direct)
+    assert done.code == 0, done.stderr
+    assert [*unlike(place.snapshot(), _ours(wanted)), *rest(place.snapshot())] == []
+    assert place.run(["diff", "-f", str(place.file), "-n", place.namespace], place.direct).code == 0
+
+
+def _ours(wanted: Snapshot) -> Snapshot:
+    return {
+        key: live for key, live in wanted.items() if not is_bookkeeping(key, live) and not key[1].startswith(FOREIGN)
+    }
+
+
+def test_what_vanishes_before_its_turn_is_not_waited_for(place: Site) -> None:
+    """Somebody deletes what is to be pruned while the stage before it still waits."""
+    api, space = place.base.api, place.namespace
+    arguments = [*place.apply_arguments, "--set", "jobs", "--prune", "--timeout", "20s"]
+    place.file.write_text(text(training(), training(name="other")))
+    assert place.run(arguments, place.direct).code == 0
+    api.patch("Job", space, "train", {"metadata": {"finalizers": ["example.com/held"]}})
+    place.file.write_text(text(training("v2")))
+    running = place.start(arguments, place.direct)
+    api.wait(lambda: "deletionTimestamp" in (api.get("Job", space, "train") or {})["metadata"], "the delete")
+    api.delete("Job", space, "other")
+    api.wait(lambda: api.get("Job", space, "other") is None, "the other to go")
+    api.patch("Job", space, "train", {"metadata": {"finalizers": None}})
+    result = running.wait(60)
+    assert result.code == 0, result
+    assert f"pruned    job.batch/other -n {space}" in result.stdout
+    assert {name for kind, name in place.snapshot() if kind == "Job"} == {"train"}
+    assert rest(place.snapshot()) == []
+
+
+def test_what_is_gone_when_it_is_to_be_deleted(place: Site) -> None:
+    """The answer to the delete says so; no watch has to."""
+    api, space = place.base.api, place.namespace
+    place.file.write_text(text(training()))
+    assert place.apply(place.direct).code == 0
+    place.file.write_text(text(training("v2")))
+
+    def vanish() -> None:
+        api.delete("Job", space, "train")
+        api.wait(lambda: api.get("Job", space, "train") is None, "the job to go")
+
+    place.proxy.reset(first_of(on(matching(watch=True), hang), on(nth(1, ends_workload), before(vanish))))
+    result = place.start([*place.apply_arguments, "--timeout", "2s"]).wait(60)
+    assert result.code == 0, result
+    assert result.stdout.startswith(f"replaced  job.batch/train -n {space}")
+    assert "train:v2" in place.snapshot()["Job", "train"].spec
+
+
+def test_time_is_over_for_all_stages(place: Site) -> None:
+    """What holds one object up leaves no time for the next stage, and each of them has its result."""
+    api, space = place.base.api, place.namespace
+    arguments = [*place.apply_arguments, "--set", "jobs", "--prune"]
+    place.file.write_text(text(training(), training(name="other")))
+    assert place.run(arguments, place.direct).code == 0
+    api.patch("Job", space, "train", {"metadata": {"finalizers": ["example.com/held"]}})
+    place.file.write_text(text(training("v2")))
+    place.proxy.reset(on(matching(watch=True), hang))
+    result = place.start([*arguments, "--timeout", "4s", "-o", "json"]).wait(60)
+    assert result.code == 1, result
+    results = {step["name"]: step["result"] for step in json.loads(result.stdout)["steps"] if step["kind"] == "Job"}
+    assert results == {"train": "failed", "other": "not-run"}
+    api.patch("Job", space, "train", {"metadata": {"finalizers": None}})
 
 
 def test_what_is_deleted_after_a_killed_apply_does_not_come_back(place: Site) -> None:

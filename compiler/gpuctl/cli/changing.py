@@ -16,7 +16,7 @@ from gpuctl.cli.printers.markdown import fold
 from gpuctl.cli.requests import Documents, Planning, compiled, platform_settings, request_of, set_options
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.execute import How
-from gpuctl.cluster.operations import LEASE_WAIT, Dialogue, apply, execute, preview
+from gpuctl.cluster.operations import Dialogue, apply, execute, preview
 from gpuctl.cluster.plan import NoSuchJob, Plan, Step
 from gpuctl.cluster.planner import Request
 from gpuctl.cluster.records import Records, records
@@ -117,13 +117,21 @@ def diff_documents(
         click.echo(f"error: {error}", err=True)
     if plan.errors:
         return 2
-    return 1 if plan.writes else 0
+    return 1 if plan.writes or plan.recovery else 0
 
 
 def _show_diff(plan: Plan, keys: Records, *, markdown: bool) -> None:
     coloured = not markdown and _is_coloured(sys.stdout)
     if markdown:
         click.echo(f"{printer.summary_line(plan)}.")
+    for step in plan.recovery:
+        line = printer.recovery_line(step, coloured=coloured)
+        diff = printer.diff_text(step, keys, coloured=coloured) if step.action == "create" else []
+        if markdown:
+            click.echo(fold(line, "".join(diff)), nl=False)
+        else:
+            click.echo(line)
+            sys.stdout.writelines(diff)
     for step in plan.steps:
         line = printer.planned_line(step, coloured=coloured)
         diff = printer.diff_text(step, keys, coloured=coloured)
@@ -190,6 +198,9 @@ def _deletion(
         try:
             return plan(connection, name, namespace, keys)
         except NoSuchJob as error:
+            steps = _deleted_already(connection, name, namespace, keys)
+            if steps:
+                return Plan(steps)
             refusal = error
     try:
         job, _ = find_job(Scope(connection, namespace), name, keys)
@@ -200,6 +211,18 @@ def _deletion(
     if not is_ours(workload_of(job)):
         raise not_ours(workload_of(job), f"{job.identity.kind}/{job.identity.name}")
     return plan(connection, job.identity.name, job.identity.namespace, keys)
+
+
+def _deleted_already(connection: Connection, name: str, namespace: str | None, keys: Records) -> list[Step]:
+    """Steps for a job that a killed apply had deleted, and would bring back; none where there are none, or several."""
+    from gpuctl.cluster import recover as recovery
+    from gpuctl.cluster.errors import ClusterError
+    from gpuctl.cluster.pending import Pending
+
+    with contextlib.suppress(ClusterError):
+        steps = Pending(recovery.find(connection, keys, namespace)).gone(connection, name)
+        return steps if len({step.key.namespace for step in steps}) == 1 else []
+    return []
 
 
 def rerun_jobs(names: Sequence[str], namespace: str | None, platform: str | None, manner: Manner) -> int:
@@ -232,29 +255,6 @@ def _execute(connection: Connection, plan: Plan, keys: Records, manner: Manner) 
         connection.close()
 
 
-def recover_all(namespace: str | None, platform: str | None, manner: Manner) -> int:
-    """``recover``."""
-    from gpuctl.cluster import recover as recovery
-
-    progress = Progress()
-    with cluster_errors(as_json=manner.as_json):
-        connection = connected(manner.kubeconfig, manner.context)
-        keys = records(platform_settings(platform))
-        found = recovery.find(connection, keys, namespace)
-        results = recovery.recover(connection, keys, found, timeout=manner.timeout, wait=LEASE_WAIT, tell=progress.wait)
-        recovery.drop_leases(connection, namespace)
-        progress.clear()
-        connection.close()
-    if manner.as_json:
-        click.echo(recovery.render_json(results), nl=False)
-    else:
-        for result in results:
-            click.echo(f"{result.key}: {result.message}")
-        if not results:
-            click.echo("Nothing to recover.", err=True)
-    return 1 if any(result.outcome == "failed" for result in results) else 0
-
-
 def how_of(keys: Records, manner: Manner, progress: Progress) -> How:
     """How a plan is carried out: a line for each step that is finished."""
 
@@ -283,6 +283,8 @@ def _show_plan(plan: Plan, manner: Manner) -> int:
     if manner.as_json:
         click.echo(printer.render_json(plan, error="\n".join(plan.obstacles) or None), nl=False)
     else:
+        for step in plan.recovery:
+            click.echo(printer.recovery_line(step, coloured=_is_coloured(sys.stdout)))
         for step in plan.steps:
             if printer.is_worth_a_line(step):
                 click.echo(printer.planned_line(step, coloured=_is_coloured(sys.stdout)))

@@ -13,7 +13,7 @@ from gpuctl.cluster.errors import ApiError, ClusterError
 from gpuctl.cluster.nodes import leaving, users_of, warn_about_users
 from gpuctl.cluster.plan import NoSuchJob, Plan, Step
 from gpuctl.cluster.planner import title_of
-from gpuctl.cluster.records import Records, is_controlled, is_ours
+from gpuctl.cluster.records import Records, is_controlled, is_ours, tracked_by
 from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.cluster.survey import COMPANIONS, OPTIONAL, OURS, read, survey
 from gpuctl.cluster.workload import running
@@ -80,6 +80,12 @@ def plan_delete_job(connection: Connection, name: str, namespace: str | None, ke
         )
     kind, place = places[0]
     title = f"{kind}/{name}"
+    tracker = next(filter(None, map(tracked_by, mains)), None)
+    if tracker is not None:
+        raise NoSuchJob(
+            f"{title} in {place} is managed by {tracker}, which would create it again",
+            "delete its document in the repository",
+        )
     steps = [_step(key_of(obj), obj, title, keys, kind) for obj in _parts_of(objects, keys, place, name, kind)]
     return Plan(steps=_in_order(steps))
 
@@ -107,6 +113,9 @@ def _step(key: Key, live: Object | None, title: str, keys: Records, kind: str) -
         return Step("skip", key, "is not there", title=title)
     if not is_ours(live) or is_controlled(live):
         return Step("skip", key, "is not gpuctl's", title=title)
+    tracker = tracked_by(live)
+    if tracker is not None:
+        return Step("skip", key, f"is managed by {tracker}: delete it in its repository", title=title)
     other = labels_of(live).get(keys.job_type, kind)
     if other != kind:
         return Step("skip", key, f"is of {other}/{labels_of(live).get('app', key.name)}", title=title)

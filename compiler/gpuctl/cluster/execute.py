@@ -17,11 +17,12 @@ from gpuctl.cluster import nodes
 from gpuctl.cluster.compare import spec_changes
 from gpuctl.cluster.connection import PATIENCE, Connection
 from gpuctl.cluster.departures import Departures
+from gpuctl.cluster.entries import entries_of
 from gpuctl.cluster.errors import ApiError, Changed, ClusterError, ConnectionFailed
 from gpuctl.cluster.interrupts import ending_signals
 from gpuctl.cluster.lease import NAMESPACE_LEASE, Leases
 from gpuctl.cluster.plan import WRITING, Plan, Step
-from gpuctl.cluster.records import Records
+from gpuctl.cluster.records import Records, tracking_marks
 from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
 from gpuctl.cluster.workload import recreatable
 
@@ -29,6 +30,8 @@ _QUOTA_PAUSE = 0.2
 _SLOWEST_PAUSE = 5.0
 _LOOK = 10.0
 _ATTEMPTS = 5
+_LATE = 2.0
+"""Seconds for which a late quota is waited for after the time is over: what was deleted must have its chance."""
 _MEANWHILE = "{} was changed by somebody else meanwhile"
 
 
@@ -36,8 +39,8 @@ _MEANWHILE = "{} was changed by somebody else meanwhile"
 class How:
     """The manner of carrying out.
 
-    ``timeout`` in seconds is how long deletions and late quotas are waited for; ``force`` ends pods without grace;
-    ``done`` hears of each finished step, ``tell`` of what is waited for, ``warn`` of what has to be known.
+    ``timeout`` in seconds is how long deletions and late quotas are waited for in all; ``force`` ends pods without
+    grace; ``done`` hears of each finished step, ``tell`` of what is waited for, ``warn`` of what has to be known.
     """
 
     keys: Records
@@ -70,6 +73,9 @@ class Execution:
         self._events: queue.Queue[tuple[str, Key, Any]] = queue.Queue()
         self._leases: Leases | None = None
         self._journals: list[journals.Journal] = []
+        # Of any stage: what vanishes before its turn has no second event.
+        self._gone: set[Key] = set()
+        self._deadline = float("inf")
         leaving = [step.live for step in plan.steps if step.deletes and step.live is not None]
         self._departures = Departures(connection, leaving, self._report_gone)
 
@@ -89,7 +95,9 @@ class Execution:
             with self._interruptible():
                 if deleting:
                     self._look_afresh(deleting, self._departures.start())
-                    self._journals = journals.write(self.connection, journals.entries_of(deleting), self.how.keys)
+                    self._journals = journals.write(
+                        self.connection, entries_of(self.plan.steps, self.how.keys), self.how.keys
+                    )
                 self._stages()
                 self._close_journals()
         finally:
@@ -133,6 +141,7 @@ class Execution:
 
     def _stages(self) -> None:
         """What others need first, then the workloads, then what scales them, then what is pruned."""
+        self._deadline = time.monotonic() + self.how.timeout
         writing = [step for step in self.plan.steps if step.action in WRITING]
         for step in self.plan.steps:
             if step.action not in WRITING:
@@ -155,43 +164,39 @@ class Execution:
         # Interrupted before its turn, a workload stays: its companions must not have left before it.
         for step in sorted(steps, key=lambda step: step.companion_of is not None):
             self._submit(stage, step, self._take_away if step.deletes else self._bring_about)
-        deadline = time.monotonic() + self.how.timeout
         while stage.busy or stage.waiting:
-            self._next_event(stage, by_key, deadline)
+            self._next_event(stage, by_key)
             if self.interrupted and not self._told:
                 self._told = True
                 self.how.warn("interrupted: finishing what is under way; once more leaves it to `gpuctl recover`")
         self._restore_companions(steps)
 
-    def _next_event(self, stage: _Stage, by_key: dict[Key, Step], deadline: float) -> None:
+    def _next_event(self, stage: _Stage, by_key: dict[Key, Step]) -> None:
         try:
-            kind, key, value = self._events.get(timeout=0.5)
+            kind, key, value = self._events.get(timeout=min(0.5, max(0.05, self._deadline - time.monotonic())))
         except queue.Empty:
-            if stage.waiting and not stage.busy and time.monotonic() > deadline:
+            if stage.waiting and time.monotonic() >= self._deadline:
                 self._give_up(stage)
             elif stage.waiting:
                 self._tell_waiting(stage)
                 self._look_again()
             return
-        step = by_key.get(key)
-        if step is None:
-            return
         if kind == "gone":
-            if stage.waiting.pop(key, None) is not None:
-                self._is_gone(stage, step)
-            elif step.result == "planned":
-                # The watch was faster than the answer to the delete.
-                step.error = "gone"
+            self._gone.add(key)
+            waiting = stage.waiting.pop(key, None)
+            if waiting is not None:
+                self._is_gone(stage, waiting)
             return
+        step = by_key[key]
         stage.busy -= 1
         if isinstance(value, BaseException):
             self._fail(step, value)
-        elif value == "deleted":
-            if step.error == "gone":
-                step.error = None
+        elif value in ("deleted", "gone"):
+            live = key_of(step.live) if step.live is not None else key
+            if value == "gone" or live in self._gone:
                 self._is_gone(stage, step)
             else:
-                stage.waiting[key_of(step.live) if step.live is not None else key] = step
+                stage.waiting[live] = step
         else:
             step.result = value
             self.how.done(step)
@@ -217,16 +222,21 @@ class Execution:
         self._events.put(("gone", key, None))
 
     def _take_away(self, step: Step) -> str:
-        """Delete the live object; it is waited for elsewhere."""
+        """Delete the live object; it is waited for elsewhere, unless it is gone already."""
         assert step.live is not None
-        if self._leases is not None and self._leases.lost:
-            step.error = self._leases.lost
+        lost = self._leases.check() if self._leases is not None else None
+        if lost:
+            step.error = lost
             return "not-run"
         if self.interrupted:
             return "not-run"
+        if time.monotonic() >= self._deadline:
+            step.error = f"the time of {self.how.timeout:.0f} s was over"
+            return "not-run"
         live = key_of(step.live)
         uid = step.live["metadata"]["uid"]
-        self.connection.delete(live, uid, grace=0 if self.how.force else None)
+        if not self.connection.delete(live, uid, grace=0 if self.how.force else None):
+            return "gone"
         if self.how.force:
             try:
                 self._end_pods(step.live)
@@ -269,7 +279,15 @@ class Execution:
             self.connection.patch(step.key, step.desired)
         elif step.method == "put":
             self._roll(step)
+        if step.action == "update" and step.live is not None:
+            self._untrack(step.key, step.live)
         return "done"
+
+    def _untrack(self, key: Key, live: Object) -> None:
+        """What was taken over from a GitOps controller loses its marks; no apply of ours removes what it never set."""
+        marks = tracking_marks(live)
+        if marks:
+            self.connection.patch(key, {"metadata": {part: dict.fromkeys(names) for part, names in marks.items()}})
 
     def _roll(self, step: Step) -> None:
         """A rolling update, of the version that is there: status moves it all the time."""
@@ -317,7 +335,7 @@ class Execution:
 
     def _create(self, obj: Object, *, apply: bool = False) -> None:
         """Create; a quota that still counts what was just deleted is waited for."""
-        deadline = time.monotonic() + self.how.timeout
+        deadline = max(self._deadline, time.monotonic() + _LATE)
         pause = _QUOTA_PAUSE
         # Right after our own delete, or our own change of a quota, its numbers lag behind.
         lagging = bool(self._journals) or any(step.key.kind == "ResourceQuota" for step in self.plan.steps)
@@ -378,8 +396,12 @@ class Execution:
             self.plan.outage = self.plan.outage or _is_outage(error)
             unknown = error.message
             there = set(stage.waiting)
-        for key in [key for key in stage.waiting if key in there]:
+        for key in list(stage.waiting):
             step = stage.waiting.pop(key)
+            if key not in there:
+                self._gone.add(key)
+                self._is_gone(stage, step)
+                continue
             step.result = "failed"
             if unknown:
                 step.error = f"{key}: whether it is gone cannot be told: {unknown}"

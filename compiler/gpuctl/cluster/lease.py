@@ -21,7 +21,7 @@ from gpuctl.cluster.workload import age
 
 NAMESPACE_LEASE = "gpuctl-apply"
 DURATION = 15
-"""Seconds after its last renewal when a lease counts as given up."""
+"""Seconds for which a lease has to stay as it is until it counts as given up."""
 _RENEWAL = 4
 _SEPARATOR = "#"
 
@@ -83,16 +83,40 @@ def _started(pid: int) -> str | None:
     return None
 
 
+class Sightings:
+    """How long leases have stayed as they are, by our own clock, as client-go's leader election does it.
+
+    What a lease says about times was said by another machine's clock, and is never compared with ours.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[Key, tuple[Object, float]] = {}
+
+    def is_given_up(self, key: Key, lease: Object) -> bool:
+        """Whether the holder of a lease, as it is now, has given no sign for the time that the lease lasts."""
+        now = time.monotonic()
+        record = {"uid": lease["metadata"]["uid"], "spec": lease.get("spec")}
+        last, since = self._seen.get(key, (None, now))
+        if last != record:
+            self._seen[key] = (record, now)
+            return False
+        lasts = (lease.get("spec") or {}).get("leaseDurationSeconds") or DURATION
+        return now - since >= float(lasts)
+
+
 class Leases:
     """Leases that are held together, and renewed until they are released. :func:`holding` makes them.
 
     ``lost`` says so when another run has taken one over. ``interrupts`` has to be let through by whoever holds them.
     """
 
-    def __init__(self, connection: Connection, interrupts: Interrupts) -> None:
+    def __init__(self, connection: Connection, interrupts: Interrupts, sightings: Sightings | None = None) -> None:
         self.interrupts = interrupts
         self.lost: str | None = None
         self._connection = connection
+        self._sightings = sightings or Sightings()
+        self._renewing = threading.Lock()
+        self._renewed = time.monotonic()
         self._identity = identity()
         # As they were asked for: one may be ours though the answer never came.
         self._asked: dict[Key, Object] = {}
@@ -110,9 +134,21 @@ class Leases:
         """
         for key in sorted(keys):
             self._take(key, wait, tell)
-        if self._held:
-            self._thread = threading.Thread(target=self._renew, daemon=True, name="gpuctl-lease")
-            self._thread.start()
+            if self._thread is None:
+                # Others may be waited for, and what is held by then must not be taken for given up.
+                self._renewed = time.monotonic()
+                self._thread = threading.Thread(target=self._renew, daemon=True, name="gpuctl-lease")
+                self._thread.start()
+
+    def check(self) -> str | None:
+        """Why nothing may be begun any more: None while all are ours.
+
+        A process that was stopped for a while, or cut off from the server, may have been taken for dead.
+        """
+        if self._held and time.monotonic() - self._renewed >= DURATION:
+            with contextlib.suppress(ClusterError):
+                self._renew_all()
+        return self.lost
 
     def release(self) -> None:
         """Give all back that are still ours. A server that is away is not waited for: the leases expire."""
@@ -154,7 +190,7 @@ class Leases:
                 self._asked[key], self._held[key] = asked, lease
                 continue
             holder = _holder(lease) if lease is not None else ""
-            if lease is None or not holder or is_dead(holder) or _expired(lease):
+            if lease is None or not holder or is_dead(holder) or self._sightings.is_given_up(key, lease):
                 self._ask_for(key, lease)
                 continue
             if time.monotonic() > deadline:
@@ -208,15 +244,23 @@ class Leases:
 
     def _renew(self) -> None:
         while self.lost is None and not self._stop.wait(_RENEWAL):
+            with contextlib.suppress(ClusterError):
+                self._renew_all()
+
+    def _renew_all(self) -> None:
+        with self._renewing:
+            if self._stop.is_set() or self.lost is not None:
+                return
+            begun = time.monotonic()
             for key, lease in list(self._held.items()):
                 body = {**lease, "spec": {**lease["spec"], "renewTime": _now()}}
-                # While the server is away others cannot take the lease over either.
-                with contextlib.suppress(ClusterError):
-                    try:
-                        self._held[key] = self._connection.replace(body)
-                    except ApiError as error:
-                        if error.is_conflict or error.is_missing:
-                            self._look_at(key)
+                try:
+                    self._held[key] = self._connection.replace(body)
+                except ApiError as error:
+                    if not error.is_conflict and not error.is_missing:
+                        raise
+                    self._look_at(key)
+            self._renewed = begun
 
     def _look_at(self, key: Key) -> None:
         """A renewal whose answer was lost is a conflict with itself; otherwise another run has the lease."""
@@ -228,10 +272,24 @@ class Leases:
 
 
 def abandoned(connection: Connection, namespace: str | None) -> list[Object]:
-    """Leases of gpuctl whose holders are dead or gave no sign for too long, in a namespace or (None) in all."""
+    """Leases of gpuctl that nobody holds, or whose holders are dead for certain, in a namespace or (None) in all."""
     leases, _ = connection.list_objects(RESOURCES["Lease"], namespace, labels=OURS)
     mine = [lease for lease in leases if lease["metadata"]["name"] == NAMESPACE_LEASE or _is_of_set(lease)]
-    return [lease for lease in mine if not _holder(lease) or is_dead(_holder(lease)) or _expired(lease)]
+    return [lease for lease in mine if not _holder(lease) or is_dead(_holder(lease))]
+
+
+def holders(connection: Connection, namespaces: Iterable[str], sightings: Sightings) -> dict[str, str]:
+    """Who holds the leases of namespaces, for people, as far as that may be read and they are not dead for certain."""
+    found = {}
+    for namespace in namespaces:
+        key = Key("Lease", namespace, NAMESPACE_LEASE)
+        with contextlib.suppress(ApiError):
+            lease = connection.get(key)
+            holder = _holder(lease) if lease is not None else ""
+            if lease is not None and holder and not is_dead(holder):
+                sightings.is_given_up(key, lease)
+                found[namespace] = describe(holder)
+    return found
 
 
 def _is_of_set(lease: Object) -> bool:
@@ -251,28 +309,25 @@ def _now() -> str:
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _expired(lease: Object) -> bool:
-    spec = lease.get("spec") or {}
-    renewed = spec.get("renewTime") or spec.get("acquireTime")
-    if not renewed:
-        return True
-    then = datetime.fromisoformat(renewed.replace("Z", "+00:00"))
-    return (datetime.now(timezone.utc) - then).total_seconds() > (spec.get("leaseDurationSeconds") or DURATION)
-
-
 @contextlib.contextmanager
 def holding(
-    connection: Connection, keys: Iterable[Key], wait: float, tell: Callable[[str], None], *, optional: bool = False
+    connection: Connection,
+    keys: Iterable[Key],
+    wait: float,
+    tell: Callable[[str], None],
+    *,
+    optional: bool = False,
+    sightings: Sightings | None = None,
 ) -> Iterator[Leases]:
     """Hold leases for a block, whose inside lets interrupts through::
 
         with holding(connection, keys, wait, tell) as held, held.interrupts.let_through():
 
     While a lease is asked for or given back none breaks in: it would be left behind. With ``optional`` a user who may
-    not take them works without, and is told.
+    not take them works without, and is told. ``sightings`` are those of before, where somebody has looked already.
     """
     with Interrupts() as interrupts:
-        leases = Leases(connection, interrupts)
+        leases = Leases(connection, interrupts, sightings)
         try:
             try:
                 leases.acquire(keys, wait, tell)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from gpuctl.cluster import pending as others
 from gpuctl.cluster import recover as recovery
 from gpuctl.cluster.checks import Platform, check
 from gpuctl.cluster.connection import Connection
@@ -12,8 +13,10 @@ from gpuctl.cluster.errors import Changed
 from gpuctl.cluster.evictions import foresee
 from gpuctl.cluster.execute import Execution, How
 from gpuctl.cluster.lease import holding
+from gpuctl.cluster.pending import Pending
 from gpuctl.cluster.plan import Plan, Refused
 from gpuctl.cluster.planner import Request, make_plan
+from gpuctl.cluster.records import Records
 from gpuctl.cluster.resources import Key
 from gpuctl.cluster.sets import SetRun, plan_prune
 
@@ -53,7 +56,8 @@ def preview(
     connection: Connection, request: Request, options: SetOptions | None = None, *, server: bool = True
 ) -> Plan:
     """The plan, checked by the server unless ``server`` is False. Nothing is written."""
-    return _plan(connection, request, options, server=server)[0]
+    pending = Pending.read(connection, request.keys, _namespaces(connection, request, options))
+    return _plan(connection, request, options, pending, server=server)[0]
 
 
 def apply(
@@ -64,15 +68,19 @@ def apply(
     :raises Refused: something stands against it, or somebody was asked and said no; nothing was changed.
     :raises Held: another run is at work; nothing was changed.
     """
-    finish_others(connection, request, how, dialogue, options)
-    plan, run = _plan(connection, request, options, server=True)
-    _refuse(plan)
+    pending = _pending(connection, how.keys, _namespaces(connection, request, options), dialogue)
+    plan, run = _plan(connection, request, options, pending, server=True)
+    _refuse(plan, pending)
     if plan.questions and not dialogue.ask(plan):
         raise Declined("not agreed to", plan)
+    _recover(connection, pending, plan, how, dialogue)
     if not plan.writes and (run is None or run.is_settled):
         Execution(connection, plan, how).run()
         return plan
-    return _carry_out(connection, plan, run, request, how, dialogue, options)
+    plan = _carry_out(connection, plan, run, request, how, dialogue, options, pending)
+    if pending.is_left:
+        _finish(connection, pending, plan, how)
+    return plan
 
 
 def _carry_out(
@@ -83,6 +91,7 @@ def _carry_out(
     how: How,
     dialogue: Dialogue,
     options: SetOptions | None,
+    pending: Pending,
 ) -> Plan:
     leases = Execution(connection, plan, how).lease_keys()
     if run is not None:
@@ -97,10 +106,11 @@ def _carry_out(
                 break
             except Changed:
                 # Planned once more; what takes nothing away that was not agreed to may go on.
-                again, run = _plan(connection, request, options, server=True)
+                again, run = _plan(connection, request, options, pending, server=True)
                 _refuse(again)
                 if attempt == 2 or not _deletions(again) <= _deletions(plan):
                     raise
+                again.recovery = plan.recovery
                 plan = again
         if run is not None and _all_done(plan):
             run.write(connection, run.final)
@@ -113,11 +123,16 @@ def execute(connection: Connection, plan: Plan, how: How, dialogue: Dialogue) ->
     What a killed apply left is finished before: afterwards it would bring back what is deleted here.
     """
     _refuse(plan)
-    _finish(connection, {step.key.namespace for step in plan.steps}, how, dialogue)
+    pending = _pending(connection, how.keys, {step.key.namespace for step in plan.steps}, dialogue)
+    pending.join(connection, plan, how.keys, {step.key: "it is to be deleted" for step in plan.steps})
+    _refuse(plan)
     if plan.questions and not dialogue.ask(plan):
         raise Declined("not agreed to", plan)
     check(connection, plan)
     _refuse(plan)
+    _recover(connection, pending, plan, how, dialogue)
+    if pending.journals:
+        _leave_out_gone(connection, plan)
     execution = Execution(connection, plan, how)
     leases = execution.lease_keys()
     with holding(connection, leases, LEASE_WAIT, dialogue.tell, optional=True) as held, held.interrupts.let_through():
@@ -125,34 +140,58 @@ def execute(connection: Connection, plan: Plan, how: How, dialogue: Dialogue) ->
     return plan
 
 
-def finish_others(
-    connection: Connection, request: Request, how: How, dialogue: Dialogue, options: SetOptions | None = None
-) -> None:
-    """Complete or restore what a killed run left in the namespaces concerned.
+def _namespaces(connection: Connection, request: Request, options: SetOptions | None) -> set[str]:
+    """Where journals concern an apply.
 
-    With a set these are also those that it has been in: what is on its way there is to be pruned, not forgotten.
+    With a set these are also the namespaces that it has been in: what is on its way there is to be pruned, not
+    forgotten.
     """
     namespaces = {item.object["metadata"].get("namespace") or "" for item in request.lowered}
     if options is not None:
         namespaces |= SetRun.read(connection, options, request).superset.all_namespaces
-    _finish(connection, namespaces, how, dialogue)
+    return namespaces
 
 
-def _finish(connection: Connection, namespaces: set[str], how: How, dialogue: Dialogue) -> None:
-    found = recovery.unfinished(connection, how.keys, namespaces - {""})
-    if not found:
+def _pending(connection: Connection, keys: Records, namespaces: set[str], dialogue: Dialogue) -> Pending:
+    """What killed runs left there; one that is still at work is waited for.
+
+    :raises Held: it does not come to its end.
+    """
+    pending = Pending.read(connection, keys, namespaces)
+    if any(item.unfit is None for item in pending.journals):
+        pending.journals = recovery.settled(connection, keys, pending.journals, LEASE_WAIT, dialogue.tell)
+    return pending
+
+
+def _recover(connection: Connection, pending: Pending, plan: Plan, how: How, dialogue: Dialogue) -> None:
+    """Complete or restore what a killed run left, as the plan says."""
+    if not pending.outlook.journals:
         return
     dialogue.tell("an earlier apply did not finish: recovering what it left")
-    results = recovery.recover(connection, how.keys, found, timeout=how.timeout, wait=LEASE_WAIT, tell=dialogue.tell)
-    for result in results:
-        dialogue.tell(f"{result.key}: {result.message}")
-    failed = [result for result in results if result.outcome == "failed"]
-    if failed:
-        raise Refused(f"an earlier apply could not be finished: {failed[0].key}: {failed[0].message}")
+    outlook = pending.outlook
+    result = recovery.recover(connection, how.keys, outlook, timeout=how.timeout, wait=LEASE_WAIT, tell=dialogue.tell)
+    outcomes = {item.key: item for item in result.results}
+    for item in result.results:
+        dialogue.tell(f"{item.key}: {item.message}")
+    for step in plan.recovery:
+        found = outcomes.get(step.key)
+        if found is not None:
+            step.result = "failed" if found.outcome == "failed" else "done"
+            step.reason = found.message
+    others.refuse(result, plan)
+    pending.is_done = True
+
+
+def _finish(connection: Connection, pending: Pending, plan: Plan, how: How) -> None:
+    """Journals whose objects the plan has brought about are taken away."""
+    if all(step.result == "done" for step in plan.steps):
+        others.finish(connection, how.keys, pending, plan, how.timeout, LEASE_WAIT)
+    else:
+        plan.unfinished = True
 
 
 def _plan(
-    connection: Connection, request: Request, options: SetOptions | None, *, server: bool
+    connection: Connection, request: Request, options: SetOptions | None, pending: Pending | None, *, server: bool
 ) -> tuple[Plan, SetRun | None]:
     run = None
     if options is not None:
@@ -171,6 +210,10 @@ def _plan(
             run.cover(request, plan)
             if options.prune:
                 plan.steps += plan_prune(connection, run, request.keys, plan)
+        if pending is not None:
+            prunes = run is not None and options is not None and options.prune
+            unwanted = others.pruned(pending, plan, run.id, options.name) if prunes and run and options else {}
+            pending.join(connection, plan, request.keys, unwanted)
         try:
             if server and not plan.errors:
                 check(connection, plan, Platform(request.keys, request.gpu_resources, request.no_probe))
@@ -193,9 +236,19 @@ def _make_home(connection: Connection, plan: Plan, run: SetRun) -> None:
             step.method = "none"
 
 
-def _refuse(plan: Plan) -> None:
+def _leave_out_gone(connection: Connection, plan: Plan) -> None:
+    """What was leaving when a run was killed is gone by now."""
+    for step in plan.steps:
+        if step.deletes and step.live is not None:
+            live = connection.get(step.key)
+            if live is None or live["metadata"]["uid"] != step.live["metadata"]["uid"]:
+                step.action, step.live, step.reason = "skip", None, "is gone"
+
+
+def _refuse(plan: Plan, pending: Pending | None = None) -> None:
     if plan.obstacles:
-        raise Refused("\n".join(plan.obstacles), plan)
+        more = [] if pending is None or not pending.outlook.journals else [pending.advice]
+        raise Refused("\n".join([*plan.obstacles, *more]), plan)
 
 
 def _deletions(plan: Plan) -> set[tuple[str, object]]:

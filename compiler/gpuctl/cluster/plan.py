@@ -84,6 +84,7 @@ class Plan:
     ``errors`` forbid carrying it out, and so do the rights that are ``lacking``, which a look at it does not need.
     ``notes`` are worth telling; ``confirm`` are further reasons to ask first. ``interrupted`` is the signal
     that stopped it on the way (0: none); ``outage`` tells that the cluster failed, ``unfinished`` that a journal stays.
+    ``recovery`` is what is done first about what killed runs left; its ``create`` steps bring objects back.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -95,6 +96,7 @@ class Plan:
     interrupted: int = 0
     outage: bool = False
     unfinished: bool = False
+    recovery: list[Step] = field(default_factory=list)
 
     @property
     def obstacles(self) -> list[str]:
@@ -114,7 +116,7 @@ class Plan:
     @property
     def questions(self) -> list[str]:
         """What somebody has to agree to before the plan is carried out."""
-        asked = []
+        asked = [f"creates {step.key}: {step.reason}" for step in self.recovery if step.action == "create"]
         for step in self.steps:
             if step.action == "prune":
                 lost = f"; it is {step.running}" if step.running else ""

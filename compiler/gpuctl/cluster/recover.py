@@ -1,22 +1,27 @@
-"""Finishing what a killed run left: each object that a journal remembers is the old or the new one afterwards."""
+"""Finishing what a killed run left: each object that a journal remembers is the old or the new one afterwards.
+
+:func:`look` says what will be done, and changes nothing; :func:`recover` does it, each namespace by itself.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from concurrent import futures
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuctl.cluster import journal as journals
 from gpuctl.cluster.connection import Connection
+from gpuctl.cluster.entries import Entry
 from gpuctl.cluster.errors import ApiError, ClusterError
-from gpuctl.cluster.journal import Entry, Journal
-from gpuctl.cluster.lease import NAMESPACE_LEASE, abandoned, holding
+from gpuctl.cluster.journal import Journal
+from gpuctl.cluster.lease import NAMESPACE_LEASE, Held, abandoned, holding
+from gpuctl.cluster.outlook import Outlook, Problem, is_replaced, stays_with
 from gpuctl.cluster.records import Records
-from gpuctl.cluster.resources import Key, Object, annotations_of, key_of
+from gpuctl.cluster.resources import Key, Object, key_of
 
 _POLL = 0.2
 _QUOTA_POLL = 1.0
@@ -32,16 +37,33 @@ class Recovered(NamedTuple):
     message: str
 
 
+@dataclass
+class Recovery:
+    """What became of the objects of journals, and what could not be recovered."""
+
+    results: list[Recovered] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def failed(self) -> list[Recovered]:
+        """The objects that are neither the old nor the new ones."""
+        return [result for result in self.results if result.outcome == "failed"]
+
+
 class _Interrupted(ClusterError):
     """Somebody does not want to wait any longer."""
 
 
-class _Waiting:
-    """How long what is going away and quotas that lag are waited for; once interrupted, no longer."""
+class _Work:
+    """How long what leaves and quotas that lag are waited for, once interrupted no longer; what may be created."""
 
-    def __init__(self, timeout: float, tell: Callable[[str], None]) -> None:
+    def __init__(self, outlook: Outlook, keys: Records, timeout: float, tell: Callable[[str], None]) -> None:
         self.timeout = timeout
+        self.deadline = time.monotonic() + timeout
+        self.keys = keys
         self.tell = tell
+        self.spared = outlook.spared
+        self.created = outlook.created
         self.interrupted = threading.Event()
 
     def pause(self, seconds: float) -> None:
@@ -51,11 +73,6 @@ class _Waiting:
         """
         if self.interrupted.wait(seconds):
             raise _Interrupted("interrupted")
-
-
-def unfinished(connection: Connection, keys: Records, namespaces: Iterable[str]) -> list[Journal]:
-    """The journals in some namespaces, complete or not."""
-    return journals.find(connection, keys, namespaces)
 
 
 def find(connection: Connection, keys: Records, namespace: str | None) -> list[Journal]:
@@ -70,96 +87,137 @@ def find(connection: Connection, keys: Records, namespace: str | None) -> list[J
     raise ClusterError(refusal.message, "say where with -n NAMESPACE")
 
 
+def settled(
+    connection: Connection, keys: Records, found: Collection[Journal], wait: float, tell: Callable[[str], None]
+) -> list[Journal]:
+    """The journals that are left when no run is at work any more that could still finish them.
+
+    :raises Held: one is, after ``wait`` seconds.
+    """
+    if not found:
+        return []
+    namespaces = {journal.namespace for journal in found}
+    leases = {Key("Lease", namespace, NAMESPACE_LEASE) for namespace in namespaces}
+    with holding(connection, leases, wait, tell) as held, held.interrupts.let_through():
+        return journals.find(connection, keys, namespaces)
+
+
 def recover(
     connection: Connection,
     keys: Records,
-    found: Iterable[Journal],
+    outlook: Outlook,
     *,
     timeout: float,
     wait: float,
     tell: Callable[[str], None],
-) -> list[Recovered]:
-    """Complete what can be completed, else restore; then take the journals away.
+) -> Recovery:
+    """Do what an outlook says: complete what can be completed, else restore; then take the journals away.
 
-    A journal of a run that is still under way is not touched: its lease is waited for, ``wait`` seconds.
-
-    :raises Held: the run that wrote a journal is still at work.
+    Nothing is created that the outlook does not name. A journal of a run that is still at work is not touched: its
+    lease is waited for, ``wait`` seconds in all. What fails in one namespace does not keep others from being recovered.
     """
-    found = list(found)
-    leases = {Key("Lease", journal.namespace, NAMESPACE_LEASE) for journal in found}
-    results: list[Recovered] = []
-    if not found:
-        return results
+    recovery = Recovery(problems=list(outlook.problems))
     connection.patience = max(connection.patience, min(timeout, 120.0))
-    with holding(connection, leases, wait, tell) as held, held.interrupts.let_through():
-        # The run may have finished, and taken its journal away, while its lease was waited for.
-        for journal in journals.find(connection, keys, {journal.namespace for journal in found}):
-            outcome = _finish(connection, journal, _Waiting(timeout, tell))
-            results += outcome
-            if all(item.outcome != "failed" for item in outcome):
-                journals.remove(connection, journal)
-    return results
+    work = _Work(outlook, keys, timeout, tell)
+    namespaces: dict[str, list[Journal]] = {}
+    for journal in outlook.journals:
+        namespaces.setdefault(journal.namespace, []).append(journal)
+    until = time.monotonic() + wait
+    # Who waits for one namespace's lease has waited for the others' meanwhile; what nobody holds does not wait.
+    for namespace in sorted(namespaces, key=lambda namespace: (namespace in outlook.working, namespace)):
+        lease = Key("Lease", namespace, NAMESPACE_LEASE)
+        begun = time.monotonic()
+        try:
+            with (
+                holding(connection, {lease}, max(0.0, until - begun), tell, sightings=outlook.sightings) as held,
+                held.interrupts.let_through(),
+            ):
+                work.deadline += time.monotonic() - begun
+                _recover_namespace(connection, namespaces[namespace], work, recovery)
+        except ClusterError as error:
+            recovery.problems.append(Problem(namespace, error.message, error.hint, isinstance(error, Held)))
+    return recovery
 
 
-def _finish(connection: Connection, journal: Journal, waiting: _Waiting) -> list[Recovered]:
-    if not journal.complete:
-        return []
-    main = [entry for entry in journal.entries if entry.companion_of is None]
-    tasks = [connection.executor.submit(_entry, connection, entry, waiting) for entry in main]
+def _recover_namespace(connection: Connection, mine: list[Journal], work: _Work, recovery: Recovery) -> None:
+    # A run may have finished, and taken its journal away, while its lease was waited for.
+    now = {item.id: item for item in journals.find(connection, work.keys, {mine[0].namespace})}
+    for journal in mine:
+        current = now.get(journal.id)
+        if current is None:
+            continue
+        if current.state != journal.state:
+            raise ClusterError(f"the journal {journal.id} in {journal.namespace} was changed meanwhile", "run again")
+        results = _finish(connection, journal, work)
+        recovery.results += results
+        if any(result.outcome == "failed" for result in results) or work.spared.holds_back(journal):
+            continue
+        if journal.id not in {problem.journal for problem in recovery.problems}:
+            journals.remove(connection, journal)
+
+
+def _finish(connection: Connection, journal: Journal, work: _Work) -> list[Recovered]:
+    mine = [entry for entry in journal.entries if not work.spared.leaves(entry)]
+    main = [entry for entry in mine if entry.companion_of is None]
+    tasks = [connection.executor.submit(_entry, connection, entry, work) for entry in main]
     try:
         results = [task.result() for task in tasks]
     except BaseException:
         # Nothing goes on when the lease is given back.
-        waiting.interrupted.set()
+        work.interrupted.set()
         for task in tasks:
             task.cancel()
         futures.wait(tasks, _LAST_REQUESTS)
         raise
-    outcomes = {result.key: result.outcome for result in results}
-    for entry in journal.entries:
+    outcomes = {entry.key: result.outcome for entry, result in zip(main, results, strict=True)}
+    for entry in mine:
         if entry.companion_of is not None:
-            results.append(_companion(connection, entry, outcomes.get(entry.companion_of), waiting))
+            results.append(_companion(connection, entry, outcomes.get(entry.companion_of), work))
     return results
 
 
-def _entry(connection: Connection, entry: Entry, waiting: _Waiting) -> Recovered:
-    new = entry.new
-    key = key_of(new) if new is not None else entry.key
+def _entry(connection: Connection, entry: Entry, work: _Work) -> Recovered:
+    key = entry.successor
+    assert entry.new is not None
     try:
-        if key != entry.key and connection.get(key) is not None:
-            return Recovered(key, "new", "the new object is there")
-        live = connection.get(entry.key)
-        if live is not None and live["metadata"]["uid"] == entry.uid:
-            if not live["metadata"].get("deletionTimestamp"):
-                return Recovered(key, "old", "was not yet deleted: the old object is there")
-            _wait_until_gone(connection, entry, waiting)
-        elif live is not None:
-            if new is not None and annotations_of(new).items() <= annotations_of(live).items():
-                return Recovered(key, "new", "the new object is there")
-            return Recovered(key, "old", "had been created again")
-        if new is None:
-            return Recovered(key, "gone", "was deleted, as it was meant to be")
-        return _create(connection, entry, new, key, waiting)
+        live = _live(connection, entry)
+        ended = is_replaced(entry, live)
+        if ended is not None:
+            return Recovered(key, "new" if ended.startswith("the new") else "old", ended)
+        old = live.get(entry.key)
+        if old is not None and not old["metadata"].get("deletionTimestamp"):
+            return Recovered(key, "old", "was not yet deleted: the old object is there")
+        _wait_until_gone(connection, entry, work)
+        refusal = work.spared.refusal(entry)
+        if refusal is not None:
+            return Recovered(key, "gone", f"is not created again: {refusal}")
+        return _create(connection, entry, entry.new, key, work)
     except ClusterError as error:
         return Recovered(key, "failed", error.message)
 
 
-def _create(connection: Connection, entry: Entry, new: Object, key: Key, waiting: _Waiting) -> Recovered:
+def _live(connection: Connection, entry: Entry) -> dict[Key, Object]:
+    found = {key: connection.get(key) for key in {entry.key, entry.successor}}
+    return {key: obj for key, obj in found.items() if obj is not None}
+
+
+def _create(connection: Connection, entry: Entry, new: Object, key: Key, work: _Work) -> Recovered:
+    if key not in work.created:
+        raise ClusterError(f"{key} was deleted meanwhile, and nobody was asked about it: run again")
     try:
-        _put_up(connection, new, waiting, apply=entry.method == "apply")
+        _put_up(connection, new, work, apply=entry.method == "apply")
     except _Interrupted:
         raise
     except ClusterError as error:
-        _put_up(connection, entry.old, waiting)
+        _put_up(connection, entry.old, work)
         return Recovered(
             key, "old", f"the old object was created again, because the new one is refused: {error.message}"
         )
     return Recovered(key, "new", "the new object was created")
 
 
-def _put_up(connection: Connection, obj: Object, waiting: _Waiting, *, apply: bool = False) -> None:
+def _put_up(connection: Connection, obj: Object, work: _Work, *, apply: bool = False) -> None:
     """Create; a quota may still count what has gone."""
-    deadline = time.monotonic() + waiting.timeout
     while True:
         try:
             if apply:
@@ -170,39 +228,38 @@ def _put_up(connection: Connection, obj: Object, waiting: _Waiting, *, apply: bo
         except ApiError as error:
             if error.exists_already:
                 return
-            if not error.exceeds_quota or time.monotonic() > deadline:
+            if not error.exceeds_quota or time.monotonic() > work.deadline:
                 raise
-        waiting.pause(_QUOTA_POLL)
+        work.pause(_QUOTA_POLL)
 
 
-def _wait_until_gone(connection: Connection, entry: Entry, waiting: _Waiting) -> None:
-    deadline = time.monotonic() + waiting.timeout
+def _wait_until_gone(connection: Connection, entry: Entry, work: _Work) -> None:
     told = False
     while True:
         live = connection.get(entry.key)
         if live is None or live["metadata"]["uid"] != entry.uid:
             return
-        if time.monotonic() > deadline:
+        if time.monotonic() > work.deadline:
             finalizers = ", ".join(live["metadata"].get("finalizers") or []) or "none"
-            raise ClusterError(
-                f"{entry.key} is still there after {waiting.timeout:.0f} s; its finalizers: {finalizers}"
-            )
+            raise ClusterError(f"{entry.key} is still there after {work.timeout:.0f} s; its finalizers: {finalizers}")
         if not told:
             told = True
-            waiting.tell(f"waiting until {entry.key} is gone")
-        waiting.pause(_POLL)
+            work.tell(f"waiting until {entry.key} is gone")
+        work.pause(_POLL)
 
 
-def _companion(connection: Connection, entry: Entry, main: str | None, waiting: _Waiting) -> Recovered:
+def _companion(connection: Connection, entry: Entry, main: str | None, work: _Work) -> Recovered:
     """What left with its workload comes back when the old workload does."""
     try:
         live = connection.get(entry.key)
         if live is not None and not live["metadata"].get("deletionTimestamp"):
             return Recovered(entry.key, "old", "was not yet deleted")
-        if main != "old":
+        workload = connection.get(entry.companion_of) if main is None and entry.companion_of is not None else None
+        stays = workload is not None and stays_with(entry, {key_of(workload): workload}, work.keys)
+        if main != "old" and not stays:
             return Recovered(entry.key, "gone", "left with the change, as it was meant to")
-        _wait_until_gone(connection, entry, waiting)
-        _put_up(connection, entry.old, waiting)
+        _wait_until_gone(connection, entry, work)
+        _put_up(connection, entry.old, work)
         return Recovered(entry.key, "old", "was created again with its workload")
     except ClusterError as error:
         return Recovered(entry.key, "failed", error.message)
@@ -220,19 +277,3 @@ def drop_leases(connection: Connection, namespace: str | None) -> None:
         version = lease["metadata"]["resourceVersion"]
         with contextlib.suppress(ApiError):
             connection.delete(key_of(lease), lease["metadata"]["uid"], version=version, foreground=False)
-
-
-def render_json(results: Iterable[Recovered]) -> str:
-    """What was recovered, as one JSON value."""
-    steps = [
-        {
-            "kind": result.key.kind,
-            "apiVersion": result.key.resource.api_version,
-            "namespace": result.key.namespace,
-            "name": result.key.name,
-            "outcome": result.outcome,
-            "message": result.message,
-        }
-        for result in results
-    ]
-    return json.dumps({"recovered": steps}, ensure_ascii=False, indent=2) + "\n"

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from gpuctl.cluster import applyset
 from gpuctl.cluster.applyset import ApplySet
+from gpuctl.cluster.compare import owned_fields
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError, Changed, ClusterError
 from gpuctl.cluster.lease import set_lease
 from gpuctl.cluster.nodes import leaving, pool_of, users_of, warn_about_users
 from gpuctl.cluster.plan import Plan, Refused, Step
 from gpuctl.cluster.provenance import refused
-from gpuctl.cluster.records import PART_OF, Records, is_controlled, is_ours, is_shared
+from gpuctl.cluster.records import PART_OF, Records, is_controlled, is_ours, is_shared, tracked_by
 from gpuctl.cluster.resources import RESOURCES, Key, Object, Resource, key_of, labels_of
 from gpuctl.cluster.workload import running
 
@@ -109,7 +110,8 @@ class SetRun:
 def plan_prune(connection: Connection, run: SetRun, keys: Records, plan: Plan) -> list[Step]:
     """Steps that delete members which are no longer wanted, and take a pool's label off its nodes with it.
 
-    Never an object that a controller made, a shared one, one that is not ours, or one of another set.
+    Never an object that a controller made, a shared one, one that is not ours, or one of another set; nor one that
+    Argo CD or Flux track, or a copy that somebody made of a member with all its labels.
     """
     wanted = {step.key for step in plan.steps}
     gone = {key_of(step.live) for step in plan.steps if step.deletes and step.live is not None}
@@ -118,12 +120,23 @@ def plan_prune(connection: Connection, run: SetRun, keys: Records, plan: Plan) -
         key = key_of(obj)
         if key in wanted or key in gone or is_controlled(obj) or is_shared(obj, keys) or not is_ours(obj):
             continue
+        tracker = tracked_by(obj)
+        if tracker is not None or not _has_joined(obj):
+            why = f"is managed by {tracker}" if tracker is not None else "was not put into it by gpuctl"
+            plan.notes.append(f"{key} has the label of the set {run.options.name}, but {why}: it is not pruned")
+            continue
         title = f"{labels_of(obj).get(keys.job_type, '')}/{key.name}".removeprefix("/")
         reason = f"no longer in the set {run.options.name}"
         steps.append(Step("prune", key, reason, live=obj, method="delete", title=title, running=running(obj)))
     steps.sort(key=lambda step: step.key)
     gone.update(step.key for step in steps)
     return [*_leaving_nodes(connection, keys, plan, steps, gone), *steps]
+
+
+def _has_joined(obj: Object) -> bool:
+    """Whether it was us who gave an object its set's label: for each incarnation the server remembers who did."""
+    metadata = owned_fields(obj).get("f:metadata") or {}
+    return f"f:{PART_OF}" in (metadata.get("f:labels") or {})
 
 
 def _leaving_nodes(

@@ -14,6 +14,7 @@ from gpuctl.backend.emitter import emit_object
 from gpuctl.cluster.differences import before_and_after, masked_change
 from gpuctl.cluster.plan import Plan, Step
 from gpuctl.cluster.records import Records
+from gpuctl.cluster.resources import Object
 
 _DONE = {
     "create": "created",
@@ -41,6 +42,12 @@ def planned_line(step: Step, *, coloured: bool = False) -> str:
     evicts = f"evicts {', '.join(map(str, step.victims))}" if step.victims else ""
     running = "; ".join(part for part in (step.running, evicts) if part)
     return _line(step.action, step.action, step, step.reason, running, coloured)
+
+
+def recovery_line(step: Step, *, coloured: bool = False) -> str:
+    """What is done first about what a killed run left."""
+    word = "recover" if step.action == "create" else step.action
+    return _line(word, step.action, step, step.reason, None, coloured)
 
 
 def result_line(step: Step, *, coloured: bool = False) -> str:
@@ -71,6 +78,9 @@ def summary_line(plan: Plan, *, done: bool = False) -> str:
     """The numbers of a plan: ``2 to create, 1 unchanged``, or when it is ``done`` ``2 created, 1 unchanged``."""
     shown = [step for step in plan.steps if is_worth_a_line(step)]
     counts: dict[str, int] = {}
+    recovered = sum(step.action == "create" for step in plan.recovery)
+    if recovered:
+        counts["recovered" if done else "to recover"] = recovered
     for action, past in _DONE.items():
         for step in shown:
             if step.action == action:
@@ -91,9 +101,23 @@ def diff_text(step: Step, keys: Records, *, coloured: bool = False) -> Iterator[
         f"live/{name}" if before is not None else "/dev/null",
         f"wanted/{name}" if after is not None else "/dev/null",
     )
+    return _coloured(lines, coloured)
+
+
+def _coloured(lines: Iterable[str], coloured: bool) -> Iterator[str]:
     for line in lines:
         colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
         yield click.style(line, fg=colour) if coloured and colour else line
+
+
+def fallback_text(step: Step, old: Object, keys: Records, *, coloured: bool = False) -> Iterator[str]:
+    """How the old object differs that a recovery creates where the new one is refused."""
+    sides = [before_and_after(each, keys)[1] for each in (step, Step("create", step.key, desired=old))]
+    new, other = ("" if side is None else emit_object(side) for side in sides)
+    lines = unified_diff(
+        new.splitlines(keepends=True), other.splitlines(keepends=True), f"wanted/{step.key}", f"if refused/{step.key}"
+    )
+    return _coloured(lines, coloured)
 
 
 def render_json(plan: Plan, *, error: str | None = None) -> str:
@@ -104,9 +128,21 @@ def render_json(plan: Plan, *, error: str | None = None) -> str:
         "summary": plan.summary,
         "notes": plan.notes,
     }
+    if plan.recovery:
+        value["recovery"] = [planned_json(step) for step in plan.recovery]
     if error is not None:
         value["error"] = error
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+
+def planned_json(step: Step, keys: Records | None = None, old: Object | None = None) -> dict[str, Any]:
+    """A step of a recovery; with the whole object that it creates, and with the one if that is refused; masked."""
+    value = _step(step)
+    if keys is not None and step.action == "create":
+        value["object"] = before_and_after(step, keys)[1]
+        if old is not None:
+            value["ifRefused"] = before_and_after(Step("create", step.key, desired=old), keys)[1]
+    return value
 
 
 def _step(step: Step) -> dict[str, Any]:

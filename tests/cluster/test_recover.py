@@ -1,0 +1,412 @@
+"""What a killed apply left: who is believed, what is shown and asked, what is missing, and what each command does then."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cluster_tools import DOMAIN, HASH, Place, image, inference, training
+from control_plane import ControlPlane
+from fault_tools.world import Api
+from gpuctl.cluster import journal as journals
+from gpuctl.cluster import lease as leases
+from gpuctl.cluster.configuration import connect
+from gpuctl.cluster.connection import Connection
+from gpuctl.cluster.entries import Entry
+from gpuctl.cluster.records import records
+from gpuctl.cluster.resources import Key
+from gpuctl.cluster.workload import recreatable
+from gpuctl.language.settings import Settings
+
+Object = dict[str, Any]
+
+KEYS = records(Settings())
+NO_UID = "00000000-0000-4000-8000-000000000000"
+SMALL = {"gpu": 0, "cpu": "10m", "memory": "10Mi"}
+
+
+@pytest.fixture
+def connection(plane: ControlPlane) -> Iterator[Connection]:
+    """The API server, as the admin."""
+    made = connect(kubeconfig=str(plane.kubeconfig()))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def second(place: Place, api: Api) -> Iterator[str]:
+    """Another namespace."""
+    name = f"{place.namespace[:50]}-2nd"
+    api.create_namespace(name)
+    yield name
+    api.call("DELETE", f"/api/v1/namespaces/{name}")
+
+
+def remembered(place: Place, *names: str, kind: str = "Job", tag: str = "v2") -> list[Entry]:
+    """What an apply remembers that gives jobs another image."""
+    found = []
+    for name in names:
+        live = place.get(kind, name)
+        new = copy.deepcopy(recreatable(live))
+        new["spec"]["template"]["spec"]["containers"][0]["image"] = image(tag)["image"]
+        new["metadata"]["annotations"][HASH] = "0" * 32
+        found.append(Entry(live["metadata"]["uid"], recreatable(live), new, "post"))
+    return found
+
+
+def deleted(place: Place, *names: str, kind: str = "Job") -> None:
+    """Jobs are deleted, as a killed apply had done before it was."""
+    for name in names:
+        place.kubectl("delete", kind.lower(), name, "--wait=true")
+
+
+def killed(place: Place, connection: Connection, *names: str) -> list[Entry]:
+    """An apply that gives jobs the image v2 is killed after its deletes."""
+    entries = remembered(place, *names)
+    journals.write(connection, entries, KEYS)
+    deleted(place, *names)
+    return entries
+
+
+def forged(place: Place, obj: Object, *, namespace: str | None = None) -> str:
+    """A journal from somebody's hand, made well: the Secret's name."""
+    entry = Entry(NO_UID, obj, obj, "post")
+    index, _ = journals._secrets("abcdef0123", place.namespace, [entry], KEYS)
+    index["metadata"]["namespace"] = namespace or place.namespace
+    place.create(index)
+    return str(index["metadata"]["name"])
+
+
+def deployment(name: str, namespace: str, **spec: Any) -> Object:
+    labels = {"app": name, "app.kubernetes.io/managed-by": "gpuctl", f"{DOMAIN}/job-type": "compute"}
+    containers = [{"name": "main", "image": "registry.example.com/x:v1", "securityContext": {"privileged": True}}]
+    volumes = [{"name": "host", "hostPath": {"path": "/etc"}}]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": containers, "volumes": volumes, "serviceAccountName": "admin", **spec},
+            },
+        },
+    }
+
+
+def secrets_of(place: Place) -> set[str]:
+    """The names of the Secrets that are there."""
+    return {name.partition("/")[2] for name in place.objects(("Secret",))}
+
+
+def image_of(place: Place, name: str) -> str:
+    return str(place.get("Job", name)["spec"]["template"]["spec"]["containers"][0]["image"]).rpartition(":")[2]
+
+
+@pytest.mark.parametrize("form", ["kube-system", "PriorityClass", "Secret"])
+def test_a_forged_journal_is_refused_by_name(place: Place, api: Api, form: str) -> None:
+    """Whoever may create Secrets in a namespace could otherwise have an admin act for him."""
+    labels = {"app.kubernetes.io/managed-by": "gpuctl", "app": "evil"}
+    metadata = {"name": "evil", "namespace": place.namespace, "labels": labels}
+    obj = {
+        "kube-system": deployment("evil", "kube-system"),
+        "PriorityClass": {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "evil"},
+            "value": 1,
+        },
+        "Secret": {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "kubernetes.io/service-account-token",
+            "metadata": {**metadata, "annotations": {"kubernetes.io/service-account.name": "default"}},
+        },
+    }[form]
+    name = forged(place, obj)
+    before = place.records()
+    for arguments, code in (
+        (("recover", "--yes"), 1),
+        (("recover", "--yes", "-o", "json"), 1),
+        (("recover", "--dry-run"), 1),
+        (("apply", "-f", place.file(training("a")), "--yes"), 1),
+        (("apply", "-f", place.file(training("a")), "--dry-run=server"), 1),
+        (("diff", "-f", place.file(training("a"))), 2),
+    ):
+        refused = place.gpuctl(*arguments, code=code)
+        assert f"Secret {name}" in refused.err, arguments
+        assert f"kubectl delete secret -n {place.namespace} {name}" in refused.err
+        assert place.records() == before, arguments
+    assert api.get("Deployment", "kube-system", "evil") is None
+    assert api.request("GET", "/apis/scheduling.k8s.io/v1/priorityclasses/evil")[0] == 404
+    place.kubectl("delete", "secret", "-n", place.namespace, name)
+    place.apply(training("a"))
+
+
+def test_what_fits_is_shown_whole_and_asked(place: Place) -> None:
+    """A Deployment in his own namespace anybody can forge; a Pod Security admission stops the author, not the admin."""
+    forged(place, deployment("evil", place.namespace))
+    before = place.records()
+    stands_out = "privileged, path of the host /etc, service account admin"
+    asked = place.gpuctl("recover", code=2)
+    assert (
+        f"creates deployment.apps/evil in {place.namespace}: an apply that did not finish had deleted it" in asked.err
+    )
+    assert stands_out in asked.err
+    assert "+          privileged: true" in asked.err
+    assert "confirm with --yes" in asked.err or "--yes" in asked.err
+    assert asked.out == ""
+    shown = place.gpuctl("recover", "--dry-run")
+    assert f"recover   deployment.apps/evil -n {place.namespace}  (" in shown.out
+    assert "+          privileged: true" in shown.out
+    for flags in (("--dry-run",), ()):
+        value = place.gpuctl("recover", "-o", "json", *flags, code=0 if flags else 2).value
+        (step,) = value["planned"]
+        assert (step["action"], step["name"]) == ("create", "evil")
+        assert step["object"]["spec"]["template"]["spec"]["volumes"][0]["hostPath"] == {"path": "/etc"}
+        assert value["recovered"] == []
+    told = place.gpuctl("diff", "-f", place.file(training("a")), code=1)
+    assert "+          privileged: true" in told.out
+    refused = place.gpuctl("apply", "-f", place.file(training("a")), code=2)
+    assert stands_out in refused.err
+    assert place.records() == before
+    done = place.gpuctl("recover", "--yes")
+    assert done.out == f"deployment.apps/evil in {place.namespace}: the new object was created\n"
+    assert secrets_of(place) == set()
+
+
+def test_what_is_created_where_the_new_object_is_refused_is_shown_too(place: Place, connection: Connection) -> None:
+    """Else a new one that the server refuses would be the way to have an old one created unseen."""
+    old, new = (deployment("evil", place.namespace, restartPolicy=policy) for policy in ("Always", "Never"))
+    new["spec"]["template"]["spec"].pop("serviceAccountName")
+    new["spec"]["template"]["spec"]["containers"][0].pop("securityContext")
+    index, _ = journals._secrets("abcdef0123", place.namespace, [Entry(NO_UID, old, new, "post")], KEYS)
+    connection.create(index)
+    asked = place.gpuctl("recover", code=2).err
+    assert "the old one, which is created where this is refused: privileged, service account admin" in asked
+    assert "+++ if refused/deployment.apps/evil" in asked
+    assert "+          privileged: true" in asked
+    (step,) = place.gpuctl("recover", "--dry-run", "-o", "json").value["planned"]
+    assert step["ifRefused"]["spec"]["template"]["spec"]["serviceAccountName"] == "admin"
+    assert "serviceAccountName" not in step["object"]["spec"]["template"]["spec"]
+    done = place.gpuctl("recover", "--yes").out
+    assert "the old object was created again, because the new one is refused: " in done
+
+
+def test_secrets_in_what_is_shown_are_masked(place: Place) -> None:
+    obj = deployment("train", place.namespace)
+    container = obj["spec"]["template"]["spec"]["containers"][0]
+    container["env"] = [{"name": "HF_TOKEN", "value": "hf_do_not_show"}]
+    forged(place, obj)
+    for arguments in (("recover",), ("recover", "--dry-run"), ("recover", "--dry-run", "-o", "json")):
+        shown = place.gpuctl(*arguments, code=None)
+        assert "HF_TOKEN" in shown.out + shown.err
+        assert "hf_do_not_show" not in shown.out + shown.err
+
+
+def test_a_missing_part_is_named_and_the_rest_is_restored(
+    place: Place, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journals, "_PACKED", 1200)
+    names = [f"a{number:02}" for number in range(16)]
+    documents = [training(name, resources=SMALL) for name in names]
+    place.apply(*documents)
+    killed(place, connection, *names)
+    parts = sorted(secrets_of(place))
+    assert len(parts) > 4
+    part = next(name for name in parts if name.endswith("-3"))
+    (journal,) = journals.find(connection, KEYS, {place.namespace})
+    place.kubectl("delete", "secret", part)
+    (left,) = journals.find(connection, KEYS, {place.namespace})
+    lost = {loss.key.name for loss in left.lost}
+    assert lost
+    assert len(journal.entries) == len(left.entries) + len(lost)
+    preview = place.gpuctl("recover", "--dry-run", code=1)
+    assert preview.out.count("recover   job.batch/") == 16 - len(lost)
+    for _ in range(2):
+        done = place.gpuctl("recover", "--yes", code=1)
+        assert f"Secret {part} is missing" in done.err
+        for name in lost:
+            assert f"job.batch/{name} in {place.namespace}" in done.err
+        assert secrets_of(place) == set(parts) - {part}
+        assert {name.partition("/")[2] for name in place.objects(("Job",))} == set(names) - lost
+    for command in ("apply", "diff"):
+        refused = place.gpuctl(command, "-f", place.file(documents[0]), code={"apply": 1, "diff": 2}[command])
+        assert f"Secret {part} is missing" in refused.err
+    # With the documents of what is lost nothing is.
+    place.apply(*documents, flags=("--yes",))
+    assert {name.partition("/")[2] for name in place.objects(("Job",))} == set(names)
+    assert secrets_of(place) == set()
+
+
+def test_what_was_missing_and_is_there_again_needs_no_journal(
+    place: Place, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a run leaves it that was killed while it took its journal away."""
+    monkeypatch.setattr(journals, "_PACKED", 100)
+    place.apply(training("a", resources=SMALL), training("b", resources=SMALL))
+    (journal,) = journals.write(connection, remembered(place, "a", "b"), KEYS)
+    place.kubectl("delete", "secret", f"gpuctl-journal-{journal.id}-2")
+    done = place.gpuctl("recover", "--yes")
+    assert f"job.batch/a in {place.namespace}: was not yet deleted: the old object is there" in done.out
+    assert secrets_of(place) == set()
+
+
+@pytest.mark.parametrize("delete", [False, True], ids=["untouched", "deleted"])
+def test_a_journal_without_its_index(
+    place: Place, connection: Connection, monkeypatch: pytest.MonkeyPatch, delete: bool
+) -> None:
+    """Nothing is deleted before the index is there; where something is gone all the same, it is shown and asked."""
+    monkeypatch.setattr(journals, "_PACKED", 100)
+    place.apply(training("a", resources=SMALL), training("b", resources=SMALL))
+    before = place.uids()
+    (journal,) = journals.write(connection, remembered(place, "a", "b"), KEYS)
+    place.kubectl("delete", "secret", f"gpuctl-journal-{journal.id}")
+    if delete:
+        deleted(place, "b")
+        assert "creates job.batch/b" in place.gpuctl("recover", code=2).err
+        place.gpuctl("recover", "--yes")
+    else:
+        assert "was not yet deleted" in place.gpuctl("recover").out
+    assert secrets_of(place) == set()
+    assert place.names() == {"Job/a", "Job/b"}
+    assert place.uid("Job", "a") == before["Job/a"]
+
+
+@pytest.mark.parametrize("data", [None, {"index": "e30="}, {"x": "eA=="}], ids=str)
+def test_a_secret_that_is_no_journal(place: Place, second: str, data: Any, connection: Connection) -> None:
+    """It is named; what is in other namespaces is recovered."""
+    place.apply(training("a"))
+    killed(place, connection, "a")
+    labels = {f"{DOMAIN}/journal": "abcdef0123"}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine", "labels": labels}, "data": data}
+    connection.create({**secret, "metadata": {**secret["metadata"], "namespace": second}})
+    done = place.anywhere("recover", "--yes", code=1)
+    assert f"job.batch/a in {place.namespace}: the new object was created" in done.out
+    assert f"what is marked as a journal in {second} is none of gpuctl's" in done.err
+    assert "Secret mine: gpuctl did not write it" in done.err
+    assert image_of(place, "a") == "v2"
+    assert connection.get(Key("Secret", second, "mine")) is not None
+
+
+def test_a_held_lease_keeps_only_its_own_namespace(
+    place: Place, second: str, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpuctl.cli import recovering
+
+    monkeypatch.setattr(recovering, "LEASE_WAIT", 1.0)
+    place.apply(training("a"))
+    place.anywhere("apply", "-f", place.file(training("b", job={"namespace": second})))
+    entries = killed(place, connection, "a")
+    other = json.loads(place.plane.kubectl("get", "job", "b", "-n", second, "-o", "json"))
+    entries = [Entry(other["metadata"]["uid"], recreatable(other), recreatable(other), "post")]
+    journals.write(connection, entries, KEYS)
+    place.plane.kubectl("delete", "job", "b", "-n", second)
+    now = "2026-01-01T00:00:00.000000Z"
+    holder = {"holderIdentity": "carol@far#4711#1#x", "leaseDurationSeconds": 15, "acquireTime": now, "renewTime": now}
+    metadata = {"name": leases.NAMESPACE_LEASE, "namespace": second}
+    connection.create({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": holder})
+    done = place.anywhere("recover", "--yes", code=1)
+    assert f"job.batch/a in {place.namespace}: the new object was created" in done.out
+    assert f"carol@far (process 4711) is applying in {second}" in done.err
+    assert image_of(place, "a") == "v2"
+    assert connection.get(Key("Job", second, "b")) is None
+
+
+def test_diff_says_what_is_pending(place: Place, connection: Connection) -> None:
+    """The file of one of the jobs is gone since: it comes back all the same, and somebody is told before."""
+    place.apply(training("a"), training("b"))
+    killed(place, connection, "b")
+    told = place.gpuctl("diff", "-f", place.file(training("a")), code=1)
+    assert f"recover   job.batch/b -n {place.namespace}  (an apply that did not finish had deleted it)" in told.out
+    assert "+  name: b" in told.out
+    value = place.gpuctl("diff", "-f", place.file(training("a")), "-o", "json", code=1).value
+    assert [(step["action"], step["name"]) for step in value["recovery"]] == [("create", "b")]
+    markdown = place.gpuctl("diff", "-f", place.file(training("a")), "-o", "markdown", code=1).out
+    assert "recover   job.batch/b" in markdown
+    for dry in ("server", "client"):
+        shown = place.apply(training("a"), flags=(f"--dry-run={dry}",))
+        assert "recover   job.batch/b" in shown.out
+        assert f"asks first: creates job.batch/b in {place.namespace}: an apply that did not finish" in shown.err
+        assert "1 to recover" in shown.err
+    assert "creates job.batch/b" in place.apply(training("a"), code=2).err
+    assert not place.exists("Job", "b")
+    done = place.apply(training("a"), flags=("--yes", "-o", "json"))
+    assert [(step["name"], step["result"]) for step in done.value["recovery"]] == [("b", "done")]
+    assert image_of(place, "b") == "v2"
+    assert secrets_of(place) == set()
+    assert place.gpuctl("diff", "-f", place.file(training("a"))).out.startswith("unchanged")
+
+
+def test_what_the_plan_makes_itself_is_not_recovered_before(place: Place, connection: Connection) -> None:
+    """It would run for a moment only to be replaced; and it stays paused."""
+    place.apply(training("a"))
+    place.gpuctl("pause", "a")
+    killed(place, connection, "a")
+    preview = place.plan(training("a", environment=image("v3")))
+    assert preview.actions == {"Job/a": "create"}
+    done = place.apply(training("a", environment=image("v3")))
+    assert done.out.startswith("created   job.batch/a")
+    assert image_of(place, "a") == "v3"
+    assert place.get("Job", "a")["spec"]["suspend"] is True
+    assert secrets_of(place) == set()
+
+
+def test_a_plan_that_is_refused_says_how_to_get_the_job_back(place: Place, connection: Connection) -> None:
+    place.apply(training("a"))
+    killed(place, connection, "a")
+    place.kubectl("create", "quota", "none", "--hard=count/jobs.batch=0")
+    place.until(lambda: place.get("ResourceQuota", "none").get("status", {}).get("hard"), "the quota")
+    refused = place.apply(training("a", environment=image("v3")), code=1)
+    assert f"`gpuctl recover -n {place.namespace}` brings them back" in refused.err
+    assert secrets_of(place)
+    place.kubectl("delete", "quota", "none")
+    place.gpuctl("recover", "--yes")
+    assert image_of(place, "a") == "v2"
+
+
+@pytest.mark.parametrize("form", ["job", "file"])
+def test_deleting_what_a_killed_apply_had_deleted(place: Place, connection: Connection, form: str) -> None:
+    """It is not there, and does not come back."""
+    place.apply(training("a"), training("b"))
+    killed(place, connection, "a", "b")
+    what = ("job", "a") if form == "job" else ("-f", place.file(training("a")))
+    asked = place.gpuctl("delete", *what, code=2)
+    assert "creates job.batch/b" in asked.err
+    assert "creates job.batch/a" not in asked.err
+    done = place.gpuctl("delete", *what, "--yes")
+    assert f"skipped   job.batch/a -n {place.namespace}" in done.out
+    assert place.names() == {"Job/b"}
+    assert secrets_of(place) == set()
+    assert place.gpuctl("recover").err == "Nothing to recover.\n"
+
+
+def test_an_autoscaler_that_left_before_its_deployment_was_changed(place: Place, connection: Connection) -> None:
+    """Changed in place, the workload has no entry of its own; still as it was, it gets its autoscaler back."""
+    place.apply(inference("b", autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 3}))
+    main, scaler = place.get("Deployment", "b"), place.get("HorizontalPodAutoscaler", "b")
+    entry = Entry(
+        scaler["metadata"]["uid"],
+        recreatable(scaler),
+        None,
+        "post",
+        Key("Deployment", place.namespace, "b"),
+        main["metadata"]["annotations"][HASH],
+    )
+    journals.write(connection, [entry], KEYS)
+    place.kubectl("delete", "hpa", "b")
+    assert "creates horizontalpodautoscaler.autoscaling/b" in place.gpuctl("recover", code=2).err
+    place.gpuctl("recover", "--yes")
+    assert place.exists("HorizontalPodAutoscaler", "b")
+    # Once the Deployment is the new one, it stays gone.
+    journals.write(connection, [entry], KEYS)
+    place.kubectl("delete", "hpa", "b")
+    place.patch("Deployment", "b", {"metadata": {"annotations": {HASH: "0" * 32}}})
+    assert "left with the change" in place.gpuctl("recover").out
+    assert not place.exists("HorizontalPodAutoscaler", "b")
+    assert secrets_of(place) == set()
