@@ -87,6 +87,8 @@ def test_fields_of_the_json(place: Place) -> None:
                 "to": "registry.example.com/app:v2",
             }
         ],
+        "lost": [],
+        "dependents": [],
         "result": "planned",
         "error": None,
     }

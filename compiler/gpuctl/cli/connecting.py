@@ -187,8 +187,11 @@ def agreed(plan: Plan, *, yes: bool) -> bool:
 
     if yes:
         return True
-    for question in plan.questions:
+    can_ask = sys.stdin.isatty() and sys.stderr.isatty()
+    if not plan.questions and not can_ask:
+        return True
+    for question in [*plan.questions, *plan.courtesies]:
         click.echo(question, err=True)
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise Unasked("nobody can be asked here: agree with --yes", plan)
+    if not can_ask:
+        raise Unasked("nobody can be asked here: confirm with --yes", plan)
     return click.confirm("Go on?", default=False, err=True)

@@ -15,6 +15,7 @@ from gpuctl.cluster.plan import Plan, Refused
 from gpuctl.cluster.planner import Request, make_plan
 from gpuctl.cluster.resources import Key
 from gpuctl.cluster.sets import SetRun, plan_prune
+from gpuctl.cluster.stakes import weigh
 
 LEASE_WAIT = 20.0
 """Seconds that another run is waited for: a little more than a dead one's lease lasts."""
@@ -113,7 +114,8 @@ def execute(connection: Connection, plan: Plan, how: How, dialogue: Dialogue) ->
     """
     _refuse(plan)
     _finish(connection, {step.key.namespace for step in plan.steps}, how, dialogue)
-    if plan.questions and not dialogue.ask(plan):
+    weigh(connection, plan)
+    if (plan.questions or plan.courtesies) and not dialogue.ask(plan):
         raise Declined("not agreed to", plan)
     check(connection, plan)
     _refuse(plan)
@@ -170,6 +172,7 @@ def _plan(
             run.cover(request, plan)
             if options.prune:
                 plan.steps += plan_prune(connection, run, request.keys, plan)
+        weigh(connection, plan)
         try:
             if server and not plan.errors:
                 check(connection, plan, Platform(request.keys, request.gpu_resources))
