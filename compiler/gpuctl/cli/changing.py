@@ -21,6 +21,7 @@ from gpuctl.cluster.plan import NoSuchJob, Plan, Step
 from gpuctl.cluster.records import Records, records
 from gpuctl.cluster.resources import Key
 from gpuctl.compilation import Compilation
+from gpuctl.language.masking import redact
 
 SIGNALLED = 128
 
@@ -305,7 +306,7 @@ def show_result(plan: Plan, manner: Manner) -> int:
 
 def _tell_notes(plan: Plan) -> None:
     for note in dict.fromkeys(plan.notes):
-        click.echo(f"note: {note}", err=True)
+        click.echo(f"note: {redact(note)}", err=True)
 
 
 def _is_coloured(stream: object) -> bool:

@@ -60,6 +60,29 @@ def json_option(function: Function) -> Function:
     )(function)
 
 
+def secrets_option(function: Function) -> Function:
+    """``--show-secrets``."""
+    return click.option(
+        "--show-secrets",
+        is_flag=True,
+        expose_value=False,
+        callback=_show_secrets,
+        help="Do not mask credentials; on a terminal only.",
+    )(function)
+
+
+def _show_secrets(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if not value:
+        return
+    from gpuctl.language.masking import shown
+
+    if not sys.stdout.isatty():
+        raise click.UsageError(
+            "--show-secrets works on a terminal only: what is in a file or a log stays there", context
+        )
+    context.with_resource(shown())
+
+
 def _duration(context: click.Context, parameter: click.Parameter, value: str) -> float:
     match = re.fullmatch(r"(\d+)([smh]?)", value)
     if match is None or int(match[1]) == 0:
@@ -178,6 +201,11 @@ class Progress:
             self._shown, self._last = 0, ""
 
 
+def is_terminal() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def agreed(plan: Plan, *, yes: bool) -> bool:
     """Whether what would be lost may be lost: ``--yes``, or an answer on a terminal.
 
@@ -187,7 +215,7 @@ def agreed(plan: Plan, *, yes: bool) -> bool:
 
     if yes:
         return True
-    can_ask = sys.stdin.isatty() and sys.stderr.isatty()
+    can_ask = is_terminal()
     if not plan.questions and not can_ask:
         return True
     for question in [*plan.questions, *plan.courtesies]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuctl.cli.connecting import changing_options, cluster_options
+from gpuctl.cli.connecting import changing_options, cluster_options, secrets_option
 from gpuctl.cli.inputs import chosen_inputs, compile_options, input_options
 
 
@@ -18,6 +18,7 @@ from gpuctl.cli.inputs import chosen_inputs, compile_options, input_options
 @cluster_options
 @click.option("--dry-run", type=click.Choice(["client", "server"]), help="Print the plan and change nothing.")
 @click.option("--wait", is_flag=True, help="Wait until what was created runs, or is finished.")
+@secrets_option
 @changing_options
 def command(
     filenames: tuple[str, ...],

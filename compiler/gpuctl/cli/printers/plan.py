@@ -16,6 +16,7 @@ from gpuctl.cluster.differences import before_and_after, masked_change
 from gpuctl.cluster.losses import Lost
 from gpuctl.cluster.plan import Plan, Step
 from gpuctl.cluster.records import Records
+from gpuctl.language.masking import redact
 
 _DONE = {
     "create": "created",
@@ -118,7 +119,7 @@ def render_json(plan: Plan, *, error: str | None = None) -> str:
         "set": plan.set_name,
         "steps": [_step(step) for step in plan.steps],
         "summary": plan.summary,
-        "notes": plan.notes,
+        "notes": [redact(note) for note in plan.notes],
     }
     if error is not None:
         value["error"] = error
