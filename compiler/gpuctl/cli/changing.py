@@ -273,7 +273,7 @@ def _show_plan(plan: Plan, manner: Manner) -> int:
             click.echo(f"{printer.summary_line(plan)} ({manner.dry_run} dry run, nothing was changed)", err=True)
     for error in plan.obstacles:
         click.echo(f"error: {error}", err=True)
-    return 1 if plan.obstacles else 0
+    return 1 if plan.errors else 3 if plan.lacking else 0
 
 
 def show_result(plan: Plan, manner: Manner) -> int:

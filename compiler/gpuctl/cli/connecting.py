@@ -144,7 +144,7 @@ def cluster_errors(*, as_json: bool = False, refusal: type[Refusal] = Refusal, o
         from gpuctl.cluster.applyset import NotOurSet
         from gpuctl.cluster.lease import Held
         from gpuctl.cluster.operations import Unasked
-        from gpuctl.cluster.plan import Plan, Refused
+        from gpuctl.cluster.plan import Forbidden, Plan, Refused
         from gpuctl.cluster.waiting import NotRunning
 
         text = error.message + (f"\n  = {error.hint}" if error.hint else "")
@@ -157,6 +157,8 @@ def cluster_errors(*, as_json: bool = False, refusal: type[Refusal] = Refusal, o
             click.echo(render_json(plan or Plan(), error=error.message), nl=False)
         if isinstance(error, Unasked):
             raise MissingYes(text) from None
+        if isinstance(error, Forbidden):
+            raise ClusterFailure(text) from None
         if isinstance(error, (Refused, NotOurSet, NotThere, NotPossible, Held, NotRunning)):
             raise refusal(text) from None
         raise ClusterFailure(text) from None

@@ -432,8 +432,10 @@ class Execution:
 
 
 def _is_outage(error: BaseException) -> bool:
-    """Whether it is the cluster, or the way to it, that fails."""
-    return isinstance(error, ConnectionFailed) or (isinstance(error, ApiError) and error.is_outage)
+    """Whether it is the cluster, or the way to it, that fails, or does not allow it."""
+    return isinstance(error, ConnectionFailed) or (
+        isinstance(error, ApiError) and (error.is_outage or error.lacks_permission)
+    )
 
 
 def _rolled(step: Step, live: Object) -> Object:

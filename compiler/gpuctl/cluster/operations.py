@@ -11,7 +11,7 @@ from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import Changed
 from gpuctl.cluster.execute import Execution, How
 from gpuctl.cluster.lease import holding
-from gpuctl.cluster.plan import Plan, Refused
+from gpuctl.cluster.plan import Forbidden, Plan, Refused
 from gpuctl.cluster.planner import Request, make_plan
 from gpuctl.cluster.resources import Key
 from gpuctl.cluster.sets import SetRun, plan_prune
@@ -195,7 +195,8 @@ def _make_home(connection: Connection, plan: Plan, run: SetRun) -> None:
 
 def _refuse(plan: Plan) -> None:
     if plan.obstacles:
-        raise Refused("\n".join(plan.obstacles), plan)
+        kind = Refused if plan.errors else Forbidden
+        raise kind("\n".join(plan.obstacles), plan)
 
 
 def _deletions(plan: Plan) -> set[tuple[str, Key]]:

@@ -80,7 +80,8 @@ class Plan:
 
     ``errors`` forbid carrying it out, and so do the rights that are ``lacking``, which a look at it does not need.
     ``notes`` are worth telling; ``confirm`` are further reasons to ask first. ``interrupted`` is the signal
-    that stopped it on the way (0: none); ``outage`` tells that the cluster failed, ``unfinished`` that a journal stays.
+    that stopped it on the way (0: none); ``outage`` tells that the cluster failed, or did not allow it, ``unfinished``
+    that a journal stays.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -165,3 +166,7 @@ class Refused(ClusterError):
     def __init__(self, message: str, plan: Plan | None = None) -> None:
         super().__init__(message, "nothing was changed")
         self.plan = plan
+
+
+class Forbidden(Refused):
+    """The user lacks rights that the plan needs; nothing was changed."""

@@ -65,7 +65,7 @@ def _find_dependents(connection: Connection, plan: Plan, namespace: str, steps: 
         try:
             return connection.list_objects(RESOURCES[kind], namespace)[0]
         except ApiError as error:
-            if error.is_missing and kind in OPTIONAL:
+            if (error.is_missing or error.lacks_permission) and kind in OPTIONAL:
                 return []
             if error.lacks_permission:
                 return error.message
