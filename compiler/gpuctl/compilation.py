@@ -12,10 +12,10 @@ from gpuctl.backend.lower import lower
 from gpuctl.backend.validation import VERSIONS, SchemaValidator, schema_validator
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, capped, count, in_source_order
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.lint import redact
 from gpuctl.frontend.load import Loaded, load
 from gpuctl.frontend.source import Source
 from gpuctl.language.fields import visible
+from gpuctl.language.masking import redact
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.settings import Settings
 

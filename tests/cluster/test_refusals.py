@@ -296,7 +296,7 @@ def test_every_question_is_told_at_once_and_nothing_is_asked_twice(place: Place)
         f"replaces training/one in {place.namespace}",
         f"replaces training/two in {place.namespace}",
     ]
-    assert error == "error: nobody can be asked here: agree with --yes"
+    assert error == "error: nobody can be asked here: confirm with --yes"
     assert hint == "  = nothing was changed"
     assert outcome.out == ""
     value = place.apply(*changed, flags=("-o", "json"), code=2).value

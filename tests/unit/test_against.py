@@ -153,3 +153,31 @@ def test_documents_that_do_not_compile(repository: Path, capsys: pytest.CaptureF
     (repository / "jobs" / "sft.yaml").write_text("kind: training\n")
     assert run(["diff", "-f", "jobs", "--against", "git:HEAD"]) == 2
     assert "error[" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("output", ["text", "json", "markdown"])
+def test_a_credential_that_changed_is_seen_to_change_and_not_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], output: str
+) -> None:
+    document = {
+        "kind": "compute",
+        "version": "v0.1",
+        "job": {"name": "x"},
+        "environment": {"image": "r.example.com/x:1", "command": ["run", "--password", "hunter2-a"]},
+        "resources": {"cpu": 1, "memory": "1Gi"},
+    }
+    sources = {"DB": "postgres://u:hunter2-a@db/x", "HF_TOKEN": "hunter2-a"}
+    file, out = tmp_path / "job.yaml", tmp_path / "out"
+    for secret in ("hunter2-a", "hunter2-b"):
+        document["environment"] |= {
+            "command": ["run", "--password", secret],
+            "env": {name: value.replace("hunter2-a", secret) for name, value in sources.items()},
+        }
+        file.write_text(json.dumps(document))
+        if secret == "hunter2-a":
+            assert run(["build", "-f", str(file), "-o", str(out)]) == 0
+    capsys.readouterr()
+    assert run(["diff", "-f", str(file), "--against", str(out), "-o", output]) == 1
+    said = capsys.readouterr()
+    assert "hunter2" not in said.out + said.err
+    assert said.out.count("<masked, changed>") == 3

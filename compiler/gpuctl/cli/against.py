@@ -13,9 +13,8 @@ import click
 
 from gpuctl.backend.emitter import emit_object
 from gpuctl.cli.printers.markdown import fold
-from gpuctl.cluster.compare import Change
-from gpuctl.cluster.differences import masked, masked_change
 from gpuctl.gitops.objects import ObjectChange, ObjectKey, by_key, differences, objects_in, without_delivery
+from gpuctl.language.masking import masked_pair
 
 if TYPE_CHECKING:
     from gpuctl.compilation import Compilation
@@ -83,11 +82,12 @@ def _text(changes: list[ObjectChange]) -> list[str]:
 
 def _unified(change: ObjectChange) -> list[str]:
     def shown(obj: Any) -> list[str]:
-        return emit_object(masked(obj)).splitlines(keepends=True) if obj is not None else []
+        return emit_object(obj).splitlines(keepends=True) if obj is not None else []
 
+    before, after = masked_pair(change.before, change.after)
     old = "/dev/null" if change.before is None else f"before/{change.key}"
     new = "/dev/null" if change.after is None else f"after/{change.key}"
-    return list(unified_diff(shown(change.before), shown(change.after), old, new))
+    return list(unified_diff(shown(before), shown(after), old, new))
 
 
 def _markdown(changes: list[ObjectChange], against: str) -> list[str]:
@@ -109,12 +109,13 @@ def _json(changes: list[ObjectChange]) -> str:
             "reason": None,
             "changes": [
                 {"path": item.path, "from": item.old, "to": item.new}
-                for item in (masked_change(Change(*value)) for value in change.changes)
+                for item in change._replace(before=before, after=after).changes
             ],
             "result": "planned",
             "error": None,
         }
         for change in changes
+        for before, after in [masked_pair(change.before, change.after)]
     ]
     summary: dict[str, int] = {}
     for change in changes:

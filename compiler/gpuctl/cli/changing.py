@@ -22,6 +22,7 @@ from gpuctl.cluster.planner import Request
 from gpuctl.cluster.records import Records, records
 from gpuctl.cluster.resources import Key
 from gpuctl.compilation import Compilation
+from gpuctl.language.masking import redact
 
 SIGNALLED = 128
 
@@ -295,7 +296,7 @@ def _show_plan(plan: Plan, manner: Manner) -> int:
             click.echo(f"{printer.summary_line(plan)} ({manner.dry_run} dry run, nothing was changed)", err=True)
     for error in plan.obstacles:
         click.echo(f"error: {error}", err=True)
-    return 1 if plan.obstacles else 0
+    return 1 if plan.errors else 3 if plan.lacking else 0
 
 
 def show_result(plan: Plan, manner: Manner) -> int:
@@ -328,7 +329,7 @@ def show_result(plan: Plan, manner: Manner) -> int:
 
 def _tell_notes(plan: Plan) -> None:
     for note in dict.fromkeys(plan.notes):
-        click.echo(f"note: {note}", err=True)
+        click.echo(f"note: {redact(note)}", err=True)
 
 
 def _is_coloured(stream: object) -> bool:

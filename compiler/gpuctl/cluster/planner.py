@@ -16,6 +16,7 @@ from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.decide import Ask, OtherSet, Refusal, Target, Wish, decide, kept, settle, settle_alone
 from gpuctl.cluster.errors import ApiError
 from gpuctl.cluster.former import former_fields
+from gpuctl.cluster.losses import lost_fields
 from gpuctl.cluster.namespaces import undeclared
 from gpuctl.cluster.plan import WRITING, Plan, Step
 from gpuctl.cluster.records import (
@@ -30,6 +31,7 @@ from gpuctl.cluster.records import (
 )
 from gpuctl.cluster.resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.cluster.sets import in_other_sets
+from gpuctl.cluster.stakes import others_autoscalers
 from gpuctl.cluster.survey import COMPANIONS, Survey, read, survey
 from gpuctl.cluster.trial import refused
 from gpuctl.cluster.workload import running
@@ -70,7 +72,8 @@ class Draft:
     """A plan in the making, with the live state it rests on.
 
     ``unchanged_documents`` are the ids of documents whose live main object was made from an equal one;
-    ``in_other_sets`` are the ids of sets to which objects belong already.
+    ``in_other_sets`` are the ids of sets to which objects belong already; ``autoscaled`` are the workloads whose
+    replicas an autoscaler of somebody else sets.
     """
 
     plan: Plan
@@ -78,6 +81,7 @@ class Draft:
     steps: dict[Key, Step] = field(default_factory=dict)
     unchanged_documents: frozenset[int] = frozenset()
     in_other_sets: dict[Key, str] = field(default_factory=dict)
+    autoscaled: frozenset[Key] = frozenset()
 
     def workload(self, namespace: str, name: str) -> Step | None:
         """The step of the workload of a name."""
@@ -100,6 +104,7 @@ def make_plan(connection: Connection, request: Request) -> Plan:
     if request.adopt:
         live.objects.update(read(connection, wanted - live.objects.keys() - live.unreadable.keys()))
     draft = Draft(Plan(), live, unchanged_documents=_unchanged_documents(request, live))
+    _leave_to_autoscalers(connection, draft, request)
     asks: list[tuple[Ask, Wish]] = []
     in_old_form = _keep_old_forms(draft, request)
     for lowered in request.lowered:
@@ -116,12 +121,54 @@ def make_plan(connection: Connection, request: Request) -> Plan:
         draft.steps[step.key] = step
     for step in draft.steps.values():
         _respect_trackers(draft.plan, step, adopt=request.adopt)
+    _ask_about_fewer(draft)
     draft.plan.steps = sorted(draft.steps.values(), key=_order)
     if not request.create_namespace:
         draft.plan.errors += undeclared(connection, draft.plan.steps, request.lowered)
     if request.create_only:
         _refuse_existing(draft.plan)
     return draft.plan
+
+
+def _leave_to_autoscalers(connection: Connection, draft: Draft, request: Request) -> None:
+    """Replicas that an autoscaler of somebody else sets are not the document's, nor ours."""
+    moved = {}
+    for item in request.lowered:
+        key, spec = key_of(item.object), item.object.get("spec") or {}
+        live = draft.live.objects.get(key)
+        if live is not None and key.kind in ("Deployment", "StatefulSet") and "replicas" in spec:
+            have = (live.get("spec") or {}).get("replicas", 1)
+            if have != spec["replicas"]:
+                moved[key] = (have, spec["replicas"])
+    found = others_autoscalers(connection, moved)
+    draft.autoscaled = frozenset(found.names)
+    draft.plan.notes += found.notes
+    for key, scaler in sorted(found.names.items()):
+        have, says = moved[key]
+        draft.plan.notes.append(
+            f"{key} keeps its replicas ({have}, where the document says {says}): the HorizontalPodAutoscaler {scaler}, "
+            "which is not gpuctl's, sets them"
+        )
+
+
+def _ask_about_fewer(draft: Draft) -> None:
+    """An autoscaler of ours whose maximum falls below the pods that are ready ends some of them."""
+    for step in draft.steps.values():
+        if (
+            step.key.kind != "HorizontalPodAutoscaler"
+            or step.desired is None
+            or step.action not in ("create", "update")
+        ):
+            continue
+        key = Key(step.desired["spec"]["scaleTargetRef"]["kind"], step.key.namespace, step.key.name)
+        live, most = draft.live.objects.get(key), step.desired["spec"]["maxReplicas"]
+        ready = ((live or {}).get("status") or {}).get("readyReplicas") or 0
+        main = draft.steps.get(key)
+        if ready > most and (main is None or not main.deletes):
+            draft.plan.confirm.append(
+                f"scales {step.title} in {step.key.namespace} to {most} at most: ends {ready - most} ready "
+                f"pod{'s' if ready - most > 1 else ''}"
+            )
 
 
 def _order(step: Step) -> tuple[int, str, str, str]:
@@ -154,6 +201,7 @@ def _decide(draft: Draft, request: Request, lowered: Lowered, asks: list[tuple[A
         adopt=request.adopt,
         part_of=None if shared else request.part_of,
         rolling=_is_rolling(request, draft.live.objects.get(key)),
+        autoscaled=draft.autoscaled,
     )
     target = Target(desired, shared, title_of(lowered.document), id(lowered.document) in draft.unchanged_documents)
     try:
@@ -251,14 +299,17 @@ def _ask(connection: Connection, draft: Draft, asks: list[tuple[Ask, Wish]], req
             if reply.lacks_permission:
                 draft.plan.notes.append(f"compared here, without the API server's dry-run: {reply.message}")
             reply = None
-        if reply is None:
-            # Of a refused temporary name nothing need be said: what is compared here is what the document says.
-            draft.steps[key] = settle_alone(ask, former_fields(ask.live, request.settings), wish)
-        else:
-            step = settle(ask, reply, wish)
-            # A replacement is what was asked about, under the name that it was asked under.
-            step.tried = step.action == "replace"
-            draft.steps[key] = step
+        try:
+            if reply is None:
+                # Of a refused temporary name nothing need be said: what is compared here is what the document says.
+                draft.steps[key] = settle_alone(ask, former_fields(ask.live, request.settings), wish)
+            else:
+                step = settle(ask, reply, wish)
+                # A replacement is what was asked about, under the name that it was asked under.
+                step.tried = step.action == "replace"
+                draft.steps[key] = step
+        except Refusal as refusal:
+            draft.plan.errors.append(str(refusal))
 
 
 def _other_kinds(draft: Draft, request: Request, document: Document, name: str) -> None:
@@ -280,6 +331,8 @@ def _other_kinds(draft: Draft, request: Request, document: Document, name: str) 
         if step is not None and step.action == "create":
             step.action, step.live, step.reason = "replace", live, f"was a {kind}"
             step.running = running(live)
+            assert step.desired is not None
+            step.lost = lost_fields(live, step.desired, None, ())
 
 
 def _companions(draft: Draft, request: Request, document: Document, name: str, wanted: set[Key]) -> None:

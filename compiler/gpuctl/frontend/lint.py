@@ -10,6 +10,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document, within
 from gpuctl.language.fields import shorten
 from gpuctl.language.kinds import Job
+from gpuctl.language.masking import CREDENTIAL
 
 WARNING, NOTE = Severity.WARNING, Severity.NOTE
 SECRET_CODES = frozenset({"GPU507"})
@@ -20,24 +21,8 @@ HOSTFILE_DIRECTORY = "/job"
 
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh", "busybox"})
 _OPERATORS = frozenset({"&&", "||", "|", ";", ">", ">>", "<", "2>&1", "&"})
-_CREDENTIAL = r"hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|glpat-[\w-]{16,}|AKIA[0-9A-Z]{16}"
 _SECRET_OPTION = r"(?i)--?(?:[\w-]+\.)*(?:[\w-]*[-_])?(?:token|password|passwd|secret|api[-_]?key)\Z"  # noqa: S105 - options, not a password
 _REFERENCE = r"\$\([A-Za-z_][\w.-]*\)|\$\{?[A-Za-z_]"
-
-
-_GIVEN_VALUE = (
-    r"(?i)(--?(?:[\w-]+\.)*(?:[\w-]*[-_])?(?:token|password|passwd|secret|api[-_]?key)"
-    r"(?:=|[ \t]+|[\"'][ \t]*,[ \t]*[\"']?)[\"']?)(?![$/-]|\d+\b)([^\s\"',\]]+)"
-)
-
-
-def redact(text: str) -> str:
-    """Text with credentials blotted out, its length kept: options that give a token, and tokens of known form."""
-    if re.search(_GIVEN_VALUE, text):
-        text = re.sub(_GIVEN_VALUE, lambda match: match[1] + "*" * len(match[2]), text)
-    if re.search(_CREDENTIAL, text):
-        text = re.sub(_CREDENTIAL, lambda match: "*" * len(match[0]), text)
-    return text
 
 
 class Word(NamedTuple):
@@ -221,10 +206,10 @@ def _credentials(document: Document, model: Job, words: list[Word]) -> Iterator[
         if named and not re.search(_REFERENCE, value) and not value.startswith("-") and not value.startswith("/"):
             target = word if equals else words[index + 1]
             yield _credential(document, target.path, f"`{name}` gives a credential in the command", name)
-        elif re.search(_CREDENTIAL, word.text) and (index == 0 or not re.match(_SECRET_OPTION, words[index - 1].text)):
+        elif re.search(CREDENTIAL, word.text) and (index == 0 or not re.match(_SECRET_OPTION, words[index - 1].text)):
             yield _credential(document, word.path, "the command holds what looks like a credential", None)
     for position, variable in enumerate(model.environment.variables):
-        if variable.value is not None and re.search(_CREDENTIAL, variable.value):
+        if variable.value is not None and re.search(CREDENTIAL, variable.value):
             path: tuple[str | int, ...] = ("environment", "env", variable.name)
             if isinstance(model.environment.env, list):
                 path = ("environment", "env", position, "value")
