@@ -329,9 +329,23 @@ _RULES = (
         "error",
         "podPatch that cannot be applied",
         "A podPatch is a partial PodSpec, validated strictly against Kubernetes' schema. It cannot touch names, the "
-        "platform's labels, priority, or what a field of the language is for.",
+        "platform's labels, priority, or what a field of the language is for. The pod that comes out of all patches "
+        "must be one that the API server takes: names unique, mounts with their volumes, probes with their ports, "
+        "requests within limits.",
         "Correct the field that the message names.",
         _job("compute", "podPatch:\n  hostIpc: true  #!\n"),
+    ),
+    Rule(
+        "GPU220",
+        "error",
+        "variable that shows other pods' cards",
+        "NVIDIA's container runtime gives a container the cards that NVIDIA_VISIBLE_DEVICES names, without asking who "
+        "they were given to. Containers with GPUs get its value from the device plugin; for those without gpuctl sets "
+        "`void`, because images that default to `all` would see every card of the node. A value of one's own, in `env` "
+        "or in a podPatch, goes around both.",
+        "Remove the variable. CUDA_VISIBLE_DEVICES chooses among the cards that the pod was given.",
+        "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n  env:\n"
+        "    NVIDIA_VISIBLE_DEVICES: all  #!\n",
     ),
     Rule(
         "GPU301",
@@ -644,7 +658,9 @@ _RULES = (
         "GPU602",
         "error",
         "image from another registry",
-        "The platform lists the registries that images may come from.",
+        "The platform lists the registries that images may come from. The list holds for every image of the pod: "
+        "`environment.image`, and what a podPatch adds as a container, init container or image volume, the platform's "
+        "own podPatch too. `nginx` means docker.io/library/nginx.",
         "Push the image to one of them.",
         "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: elsewhere.example.com/app:1  #!\n",
         _PLATFORM + "image: {registries: [registry.example.com/]}\n",

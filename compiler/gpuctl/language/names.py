@@ -16,6 +16,7 @@ _DNS_1123 = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?\Z"
 _SUBDOMAIN = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*\Z"
 _QUALIFIED = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?\Z"
 _ENV_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*\Z"
+_DATA_KEY = r"[-._a-zA-Z0-9]+\Z"
 _PORT_NAME = r"(?=.*[a-z])[a-z0-9](?:[a-z0-9]|-(?!-))*(?<!-)\Z"
 
 LABEL_MAX = 63
@@ -53,6 +54,12 @@ def is_qualified_name(key: str) -> bool:
 def is_env_name(name: str) -> bool:
     """An environment variable's name, as Kubernetes before relaxed validation (1.30) takes it."""
     return re.match(_ENV_NAME, name) is not None and name != "." and not name.startswith("..")
+
+
+def is_data_key(key: str) -> bool:
+    """A key of a Secret or ConfigMap (IsConfigMapKey)."""
+    legal = len(key) <= SUBDOMAIN_MAX and re.match(_DATA_KEY, key) is not None
+    return legal and key != "." and not key.startswith("..")
 
 
 def is_port_name(name: str) -> bool:

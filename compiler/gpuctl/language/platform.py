@@ -112,7 +112,7 @@ class ExternalPool(Block):
     )
     podPatch: Free | None = Field(  # noqa: N815
         None,
-        description="Partial PodSpec merged into every pod of the pool, before the job's own podPatch.",
+        description="Partial PodSpec merged into every pod of the pool, after the one of `defaults` and before the job's own.",
         examples=[{"tolerations": [{"key": "dedicated", "operator": "Exists"}]}],
     )
 
@@ -165,7 +165,8 @@ class ImageSettings(Block):
 
     registries: list[NonEmpty] = Field(
         default_factory=list,
-        description="Allow list of image prefixes; empty allows all.",
+        description="Registries, directories of them, or repositories that images may come from, those of a podPatch "
+        "included; empty allows all.",
         examples=[["registry.example.com/"]],
     )
     pullSecret: ObjectName | None = Field(  # noqa: N815
@@ -269,7 +270,8 @@ class Platform(Block):
     image: ImageSettings = Field(default_factory=ImageSettings.model_construct, description="Settings of images.")
     defaults: KindDefaults = Field(
         default_factory=KindDefaults.model_construct,
-        description="What documents of a kind leave out; a document's own value wins.",
+        description="What documents of a kind leave out; a document's own value wins. A podPatch is merged into every "
+        "pod of the kind, before the pool's and the job's own.",
     )
     priorities: Priorities = Field(default_factory=Priorities.model_construct, description="The three priorities.")
     autoscaling: AutoscalingSettings = Field(
