@@ -40,6 +40,8 @@ _FORBIDDEN = {
     "ephemeralContainers": "they are added to running pods by `kubectl debug` only",
 }
 _REFERENCE = "see the Kubernetes reference of PodSpec"
+_NOT_TEXT = ("expected a string, got an integer", "expected a string, got a number", "expected a string, got a boolean")
+_QUOTE = "quote it, if it is text"
 _AT_PLATFORM = "correct it in the platform file"
 
 
@@ -198,7 +200,10 @@ def _protect(context: Context, model: Job, pod: Object) -> None:
 def _problems(context: Context, model: Job, pod: Object, patch: Object) -> Iterator[Problem]:
     """What a patch may not say, whatever the pod is; ``pod`` is what the patches before it made."""
     if context.check_pod_spec is not None:
-        invalid = [Problem(path, message) for path, message in context.check_pod_spec(patch, partial=True)]
+        invalid = [
+            Problem(path, message, _QUOTE if message.startswith(_NOT_TEXT) else None)
+            for path, message in context.check_pod_spec(patch, partial=True)
+        ]
         if invalid:
             yield from invalid
             return
