@@ -6,7 +6,6 @@ import random
 
 import gpuctl
 from gpuctl.frontend.numbers import read_number
-
 from properties.readers import read_go, same
 
 _HAND = (
@@ -32,7 +31,7 @@ def test_every_scalar_reads_as_kubectl_reads_it() -> None:
         ours = read_number(text)
         numbers += ours is not None
         assert same(text if ours is None else ours, go["a"]), f"{text}: {ours!r}, kubectl reads {go['a']!r}"
-    assert numbers > 500
+    assert numbers > 150
 
 
 def test_a_mode_keeps_its_meaning() -> None:

@@ -605,7 +605,9 @@ _RULES = (
         "launcher that needs ssh",
         "DeepSpeed's launcher and mpirun start the other nodes' processes by ssh, and few images have a server and "
         "keys.",
-        "Add `--no_ssh` to deepspeed, or use torchrun.",
+        "Write `deepspeed --no_ssh --node_rank=$(NODE_RANK) --master_addr=$(MASTER_ADDR) train.py ...`: each pod then "
+        "starts its own processes, and the launcher must be told which node it is and where the first one is. The "
+        "options stand before the script. Or use torchrun.",
         "kind: training\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n"
         "  command: [deepspeed, t.py]  #!\nresources: {nodes: 2, gpu: 8, cpu: 8, memory: 64Gi, pool: q}\n",
         _PLATFORM + "training: {queue: {q: q}}\npools: [{name: q}]\n",

@@ -112,7 +112,8 @@ class ExternalPool(Block):
     )
     podPatch: Free | None = Field(  # noqa: N815
         None,
-        description="Partial PodSpec merged into every pod of the pool, after the one of `defaults` and before the job's own.",
+        description="Partial PodSpec merged into every pod of the pool, after the one of `defaults` and before the "
+        "job's own.",
         examples=[{"tolerations": [{"key": "dedicated", "operator": "Exists"}]}],
     )
 
