@@ -202,11 +202,21 @@ class Priorities(Block):
 
 
 class MetricNames(Block):
-    """Names of the pod metrics that the cluster's metrics adapter serves."""
+    """Names of the pod metrics that the cluster's metrics adapter serves.
 
-    gpu: NonEmpty = Field("DCGM_FI_DEV_GPU_UTIL", description="GPU utilisation, percent.", examples=["gpu_utilization"])
+    deploy/prometheus-adapter/values.yaml has the rules that make the default ones.
+    """
+
+    gpu: NonEmpty = Field(
+        "DCGM_FI_DEV_GPU_UTIL",
+        description="GPU utilisation, percent, averaged over the pod's cards.",
+        examples=["gpu_utilization"],
+    )
     memory: NonEmpty = Field(
-        "DCGM_FI_DEV_MEM_COPY_UTIL", description="GPU memory in use, percent.", examples=["gpu_memory_used_percent"]
+        "gpu_memory_used_percent",
+        description="GPU memory in use, percent: FB_USED / (FB_USED + FB_FREE) of dcgm-exporter. No exporter has it "
+        "ready; a rule of the adapter makes it (deploy/prometheus-adapter/values.yaml).",
+        examples=["gpu_memory_used_percent"],
     )
     queue: NonEmpty = Field(
         "vllm:num_requests_waiting", description="Waiting requests of a pod.", examples=["vllm:num_requests_waiting"]
