@@ -36,6 +36,10 @@ def check_amounts(container: Object, claims: set[str]) -> Iterator[Problem]:
                 yield Problem(place, f"`{value}` is negative")
             elif _is_whole(name) and amount.denominator != 1:
                 yield Problem(place, f"`{name}` is counted in whole ones, and `{value}` is none")
+            elif name.startswith("hugepages-"):
+                page = parse_quantity(name.removeprefix("hugepages-"))
+                if not page or not amount or amount % page:
+                    yield Problem(place, f"`{value}` is not a multiple of the page in `{name}`")
     yield from _compared(amounts["requests"], amounts["limits"])
     named = {*amounts["requests"], *amounts["limits"]}
     pages = [name for name in named if name.startswith("hugepages-")]

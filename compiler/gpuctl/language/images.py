@@ -38,7 +38,9 @@ def image_problem(image: str) -> tuple[str, str | None] | None:
     """What is wrong with an image reference and what to write instead; None for a legal one."""
     scheme, mark, rest = image.partition("://")
     if mark and re.match(r"[a-z][a-z0-9+.-]*\Z", scheme):
-        return f"starts with `{scheme}://`, and an image has no scheme", f"write `{rest}`" if rest else None
+        return f"starts with `{scheme}://`, and an image has no scheme", f"write `{rest}`" if image_problem(
+            rest
+        ) is None else None
     name, tag, digest = split_reference(image)
     host, path = split_host(name)
     if host and not re.match(_HOST, host):
