@@ -15,6 +15,8 @@ from gpuctl.backend.merge import MERGE_KEYS, key_of, merge_spec
 from gpuctl.backend.places import Path, Problem, at
 from gpuctl.frontend.checks import MODEL_ENV, RESERVED_ENV, VISIBLE_DEVICES, foreign_image, visible_devices
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.shapes import kind_shape
+from gpuctl.frontend.templates import expand_patch
 from gpuctl.language.kinds import Job
 
 CONTAINER = "main"
@@ -74,6 +76,7 @@ def apply_pod_patches(context: Context, document: Document, model: Job, pod: Obj
     if not layers:
         return
     sound = True
+    layers = [_expanded(context, document, model, layer) for layer in layers]
     for layer in layers:
         problems = list(_problems(context, model, pod, layer.patch))
         for problem in problems:
@@ -85,6 +88,18 @@ def apply_pod_patches(context: Context, document: Document, model: Job, pod: Obj
     if sound:
         _protect(context, model, pod)
         _check_whole(context, document, model, pod, layers)
+
+
+def _expanded(context: Context, document: Document, model: Job, layer: Layer) -> Layer:
+    """A platform's patch with its templates filled in from the document; the document's own is so already."""
+    if layer.owner is None or "{{" not in repr(layer.patch):
+        return layer
+
+    def report(path: Path, written: str, message: str, hint: str | None) -> None:
+        _report(context, document, layer, Problem(path[1:], message, hint, code="GPU301"), path[1:])
+
+    data = model.model_dump(by_alias=True)
+    return layer._replace(patch=expand_patch(layer.patch, data, kind_shape(model.kind), report))
 
 
 def _report(context: Context, document: Document, layer: Layer, problem: Problem, place: Path) -> None:

@@ -124,14 +124,7 @@ def container_resources(context: Context, model: Job) -> Object:
 
 def is_shared(context: Context, model: Job) -> bool:
     """Whether the pod gets part of a card, and something enforces it."""
-    share = model.resources.gpu_share
-    return (
-        share is not None
-        and model.resources.gpu > 0
-        and parse_quantity(share) != 1
-        and context.settings.platform.gpu.sharing != "none"
-        and (model.resources.gpu_vendor or context.settings.default_vendor) == "nvidia"
-    )
+    return context.settings.is_shared(model.resources)
 
 
 def _gpu_amounts(context: Context, model: Job, gpu: Gpu) -> dict[str, str]:

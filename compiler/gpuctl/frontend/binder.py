@@ -27,7 +27,7 @@ from gpuctl.frontend.shapes import (
     UnionShape,
     kind_shape,
 )
-from gpuctl.frontend.templates import expand
+from gpuctl.frontend.templates import expand, without_references
 from gpuctl.language.fields import Scalar, shorten
 from gpuctl.language.kinds import ALIASES, KINDS, VERSION, WORKLOADS, Model
 from gpuctl.language.problems import ERROR_TYPE
@@ -198,7 +198,7 @@ class _Binder:
             if key in partial.get("job", {}):
                 self._report_path(("defaults", kind, "job", key), "GPU213", f"a default `{key}` would be every job's")
         try:
-            kind_shape(kind).model.model_validate(merge(skeleton, partial))
+            kind_shape(kind).model.model_validate(merge(skeleton, without_references(partial)))
         except ValidationError as error:
             self._report_validation(error, ("defaults", kind))
 

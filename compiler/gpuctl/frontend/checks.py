@@ -104,12 +104,24 @@ def check_platform(document: Document, versions: tuple[str, ...]) -> Iterator[Di
             if earlier != level:
                 message = f"the priorities {earlier} and {level} have one {what}, `{key}`"
                 yield document.diagnostic(ERROR, "GPU218", message, ("priorities", level, what), "change one")
+    yield from _priority_order(document, Settings(platform))
     names_seen: set[str] = set()
     for index, pool in enumerate(platform.pools):
         if pool.name in names_seen:
             message = f"the pool `{pool.name}` is listed twice"
             yield document.diagnostic(ERROR, "GPU218", message, ("pools", index, "name"), "remove one")
         names_seen.add(pool.name)
+
+
+def _priority_order(document: Document, settings: Settings) -> Iterator[Diagnostic]:
+    """High is above medium and medium above low, or the urgent job is the one that is evicted."""
+    for upper, lower in (("high", "medium"), ("medium", "low")):
+        above, below = settings.priorities[upper].value, settings.priorities[lower].value
+        if above < below:
+            level = lower if document.is_written(("priorities", lower, "value")) else upper
+            message = f"the priority {lower} ({below}) is above {upper} ({above})"
+            hint = f"give {upper} a greater value than {lower}"
+            yield document.diagnostic(ERROR, "GPU221", message, ("priorities", level, "value"), hint)
 
 
 def _name_length(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:

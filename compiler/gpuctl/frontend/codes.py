@@ -301,7 +301,8 @@ _RULES = (
         "GPU216",
         "error",
         "not an image reference",
-        "An image is named `registry/path/name:tag` or `...@sha256:...`, in lower case up to the tag.",
+        "An image is named `registry/path/name:tag` or `...@sha256:...`, in lower case up to the tag, without a scheme "
+        "such as `docker://`. The API server takes any text, and the pod then waits for ever with InvalidImageName.",
         "Correct the reference.",
         "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: Team/App:1  #!\n",
     ),
@@ -348,12 +349,20 @@ _RULES = (
         "    NVIDIA_VISIBLE_DEVICES: all  #!\n",
     ),
     Rule(
+        "GPU221",
+        "error",
+        "priorities out of order",
+        "The value of `high` is above that of `medium`, and `medium` above `low`: the scheduler goes by the values, "
+        "and with another order the urgent job waits, or is evicted by one that can wait.",
+        "Give the more urgent priority the greater value. The defaults are 1000000, 500000 and 100.",
+        "kind: platform\nversion: v0.1\npriorities:\n  low: {value: 600000}  #!\n",
+    ),
+    Rule(
         "GPU301",
         "error",
         "template that refers to nothing",
-        "`{{model.name}}` stands for a field of the same document, in strings of `environment` and `service`. The "
-        "field is "
-        "misspelt, not set, or not a single value. A chat template's `{{ messages }}` is left alone.",
+        "`{{model.name}}` stands for a field of the same document, in any text of a workload. The field, or the block "
+        "it is in, is misspelt, not set, or not a single value. A chat template's `{{ messages }}` is left alone.",
         "Correct the reference; write `{{{{` for a literal `{{`.",
         _job("inference", "model: {name: m}\n", environment='image: "app:{{model.nmae}}"').replace(
             'model.nmae}}"}\n', 'model.nmae}}"}  #!\n'
@@ -550,6 +559,16 @@ _RULES = (
         "rest.",
         "Choose a port inside the range.",
         _job("compute", "service:\n  nodePort: 8080  #!\n"),
+    ),
+    Rule(
+        "GPU421",
+        "warning",
+        "one user in two quotas",
+        "Each quota becomes a ResourceQuota in the user's namespace, and Kubernetes holds all of them: of every amount "
+        "the smallest counts, whatever the other quota grants.",
+        "Remove the user from one of the two.",
+        "kind: quota\nversion: v0.1\nquota: {name: a}\nusers: {zhang-san: {gpu: 8}}\n---\n"
+        "kind: quota\nversion: v0.1\nquota: {name: b}\nusers:\n  zhang-san: {gpu: 4}  #!\n",
     ),
     Rule(
         "GPU501",

@@ -50,7 +50,7 @@ from gpuctl.language.storage import Workdir
 Schema = dict[str, Any]
 DIALECT = "http://json-schema.org/draft-07/schema#"
 
-TEMPLATED = ("environment", "service")
+TEMPLATED = ("job", "model", "environment", "resources", "storage", "service", "autoscaling", "podPatch")
 """The blocks of a workload whose strings may hold templates; the frontend's own list is tested to be the same."""
 
 _LABEL = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
@@ -218,6 +218,11 @@ TEXT_RULES: dict[Checks, TextRule] = {
             ),
         ),
         (fields.UrlPath, TextRule(r"^/[^\x00-\x20\x7f]*$", None, _TEXT, "Not a URL path such as `/health`.")),
+        (fields.DataKey, TextRule(r"^(?!\.\.)(?!\.$)[-._a-zA-Z0-9]+$", 253, _ANY, "Not a key of a Secret.")),
+        (
+            fields.Server,
+            TextRule(r"^[-A-Za-z0-9_.:\[\]]+$", 255, _ANY, "Not the name or address of a server."),
+        ),
         (
             fields.Image,
             TextRule(
