@@ -17,6 +17,9 @@ from gpuctl.language.spelling import fold, nearest
 
 ROOTS = ("job", "model", "resources", "service", "environment", "storage")
 PLACES = ("job", "model", "environment", "resources", "storage", "service", "autoscaling", "podPatch")
+IDENTITY = (("job", "name"), ("job", "namespace"))
+"""What a job is found by is written out: it refers to nothing."""
+
 MAX_LENGTH = 65536
 _NEARLY = 0.79
 
@@ -102,7 +105,7 @@ class _Expander:
 
     def value(self, path: Path, value: Any) -> Any:
         if isinstance(value, str):
-            if "{{" not in value:
+            if "{{" not in value or path in IDENTITY:
                 return value
             try:
                 return self.text(path, value)
@@ -205,7 +208,7 @@ class _Expander:
                 path, written, f"`{shorten(written)}`: `{field}` is not a single value", "refer to one of its fields"
             )
         text = str(value)
-        if at and at[0] in PLACES and "{{" in text:
+        if at and at[0] in PLACES and at not in IDENTITY and "{{" in text:
             if at in self.active:
                 self.fail(path, written, f"`{shorten(written)}` refers to itself", "break the circle")
             if len(self.active) > 8:

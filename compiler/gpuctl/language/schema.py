@@ -52,6 +52,8 @@ DIALECT = "http://json-schema.org/draft-07/schema#"
 
 TEMPLATED = ("job", "model", "environment", "resources", "storage", "service", "autoscaling", "podPatch")
 """The blocks of a workload whose strings may hold templates; the frontend's own list is tested to be the same."""
+IDENTITY = (("job", "name"), ("job", "namespace"))
+"""The texts in these blocks that may not; tested to be the frontend's too."""
 
 _LABEL = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(?:\.{_LABEL})*"
@@ -514,7 +516,7 @@ class _Place(NamedTuple):
     @property
     def templated(self) -> bool:
         """Whether text here may hold templates."""
-        return self.kind in WORKLOADS and self.path[0] in TEMPLATED
+        return self.kind in WORKLOADS and self.path[0] in TEMPLATED and self.path not in IDENTITY
 
     @property
     def may_be_left_out(self) -> bool:
