@@ -49,9 +49,7 @@ def _source(volume: Object) -> Iterator[Problem]:
     for pattern in _REQUIRED:
         source, _, field = pattern.partition(".")
         found = volume.get(source)
-        if isinstance(found, dict) and not found.get(field) and source not in ("configMap", "secret", "image"):
-            yield Problem((source,), f"`{source}` needs `{field}`")
-        elif isinstance(found, dict) and not found.get(field):
+        if isinstance(found, dict) and not found.get(field):
             yield Problem((source,), f"`{source}` needs `{field}`", f"add `{field}:`")
     for pattern in ("hostPath.path", "nfs.path"):
         for place, path in texts(volume, pattern):
