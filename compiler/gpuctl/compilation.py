@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from gpuctl.backend.context import Context, GitOps, Lowered, Object, Options
+from gpuctl.backend.context import Context, GitOps, Lowered, Object, Options, PodSpecCheck
 from gpuctl.backend.lower import lower
 from gpuctl.backend.validation import VERSIONS, SchemaValidator, schema_validator
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, capped, count, in_source_order
@@ -84,11 +84,18 @@ def compile(
     lowered: list[Lowered] = []
     if _stands(loaded.diagnostics, tolerated):
         validator = schema_validator(loaded.settings.platform.kubernetes.version.removeprefix("v"))
-        context.check_pod_spec = lambda patch: [(item.path, item.message) for item in validator.check_pod_spec(patch)]
+        context.check_pod_spec = _pod_spec_check(validator)
         lowered = lower(context, loaded.documents)
         if not context.diagnostics:
             _validate(context, lowered, validator)
     return _result(loaded, context, lowered, strict, tolerated)
+
+
+def _pod_spec_check(validator: SchemaValidator) -> PodSpecCheck:
+    def check(spec: Object, *, partial: bool) -> list[tuple[tuple[str | int, ...], str]]:
+        return [(item.path, item.message) for item in validator.check_pod_spec(spec, partial=partial)]
+
+    return check
 
 
 def _stands(diagnostics: Iterable[Diagnostic], tolerated: frozenset[str]) -> bool:

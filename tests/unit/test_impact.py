@@ -196,8 +196,9 @@ def test_a_sum_that_fits_in_pods_that_do_not(repository: Repository) -> None:
 
 
 def test_gpus_that_a_patch_sets(repository: Repository) -> None:
-    six = "{nvidia.com/gpu: '6'}"
-    patch = f"podPatch: {{containers: [{{name: main, resources: {{requests: {six}, limits: {six}}}}}]}}\n"
+    two = "{nvidia.com/gpu: '2'}"
+    helper = f"{{name: helper, image: 'app:1', resources: {{requests: {two}, limits: {two}}}}}"
+    patch = f"podPatch: {{containers: [{helper}]}}\n"
     nodes = pool({"n1": A})
     report = change(
         repository,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
@@ -40,6 +39,12 @@ class Lowered(NamedTuple):
     shared: bool = False
 
 
+class PodSpecCheck(Protocol):
+    """Holds a pod's spec, or a part of one, against Kubernetes' schema: places and messages."""
+
+    def __call__(self, spec: Object, *, partial: bool) -> list[tuple[tuple[str | int, ...], str]]: ...
+
+
 class Context:
     """The settings, and where lowering reports what it finds."""
 
@@ -47,7 +52,7 @@ class Context:
         self.settings = settings
         self.options = options or Options()
         self.diagnostics: list[Diagnostic] = []
-        self.check_pod_spec: Callable[[Object], list[tuple[tuple[str | int, ...], str]]] | None = None
+        self.check_pod_spec: PodSpecCheck | None = None
 
     def report(
         self,

@@ -15,9 +15,9 @@ from gpuctl.backend.context import MANAGER, Context, Object
 from gpuctl.backend.distribution import needs_torchrun
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.lower import MAIN_KINDS, lower_document
+from gpuctl.backend.merge import KEY_FIELDS, diff_spec
 from gpuctl.backend.metadata import MANAGED_BY
-from gpuctl.backend.patch import MERGE_KEYS, diff_spec
-from gpuctl.backend.pod import CONTAINER
+from gpuctl.backend.patch import CONTAINER
 from gpuctl.backend.pool import DATA_KEY
 from gpuctl.backend.service import MAIN_PORT
 from gpuctl.backend.storage import MODEL_CACHE, default_shm, host_path_type
@@ -35,7 +35,6 @@ from gpuctl.language.resources import DEFAULT_POOL
 from gpuctl.language.settings import Settings
 
 Data = dict[str, Any]
-_MERGE_KEYS = frozenset(MERGE_KEYS.values())
 
 # What the API server fills in; not somebody's wish (k8s.io/kubernetes/pkg/apis/*/v1/defaults.go).
 _SERVER_DEFAULTS: dict[str, Any] = {
@@ -170,7 +169,7 @@ def _without_defaults(patch: Object) -> Object:
             kept = _without_defaults(value)
         elif isinstance(value, list):
             items = [(item, _without_defaults(item) if isinstance(item, dict) else item) for item in value]
-            kept = [new for old, new in items if new == old or not set(new) <= _MERGE_KEYS]
+            kept = [new for old, new in items if new == old or not set(new) <= KEY_FIELDS]
         if kept or kept == value:
             result[key] = kept
     return result

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span, format_path
 from gpuctl.frontend.document import Path, child, locate, within
+from gpuctl.frontend.numbers import read_number
 from gpuctl.frontend.reader import Chunk, Node, RawDocument
 from gpuctl.frontend.shapes import (
     ListShape,
@@ -26,7 +27,7 @@ from gpuctl.frontend.shapes import (
     UnionShape,
     kind_shape,
 )
-from gpuctl.frontend.templates import expand
+from gpuctl.frontend.templates import expand, without_references
 from gpuctl.frontend.tentative import tentative
 from gpuctl.language.fields import Scalar, shorten
 from gpuctl.language.kinds import ALIASES, KINDS, VERSION, WORKLOADS, Model
@@ -202,7 +203,7 @@ class _Binder:
             if key in partial.get("job", {}):
                 self._report_path(("defaults", kind, "job", key), "GPU213", f"a default `{key}` would be every job's")
         try:
-            kind_shape(kind).model.model_validate(merge(skeleton, partial))
+            kind_shape(kind).model.model_validate(merge(skeleton, without_references(partial)))
         except ValidationError as error:
             self._report_validation(error, ("defaults", kind))
 
@@ -368,7 +369,7 @@ class _Binder:
         return self._report("GPU202", f"{self._field()} is {expected}, not `{shorten(text)}`", node, hint)
 
     def _free(self, node: Node) -> Any:
-        """A JSON value by YAML 1.2's core schema, for parts whose schema is Kubernetes'."""
+        """A JSON value as kubectl reads it, for parts whose schema is Kubernetes'; `yes` and `on` stay text."""
         if node.kind == "list":
             items = [self._freechild(item, index) for index, item in enumerate(node.value)]
             return _NOTHING if any(item is _NOTHING for item in items) else items
@@ -382,13 +383,9 @@ class _Binder:
         text = node.value
         if text in _BOOLEANS:
             return _BOOLEANS[text]
-        if len(text) <= 40:
-            if re.match(_INTEGER, text):
-                return _integer(text)
-            if re.match(_FLOAT, text):
-                number = float(text)
-                if math.isfinite(number):
-                    return number
+        number = read_number(text)
+        if number is not None:
+            return number
         if text.lower() in (".inf", "-.inf", "+.inf", ".nan"):
             return self._report(
                 "GPU202", f"`{text}` is not a number that JSON can hold", node, "quote it, if it is text"

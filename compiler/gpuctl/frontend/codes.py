@@ -308,7 +308,8 @@ _RULES = (
         "GPU216",
         "error",
         "not an image reference",
-        "An image is named `registry/path/name:tag` or `...@sha256:...`, in lower case up to the tag.",
+        "An image is named `registry/path/name:tag` or `...@sha256:...`, in lower case up to the tag, without a scheme "
+        "such as `docker://`. The API server takes any text, and the pod then waits for ever with InvalidImageName.",
         "Correct the reference.",
         "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: Team/App:1  #!\n",
     ),
@@ -336,17 +337,39 @@ _RULES = (
         "error",
         "podPatch that cannot be applied",
         "A podPatch is a partial PodSpec, validated strictly against Kubernetes' schema. It cannot touch names, the "
-        "platform's labels, priority, or what a field of the language is for.",
+        "platform's labels, priority, or what a field of the language is for. The pod that comes out of all patches "
+        "must be one that the API server takes: names unique, mounts with their volumes, probes with their ports, "
+        "requests within limits.",
         "Correct the field that the message names.",
         _job("compute", "podPatch:\n  hostIpc: true  #!\n"),
+    ),
+    Rule(
+        "GPU220",
+        "error",
+        "variable that shows other pods' cards",
+        "NVIDIA's container runtime gives a container the cards that NVIDIA_VISIBLE_DEVICES names, without asking who "
+        "they were given to. Containers with GPUs get its value from the device plugin; for those without gpuctl sets "
+        "`void`, because images that default to `all` would see every card of the node. A value of one's own, in `env` "
+        "or in a podPatch, goes around both.",
+        "Remove the variable. CUDA_VISIBLE_DEVICES chooses among the cards that the pod was given.",
+        "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n  env:\n"
+        "    NVIDIA_VISIBLE_DEVICES: all  #!\n",
+    ),
+    Rule(
+        "GPU221",
+        "error",
+        "priorities out of order",
+        "The value of `high` is above that of `medium`, and `medium` above `low`: the scheduler goes by the values, "
+        "and with another order the urgent job waits, or is evicted by one that can wait.",
+        "Give the more urgent priority the greater value. The defaults are 1000000, 500000 and 100.",
+        "kind: platform\nversion: v0.1\npriorities:\n  low: {value: 600000}  #!\n",
     ),
     Rule(
         "GPU301",
         "error",
         "template that refers to nothing",
-        "`{{model.name}}` stands for a field of the same document, in strings of `environment` and `service`. The "
-        "field is "
-        "misspelt, not set, or not a single value. A chat template's `{{ messages }}` is left alone.",
+        "`{{model.name}}` stands for a field of the same document, in any text of a workload. The field, or the block "
+        "it is in, is misspelt, not set, or not a single value. A chat template's `{{ messages }}` is left alone.",
         "Correct the reference; write `{{{{` for a literal `{{`.",
         _job("inference", "model: {name: m}\n", environment='image: "app:{{model.nmae}}"').replace(
             'model.nmae}}"}\n', 'model.nmae}}"}  #!\n'
@@ -545,6 +568,16 @@ _RULES = (
         _job("compute", "service:\n  nodePort: 8080  #!\n"),
     ),
     Rule(
+        "GPU421",
+        "warning",
+        "one user in two quotas",
+        "Each quota becomes a ResourceQuota in the user's namespace, and Kubernetes holds all of them: of every amount "
+        "the smallest counts, whatever the other quota grants.",
+        "Remove the user from one of the two.",
+        "kind: quota\nversion: v0.1\nquota: {name: a}\nusers: {zhang-san: {gpu: 8}}\n---\n"
+        "kind: quota\nversion: v0.1\nquota: {name: b}\nusers:\n  zhang-san: {gpu: 4}  #!\n",
+    ),
+    Rule(
         "GPU501",
         "warning",
         "image without a fixed version",
@@ -598,7 +631,9 @@ _RULES = (
         "launcher that needs ssh",
         "DeepSpeed's launcher and mpirun start the other nodes' processes by ssh, and few images have a server and "
         "keys.",
-        "Add `--no_ssh` to deepspeed, or use torchrun.",
+        "Write `deepspeed --no_ssh --node_rank=$(NODE_RANK) --master_addr=$(MASTER_ADDR) train.py ...`: each pod then "
+        "starts its own processes, and the launcher must be told which node it is and where the first one is. The "
+        "options stand before the script. Or use torchrun.",
         "kind: training\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n"
         "  command: [deepspeed, t.py]  #!\nresources: {nodes: 2, gpu: 8, cpu: 8, memory: 64Gi, pool: q}\n",
         _PLATFORM + "training: {queue: {q: q}}\npools: [{name: q}]\n",
@@ -651,7 +686,9 @@ _RULES = (
         "GPU602",
         "error",
         "image from another registry",
-        "The platform lists the registries that images may come from.",
+        "The platform lists the registries that images may come from. The list holds for every image of the pod: "
+        "`environment.image`, and what a podPatch adds as a container, init container or image volume, the platform's "
+        "own podPatch too. `nginx` means docker.io/library/nginx.",
         "Push the image to one of them.",
         "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: elsewhere.example.com/app:1  #!\n",
         _PLATFORM + "image: {registries: [registry.example.com/]}\n",

@@ -166,6 +166,12 @@ def _platform_file(named: str | os.PathLike[str] | Source, loaded: Loaded) -> li
 
 
 def _defaults(platform: Platform) -> dict[str, dict[str, Any]]:
-    """kind -> the partial document that fills in what documents of the kind leave out."""
+    """kind -> the partial document that fills in what documents of the kind leave out.
+
+    A ``podPatch`` is no filling: it is merged into the pod before the document's own (see the backend's ``patch``).
+    """
     found = platform.defaults.model_dump(exclude_none=True)
-    return {kind: partial for kind, partial in found.items() if partial}
+    partials = {
+        kind: {key: value for key, value in partial.items() if key != "podPatch"} for kind, partial in found.items()
+    }
+    return {kind: partial for kind, partial in partials.items() if partial}
