@@ -176,7 +176,7 @@ def test_kubectl_refuses_to_manage_it(place: Place, repository: Repository) -> N
 
 def test_prune_needs_a_set(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"))
-    for flag in ("--prune", "--allow-source", "--allow-empty"):
+    for flag in ("--prune", "--allow-source", "--allow-empty", "--allow-skipped"):
         outcome = place.gpuctl("apply", "-f", str(repository.directory), flag, code=2)
         assert f"{flag} needs --set NAME" in outcome.err
     assert place.names() == set()
@@ -282,6 +282,69 @@ def test_nothing_left_has_to_be_meant(place: Place, repository: Repository) -> N
     assert set(actions(repository.prune("--allow-empty")).values()) == {"pruned"}
     assert place.names() == set()
     assert repository.recorded() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("b.yaml", ""),
+        ("b.yaml", "# kind: training\n"),
+        ("b.yaml", "replicas: 3\n"),
+        ("b.YAML", None),
+        ("b.yaml.bak", None),
+        ("b.json", None),
+        (".b.yaml", None),
+        ("shared", "a link"),
+    ],
+)
+def test_nothing_is_pruned_while_something_was_not_read(
+    place: Place, repository: Repository, name: str, text: str | None
+) -> None:
+    repository.write(a=training("a"), b=training("b"))
+    repository.apply()
+    path = repository.directory / name
+    before = (repository.directory / "b.yaml").read_text()
+    repository.remove("b")
+    if text == "a link":
+        (place.directory / "elsewhere").mkdir()
+        path.symlink_to(place.directory / "elsewhere")
+    else:
+        path.write_text(before if text is None else text)
+    said = (
+        f"error: --prune would delete 1 object that is in no document, and these were not read as documents: {path}; "
+        "`gpuctl validate` says why. Correct, rename or remove them, or add --allow-skipped if none of them is meant\n"
+    )
+    assert repository.prune(code=1).err.endswith(f"{said}  = nothing was changed\n")
+    assert repository.apply("--prune", "--dry-run=server", code=1).err.endswith(said)
+    assert place.gpuctl("diff", "-f", str(repository.directory), "--set", "web", "--prune", code=2).err.endswith(said)
+    assert place.names() == {"Job/a", "Job/b"}
+    assert place.gpuctl("validate", str(repository.directory)).out.count(f"--> {path}:1:1") == 1
+    # Without anything to prune nobody is kept from applying.
+    assert repository.apply().code == 0
+    repository.prune("--allow-skipped")
+    assert place.names() == {"Job/a"}
+
+
+def test_a_kind_with_a_typing_mistake_prunes_nothing(place: Place, repository: Repository) -> None:
+    repository.write(a=training("a"), b=training("b"))
+    repository.apply()
+    repository.write(b={**training("b"), "kind": "Training"})
+    assert "unknown kind `Training`" in repository.prune("--allow-skipped", "--allow-empty", code=1).err
+    (repository.directory / "a.yaml").write_text("apiVersion: v1\nkind: ConfigMap\n")
+    repository.write(b=training("b"))
+    repository.prune()
+    assert place.names() == {"Job/b"}
+
+
+def test_a_directory_without_yaml_may_hold_what_was_not_read(place: Place, repository: Repository) -> None:
+    repository.write(a=training("a"))
+    repository.apply()
+    (repository.directory / "a.yaml").rename(repository.directory / "a.YAML")
+    refused = repository.prune("--allow-empty", code=1)
+    assert f"were not read as documents: {repository.directory}/a.YAML; " in refused.err
+    assert place.names() == {"Job/a"}
+    repository.prune("--allow-empty", "--allow-skipped")
+    assert place.names() == set()
 
 
 def test_other_sources_are_refused(place: Place, repository: Repository) -> None:

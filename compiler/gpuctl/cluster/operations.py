@@ -30,7 +30,10 @@ class Unasked(Refused):
 
 @dataclass(frozen=True)
 class SetOptions:
-    """``--set``: its name and namespace, what its documents came from, and what may be pruned."""
+    """``--set``: its name and namespace, what its documents came from, and what may be pruned.
+
+    ``allow_skipped`` prunes although files were not read that may hold documents.
+    """
 
     name: str
     namespace: str
@@ -38,6 +41,7 @@ class SetOptions:
     prune: bool = False
     allow_source: bool = False
     allow_empty: bool = False
+    allow_skipped: bool = False
 
 
 @dataclass
@@ -169,7 +173,7 @@ def _plan(
             plan.set_name = options.name
             run.cover(request, plan)
             if options.prune:
-                plan.steps += plan_prune(connection, run, request.keys, plan)
+                plan.steps += plan_prune(connection, run, request, plan)
         try:
             if server and not plan.errors:
                 check(connection, plan, Platform(request.keys, request.gpu_resources))

@@ -34,7 +34,8 @@ class Request:
     """What a command was asked to bring about.
 
     ``create_only`` refuses what exists, ``offline`` decides without the server's dry-runs, ``rolling`` changes
-    Deployments and StatefulSets in place (None: as the document or platform says).
+    Deployments and StatefulSets in place (None: as the document or platform says). ``unread`` are the files that may
+    hold documents and were not read.
     """
 
     lowered: list[Lowered]
@@ -48,6 +49,7 @@ class Request:
     platform_rolling: bool = False
     gpu_resources: frozenset[str] = frozenset()
     settings: Settings = field(default_factory=Settings)
+    unread: tuple[str, ...] = ()
 
 
 @dataclass

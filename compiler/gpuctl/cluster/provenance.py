@@ -31,11 +31,11 @@ def refused(remembered: Sequence[str], given: Sequence[str]) -> str | None:
     if not remembered or not (missing or new):
         return None
     if missing and new:
-        difference = f"came from {_enumerate(missing)}, and this run gives {_enumerate(new)} instead"
+        difference = f"came from {enumerated(missing)}, and this run gives {enumerated(new)} instead"
     elif missing:
-        difference = f"came from {_enumerate(missing)} too, which this run leaves out"
+        difference = f"came from {enumerated(missing)} too, which this run leaves out"
     else:
-        difference = f"did not come from {_enumerate(new)}, which this run adds"
+        difference = f"did not come from {enumerated(new)}, which this run adds"
     return f"the set {difference}: give the same sources, or `--allow-source` if this is intended"
 
 
@@ -47,7 +47,8 @@ def _source(path: Path) -> str:
     return f"file:{real.as_posix()}"
 
 
-def _enumerate(sources: list[str]) -> str:
+def enumerated(sources: Sequence[str]) -> str:
+    """The first few of them, and how many more there are."""
     shown = [visible(source) for source in sources[:_NAMED]]
     if len(sources) > _NAMED:
         shown.append(f"{len(sources) - _NAMED} more")

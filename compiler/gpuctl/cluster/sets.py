@@ -14,7 +14,7 @@ from gpuctl.cluster.errors import ApiError, Changed, ClusterError
 from gpuctl.cluster.lease import set_lease
 from gpuctl.cluster.nodes import leave, nodes_of, pool_of, users_of, warn_about_users
 from gpuctl.cluster.plan import Plan, Refused, Step
-from gpuctl.cluster.provenance import refused
+from gpuctl.cluster.provenance import enumerated, refused
 from gpuctl.cluster.records import PART_OF, Records, is_controlled, is_ours, is_shared
 from gpuctl.cluster.resources import RESOURCES, Key, Object, Resource, key_of, labels_of
 from gpuctl.cluster.workload import running
@@ -106,11 +106,13 @@ class SetRun:
         self.recorded = state
 
 
-def plan_prune(connection: Connection, run: SetRun, keys: Records, plan: Plan) -> list[Step]:
+def plan_prune(connection: Connection, run: SetRun, request: Request, plan: Plan) -> list[Step]:
     """Steps that delete members which are no longer wanted, and take a pool's label off its nodes with it.
 
-    Never an object that a controller made, a shared one, one that is not ours, or one of another set.
+    Never an object that a controller made, a shared one, one that is not ours, or one of another set. What was not
+    read may be what is missing: then the plan has an error.
     """
+    keys = request.keys
     wanted = {step.key for step in plan.steps}
     gone = {key_of(step.live) for step in plan.steps if step.deletes and step.live is not None}
     steps = []
@@ -122,8 +124,18 @@ def plan_prune(connection: Connection, run: SetRun, keys: Records, plan: Plan) -
         reason = f"no longer in the set {run.options.name}"
         steps.append(Step("prune", key, reason, live=obj, method="delete", title=title, running=running(obj)))
     steps.sort(key=lambda step: step.key)
+    if steps and request.unread and not run.options.allow_skipped:
+        plan.errors.append(_unread(request.unread, len(steps)))
     gone.update(step.key for step in steps)
     return [*_leaving_nodes(connection, keys, plan, steps, gone), *steps]
+
+
+def _unread(files: tuple[str, ...], number: int) -> str:
+    objects = "1 object that is" if number == 1 else f"{number} objects that are"
+    return (
+        f"--prune would delete {objects} in no document, and these were not read as documents: {enumerated(files)}; "
+        "`gpuctl validate` says why. Correct, rename or remove them, or add --allow-skipped if none of them is meant"
+    )
 
 
 def _leaving_nodes(
