@@ -137,7 +137,7 @@ def finish_others(
     """
     namespaces = {item.object["metadata"].get("namespace") or "" for item in request.lowered}
     if options is not None:
-        namespaces |= SetRun.read(connection, options, request).superset.all_namespaces
+        namespaces |= SetRun.read(connection, options).superset.all_namespaces
     _finish(connection, namespaces, how, dialogue)
 
 
@@ -164,7 +164,7 @@ def _plan(
                 f"there is no document left, and --prune would delete all that the set {options.name} contains: "
                 "--allow-empty if this is intended"
             )
-        run = SetRun.read(connection, options, request)
+        run = SetRun.read(connection, options)
         request = replace(request, part_of=run.id)
     absent: int | None = None
     while True:

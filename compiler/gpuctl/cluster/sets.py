@@ -29,13 +29,12 @@ class SetRun:
     """One apply of a set. ``parent`` is its Secret as it is, ``recorded`` what that says (None: a new set)."""
 
     options: SetOptions
-    label_prefix: str
     parent: Object | None
     recorded: ApplySet | None
     wanted: ApplySet = field(init=False)
 
     @classmethod
-    def read(cls, connection: Connection, options: SetOptions, request: Request) -> SetRun:
+    def read(cls, connection: Connection, options: SetOptions) -> SetRun:
         """Look the set up.
 
         :raises Refused: the set remembers other sources.
@@ -48,13 +47,12 @@ class SetRun:
             if not error.lacks_permission:
                 raise
             raise ClusterError(error.message, "-n NAMESPACE says where the set is kept") from None
-        prefix = request.keys.hash.rpartition("/")[0]
-        recorded = applyset.parse_parent(parent, label_prefix=prefix) if parent is not None else None
+        recorded = applyset.parse_parent(parent) if parent is not None else None
         if recorded is not None and not options.allow_source:
             why = refused(recorded.sources, options.sources)
             if why is not None:
                 raise Refused(f"set {options.name}: {why}")
-        run = cls(options, prefix, parent, recorded)
+        run = cls(options, parent, recorded)
         run.wanted = applyset.exact(options.name, options.namespace, [], options.sources)
         return run
 
@@ -96,7 +94,7 @@ class SetRun:
         """
         if self.recorded == state:
             return
-        secret = applyset.parent_object(state, existing=self.parent, label_prefix=self.label_prefix)
+        secret = applyset.parent_object(state, existing=self.parent)
         try:
             self.parent = connection.create(secret) if self.parent is None else connection.replace(secret)
         except ApiError as error:
