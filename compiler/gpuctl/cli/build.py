@@ -58,8 +58,6 @@ def command(
     from gpuctl.gitops.layout import files_of
     from gpuctl.gitops.sources import source_names
 
-    if not directory:
-        raise click.UsageError("-o needs the name of a directory.")
     if check and force:
         raise click.UsageError("--check writes nothing, so there is nothing to --force.")
     inputs = chosen_inputs(filenames, paths, "gpuctl build jobs/ -o rendered")
