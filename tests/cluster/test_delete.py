@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -206,3 +207,13 @@ def test_deleting_a_pool_names_its_jobs_asks_and_ends_none(place: Place, pool: d
     assert f"{DOMAIN}/pool" not in labels(place.plane, pool)
     assert place.uid("Job", "train") == uid
     assert place.pods("train")
+
+
+def test_a_job_of_another_domain_is_found_with_its_platform(place: Place, tmp_path: Path) -> None:
+    platform = tmp_path / "other.yaml"
+    platform.write_text("kind: platform\nversion: v0.1\nlabels: {domain: other.example.com}\n")
+    place.apply(training("a"), inference("b"), flags=("--platform", str(platform)))
+    assert "no job a" in place.gpuctl("delete", "job", "a", code=1).err
+    place.gpuctl("delete", "job", "a", "b", "--platform", str(platform), "--yes")
+    assert place.names() == set()
+    assert place.gpuctl("delete", "job", "a/", "--platform", str(platform), code=2).err.startswith("Usage: ")

@@ -417,6 +417,27 @@ def test_a_source_is_parsed_once(written: str, tmp_path: Path, monkeypatch: pyte
     assert sorted(parsed) == ["a", "b", "p"]
 
 
+def test_a_hostile_text_is_looked_at_once_for_a_platform() -> None:
+    """It would take hours, were the look at it quadratic."""
+    for text in (
+        'platform "' + "\\" * 4_000_000,
+        "platform " + "k" + "-" * 4_000_000,
+        "platform" + ' "\\"' * 1_000_000,
+    ):
+        assert not load_module._MAY_BE_PLATFORM.search(text)
+
+
+def test_formatting_passes_over_what_is_no_document(jobs: Path) -> None:
+    for name, text in (
+        ("b.yaml", "# nothing\n"),
+        ("c.YAML", JOB % "c"),
+        ("d.yaml", "a: 1\n"),
+        ("e.yaml", "a: {{ b }}\n"),
+    ):
+        (jobs / name).write_text(text)
+    assert command(jobs, "fmt", ".", "--check") == (0, "", "")
+
+
 # Builds.
 
 

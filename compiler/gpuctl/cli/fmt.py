@@ -29,8 +29,7 @@ def command(filenames: tuple[str, ...], paths: tuple[str, ...], check: bool, sho
     from gpuctl.frontend.source import STDIN, collect
 
     found = collect(chosen_inputs(filenames, paths, "gpuctl fmt training.yaml"))
-    # What is not read is no matter of form.
-    diagnostics = [item for item in found.diagnostics if item.severity is not Severity.NOTE]
+    diagnostics = list(found.diagnostics)
     changed = False
     for source in found.sources:
         formatted = format_source(source)
@@ -47,6 +46,8 @@ def command(filenames: tuple[str, ...], paths: tuple[str, ...], check: bool, sho
             elif not show_diff:
                 _write(Path(source.path or source.name), formatted.text)
                 click.echo(f"{source.name}: rewritten", err=True)
+    # What is not read, or somebody else's, is no matter of form.
+    diagnostics = [item for item in diagnostics if item.severity is not Severity.NOTE]
     text.write(diagnostics, {source.name: source for source in found.sources}, sys.stderr)
     return 1 if diagnostics or (changed and (check or show_diff)) else 0
 

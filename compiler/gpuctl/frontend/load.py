@@ -118,7 +118,7 @@ class _Early:
 # A key that may be `kind`, unless another word follows it at once: what is quoted with escapes, an anchor or an alias
 # may be `platform` as well.
 _MAY_BE_PLATFORM = re.compile(
-    r"""k[-_]*i[-_]*n[-_]*d[-_]*["']?\s*:(?![ \t]+["']?(?!platform)[a-z])|"[^"\n]*\\[^"\n]*"\s*:""", re.IGNORECASE
+    r"""k[-_]*i[-_]*n[-_]*d[-_]*["']?\s*:(?![ \t]+["']?(?!platform)[a-z])|"[^"\n\\]*\\[^"\n]*"\s*:""", re.IGNORECASE
 )
 
 

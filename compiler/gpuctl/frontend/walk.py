@@ -16,6 +16,8 @@ from gpuctl.language.kinds import ALIASES, KINDS
 
 SUFFIXES = (".yaml", ".yml")
 MAX_BYTES = 8 * 2**20
+_FIRST_BYTES = 2**18
+"""What is looked at of a file that is not read: a document says near its beginning what it is."""
 
 _LIKE_YAML = re.compile(r"\.(ya?ml|json)", re.IGNORECASE)
 _DOCUMENT = re.compile(
@@ -58,8 +60,8 @@ def walk(directory: str, without: str | None = None) -> Listing:
     return Listing(sorted(walker.files, key=lambda name: name.split(os.sep)), walker.unread, walker.errors)
 
 
-def read_bytes(path: str, *, any_kind: bool) -> bytes:
-    """The first bytes of a file, one more than a source may have.
+def read_bytes(path: str, *, any_kind: bool, most: int = MAX_BYTES + 1) -> bytes:
+    """The first bytes of a file: by default one more than a source may have.
 
     ``any_kind`` reads pipes and devices too, which may wait for who writes to them.
 
@@ -74,7 +76,7 @@ def read_bytes(path: str, *, any_kind: bool) -> bytes:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         if not stat.S_ISREG(mode) and (not any_kind or stat.S_ISBLK(mode)):
             raise NotAFile(what_is(mode))
-        return stream.read(MAX_BYTES + 1)
+        return stream.read(most)
 
 
 def what_is(mode: int) -> str:
@@ -153,9 +155,10 @@ class _Walker:
 def _holds_document(path: str) -> bool:
     """Whether a file that is not read looks as if it held a document of ours."""
     try:
-        return bool(_DOCUMENT.search(read_bytes(path, any_kind=False).removeprefix(b"\xef\xbb\xbf")))
+        data = read_bytes(path, any_kind=False, most=_FIRST_BYTES)
     except (OSError, NotAFile):
         return False
+    return _DOCUMENT.search(data.removeprefix(b"\xef\xbb\xbf")) is not None
 
 
 def _is_submodule(real: str) -> bool:
