@@ -19,6 +19,9 @@ from gpuctl.language.masking import redact
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.settings import Settings
 
+UNREAD = frozenset({"GPU011", "GPU012", "GPU107"})
+"""Codes of what was not read: files that are passed over, that hold no document, or one whose owner is unclear."""
+
 
 class Compilation(NamedTuple):
     """The result of a compile.
@@ -40,6 +43,11 @@ class Compilation(NamedTuple):
         """Whether there is no error."""
         return count(self.diagnostics, Severity.ERROR) == 0
 
+    @property
+    def unread(self) -> list[Diagnostic]:
+        """What was not read and is not clearly somebody else's: documents that are missing may be there."""
+        return [diagnostic for diagnostic in self.diagnostics if diagnostic.code in UNREAD]
+
 
 def compile(
     sources: Sequence[str | os.PathLike[str] | Source] | str | os.PathLike[str] | Source,
@@ -54,12 +62,13 @@ def compile(
     tolerated: frozenset[str] = frozenset(),
     directory: Path | None = None,
     stdin: BinaryIO | None = None,
+    without: Path | None = None,
 ) -> Compilation:
     """Compile documents to Kubernetes objects.
 
     :param sources: files, directories, ``-`` for standard input, or :class:`Source` texts, in any mix.
-    :param platform: the platform's file; default: ``platform.yaml`` at or above the first source, no higher than the
-        git root.
+    :param platform: the platform's file; default: ``platform.yaml`` at or above each source, no higher than the git
+        root; two that differ are an error.
     :param namespace: of jobs that name none.
     :param strict: warnings are errors.
     :param nodes: include the pools' Node objects (labels only).
@@ -67,8 +76,10 @@ def compile(
     :param gitops: add the annotations that ``argocd`` or ``flux`` needs.
     :param embed: add each source document to its object as an annotation.
     :param tolerated: codes of errors that do not stand in the way of objects, such as those of what does not fit.
-    :param directory: what paths count from when no source has one; default: the current directory.
+    :param directory: where standard input and texts belong when a platform is looked for; default: the current
+        directory.
     :param stdin: what ``-`` reads; default: standard input.
+    :param without: a directory below a source whose files are not read: manifests that were rendered there.
 
     Deterministic: the same sources give the same objects in any order. It never raises for what a source contains, only
     ``ValueError`` for an illegal ``namespace`` or ``gitops``.
@@ -79,7 +90,15 @@ def compile(
         raise ValueError(f"gitops is None, 'argocd' or 'flux', not {gitops!r}")
     if isinstance(sources, (str, os.PathLike, Source)):
         sources = [sources]
-    loaded = load(sources, platform=platform, namespace=namespace, versions=VERSIONS, directory=directory, stdin=stdin)
+    loaded = load(
+        sources,
+        platform=platform,
+        namespace=namespace,
+        versions=VERSIONS,
+        directory=directory,
+        stdin=stdin,
+        without=without,
+    )
     context = Context(loaded.settings, Options(nodes, shared, gitops, embed))
     lowered: list[Lowered] = []
     if _stands(loaded.diagnostics, tolerated):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -267,3 +268,13 @@ def test_pods_that_never_ran_are_no_running_work(place: Place, outcome: str) -> 
     assert "replace" in preview.out
     assert "running for" not in preview.out + preview.err
     place.apply(training(**changes, environment={"image": "registry.example.com/x:2"}))
+
+
+def test_a_job_of_another_domain_is_found_with_its_platform(place: Place, tmp_path: Path) -> None:
+    platform = tmp_path / "other.yaml"
+    platform.write_text("kind: platform\nversion: v0.1\nlabels: {domain: other.example.com}\n")
+    place.apply(training("a"), inference("b"), flags=("--platform", str(platform)))
+    assert "no job a" in place.gpuctl("delete", "job", "a", code=1).err
+    place.gpuctl("delete", "job", "a", "b", "--platform", str(platform), "--yes")
+    assert place.names() == set()
+    assert place.gpuctl("delete", "job", "a/", "--platform", str(platform), code=2).err.startswith("Usage: ")

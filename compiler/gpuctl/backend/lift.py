@@ -59,7 +59,7 @@ def lift(objects: Iterable[Object], settings: Settings | None = None, *, use_ann
     ``settings`` are the platform's that they were lowered with.
     """
     context = Context(settings or Settings())
-    ours = [obj for obj in objects if obj["metadata"].get("labels", {}).get(MANAGED_BY) == MANAGER]
+    ours = [obj for obj in objects if _is_ours(obj)]
     documents: list[Data] = []
     quotas: dict[str, list[Object]] = {}
     for obj in ours:
@@ -69,7 +69,7 @@ def lift(objects: Iterable[Object], settings: Settings | None = None, *, use_ann
                 documents.append(embedded)
         elif obj["kind"] in MAIN_KINDS:
             documents.append(_lift_workload(context, obj, ours))
-        elif obj["kind"] == "ConfigMap" and DATA_KEY in obj.get("data", {}):
+        elif obj["kind"] == "ConfigMap" and DATA_KEY in (obj.get("data") or {}):
             documents.append(_lift_pool(obj))
         elif obj["kind"] == "ResourceQuota":
             quotas.setdefault(obj["metadata"]["labels"].get(context.label("quota"), ""), []).append(obj)
@@ -77,8 +77,13 @@ def lift(objects: Iterable[Object], settings: Settings | None = None, *, use_ann
     return documents
 
 
+def _is_ours(obj: Object) -> bool:
+    metadata = obj.get("metadata") or {}
+    return "kind" in obj and (metadata.get("labels") or {}).get(MANAGED_BY) == MANAGER
+
+
 def _embedded(context: Context, obj: Object) -> Data | None:
-    text = obj["metadata"].get("annotations", {}).get(context.label("document"))
+    text = (obj["metadata"].get("annotations") or {}).get(context.label("document"))
     if text is None:
         return None
     try:

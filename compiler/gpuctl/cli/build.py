@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +10,7 @@ import click
 from gpuctl.cli.inputs import chosen_inputs, input_options, offline_compile_options
 
 if TYPE_CHECKING:
+    from gpuctl.compilation import Compilation
     from gpuctl.gitops.writer import Outcome
 
 
@@ -56,16 +56,13 @@ def command(
     from gpuctl.gitops import writer
     from gpuctl.gitops.errors import BuildError
     from gpuctl.gitops.layout import files_of
-    from gpuctl.gitops.sources import source_names, sources_outside
+    from gpuctl.gitops.sources import source_names
 
-    if not directory:
-        raise click.UsageError("-o needs the name of a directory.")
     if check and force:
         raise click.UsageError("--check writes nothing, so there is nothing to --force.")
     inputs = chosen_inputs(filenames, paths, "gpuctl build jobs/ -o rendered")
-    first = Path(inputs[0])
     result = compile(
-        sources_outside(inputs, writer.place(directory)),
+        inputs,
         platform=platform,
         namespace=namespace,
         strict=strict,
@@ -73,7 +70,8 @@ def command(
         shared=not no_shared,
         gitops=gitops,  # type: ignore[arg-type]
         embed=embed,
-        directory=first if first.is_dir() else first.parent,
+        # Its manifests are the result of a build, not its sources.
+        without=writer.place(directory),
     )
     text.write(result.diagnostics, result.sources, sys.stderr)
     if not result.ok:
@@ -85,7 +83,23 @@ def command(
         for problem in error.problems:
             click.echo(f"error: {problem}", err=True)
         return 1
-    return _report_check(outcome, directory) if check else _report(outcome, directory)
+    code = _report_check(outcome, directory) if check else _report(outcome, directory)
+    _warn_of_unread(outcome, result, check=check)
+    return code
+
+
+def _warn_of_unread(outcome: Outcome, result: Compilation, *, check: bool) -> None:
+    """Say what goes while something was not read: what it holds may be missing by mistake."""
+    gone = [change.path for change in outcome.files if change.action == "remove"]
+    if not gone or not result.unread:
+        return
+    files = dict.fromkeys(item.span.file for item in result.unread if item.span is not None)
+    words = "would be removed" if check else "removed"
+    click.echo(
+        f"warning: {', '.join(gone)}: {words}, and these were not read as documents: {', '.join(files)}; "
+        "if a document in them is meant to be compiled, the objects above are missing by mistake",
+        err=True,
+    )
 
 
 def _report(outcome: Outcome, directory: str) -> int:

@@ -168,13 +168,13 @@ def delete_documents(documents: Documents, manner: Manner, *, keep_labels: bool)
         return _execute(connection, plan, keys, manner)
 
 
-def delete_jobs(names: Sequence[str], namespace: str | None, manner: Manner) -> int:
+def delete_jobs(names: Sequence[str], namespace: str | None, platform: str | None, manner: Manner) -> int:
     """``delete job NAME``; a pod's name, or KIND/NAME, means its job."""
     from gpuctl.cluster.delete import plan_delete_job
 
     with cluster_errors(as_json=manner.as_json):
         connection = connected(manner.kubeconfig, manner.context)
-        keys = records(platform_settings(None))
+        keys = records(platform_settings(platform))
         steps: dict[Key, Step] = {}
         for name in dict.fromkeys(names):
             for step in _deletion(plan_delete_job, connection, name, namespace, keys).steps:

@@ -159,7 +159,7 @@ def _compiled(
         return None, missing
     result = compile(sources, platform=named, namespace=namespace, strict=strict, nodes=True, tolerated=tolerated)
     errors = {item.code for item in result.diagnostics if item.severity is Severity.ERROR} - tolerated
-    if not result.documents and errors == {"GPU009"}:
+    if not result.documents and errors and errors <= {"GPU009", "GPU013"}:
         return None, missing
     if errors:
         text.write(result.diagnostics, result.sources, sys.stderr)

@@ -40,7 +40,7 @@ def _compile_options(function: Function, namespace: str | None, help: str) -> Fu
             "--platform",
             type=click.Path(),
             metavar="FILE",
-            help="The platform's settings. Default: platform.yaml at or above the first file, up to the git root.",
+            help="The platform's settings. Default: platform.yaml at or above the files, up to the git root.",
         ),
         click.option(
             "-n",

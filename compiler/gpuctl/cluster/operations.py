@@ -35,7 +35,10 @@ class Unasked(Refused):
 
 @dataclass(frozen=True)
 class SetOptions:
-    """``--set``: its name and namespace, what its documents came from, and what may be pruned."""
+    """``--set``: its name and namespace, what its documents came from, and what may be pruned.
+
+    ``allow_skipped`` prunes although files were not read that may hold documents.
+    """
 
     name: str
     namespace: str
@@ -43,6 +46,7 @@ class SetOptions:
     prune: bool = False
     allow_source: bool = False
     allow_empty: bool = False
+    allow_skipped: bool = False
 
 
 @dataclass
@@ -150,7 +154,7 @@ def _namespaces(connection: Connection, request: Request, options: SetOptions | 
     """
     namespaces = {item.object["metadata"].get("namespace") or "" for item in request.lowered}
     if options is not None:
-        namespaces |= SetRun.read(connection, options, request).superset.all_namespaces
+        namespaces |= SetRun.read(connection, options).superset.all_namespaces
     return namespaces
 
 
@@ -202,7 +206,7 @@ def _plan(
                 f"there is no document left, and --prune would delete all that the set {options.name} contains: "
                 "--allow-empty if this is intended"
             )
-        run = SetRun.read(connection, options, request)
+        run = SetRun.read(connection, options)
         request = replace(request, part_of=run.id)
     absent: int | None = None
     while True:
@@ -211,7 +215,7 @@ def _plan(
             plan.set_name = options.name
             run.cover(request, plan)
             if options.prune:
-                plan.steps += plan_prune(connection, run, request.keys, plan)
+                plan.steps += plan_prune(connection, run, request, plan)
         if pending is not None:
             prunes = run is not None and options is not None and options.prune
             unwanted = others.pruned(pending, plan, run.id, options.name) if prunes and run and options else {}

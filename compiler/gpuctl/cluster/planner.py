@@ -49,7 +49,8 @@ class Request:
 
     ``create_only`` refuses what exists, ``offline`` decides without the server's dry-runs, ``rolling`` changes
     Deployments and StatefulSets in place (None: as the document or platform says). ``no_probe`` makes notes of what is
-    refused to pods that are tried; ``create_namespace`` creates also a namespace that no document names.
+    refused to pods that are tried; ``create_namespace`` creates also a namespace that no document names. ``unread`` are
+    the files that may hold documents and were not read.
     """
 
     lowered: list[Lowered]
@@ -65,6 +66,7 @@ class Request:
     create_namespace: bool = False
     gpu_resources: frozenset[str] = frozenset()
     settings: Settings = field(default_factory=Settings)
+    unread: tuple[str, ...] = ()
 
 
 @dataclass

@@ -37,9 +37,7 @@ _RULES = (
         "GPU001",
         "error",
         "unreadable input",
-        "A file or directory that was named cannot be read: it does not exist, permission is denied, or a directory "
-        "holds no "
-        "YAML file.",
+        "A file or directory cannot be read: it does not exist, permission is denied, or it is no file.",
         "Check the path. A directory is searched for *.yaml and *.yml below it.",
     ),
     Rule(
@@ -118,6 +116,30 @@ _RULES = (
         "kind: !custom training  #!\n",
     ),
     Rule(
+        "GPU011",
+        "note",
+        "file that is not read",
+        "In a directory, *.yaml and *.yml are read. This is a file of another name that holds a document, a link to a "
+        "directory, a pipe, or a submodule that is not checked out. Its documents do not exist for gpuctl, so "
+        "`--prune` refuses to delete anything while it is there.",
+        "Rename the file, name it or the linked directory itself, or remove it; `--allow-skipped` passes it over.",
+    ),
+    Rule(
+        "GPU012",
+        "note",
+        "file without a document, in a directory",
+        "The file is empty or holds only comments. Perhaps it was emptied by mistake, so `--prune` refuses to delete "
+        "anything while it is there.",
+        "Restore its documents, or remove the file; `--allow-skipped` passes it over.",
+    ),
+    Rule(
+        "GPU013",
+        "error",
+        "directory without documents",
+        "A directory that was named holds no *.yaml or *.yml file, at no depth.",
+        "Name a file or another directory.",
+    ),
+    Rule(
         "GPU030",
         "error",
         "too many problems",
@@ -160,10 +182,9 @@ _RULES = (
         "GPU105",
         "note",
         "document of somebody else",
-        "A directory may hold other YAML. A document whose kind is not one of gpuctl's is left alone; a file that is "
-        "named "
-        "directly must be gpuctl's.",
-        "Nothing, unless the kind is misspelt.",
+        "A directory may hold other YAML. A document with an `apiVersion` and a `kind` of somebody else's is left "
+        "alone; a file that is named directly must be gpuctl's.",
+        "Nothing.",
     ),
     Rule(
         "GPU106",
@@ -172,6 +193,15 @@ _RULES = (
         "A document is a mapping of `key: value` lines that starts with `kind:`.",
         "Start the document with `kind:`.",
         "- kind: training  #!\n",
+    ),
+    Rule(
+        "GPU107",
+        "note",
+        "document whose owner is unclear",
+        "A directory may hold other YAML, which is left alone. This document has neither one of gpuctl's kinds nor the "
+        "`apiVersion` and `kind` of a Kubernetes manifest, so it may be one of gpuctl's with a mistake: `--prune` "
+        "refuses to delete anything while it is there.",
+        "Correct its `kind`, or move it elsewhere; `--allow-skipped` passes it over.",
     ),
     Rule(
         "GPU201",
