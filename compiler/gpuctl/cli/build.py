@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.cli.inputs import chosen_inputs, input_options, offline_compile_options
+from gpuctl.cli.inputs import (
+    checked_delivery,
+    chosen_inputs,
+    delivery_options,
+    input_options,
+    offline_compile_options,
+)
 
 if TYPE_CHECKING:
     from gpuctl.gitops.writer import Outcome
@@ -28,7 +34,14 @@ if TYPE_CHECKING:
 @click.option("--kustomization", is_flag=True, help="Write a kustomization.yaml that lists the manifests.")
 @click.option("--nodes", is_flag=True, help="Include the pools' Node labels. Never `kubectl delete` them.")
 @click.option("--no-shared", is_flag=True, help="Leave out what jobs share: PriorityClasses and Namespaces.")
-@click.option("--gitops", type=click.Choice(["argocd", "flux"]), help="Add the annotations a GitOps controller needs.")
+@click.option(
+    "--remove-namespace",
+    "removed",
+    multiple=True,
+    metavar="NAME",
+    help="Remove the file of a namespace that no document needs any more; any number of times.",
+)
+@delivery_options
 @click.option("--embed", is_flag=True, help="Add each source document to its object as an annotation.")
 def command(
     filenames: tuple[str, ...],
@@ -42,26 +55,31 @@ def command(
     kustomization: bool,
     nodes: bool,
     no_shared: bool,
+    removed: tuple[str, ...],
     gitops: str | None,
+    job_names: str | None,
     embed: bool,
 ) -> int:
     """Compile documents to a directory of manifests, one object a file: NAMESPACE/KIND-NAME.yaml.
 
-    What earlier builds wrote and this one does not is removed; files of others are never touched. DIR changes in one
-    step, or not at all: with an error it stays as it is. Only a DIR that is a mount point, or in a directory that is
-    read-only, changes file by file, and when a build is killed there the next one completes it.
+    What earlier builds wrote and this one does not is removed, but for the files of namespaces: a namespace takes all
+    that is in it along, so its file stays until --remove-namespace names it. Files of others are never touched. DIR
+    changes in one step, or not at all: with an error it stays as it is. Only a DIR that is a mount point, or in a
+    directory that is read-only, changes file by file, and when a build is killed there the next one completes it.
     """
     from gpuctl.cli.printers import text
     from gpuctl.compilation import compile
     from gpuctl.gitops import writer
     from gpuctl.gitops.errors import BuildError
     from gpuctl.gitops.layout import files_of
+    from gpuctl.gitops.namespaces import keep_namespaces
     from gpuctl.gitops.sources import source_names, sources_outside
 
     if not directory:
         raise click.UsageError("-o needs the name of a directory.")
     if check and force:
         raise click.UsageError("--check writes nothing, so there is nothing to --force.")
+    checked_delivery(gitops, job_names)
     inputs = chosen_inputs(filenames, paths, "gpuctl build jobs/ -o rendered")
     first = Path(inputs[0])
     result = compile(
@@ -73,19 +91,32 @@ def command(
         shared=not no_shared,
         gitops=gitops,  # type: ignore[arg-type]
         embed=embed,
+        namespaces=True,
+        job_names=job_names,  # type: ignore[arg-type]
         directory=first if first.is_dir() else first.parent,
     )
     text.write(result.diagnostics, result.sources, sys.stderr)
     if not result.ok:
         return 1
     try:
-        files = files_of(result.lowered, source_names(inputs), kustomization=kustomization)
+        kept = keep_namespaces(directory, result, removed, gitops)  # type: ignore[arg-type]
+        files = files_of(result.lowered, source_names(inputs), kustomization=kustomization, kept=kept)
         outcome = writer.check(directory, files) if check else writer.build(directory, files, force=force)
     except BuildError as error:
         for problem in error.problems:
             click.echo(f"error: {problem}", err=True)
         return 1
+    for obj in kept:
+        _tell_kept(obj["metadata"]["name"])
     return _report_check(outcome, directory) if check else _report(outcome, directory)
+
+
+def _tell_kept(name: str) -> None:
+    click.echo(
+        f"note: no document needs the namespace {name} any more; its file stays, because without it a controller may "
+        f"delete the namespace and all that is in it: `--remove-namespace {name}` removes the file",
+        err=True,
+    )
 
 
 def _report(outcome: Outcome, directory: str) -> int:

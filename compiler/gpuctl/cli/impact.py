@@ -16,6 +16,7 @@ from gpuctl.language.fields import visible
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpuctl.backend.context import JobNames
     from gpuctl.cluster.snapshot import Snapshot
     from gpuctl.compilation import Compilation
     from gpuctl.frontend.source import Source
@@ -119,14 +120,19 @@ def compiled_pair(
 
 
 def compiled_at(
-    reference: str | None, inputs: Sequence[str], platform: str | None, namespace: str, strict: bool
+    reference: str | None,
+    inputs: Sequence[str],
+    platform: str | None,
+    namespace: str,
+    strict: bool,
+    job_names: JobNames = "plain",
 ) -> Compilation | None:
     """The compilation of inputs at a revision, or as they are on disk; None when there is no document.
 
     An input that is not there, or a directory without YAML, holds no document. What does not compile is reported, and
     ends the command: nothing can be told (2).
     """
-    return _compiled(reference, inputs, platform, namespace, strict, frozenset())[0]
+    return _compiled(reference, inputs, platform, namespace, strict, frozenset(), job_names)[0]
 
 
 def _compiled(
@@ -136,6 +142,7 @@ def _compiled(
     namespace: str,
     strict: bool,
     tolerated: frozenset[str],
+    job_names: JobNames = "plain",
 ) -> tuple[Compilation | None, list[str]]:
     """The compilation, and the inputs that do not exist."""
     from gpuctl.cli.printers import text
@@ -157,7 +164,16 @@ def _compiled(
         sources, named, missing = found.sources, found.platform, found.missing
     if not sources:
         return None, missing
-    result = compile(sources, platform=named, namespace=namespace, strict=strict, nodes=True, tolerated=tolerated)
+    result = compile(
+        sources,
+        platform=named,
+        namespace=namespace,
+        strict=strict,
+        nodes=True,
+        namespaces=True,
+        job_names=job_names,
+        tolerated=tolerated,
+    )
     errors = {item.code for item in result.diagnostics if item.severity is Severity.ERROR} - tolerated
     if not result.documents and errors == {"GPU009"}:
         return None, missing

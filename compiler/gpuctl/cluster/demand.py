@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from gpuctl.backend.generations import CHANGEABLE, is_generation
 from gpuctl.cluster.doubts import claims_of, doubts, runtime_of
 from gpuctl.cluster.placement import Group
 from gpuctl.cluster.preemption import Budget
@@ -181,10 +182,15 @@ def owns(workload: Object, pod: Object) -> bool:
     """Whether a pod of a snapshot is a workload's."""
     if pod["namespace"] != workload["metadata"]["namespace"]:
         return False
-    name = workload["metadata"]["name"]
-    if workload["kind"] == "JobSet":
-        return bool((pod.get("labels") or {}).get("jobset.sigs.k8s.io/jobset-name") == name)
-    return pod.get("owner") == {"kind": workload["kind"], "name": name}
+    kind, name = workload["kind"], workload["metadata"]["name"]
+    labels, owner = pod.get("labels") or {}, pod.get("owner") or {}
+    if kind == "JobSet":
+        owner = {"kind": kind, "name": labels.get("jobset.sigs.k8s.io/jobset-name", "")}
+    if owner == {"kind": kind, "name": name}:
+        return True
+    # A GitOps controller has made the training under a name with a hash.
+    is_training = kind in CHANGEABLE and owner.get("kind") == kind and labels.get("app") == name
+    return is_training and is_generation(owner["name"], name)
 
 
 def _resident(item: Object, namespaces: Mapping[str, Labels]) -> Pod:
