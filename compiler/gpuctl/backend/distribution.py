@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.backend.context import Context, Object
+from gpuctl.backend.generations import HOSTFILE
 from gpuctl.backend.metadata import identity_labels, metadata, selector
 from gpuctl.backend.pod import env_value
 from gpuctl.frontend.document import Document
@@ -12,7 +13,6 @@ from gpuctl.language.training import Training
 MASTER_PORT = 29500
 RENDEZVOUS = "rendezvous"
 REPLICATED_JOB = "node"
-HOSTFILE = "-hostfile"
 INDEX_ANNOTATION = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 

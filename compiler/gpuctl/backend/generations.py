@@ -14,6 +14,8 @@ from collections.abc import Iterable
 
 from gpuctl.backend.context import Object
 
+HOSTFILE = "-hostfile"
+"""What stands behind a training's name in that of the ConfigMap with its hostfile."""
 _DIGITS = 6
 SUFFIX = _DIGITS + 1
 """Characters that the hash and its hyphen add to a name."""
@@ -55,11 +57,18 @@ def is_generation(name: str, job: str) -> bool:
     return job_of(name) == job
 
 
-def named_job(obj: Object) -> str:
-    """The job whose name an object of ours bears, with or without a hash; else the object's own name."""
+def bare_name(obj: Object) -> str:
+    """The name of a job's object without the hash that it may have: that of a main object is the job's then."""
     name: str = obj["metadata"]["name"]
     job = (obj["metadata"].get("labels") or {}).get("app")
-    return job if job is not None and is_generation(name, job) else name
+    own = name.removesuffix(HOSTFILE) if obj.get("kind") == "ConfigMap" else name
+    return job + name[len(own) :] if isinstance(job, str) and is_generation(own, job) else name
+
+
+def generation_of(obj: Object) -> str:
+    """The name with a hash that a job's object was built under; "" of one without."""
+    name: str = obj["metadata"]["name"]
+    return "" if bare_name(obj) == name else name.removesuffix(HOSTFILE)
 
 
 def job_of(name: str) -> str | None:

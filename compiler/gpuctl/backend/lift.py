@@ -14,7 +14,7 @@ from typing import Any
 from gpuctl.backend.context import MANAGER, Context, Object
 from gpuctl.backend.distribution import needs_torchrun
 from gpuctl.backend.emitter import emit_object
-from gpuctl.backend.generations import named_job
+from gpuctl.backend.generations import bare_name
 from gpuctl.backend.lower import MAIN_KINDS, lower_document
 from gpuctl.backend.metadata import MANAGED_BY
 from gpuctl.backend.patch import MERGE_KEYS, diff_spec
@@ -206,7 +206,7 @@ class _Workload:
     def __init__(self, context: Context, obj: Object, ours: Sequence[Object], *, torchrun_is_ours: bool = True) -> None:
         self.context = context
         self.obj = obj
-        self.name = named_job(obj)
+        self.name = bare_name(obj)
         self.namespace: str = obj["metadata"].get("namespace", "default")
         self.labels: dict[str, str] = obj["metadata"].get("labels", {})
         self.annotations: dict[str, str] = obj["metadata"].get("annotations", {})

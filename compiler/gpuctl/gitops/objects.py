@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from gpuctl.backend.context import MANAGER, Object
-from gpuctl.backend.distribution import HOSTFILE
-from gpuctl.backend.generations import CHANGEABLE, is_generation
+from gpuctl.backend.generations import CHANGEABLE, bare_name
 from gpuctl.backend.metadata import MANAGED_BY
 from gpuctl.frontend.source import SUFFIXES
 from gpuctl.gitops.errors import BuildError
@@ -92,11 +91,7 @@ def _replaced(before: dict[ObjectKey, Object], after: dict[ObjectKey, Object]) -
 
 def _bare(key: ObjectKey, obj: Object) -> ObjectKey:
     """A key without the hash in its name."""
-    job = (obj["metadata"].get("labels") or {}).get("app")
-    name = key.name.removesuffix(HOSTFILE)
-    if not isinstance(job, str) or not is_generation(name, job):
-        return key
-    return key._replace(name=job + key.name[len(name) :])
+    return key._replace(name=bare_name(obj))
 
 
 def has_generations(objects: dict[ObjectKey, Object]) -> bool:

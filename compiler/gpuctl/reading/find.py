@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 
-from gpuctl.backend.generations import job_of, named_job
+from gpuctl.backend.generations import bare_name, job_of
 from gpuctl.cluster.plan import NoSuchJob
 from gpuctl.cluster.records import Records, is_controlled
 from gpuctl.cluster.resources import Object, labels_of
@@ -124,7 +124,7 @@ def _of_job(scope: Scope, name: str, keys: Records) -> list[Job]:
     if not _is_label_value(name):
         return []
     listed = scope.lists(["Job", "Deployment", "StatefulSet", "JobSet", "Pod"], labels=selector)
-    mains = [obj for items in listed[:-1] for obj in items if named_job(obj) == name]
+    mains = [obj for items in listed[:-1] for obj in items if bare_name(obj) == name]
     # What the JobSet made carries its labels; what is controlled is not a job of its own.
     mains = [obj for obj in mains if not is_controlled(obj)]
     return together(mains, listed[-1], keys)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gpuctl.backend.generations import named_job
+from gpuctl.backend.generations import bare_name
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError, ClusterError
 from gpuctl.cluster.records import Records, is_controlled
@@ -267,7 +267,7 @@ class Following:
             self._unlisted.discard(item.kind)
         elif item.kind == "Pod":
             yield from self._pod_event(item)
-        elif named_job(item.object) == self._job.identity.name and not is_controlled(item.object):
+        elif bare_name(item.object) == self._job.identity.name and not is_controlled(item.object):
             self._note(item)
 
     def _note(self, event: Event) -> None:

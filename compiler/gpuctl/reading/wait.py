@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuctl.backend.generations import named_job
+from gpuctl.backend.generations import bare_name
 from gpuctl.cluster.records import Records, is_controlled
 from gpuctl.cluster.requests import replicas
 from gpuctl.cluster.resources import WORKLOADS, Object
@@ -72,7 +72,7 @@ class _Waited:
     def note(self, event: Event, keys: Records) -> None:
         """Hear of one of its objects."""
         objects = self.pods if event.kind == "Pod" else self.mains
-        if event.kind != "Pod" and (named_job(event.object) != self.job.identity.name or is_controlled(event.object)):
+        if event.kind != "Pod" and (bare_name(event.object) != self.job.identity.name or is_controlled(event.object)):
             return
         uid = event.object["metadata"]["uid"]
         if event.type == "DELETED":
