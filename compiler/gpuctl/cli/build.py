@@ -17,6 +17,9 @@ from gpuctl.cli.inputs import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuctl.gitops.restarts import Restart
     from gpuctl.gitops.writer import Outcome
 
 
@@ -108,7 +111,17 @@ def command(
         return 1
     for obj in kept:
         _tell_kept(obj["metadata"]["name"])
-    return _report_check(outcome, directory) if check else _report(outcome, directory)
+    anew = [f"starts anew: {item.job}: {item.reason}" for item in _restarts(outcome, result.settings.label("document"))]
+    return _report_check(outcome, directory, anew) if check else _report(outcome, directory, anew)
+
+
+def _restarts(outcome: Outcome, document_key: str) -> list[Restart]:
+    from gpuctl.gitops.restarts import objects_of, rebuilt
+
+    jobs = [change for change in outcome.files if change.path.rpartition("/")[2].startswith(("job-", "jobset-"))]
+    before = objects_of(change.before for change in jobs if change.before is not None)
+    after = objects_of(change.after for change in jobs if change.after is not None)
+    return rebuilt(before, after, document_key)
 
 
 def _tell_kept(name: str) -> None:
@@ -119,12 +132,14 @@ def _tell_kept(name: str) -> None:
     )
 
 
-def _report(outcome: Outcome, directory: str) -> int:
+def _report(outcome: Outcome, directory: str, anew: Sequence[str]) -> int:
     from gpuctl.language.fields import visible
 
     words = {"create": "created", "change": "changed", "remove": "removed"}
     for change in outcome.files:
         click.echo(f"{words[change.action]} {change.path}")
+    for line in anew:
+        click.echo(line)
     counts = [(sum(change.action == action for change in outcome.files), word) for action, word in words.items()]
     said = [f"{number} {word}" for number, word in (*counts, (outcome.unchanged, "unchanged")) if number]
     click.echo(f"{visible(directory)}: {', '.join(said) or 'nothing to do'}")
@@ -133,7 +148,7 @@ def _report(outcome: Outcome, directory: str) -> int:
     return 0
 
 
-def _report_check(outcome: Outcome, directory: str) -> int:
+def _report_check(outcome: Outcome, directory: str, anew: Sequence[str]) -> int:
     from gpuctl.gitops.comparison import unified
     from gpuctl.language.fields import visible
 
@@ -146,6 +161,8 @@ def _report_check(outcome: Outcome, directory: str) -> int:
     for change in outcome.changes:
         by_hand = " (edited by hand)" if change.path in outcome.edited else ""
         click.echo(f"  {words[change.action]:<7} {change.path}{by_hand}")
+    for line in anew:
+        click.echo(f"  {line}")
     for change in outcome.files:
         sys.stdout.writelines(unified(change, f"{name} (now)", f"{name} (built)"))
     return 1

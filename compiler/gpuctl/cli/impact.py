@@ -61,6 +61,7 @@ def command(
     fit afterwards. Without FILE, everything in the current directory. With --snapshot, --context or --kubeconfig also
     the running jobs that it ends, and whom the new ones evict; GPUs are counted on the nodes then.
     """
+    from gpuctl.cli.revisions import rendered_at
     from gpuctl.cluster.requests import pod_requests
     from gpuctl.gitops.impact import impact
     from gpuctl.gitops.report import as_json, markdown, text
@@ -70,15 +71,16 @@ def command(
     check_choice(snapshot_file, kubeconfig, context, inputs)
     pair = compiled_pair(before, after, inputs, platform, namespace, strict, tolerated=DOES_NOT_FIT)
     sides = side_of(pair[0], pod_requests), side_of(pair[1], pod_requests)
+    rendered = rendered_at(before, inputs) if before is not None else frozenset()
     snapshot = _snapshot(snapshot_file, kubeconfig, context)
     live = None
     if snapshot is None:
-        result = impact(*sides)
+        result = impact(*sides, rendered)
     else:
         from gpuctl.cli.live import look, with_machines
 
         live, never = look(*pair, snapshot)
-        result = impact(*with_machines(*sides, *pair, snapshot))
+        result = impact(*with_machines(*sides, *pair, snapshot), rendered)
         result.breakages.extend(never)
         tell_unreadable(snapshot)
     render = {"text": text, "markdown": markdown, "json": as_json}[output]

@@ -152,10 +152,11 @@ def _read(path: Path) -> Iterator[Object]:
         if b"gpuctl" not in path.read_bytes():
             return
         raise BuildError(f"`{path}` is not YAML: {str(error).splitlines()[0]}") from None
-    yield from (document for document in documents if _is_object(document))
+    yield from (document for document in documents if is_object(document))
 
 
-def _is_object(document: Any) -> bool:
+def is_object(document: Any) -> bool:
+    """Whether a value that YAML holds is an object of Kubernetes."""
     if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
         return False
     named = (document.get("apiVersion"), document.get("kind"), document["metadata"].get("name"))
