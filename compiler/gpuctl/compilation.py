@@ -7,17 +7,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from gpuctl.backend.context import Context, GitOps, Lowered, Object, Options, PodSpecCheck
+from gpuctl.backend.context import Context, GitOps, JobNames, Lowered, Object, Options, PodSpecCheck
 from gpuctl.backend.lower import lower
+from gpuctl.backend.shared import EXISTING_NAMESPACES
 from gpuctl.backend.validation import VERSIONS, SchemaValidator, schema_validator
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, capped, count, in_source_order
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.load import Loaded, load
 from gpuctl.frontend.source import Source
 from gpuctl.language.fields import visible
+from gpuctl.language.job import Workload
 from gpuctl.language.masking import redact
 from gpuctl.language.names import is_dns_label
-from gpuctl.language.settings import Settings
+from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
 
 UNREAD = frozenset({"GPU011", "GPU012", "GPU107"})
 """Codes of what was not read: files that are passed over, that hold no document, or one whose owner is unclear."""
@@ -59,6 +61,8 @@ def compile(
     shared: bool = True,
     gitops: GitOps | None = None,
     embed: bool = False,
+    namespaces: bool = False,
+    job_names: JobNames | None = None,
     tolerated: frozenset[str] = frozenset(),
     directory: Path | None = None,
     stdin: BinaryIO | None = None,
@@ -75,6 +79,10 @@ def compile(
     :param shared: include the objects that jobs share (PriorityClass, Namespace).
     :param gitops: add the annotations that ``argocd`` or ``flux`` needs.
     :param embed: add each source document to its object as an annotation.
+    :param namespaces: include the Namespaces of jobs and pools, as ``gitops`` does; those of quotas and of the platform
+        always are.
+    :param job_names: ``hashed``, the default with ``gitops``: the objects of a training are called after what they are,
+        so that a controller creates what changed and leaves the rest alone; ``plain``: after the job.
     :param tolerated: codes of errors that do not stand in the way of objects, such as those of what does not fit.
     :param directory: where standard input and texts belong when a platform is looked for; default: the current
         directory.
@@ -82,12 +90,14 @@ def compile(
     :param without: a directory below a source whose files are not read: manifests that were rendered there.
 
     Deterministic: the same sources give the same objects in any order. It never raises for what a source contains, only
-    ``ValueError`` for an illegal ``namespace`` or ``gitops``.
+    ``ValueError`` for an illegal ``namespace``, ``gitops`` or ``job_names``.
     """
     if not is_dns_label(namespace):
         raise ValueError(f"`{namespace}` is not a legal namespace name")
     if gitops not in (None, "argocd", "flux"):
         raise ValueError(f"gitops is None, 'argocd' or 'flux', not {gitops!r}")
+    if job_names not in (None, "hashed", "plain"):
+        raise ValueError(f"job_names is None, 'hashed' or 'plain', not {job_names!r}")
     if isinstance(sources, (str, os.PathLike, Source)):
         sources = [sources]
     loaded = load(
@@ -99,7 +109,10 @@ def compile(
         stdin=stdin,
         without=without,
     )
-    context = Context(loaded.settings, Options(nodes, shared, gitops, embed))
+    hashed = job_names == "hashed" or (job_names is None and gitops is not None)
+    # A controller takes what is missing from its input for what is to go, a Namespace too.
+    namespaces = namespaces or gitops is not None
+    context = Context(loaded.settings, Options(nodes, shared, gitops, embed, namespaces, hashed))
     lowered: list[Lowered] = []
     if _stands(loaded.diagnostics, tolerated):
         validator = schema_validator(loaded.settings.platform.kubernetes.version.removeprefix("v"))
@@ -130,8 +143,9 @@ def _result(
         diagnostics = [diagnostic.as_error() for diagnostic in diagnostics]
     if not _stands(diagnostics, tolerated):
         lowered = []
-    elif not context.options.nodes:
-        diagnostics += _notes_on_nodes(loaded)
+    else:
+        diagnostics += _notes_on_nodes(loaded) if not context.options.nodes else []
+        diagnostics += _notes_on_namespaces(loaded, context.options, lowered)
     return Compilation(
         [item.object for item in lowered],
         [_presentable(diagnostic) for diagnostic in capped(in_source_order(diagnostics))],
@@ -165,6 +179,31 @@ def _notes_on_nodes(loaded: Loaded) -> list[Diagnostic]:
         for document in loaded.documents
         if document.model.kind == "pool" and document.model.nodes
     ]
+
+
+def _notes_on_namespaces(loaded: Loaded, options: Options, lowered: Iterable[Lowered]) -> list[Diagnostic]:
+    """Whoever deletes what was rendered would delete a Namespace with all that others have in it."""
+    if options.namespaces or not options.shared:
+        return []
+    told = {item.object["metadata"]["name"] for item in lowered if item.object["kind"] == "Namespace"}
+    told |= EXISTING_NAMESPACES
+    notes = []
+    for document in loaded.documents:
+        is_job = isinstance(document.model, Workload)
+        name = document.namespace if is_job else SYSTEM_NAMESPACE
+        if name in told or not (is_job or document.model.kind == "pool"):
+            continue
+        told.add(name)
+        notes.append(
+            document.diagnostic(
+                Severity.NOTE,
+                "GPU607",
+                f"the namespace {name} is left out of the output: `kubectl delete` of it deletes all that is in it",
+                ("job", "namespace") if is_job else (),
+                f"if it is not there, create it with `kubectl create namespace {name}`; --namespaces includes it",
+            )
+        )
+    return notes
 
 
 def _validate(context: Context, lowered: list[Lowered], validator: SchemaValidator) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -56,10 +57,11 @@ def change(directory: Path) -> None:
 def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     """The first lines of the objects that differ."""
     out = capsys.readouterr().out
-    return [line for line in out.splitlines() if line.startswith(("create", "update", "delete"))]
+    return [line for line in out.splitlines() if line.startswith(("create", "update", "replace", "delete"))]
 
 
-CHANGED = ["delete    Deployment web in nlp", "update    Job sft in nlp", "delete    Service svc-web in nlp"]
+GONE = ["delete    Deployment web in nlp", "delete    Service svc-web in nlp"]
+CHANGED = ["update    Job sft in nlp", *GONE]
 
 
 def test_nothing_changed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +88,39 @@ def test_a_built_directory(options: list[str], repository: Path, capsys: pytest.
     assert run(["diff", "-f", "jobs", "--against", "rendered"]) == 0
     change(repository)
     assert run(["diff", "-f", "jobs", "--against", "rendered"]) == 1
-    assert sorted(lines(capsys)) == sorted(CHANGED)
+    found = lines(capsys)
+    if "--gitops" in options:
+        (replaced,) = (line for line in found if line.startswith("replace"))
+        assert re.fullmatch(r"replace   Job sft-[0-9a-f]{6} in nlp", replaced)
+        assert sorted(found) == sorted([replaced, *GONE])
+    else:
+        assert sorted(found) == sorted(CHANGED)
+
+
+def test_a_namespace_that_stays_is_no_difference(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (repository / "jobs" / "other.yaml").write_text(SERVICE.replace("nlp", "vision"))
+    assert run(["build", "jobs", "-o", "rendered"]) == 0
+    (repository / "jobs" / "other.yaml").unlink()
+    assert run(["build", "jobs", "-o", "rendered"]) == 0
+    assert (repository / "rendered/_cluster/namespace-vision.yaml").exists()
+    capsys.readouterr()
+    assert run(["diff", "-f", "jobs", "--against", "rendered"]) == 0
+
+
+def test_a_replaced_training_is_one_step_of_the_json(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = JOB.replace("gpu: 2", "gpu: 2, nodes: 2")
+    (repository / "jobs" / "sft.yaml").write_text(text)
+    assert run(["build", "jobs", "-o", "rendered", "--gitops", "flux"]) == 0
+    (repository / "jobs" / "sft.yaml").write_text(text.replace("train:v1", "train:v2"))
+    capsys.readouterr()
+    assert run(["diff", "-f", "jobs", "--against", "rendered", "-o", "json"]) == 1
+    value = json.loads(capsys.readouterr().out)
+    assert value["summary"] == {"replace": 2}
+    service, job = sorted(value["steps"], key=lambda step: step["kind"], reverse=True)
+    assert service["name"] == job["name"]
+    changes = {change["path"]: change["to"] for change in job["changes"]}
+    assert changes["metadata.name"] == job["name"]
+    assert changes["spec.template.spec.containers[0].image"] == "registry.example.com/train:v2"
 
 
 def test_a_rendered_stream_beside_foreign_files(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -411,11 +411,24 @@ def test_render_options(gpuctl: Cli, here: Path) -> None:
         return list(yaml.safe_load_all(found.out))
 
     assert [obj["kind"] for obj in objects("--no-shared", "good.yaml")] == ["Job"]
-    argo = {obj["kind"]: obj["metadata"]["annotations"] for obj in objects("--gitops", "argocd", "good.yaml")}
-    assert argo["PriorityClass"]["argocd.argoproj.io/sync-wave"] == "-1"
-    assert argo["Job"]["argocd.argoproj.io/sync-options"] == "Force=true,Replace=true"
-    job = objects("--gitops", "flux", "good.yaml")[-1]
-    assert job["metadata"]["annotations"]["kustomize.toolkit.fluxcd.io/force"] == "enabled"
+    options, force = "argocd.argoproj.io/sync-options", "kustomize.toolkit.fluxcd.io/force"
+    priority, job = objects("--gitops", "argocd", "good.yaml")
+    assert priority["metadata"]["annotations"]["argocd.argoproj.io/sync-wave"] == "-1"
+    assert priority["metadata"]["annotations"][options] == "Prune=false,Delete=false"
+    assert "annotations" not in job["metadata"]
+    assert re.fullmatch(r"qwen2-sft-[0-9a-f]{6}", job["metadata"]["name"])
+    assert job["metadata"]["labels"]["app"] == "qwen2-sft"
+    job = objects("--gitops", "argocd", "--job-names", "plain", "good.yaml")[-1]
+    assert (job["metadata"]["name"], job["metadata"]["annotations"][options]) == (
+        "qwen2-sft",
+        "Force=true,Replace=true",
+    )
+    job = objects("--gitops", "flux", "--job-names", "plain", "good.yaml")[-1]
+    assert (job["metadata"]["name"], job["metadata"]["annotations"][force]) == ("qwen2-sft", "enabled")
+    assert "annotations" not in objects("--gitops", "flux", "good.yaml")[-1]["metadata"]
+    assert gpuctl("render", "--job-names", "hashed", "good.yaml").code == 2
+    assert [obj["kind"] for obj in objects("-n", "team-a", "good.yaml")] == ["PriorityClass", "Job"]
+    assert objects("-n", "team-a", "--namespaces", "good.yaml")[0]["kind"] == "Namespace"
     job = objects("--embed", "good.yaml")[-1]
     assert json.loads(job["metadata"]["annotations"]["runwhere.ai/document"])["job"]["name"] == "qwen2-sft"
     (here / "pool.yaml").write_text(gpuctl("init", "pool").out)

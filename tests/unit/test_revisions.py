@@ -35,7 +35,7 @@ def names_at(repository: Repository, reference: str, *inputs: str) -> list[str]:
         repository.git("clone", "--quiet", "--no-local", str(repository.root), str(checkout))
         Repository(checkout).git("checkout", "--quiet", commit)
     there = [os.path.join(checkout, name) for name in inputs or (".",) if (checkout / name).exists()]
-    expected = library.compile(there, nodes=True).objects if there else []
+    expected = library.compile(there, nodes=True, namespaces=True).objects if there else []
     assert json.dumps(found) == json.dumps(expected)
     return sorted(obj["metadata"]["name"] for obj in found if obj["kind"] == "Job")
 

@@ -12,6 +12,7 @@ Object = dict[str, Any]
 """A Kubernetes object as JSON."""
 
 GitOps = Literal["argocd", "flux"]
+JobNames = Literal["hashed", "plain"]
 MANAGER = "gpuctl"
 
 
@@ -19,13 +20,16 @@ class Options(NamedTuple):
     """How output is wanted.
 
     ``nodes`` includes the pools' Node objects, ``shared`` the objects that jobs share (PriorityClass, Namespace),
-    ``gitops`` adds the annotations a GitOps controller needs, ``embed`` the source document as an annotation.
+    ``namespaces`` the Namespaces of jobs and pools among these, ``gitops`` adds the annotations a GitOps controller
+    needs, ``embed`` the source document as an annotation; ``hashed`` names trainings' objects after what they are.
     """
 
     nodes: bool = False
     shared: bool = True
     gitops: GitOps | None = None
     embed: bool = False
+    namespaces: bool = True
+    hashed: bool = False
 
 
 class Lowered(NamedTuple):

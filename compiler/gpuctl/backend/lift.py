@@ -14,6 +14,7 @@ from typing import Any
 from gpuctl.backend.context import MANAGER, Context, Object
 from gpuctl.backend.distribution import needs_torchrun
 from gpuctl.backend.emitter import emit_object
+from gpuctl.backend.generations import bare_name
 from gpuctl.backend.lower import MAIN_KINDS, lower_document
 from gpuctl.backend.merge import KEY_FIELDS, diff_spec
 from gpuctl.backend.metadata import MANAGED_BY
@@ -21,7 +22,7 @@ from gpuctl.backend.patch import CONTAINER
 from gpuctl.backend.pool import DATA_KEY
 from gpuctl.backend.service import MAIN_PORT
 from gpuctl.backend.storage import MODEL_CACHE, default_shm, host_path_type
-from gpuctl.backend.training import QUEUE_LABEL
+from gpuctl.backend.training import QUEUE_LABEL, lower_as
 from gpuctl.frontend.binder import bind
 from gpuctl.frontend.checks import MODEL_ENV, RESERVED_ENV
 from gpuctl.frontend.diagnostics import Diagnostic
@@ -33,6 +34,7 @@ from gpuctl.frontend.templates import escape_document
 from gpuctl.language.durations import format_duration
 from gpuctl.language.resources import DEFAULT_POOL
 from gpuctl.language.settings import Settings
+from gpuctl.language.training import Training
 
 Data = dict[str, Any]
 
@@ -139,15 +141,22 @@ def _lift_workload(context: Context, obj: Object, ours: Sequence[Object]) -> Dat
         # FORCE_TORCHRUN in front of the user's variables was not ours after all.
         restored = _Workload(context, obj, ours, torchrun_is_ours=False).document()
         data, document = restored, _document(context, restored) or document
-    for lowered in lower_document(context, document):
-        if lowered.object["kind"] == obj["kind"]:
-            patch = diff_spec(_pod_spec(lowered.object), _pod_spec(obj))
+    for lowered in _lowered_again(context, document, obj["metadata"]["name"]):
+        if lowered["kind"] == obj["kind"]:
+            patch = diff_spec(_pod_spec(lowered), _pod_spec(obj))
             if "uid" in obj["metadata"]:
                 # Read from a server, which fills in what nobody wrote.
                 patch = _without_defaults(patch)
             if patch:
                 data["podPatch"] = patch
     return data
+
+
+def _lowered_again(context: Context, document: Document, name: str) -> Iterable[Object]:
+    """A workload's objects; a training's under the name that its object bears, for the pods know each other by it."""
+    if isinstance(document.model, Training):
+        return lower_as(context, document, document.model, name)
+    return (lowered.object for lowered in lower_document(context, document))
 
 
 def _document(context: Context, data: Data) -> Document | None:
@@ -201,7 +210,7 @@ class _Workload:
     def __init__(self, context: Context, obj: Object, ours: Sequence[Object], *, torchrun_is_ours: bool = True) -> None:
         self.context = context
         self.obj = obj
-        self.name: str = obj["metadata"]["name"]
+        self.name = bare_name(obj)
         self.namespace: str = obj["metadata"].get("namespace", "default")
         self.labels: dict[str, str] = obj["metadata"].get("labels", {})
         self.annotations: dict[str, str] = obj["metadata"].get("annotations", {})

@@ -211,7 +211,10 @@ def _deletion(
         raise refusal from None
     if not is_ours(workload_of(job)):
         raise not_ours(workload_of(job), f"{job.identity.kind}/{job.identity.name}")
-    return plan(connection, job.identity.name, job.identity.namespace, keys)
+    # Of two generations, that of the pod or object that was named.
+    by_name = name.rpartition("/")[2] == job.identity.name
+    meant = job.identity.name if by_name else job.identity.object_name
+    return plan(connection, meant, job.identity.namespace, keys)
 
 
 def _deleted_already(connection: Connection, name: str, namespace: str | None, keys: Records) -> list[Step]:

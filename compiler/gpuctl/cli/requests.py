@@ -91,6 +91,7 @@ def compiled(connection: Connection, documents: Documents, *, as_json: bool, emp
         strict=documents.strict,
         nodes=True,
         embed=True,
+        namespaces=True,
     )
     if empty and _is_nothing(result, documents.inputs):
         return result

@@ -16,6 +16,7 @@ from gpuctl.frontend.binder import kind_of
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span
 from gpuctl.frontend.reader import read
 from gpuctl.frontend.source import PLATFORM_FILE, SUFFIXES, Source, decode
+from gpuctl.gitops.manifest import MANIFEST
 from gpuctl.language.fields import visible
 
 _NO_PLATFORM = "kind: platform\nversion: v0.1\n"
@@ -65,6 +66,14 @@ def revision(reference: str, inputs: Sequence[str], platform: str | None = None)
         problems,
         [name for name, path in zip(inputs, paths, strict=True) if not tree.has(path)],
     )
+
+
+def rendered_at(reference: str, inputs: Sequence[str]) -> frozenset[tuple[str, str]]:
+    """Namespace and name of the Jobs and JobSets in the directories of manifests that `build` wrote at a revision."""
+    root = _root(inputs[0])
+    blobs = _Tree(root, _commit(root, reference)).blobs
+    found = (re.fullmatch(r"(.*/|)([^/]+)/job(?:set)?-([^/]+)\.yaml", path) for path in blobs)
+    return frozenset((match[2], match[3]) for match in found if match and f"{match[1]}{MANIFEST}" in blobs)
 
 
 class _Tree:

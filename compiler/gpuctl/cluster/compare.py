@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from gpuctl.backend.generations import CHANGEABLE
 from gpuctl.cluster.resources import Object
 from gpuctl.language.quantities import parse_quantity
 
@@ -65,10 +66,9 @@ _IGNORED: dict[str, frozenset[str]] = {
 }
 # kind -> fields that can be changed without touching what runs.
 IN_PLACE: dict[str, tuple[str, ...]] = {
-    "Job": ("spec.backoffLimit", "spec.ttlSecondsAfterFinished", "spec.suspend"),
     "Deployment": (),
     "StatefulSet": (),
-    "JobSet": (),
+    **{kind: tuple(f"spec.{field}" for field in fields) for kind, fields in CHANGEABLE.items()},
 }
 
 

@@ -198,10 +198,10 @@ def kept(key: Key, live: Object, title: str, wish: Wish) -> Step:
     why = f"kept, lowered by gpuctl {by}"
     if by == __version__:
         why = "kept: the platform's or a pool's settings changed, the document did not"
-    return _joined(Step("unchanged", key, f"{why}; --relower replaces it", live=live, title=title), live, wish)
+    return joined(Step("unchanged", key, f"{why}; --relower replaces it", live=live, title=title), live, wish)
 
 
-def _joined(step: Step, live: Object, wish: Wish) -> Step:
+def joined(step: Step, live: Object, wish: Wish) -> Step:
     """An object that is left alone still joins the set that is applied."""
     if wish.part_of is None or labels_of(live).get(PART_OF) == wish.part_of:
         return step

@@ -11,6 +11,7 @@ from gpuctl.backend.distribution import hostfile_name
 from gpuctl.backend.order import sort_key
 from gpuctl.backend.service import service_name
 from gpuctl.cluster import nodes
+from gpuctl.cluster.adoption import built_trainings, keep, replace
 from gpuctl.cluster.compare import Change
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.decide import Ask, OtherSet, Refusal, Target, Wish, decide, kept, settle, settle_alone
@@ -109,12 +110,20 @@ def make_plan(connection: Connection, request: Request) -> Plan:
     _leave_to_autoscalers(connection, draft, request)
     asks: list[tuple[Ask, Wish]] = []
     in_old_form = _keep_old_forms(draft, request)
+    built = built_trainings(request.lowered, live.objects, request.keys, relower=request.relower)
+    for training in built:
+        if training.equal:
+            step = keep(training, title_of(training.document), Wish(request.keys, part_of=request.part_of))
+            draft.steps[step.key] = step
+            in_old_form.add(id(training.document))
     for lowered in request.lowered:
         if lowered.object["kind"] == "Node" or (id(lowered.document) in in_old_form and not lowered.shared):
             continue
         _decide(draft, request, lowered, asks)
     _ask(connection, draft, asks, request)
     draft.plan.errors += in_other_sets(connection, draft.in_other_sets)
+    for training in built:
+        replace(training, draft.steps, draft.plan, request.keys)
     for document in _documents(request.lowered):
         if isinstance(document.model, Workload):
             _other_kinds(draft, request, document, document.model.job.name)

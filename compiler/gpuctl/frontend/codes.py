@@ -760,6 +760,28 @@ _RULES = (
         "kind: pool\nversion: v0.1\npool: {name: p}\nnodes:  #!\n  n1: {gpu-type: A100}\n",
     ),
     Rule(
+        "GPU607",
+        "note",
+        "namespace left out",
+        "Deleting a Namespace deletes all that is in it, also what others have put there. So the output of a job or a "
+        "pool does not hold the namespace that it uses: `gpuctl render -f job.yaml | kubectl delete -f -` would delete "
+        "it. The output of a quota holds the namespaces of its users.",
+        "Create the namespace with `kubectl create namespace`, or include it with `--namespaces`. `gpuctl apply` "
+        "creates the namespace that a document names.",
+        "kind: compute\nversion: v0.1\njob:\n  name: demo\n  namespace: team-a  #!\n"
+        "environment: {image: registry.example.com/app:1}\n",
+    ),
+    Rule(
+        "GPU608",
+        "warning",
+        "training replaced at every sync",
+        "A Job cannot be changed in place. With plain names Argo CD is told to replace it (`Force=true,Replace=true`), "
+        "and unless the Application has `ApplyOutOfSyncOnly=true` it applies, and so replaces, every Job at every "
+        "sync: trainings that did not change start anew.",
+        "Leave `--job-names plain` out: with the hash of what it is in its name, only a training that changed is a new "
+        "Job. Or set `ApplyOutOfSyncOnly=true` in the Application.",
+    ),
+    Rule(
         "GPU901",
         "error",
         "mistake of gpuctl",
