@@ -55,7 +55,7 @@ def _no_reference(text: str) -> bool:
 
 
 def _not_blank(text: str) -> bool:
-    return _text(text) and text.strip() != ""
+    return _no_reference(text) and text.strip() != ""
 
 
 def _label(text: str) -> bool:
@@ -129,8 +129,12 @@ PLACES = (
     Place("env mapping", _no_reference, _MAIN + "  env:\n    A: ", 4, "\n    B: b\n", _variable("A")),
     Place("env mapping in flow", _no_reference, _MAIN + "  env: {A: ", 2, " , B: b}\n", _variable("A"), True),
     Place("explicit key", _no_reference, _MAIN + "  env:\n    ? A\n    : ", 4, "\n", _variable("A")),
-    Place("description", _no_reference, _JOB + "  description: ", 2, "\n" + _IMAGE, _annotation("runwhere.ai/description")),
-    Place("annotation", _no_reference, _JOB + "  annotations:\n    x.com/a: ", 4, "\n" + _IMAGE, _annotation("x.com/a")),
+    Place(
+        "description", _no_reference, _JOB + "  description: ", 2, "\n" + _IMAGE, _annotation("runwhere.ai/description")
+    ),
+    Place(
+        "annotation", _no_reference, _JOB + "  annotations:\n    x.com/a: ", 4, "\n" + _IMAGE, _annotation("x.com/a")
+    ),
     Place(
         "annotation of the pod",
         _no_reference,
