@@ -55,7 +55,7 @@ def _no_reference(text: str) -> bool:
 
 
 def _not_blank(text: str) -> bool:
-    return _text(text) and text.strip() != ""
+    return _no_reference(text) and text.strip() != ""
 
 
 def _label(text: str) -> bool:
