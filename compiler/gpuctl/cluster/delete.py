@@ -14,9 +14,10 @@ from gpuctl.cluster.errors import ApiError, ClusterError
 from gpuctl.cluster.nodes import leaving, users_of, warn_about_users
 from gpuctl.cluster.plan import NoSuchJob, Plan, Step
 from gpuctl.cluster.planner import title_of
-from gpuctl.cluster.records import Records, is_controlled, is_ours, tracked_by
+from gpuctl.cluster.records import Records, is_controlled, is_ours
 from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.cluster.survey import COMPANIONS, OPTIONAL, OURS, read, survey
+from gpuctl.cluster.trackers import tracked_by
 from gpuctl.cluster.workload import running
 from gpuctl.language.job import Workload
 

@@ -22,8 +22,9 @@ from gpuctl.cluster.errors import ApiError, Changed, ClusterError, ConnectionFai
 from gpuctl.cluster.interrupts import ending_signals
 from gpuctl.cluster.lease import NAMESPACE_LEASE, Leases
 from gpuctl.cluster.plan import WRITING, Plan, Step
-from gpuctl.cluster.records import Records, tracking_marks
+from gpuctl.cluster.records import Records
 from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
+from gpuctl.cluster.trackers import tracking_marks
 from gpuctl.cluster.workload import is_pod_of, pod_labels, recreatable
 
 _QUOTA_PAUSE = 0.2

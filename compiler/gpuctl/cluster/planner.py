@@ -12,28 +12,19 @@ from gpuctl.backend.order import sort_key
 from gpuctl.backend.service import service_name
 from gpuctl.cluster import nodes
 from gpuctl.cluster.adoption import built_trainings, keep, replace
-from gpuctl.cluster.compare import Change
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.decide import Ask, OtherSet, Refusal, Target, Wish, decide, kept, settle, settle_alone
 from gpuctl.cluster.errors import ApiError
 from gpuctl.cluster.former import former_fields
 from gpuctl.cluster.losses import lost_fields
 from gpuctl.cluster.namespaces import undeclared
-from gpuctl.cluster.plan import WRITING, Plan, Step
-from gpuctl.cluster.records import (
-    PART_OF,
-    Records,
-    is_controlled,
-    is_ours,
-    is_shared,
-    stamp,
-    tracked_by,
-    tracking_marks,
-)
+from gpuctl.cluster.plan import Plan, Step
+from gpuctl.cluster.records import PART_OF, Records, is_controlled, is_ours, is_shared, stamp
 from gpuctl.cluster.resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.cluster.sets import in_other_sets
 from gpuctl.cluster.stakes import others_autoscalers
 from gpuctl.cluster.survey import COMPANIONS, Survey, read, survey
+from gpuctl.cluster.trackers import respect_trackers, tracked_by
 from gpuctl.cluster.trial import refused
 from gpuctl.cluster.workload import running
 from gpuctl.frontend.document import Document
@@ -130,10 +121,9 @@ def make_plan(connection: Connection, request: Request) -> Plan:
             _companions(draft, request, document, document.model.job.name, wanted)
     for step in nodes.plan_nodes(connection, draft.plan, request.lowered, live, request.keys, adopt=request.adopt):
         draft.steps[step.key] = step
-    for step in draft.steps.values():
-        _respect_trackers(draft.plan, step, adopt=request.adopt)
     _ask_about_fewer(draft)
     draft.plan.steps = sorted(draft.steps.values(), key=_order)
+    respect_trackers(draft.plan, draft.plan.steps, adopt=request.adopt)
     if not request.create_namespace:
         draft.plan.errors += undeclared(connection, draft.plan.steps, request.lowered)
     if request.create_only:
@@ -378,34 +368,6 @@ def _is_companion(live: Object, request: Request, document: Document, name: str)
         return False
     other = labels.get(PART_OF)
     return other is None or request.part_of is None or other == request.part_of
-
-
-def _respect_trackers(plan: Plan, step: Step, *, adopt: bool) -> None:
-    """What Argo CD or Flux keep as their repository has it is not ours to change, unless it is taken over."""
-    tracker = tracked_by(step.live) if step.live is not None and not step.shared else None
-    if step.live is None or tracker is None:
-        return
-    if adopt:
-        _take_over(step, step.live, tracker)
-    elif step.action == "update" and not step.changes:
-        step.action, step.method, step.desired, step.reason = "unchanged", "none", None, f"is managed by {tracker}"
-    elif step.action in WRITING:
-        plan.lacking.append(
-            f"{step.key} is managed by {tracker}, which would undo what is changed here: change it in its repository, "
-            "or take it over with --adopt"
-        )
-
-
-def _take_over(step: Step, live: Object, tracker: str) -> None:
-    """Without the marks of its former tool an object is not that one's any more."""
-    marks = tracking_marks(live)
-    if step.action == "unchanged":
-        step.action, step.method, step.desired = "update", "patch", {"metadata": {"uid": live["metadata"]["uid"]}}
-    if step.action == "update":
-        for part, names in marks.items():
-            step.changes += [Change(f"metadata.{part}[{name}]", live["metadata"][part][name], None) for name in names]
-    taken = f"taken over from {tracker}"
-    step.reason = f"{taken}; {step.reason}" if step.reason else taken
 
 
 def _refuse_existing(plan: Plan) -> None:

@@ -16,8 +16,9 @@ from gpuctl.cluster.lease import set_lease
 from gpuctl.cluster.nodes import leaving, pool_of, users_of, warn_about_users
 from gpuctl.cluster.plan import Plan, Refused, Step
 from gpuctl.cluster.provenance import enumerated, refused
-from gpuctl.cluster.records import PART_OF, Records, is_controlled, is_ours, is_shared, tracked_by
+from gpuctl.cluster.records import PART_OF, Records, is_controlled, is_ours, is_shared
 from gpuctl.cluster.resources import RESOURCES, Key, Object, Resource, key_of, labels_of
+from gpuctl.cluster.trackers import tracked_by
 from gpuctl.cluster.workload import running
 
 if TYPE_CHECKING:
