@@ -21,7 +21,13 @@ FORBIDDEN = {
     ("describe", "job", "train"): 0,
     ("why", "train"): 0,
 }
-UNREACHABLE = [*FORBIDDEN, ("recover",), ("logs", "train"), ("wait", "job", "train", "--for=running"), ("fit", "-f", FILE)]
+UNREACHABLE = [
+    *FORBIDDEN,
+    ("recover",),
+    ("logs", "train"),
+    ("wait", "job", "train", "--for=running"),
+    ("fit", "-f", FILE),
+]
 # What another manager holds; `diff` cannot tell a difference then, and 1 says that there is one.
 CONFLICT = {
     ("apply", "-f", FILE, "--yes"): 1,

@@ -89,6 +89,7 @@ def test_fields_of_the_json(place: Place) -> None:
         ],
         "lost": [],
         "dependents": [],
+        "unseen": [],
         "result": "planned",
         "error": None,
     }

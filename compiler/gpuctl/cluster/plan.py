@@ -28,7 +28,8 @@ class Step:
     sent. ``running`` says what a user loses by it (``running for 3h``), None when nothing. ``adopt`` takes over fields
     that other managers hold. ``companion_of`` is the workload that a deleted Service or autoscaler belonged to.
     ``tried`` tells that the server has accepted ``desired`` in a dry-run already. ``lost`` is what others put into the
-    live object and a replacement drops; ``dependents`` names the objects that garbage collection deletes with it.
+    live object and a replacement drops; ``dependents`` names the objects that garbage collection deletes with it,
+    ``unseen`` the kinds that may not be looked through for them.
     """
 
     action: Action
@@ -46,6 +47,7 @@ class Step:
     tried: bool = False
     lost: list[Lost] = field(default_factory=list)
     dependents: list[Key] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
     result: Result = "planned"
     error: str | None = None
 
@@ -66,6 +68,8 @@ class Step:
             said.append(
                 "garbage collection deletes " + ", ".join(f"{key.resource.title}/{key.name}" for key in self.dependents)
             )
+        if self.unseen:
+            said.append(f"whether any {' or '.join(self.unseen)} depend on it could not be seen")
         return said
 
     @property

@@ -137,6 +137,7 @@ def _step(step: Step) -> dict[str, Any]:
         "changes": [{"path": change.path, "from": change.old, "to": change.new} for change in _changes(step)],
         "lost": [_lost_value(one) for one in step.lost],
         "dependents": [{"kind": key.kind, "name": key.name} for key in step.dependents],
+        "unseen": step.unseen,
         "result": step.result,
         "error": step.error,
     }
