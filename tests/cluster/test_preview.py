@@ -91,6 +91,7 @@ def test_fields_of_the_json(place: Place) -> None:
         "victims": [],
         "lost": [],
         "dependents": [],
+        "unseen": [],
         "result": "planned",
         "error": None,
     }

@@ -402,6 +402,10 @@ def test_what_can_be_done_without(place: Place, become: Become, lacking: list[tu
     assert steps(done.out)["job.batch/a"] == "replaced"
     assert steps(done.out)[CLASS] == "skipped"
     assert done.err == note.format(place.namespace) + WHOM
+    (line,) = [line for line in done.out.splitlines() if "job.batch/a" in line]
+    # The rights above are those that gpuctl needs: what may depend on a job is more.
+    assert "persistentvolumeclaims" in line
+    assert line.endswith("depend on it could not be seen)")
 
 
 def test_set_without_the_right_to_its_parent(place: Place, become: Become) -> None:

@@ -48,7 +48,8 @@ class Step:
     that other managers hold. ``companion_of`` is the workload that a deleted Service or autoscaler belonged to.
     ``tried`` tells that the server has accepted ``desired`` in a dry-run already. ``verdict`` is what ``fit`` says of
     the pods that come (None: not asked), ``victims`` are whom they would evict. ``lost`` is what others put into the
-    live object and a replacement drops; ``dependents`` names the objects that garbage collection deletes with it.
+    live object and a replacement drops; ``dependents`` names the objects that garbage collection deletes with it,
+    ``unseen`` the kinds that may not be looked through for them.
     """
 
     action: Action
@@ -68,6 +69,7 @@ class Step:
     victims: list[Loss] = field(default_factory=list)
     lost: list[Lost] = field(default_factory=list)
     dependents: list[Key] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
     result: Result = "planned"
     error: str | None = None
 
@@ -88,6 +90,8 @@ class Step:
             said.append(
                 "garbage collection deletes " + ", ".join(f"{key.resource.title}/{key.name}" for key in self.dependents)
             )
+        if self.unseen:
+            said.append(f"whether any {' or '.join(self.unseen)} depend on it could not be seen")
         return said
 
     @property

@@ -61,20 +61,20 @@ def _find_dependents(connection: Connection, plan: Plan, namespace: str, steps: 
     uids = {step.live["metadata"]["uid"]: step for step in steps if step.live is not None}
     leaving = {key_of(step.live) for step in plan.steps if step.deletes and step.live is not None}
 
-    def read(kind: str) -> list[Object] | str:
+    def read(kind: str) -> list[Object] | None:
         try:
             return connection.list_objects(RESOURCES[kind], namespace)[0]
         except ApiError as error:
             if (error.is_missing or error.lacks_permission) and kind in OPTIONAL:
                 return []
             if error.lacks_permission:
-                return error.message
+                return None
             raise
 
     for kind, found in zip(_DEPENDENTS, connection.each(read, _DEPENDENTS), strict=True):
-        if isinstance(found, str):
-            plural = RESOURCES[kind].plural
-            plan.notes.append(f"whether {plural} in {namespace} go with what is replaced could not be seen: {found}")
+        if found is None:
+            for step in steps:
+                step.unseen.append(RESOURCES[kind].plural)
             continue
         for obj in found:
             owners = obj["metadata"].get("ownerReferences") or []

@@ -176,6 +176,7 @@ def _step(step: Step) -> dict[str, Any]:
         "victims": [loss.json() for loss in step.victims],
         "lost": [_lost_value(one) for one in step.lost],
         "dependents": [{"kind": key.kind, "name": key.name} for key in step.dependents],
+        "unseen": step.unseen,
         "result": step.result,
         "error": step.error,
     }
