@@ -118,7 +118,7 @@ def compile(
         validator = schema_validator(loaded.settings.platform.kubernetes.version.removeprefix("v"))
         context.check_pod_spec = _pod_spec_check(validator)
         lowered = lower(context, loaded.documents)
-        if not context.diagnostics:
+        if _stands(context.diagnostics, tolerated):
             _validate(context, lowered, validator)
     return _result(loaded, context, lowered, strict, tolerated)
 
