@@ -137,7 +137,10 @@ def describe(scope: Scope, job: Job, keys: Records, settings: Settings) -> JobDe
     about: dict[str, list[Object]] = {pod["metadata"]["name"]: [] for pod in job.pods}
     for event in events or []:
         about.get((event.get("involvedObject") or {}).get("name") or "", []).append(event)
-    companions = [*services, *([evidence.scaler] if evidence.scaler is not None else [])]
+    scaler = evidence.scaler
+    # Another autoscaler's numbers are no part of the document.
+    own = [scaler] if scaler is not None and scaler["metadata"]["name"] == identity.name else []
+    companions = [*services, *own]
     template = _template(job)
     containers = (template.get("spec") or {}).get("containers") or []
     return JobDetail(
