@@ -202,8 +202,9 @@ def test_jobs_that_are_to_have_no_pods(place: Place) -> None:
     place.patch("Job", "queue", queue)
     answer = why(place, "queue", "queued")
     assert answer["numbers"] == {"queue": "team"}
-    assert "`kubectl get localqueue team" in answer["fix"]
+    assert "does the queue team exist, and does Kueue run?" in answer["fix"]
     place.gpuctl("resume", "serve")
+    moot("serve")
     place.running("serve")
     place.kubectl("scale", "deployment/serve", "--replicas=0")
     answer = why(place, "serve", "suspended")
@@ -388,7 +389,7 @@ def test_too_many_pods(place: Place, pools: None) -> None:
     place.running("first")
     place.apply(training("second", resources={"pool": SMALL}))
     answer = why(place, "second", "too-many-pods")
-    assert answer["message"] == "the only node that it may use runs as many pods as its kubelet allows (1)"
+    assert answer["message"] == "the only node that it may use runs as many pods as kubelet allows (1)"
     assert answer["numbers"]["heldBy"][0]["job"] == "Job/first"
 
 
@@ -780,6 +781,7 @@ def test_a_queue_of_kueue(place: Place) -> None:
     answer = why(place, "train", "queued")
     assert answer["message"] == f"waits in Kueue's queue team: {words}"
     assert answer["evidence"][-1]["object"] == "workload/job-train"
+    assert f"`kubectl describe workloads.kueue.x-k8s.io job-train -n {place.namespace}`" in answer["fix"]
     place.api.call("PATCH", f"{path}/job-train", {"spec": {"active": False}}, MERGE_PATCH)
     assert why(place, "train", "paused")["fix"] == f"`gpuctl resume train -n {place.namespace}`"
 
@@ -859,6 +861,7 @@ def test_who_may_read_neither_events_nor_logs_nor_quotas(place: Place, monkeypat
     answer = why(place, "cuda", "application-error")
     assert "exit code 1" in answer["message"]
     assert any("logs may not be read" in note for note in answer["notes"])
+    assert answer["fix"] == "somebody who may read logs can see what it wrote"
     assert place.gpuctl("describe", "job", "broken").code == 0
 
 

@@ -228,7 +228,7 @@ def _config(evidence: Evidence, held: Held) -> Finding:
         of = f", which {', '.join(names)} use{'' if len(names) > 1 else 's'}" if names else ""
         message = f"there is no {kind} {missing['name']} in {namespace}{of}"
         create = "create secret generic" if kind == "Secret" else "create configmap"
-        fix = f"`kubectl {create} {missing['name']} -n {namespace} --from-literal=KEY=VALUE`; kubelet tries again by itself"
+        fix = f"`kubectl {create} {missing['name']} -n {namespace} --from-literal=KEY=VALUE`; kubelet tries again then"
         numbers |= {"missing": missing["name"]}
         return Finding("config-missing", message, numbers, fix, (held.source,), held.name)
     if log.read([text]).cause == "gpu-driver-error":

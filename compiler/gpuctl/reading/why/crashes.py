@@ -107,16 +107,18 @@ def _finding(evidence: Evidence, end: End) -> Finding:
         fix = "let `environment.command` stay in the foreground, or write it as `kind: training`"
         return Finding("application-error", message, numbers, fix, told, end.pod)
     message = f"the program ended with exit code {end.code} in {where}{line}{again}"
-    fix = f"{_its_log(evidence, end, pod)} shows what it wrote"
+    fix = _its_log(evidence, end, pod)
     return Finding("application-error", message, numbers, fix, told, end.pod)
 
 
 def _its_log(evidence: Evidence, end: End, pod: Object) -> str:
-    """The command that shows what the container wrote until that end."""
+    """How to see what the container wrote until that end."""
+    if not evidence.reads_logs:
+        return "somebody who may read logs can see what it wrote"
     flags = [f"--pod {end.pod}"] if len(evidence.job.pods) > 1 else []
     if end.container != container_of_log(pod, None):
         flags.append(f"-c {end.container}")
-    return command("logs", evidence, *flags, *(["--previous"] if end.previous else []))
+    return command("logs", evidence, *flags, *(["--previous"] if end.previous else [])) + " shows what it wrote"
 
 
 def _hardware(
@@ -144,7 +146,7 @@ def _communication(
     )
     fix = (
         "set `NCCL_DEBUG=INFO` in `environment.env` to see which link failed; check the network between its nodes, "
-        f"`NCCL_SOCKET_IFNAME`, and `resources.shm`; {_its_log(evidence, end, pod)} shows what it wrote"
+        f"`NCCL_SOCKET_IFNAME`, and `resources.shm`; {_its_log(evidence, end, pod)}"
     )
     return Finding("nccl-error", message, {**numbers, "node": end.node}, fix, told, end.pod)
 

@@ -39,9 +39,10 @@ class Evidence:
 
     ``pods`` are the job's that are not leaving, ``events`` those of its objects (oldest first), ``nodes`` the nodes of
     its pods by name (None: gone), ``claims`` the claims that they mount by name (None: missing), ``logs`` the last
-    lines of crashed containers by pod and container, ``admission`` Kueue's Workload, ``neighbours`` all pods of the
-    namespace, where a quota is short, ``scaler`` the autoscaler of its workload, ``services`` its Services and
-    ``slices`` their EndpointSlices, ``preemptors`` the jobs of the pods that evicted its own, by those pods' uid.
+    lines of crashed containers by pod and container (``reads_logs``: they may be read), ``admission`` Kueue's Workload,
+    ``neighbours`` all pods of the namespace, where a quota is short, ``scaler`` the autoscaler of its workload,
+    ``services`` its Services and ``slices`` their EndpointSlices, ``preemptors`` the jobs of the pods that evicted its
+    own, by those pods' uid.
     """
 
     job: Job
@@ -55,6 +56,7 @@ class Evidence:
     quotas: list[Object] | None = None
     neighbours: list[Object] | None = None
     logs: Mapping[tuple[str, str], list[str]] = field(default_factory=dict)
+    reads_logs: bool = True
     admission: Object | None = None
     scaler: Object | None = None
     services: list[Object] | None = None
@@ -121,6 +123,7 @@ def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidenc
     events = local.maybe("Event", why="the cause rests on the states of the pods alone")
     pods = [pod for pod in job.pods if not pod["metadata"].get("deletionTimestamp")]
     quotas = _quotas(local, job, pods)
+    logs = _logs(local, ends(pods, now))
     claims = _claims(local, pods)
     told = (
         None
@@ -139,7 +142,8 @@ def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidenc
         claims=claims,
         quotas=quotas,
         neighbours=local.maybe("Pod") if quotas else None,
-        logs=_logs(local, ends(pods, now)),
+        logs=logs or {},
+        reads_logs=logs is not None,
         admission=_admission(local, job),
         scaler=_scaler(local, job),
         services=services,
@@ -216,21 +220,29 @@ def _quotas(scope: Scope, job: Job, pods: list[Object]) -> list[Object] | None:
     return scope.maybe("ResourceQuota", why="the numbers are those of the refusal")
 
 
-def _logs(scope: Scope, found: list[End]) -> dict[tuple[str, str], list[str]]:
-    """The last lines of what crashed; a container has none when its node is gone, or when it never ran."""
+def _logs(scope: Scope, found: list[End]) -> dict[tuple[str, str], list[str]] | None:
+    """The last lines of what crashed, None where logs may not be read.
+
+    A container has none when its node is gone, or when it never ran.
+    """
+    forbidden = False
     worth = [end for end in found if end.code != 0][:_LOGS]
 
     def read(end: End) -> list[str] | None:
+        nonlocal forbidden
         path = f"{RESOURCES['Pod'].path(scope.namespace, end.pod)}/log"
         query = {"container": end.container, "tailLines": str(TAIL), "limitBytes": "1000000"}
         try:
             return scope.connection.text(path, {**query, **({"previous": "true"} if end.previous else {})}).splitlines()
         except ApiError as error:
             if error.lacks_permission:
+                forbidden = True
                 scope.note("logs may not be read: what a program said when it ended is not known")
             return None
 
     lines = scope.connection.each(read, worth)
+    if forbidden:
+        return None
     return {(end.pod, end.container): tail for end, tail in zip(worth, lines, strict=True) if tail}
 
 

@@ -122,8 +122,11 @@ def queued(evidence: Evidence) -> Finding | None:
         return None
     queue = labels_of(workload)[QUEUE]
     why, told = "", [source(event) for event in evidence.told("Pending", "CreatedWorkload", "QuotaReserved")[-1:]]
-    fix = f"`kubectl get localqueue {queue} -n {evidence.job.identity.namespace} -o yaml` shows what the queue has"
+    fix = f"Kueue has no Workload for the job: does the queue {queue} exist, and does Kueue run?"
     if evidence.admission is not None:
+        name = evidence.admission["metadata"]["name"]
+        look = f"`kubectl describe workloads.kueue.x-k8s.io {name} -n {evidence.job.identity.namespace}`"
+        fix = f"wait for its turn, or ask the administrators of the queue {queue}; {look} shows more"
         if (evidence.admission.get("spec") or {}).get("active") is False:
             spec = Source("spec", title(evidence.admission), "active: false")
             message = f"its Workload of Kueue's queue {queue} is inactive, as after gpuctl pause"
@@ -137,7 +140,6 @@ def queued(evidence: Evidence) -> Finding | None:
                 break
     elif evidence.job.workload is not None:
         told.append(Source("spec", f"{workload['kind'].lower()}/{workload['metadata']['name']}", "suspend: true"))
-        fix = f"{fix} (Kueue has no Workload for the job: does the queue exist, and does Kueue run?)"
     message = f"waits in Kueue's queue {queue}" + (f": {why}" if why else "")
     return Finding("queued", message, {"queue": queue}, fix, tuple(told))
 
