@@ -310,3 +310,23 @@ def test_of_ranks_the_one_that_ended_first_counts() -> None:
     assert told(own, lost) == ("application-error", first["metadata"]["name"])
     assert told(lost, own) == ("nccl-error", first["metadata"]["name"])
     assert told(lost, lost) == ("nccl-error", first["metadata"]["name"])
+
+
+def test_a_pod_that_was_refused_is_history_when_another_has_taken_its_place() -> None:
+    found, held = recorded("node-refused"), recorded("image-not-found").job.pods[0]
+    workload = json.loads(json.dumps(found.job.workload))
+    workload["status"].pop("conditions", None)
+    job = replace(found.job, workload=workload, pods=[*found.job.pods, held])
+    assert explain(replace(found, job=job)).finding.cause == "image-not-found"
+
+
+def test_a_node_that_ran_short_is_told_from_a_limit_of_the_pod() -> None:
+    found = recorded("evicted")
+    limits = {
+        "Pod ephemeral local storage usage exceeds the total limit of containers 10Gi. ": "`podPatch`",
+        'Container main exceeded its local ephemeral storage limit "10Gi". ': "`podPatch`",
+        'Usage of EmptyDir volume "scratch" exceeds the limit "1Gi". ': "the sizeLimit of the volume scratch above 1Gi",
+        "The node was low on resource: pids. Threshold quantity: 10, available: 3. ": "administrators",
+    }
+    for message, fix in limits.items():
+        assert fix in str(explain(changed(found, message=message)).finding.fix)

@@ -253,7 +253,9 @@ def gpu_driver(
     name, node = pod["metadata"]["name"], (pod.get("spec") or {}).get("nodeName")
     asked = [key for item in _containers(pod["spec"]) for key in container_limits(item) if "/" in key]
     message = f"the GPU driver on {node} does not serve the pod {name}: {line}{again}"
-    fix = f"use an image whose CUDA is not newer than the driver of {node}, or have that updated"
+    fix = f"a matter for the administrators of {node}: its driver is not installed, or does not work"
+    if log.is_version(line):
+        fix = f"use an image whose CUDA is not newer than the driver of {node}, or have the driver updated"
     if not asked:
         message = f"the pod {name} has no GPU: it asks for none ({line}){again}"
         fix = "set `resources.gpu`"

@@ -15,13 +15,12 @@ from gpuctl.reading.logs import container_of as container_of_log
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why import log
 from gpuctl.reading.why.containers import gpu_driver, no_command
-from gpuctl.reading.why.ends import End, ends
+from gpuctl.reading.why.ends import INDEX, End, ends
 from gpuctl.reading.why.events import container_of, source, title
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Source, first, several, times
 from gpuctl.reading.why.idle import again, command
 
-_INDEX = "batch.kubernetes.io/job-completion-index"
 _PROBE = re.compile(r"Container (?P<container>\S+) failed (?P<probe>liveness|startup) probe")
 # The kubelet's or the scheduler's doing, told by rules of their own.
 _NOT_ITS_OWN = frozenset(
@@ -48,7 +47,7 @@ def _latest(evidence: Evidence) -> list[Object]:
     found: dict[str, Object] = {}
     for pod in evidence.pods:
         if (pod.get("status") or {}).get("reason") not in _NOT_ITS_OWN:
-            found[labels_of(pod).get(_INDEX) or ("" if single else pod["metadata"]["name"])] = pod
+            found[labels_of(pod).get(INDEX) or ("" if single else pod["metadata"]["name"])] = pod
     return list(found.values())
 
 

@@ -153,7 +153,8 @@ def deadline_exceeded(evidence: Evidence) -> Finding | None:
         limit = f" ({rough_duration(seconds)})" if seconds else ""
         message = f"it ran for longer than its deadline{limit}, and was stopped"
         told = sources(condition_source(workload, "Failed") or condition_source(workload, "FailureTarget"))
-        fix = f"raise `job.max_runtime` and apply again, or run it again as it is: {command('rerun', evidence)}"
+        fix = "raise `job.max_runtime`, or the Job's activeDeadlineSeconds if something else set it, and apply again; "
+        fix += f"to run it again as it is: {command('rerun', evidence)}"
         return Finding("deadline-exceeded", message, {"deadlineSeconds": seconds}, fix, told)
     for pod in reversed(evidence.pods):
         if (pod.get("status") or {}).get("reason") == "DeadlineExceeded" and not _goes_on(evidence):

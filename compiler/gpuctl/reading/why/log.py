@@ -27,6 +27,7 @@ _GPU_DRIVER = re.compile(
     r"|CUDA_ERROR_NO_DEVICE|CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|CUDA_ERROR_COMPAT_NOT_SUPPORTED|cudaErrorInsufficientDriver"
     r"|Driver/library version mismatch|Found no NVIDIA driver|NVIDIA driver on your system is too old"
 )
+_VERSION = re.compile(r"insufficient|INSUFFICIENT|Insufficient|MISMATCH|mismatch|NOT_SUPPORTED|too old")
 # NCCL's result codes (nccl.h) and PyTorch's watchdog (ProcessGroupNCCL.cpp).
 _NCCL = re.compile(
     r"NCCL error|unhandled system error|unhandled cuda error|NCCL watchdog|Watchdog caught collective operation timeout"
@@ -100,6 +101,11 @@ def read(lines: Sequence[str]) -> Said:
         return Said(cause, shown(telling), _numbers(telling) if cause == "cuda-out-of-memory" else {})
     fatal = next((line for line in reversed(kept) if _FATAL.search(line) and not _AFTERMATH.search(line)), None)
     return Said("", shown(last or fatal or (kept[-1] if kept else "")), {})
+
+
+def is_version(line: str) -> bool:
+    """Whether a line about the driver says that it is there, but too old for the program."""
+    return bool(_VERSION.search(line))
 
 
 def _numbers(line: str) -> dict[str, str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from gpuctl.cluster.resources import Object
+from gpuctl.cluster.resources import Object, labels_of
 from gpuctl.reading.status import sentence
+from gpuctl.reading.why.ends import INDEX
 from gpuctl.reading.why.events import condition_source, eviction_source, sources
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Source
@@ -64,7 +65,7 @@ def refused(evidence: Evidence) -> Finding | None:
     """kubelet did not take a pod that the scheduler had sent to it."""
     for pod in reversed(evidence.pods):
         status = pod.get("status") or {}
-        if status.get("phase") != "Failed" or status.get("reason") not in _REFUSED:
+        if status.get("phase") != "Failed" or status.get("reason") not in _REFUSED or _is_replaced(evidence, pod):
             continue
         name, node = pod["metadata"]["name"], (pod.get("spec") or {}).get("nodeName") or "its node"
         text = sentence(status.get("message")).removeprefix("Pod was rejected: ")
@@ -73,6 +74,14 @@ def refused(evidence: Evidence) -> Finding | None:
         told = (Source("status", f"pod/{name}", f"{status['reason']}: {sentence(status.get('message'))}"),)
         return Finding("node-refused", message, {"node": node, "reason": status["reason"]}, fix, told, name)
     return None
+
+
+def _is_replaced(evidence: Evidence, pod: Object) -> bool:
+    """Whether others have taken a failed pod's place: what became of it is history then."""
+    index = labels_of(pod).get(INDEX)
+    alike = [item for item in evidence.pods if labels_of(item).get(INDEX) == index]
+    live = sum((item.get("status") or {}).get("phase") != "Failed" for item in alike)
+    return bool(live >= (max(1, evidence.wanted) if index is None else 1))
 
 
 def evicted(evidence: Evidence) -> Finding | None:

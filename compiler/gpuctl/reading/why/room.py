@@ -123,7 +123,9 @@ def _fix(case: Case, resource: str, need: int, most: int, change: str | None) ->
     if change is not None:
         uncordon = "uncordon node "
         return f"`kubectl uncordon {change.removeprefix(uncordon)}`" if change.startswith(uncordon) else change
-    if 0 < most < need:
+    if not most:
+        return f"use another `resources.pool`, or let a device plugin offer {resource} there: `gpuctl get pools`"
+    if most < need:
         return f"ask for at most {told(resource, most)} per pod"
     return "wait for other jobs, add nodes, or use another `resources.pool`: `gpuctl get pools` shows what is free"
 
