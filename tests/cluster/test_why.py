@@ -362,6 +362,11 @@ def test_one_of_several_pods_waits(place: Place, pools: None) -> None:
 
 
 def test_no_node_is_like_that(place: Place, pools: None) -> None:
+    disk = {"key": "example.com/disk", "operator": "In", "values": ["ssd", "nvme"]}
+    near = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [disk]}]}}
+    created(place, training("disk", resources={"pool": FULL}), affinity={"nodeAffinity": near})
+    answer = why(place, "disk", "node-selector")
+    assert answer["message"].endswith("has what its node affinity asks for (example.com/disk In ssd, nvme)")
     for document in (
         training("poolless", resources={"pool": "vision"}),
         large("typed", **{"gpu-type": "h100"}),
@@ -461,7 +466,7 @@ def test_volumes(place: Place) -> None:
     place.create(merged(claim, {"metadata": {"name": "far"}, "spec": {"storageClassName": "elsewhere"}}))
     place.until(lambda: place.get("PersistentVolumeClaim", "far")["status"].get("phase") == "Bound", "the claim")
     created(place, training("far", storage={"workdirs": [{"path": "/far", "pvc": {"claim": "far"}}]}))
-    assert "volume" in why(place, "far", "volume-node")["message"]
+    assert why(place, "far", "volume-node")["message"].startswith("the volume of the PersistentVolumeClaim far cannot")
     place.plane.kubectl("delete", "pv", f"volume-{place.namespace}", "--wait=false")
 
 
@@ -1007,6 +1012,18 @@ def test_services_that_lead_nowhere(place: Place, monkeypatch: pytest.MonkeyPatc
         assert "the Service svc-serve has no endpoints" in why(place, "serve", "service-empty")["message"]
     finally:
         place.plane.start_program("kube-controller-manager")
+
+
+def test_the_service_by_which_ranks_find_each_other(place: Place) -> None:
+    place.apply(training("ranks", resources={"nodes": 2}), notebook("note"), compute("comp"))
+    place.running("ranks", pods=2)
+    place.running("note", "comp")
+    for name in ("ranks", "note", "comp"):
+        why(place, name, "running")
+    name = place.get("Job", "ranks")["spec"]["template"]["spec"]["subdomain"]
+    place.kubectl("delete", "service", name)
+    answer = why(place, "ranks", "service-missing")
+    assert answer["message"].startswith(f"there is no Service {name} in {place.namespace}")
 
 
 def test_an_autoscaler_without_a_metric(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

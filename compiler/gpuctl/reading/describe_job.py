@@ -202,7 +202,7 @@ def alike(events: Iterable[Object]) -> list[Told]:
     for event in sorted(events, key=event_order):
         on = event.get("involvedObject") or {}
         about = f"{(on.get('kind') or '').lower()}/{on.get('name')}"
-        message, reason = sentence(event.get("message")), event.get("reason") or ""
+        message, reason = sentence(event.get("message")), sentence(event.get("reason"))
         number = int((event.get("series") or {}).get("count") or event.get("count") or 1)
         before = found.pop((about, reason, message), None)
         count = number + (before.count if before is not None else 0)

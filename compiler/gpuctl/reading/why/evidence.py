@@ -293,10 +293,23 @@ def _scaler(scope: Scope, job: Job) -> Object | None:
 def _services(scope: Scope, job: Job, keys: Records) -> list[Object] | None:
     """Only of what serves: where no pod is ready, that no Service leads to one is no cause."""
     workload = job.workload
-    if workload is None or workload["kind"] not in _SERVING or not any(map(is_ready, job.pods)):
+    if workload is None or finished(workload) or not any(map(is_ready, job.pods)):
+        return None
+    why = "how it is reached is not known"
+    subdomain = subdomain_of(workload)
+    if subdomain is not None:
+        return scope.maybe("Service", fields=f"metadata.name={subdomain}", why=why)
+    if workload["kind"] not in _SERVING:
         return None
     labels = f"app={job.identity.name},{keys.job_type}={job.identity.kind}"
-    return scope.maybe("Service", labels=labels, why="how it is reached is not known")
+    return scope.maybe("Service", labels=labels, why=why)
+
+
+def subdomain_of(workload: Object) -> str | None:
+    """The Service by which the pods of a Job find each other; None for one of a single pod."""
+    if workload["kind"] != "Job":
+        return None
+    return workload["spec"]["template"]["spec"].get("subdomain") or None
 
 
 def _slices(scope: Scope, services: list[Object] | None) -> list[Object] | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuctl.cluster.resources import Object, labels_of
 from gpuctl.reading.status import is_ready, sentence
 from gpuctl.reading.why.events import condition_source, sources, title
-from gpuctl.reading.why.evidence import SERVICE_NAME, Evidence
+from gpuctl.reading.why.evidence import SERVICE_NAME, Evidence, subdomain_of
 from gpuctl.reading.why.finding import Finding, Source, several
 
 YOUNG = 60.0
@@ -15,31 +15,46 @@ YOUNG = 60.0
 
 
 def unserved(evidence: Evidence) -> Finding | None:
-    """Its pods are ready, and its Service is missing or leads to none of them."""
+    """Its pods are ready, and its Service does not exist, or does not lead to them."""
     if evidence.services is None:
         return None
     missing = _missing(evidence)
     if missing is not None:
         return missing
+    if evidence.job.workload is None or evidence.job.workload["kind"] == "Job":
+        return None
     ready = [pod for pod in evidence.pods if is_ready(pod)]
     found = (_of_service(evidence, service, ready) for service in evidence.services)
     return next((item for item in found if item is not None), None)
 
 
 def _missing(evidence: Evidence) -> Finding | None:
+    from gpuctl.backend.service import MAIN_PORT, service_name
+
     workload = evidence.job.workload
     assert workload is not None
+    subdomain = subdomain_of(workload)
+    if subdomain is not None:
+        return None if evidence.services else _unnamed(evidence, workload, subdomain)
     spec = workload["spec"]["template"]["spec"]
-    listens = any(item.get("ports") for item in spec.get("containers") or [])
+    ports = (port for item in spec.get("containers") or [] for port in item.get("ports") or [])
+    # As lowering names it: ports of other tools need no Service.
+    listens = any(port.get("name") == MAIN_PORT for port in ports)
     if evidence.services or not listens:
         return None
-    from gpuctl.backend.service import service_name
-
     identity = evidence.job.identity
     name = workload["spec"].get("serviceName") or service_name(identity.name)
     message = f"its {_pods(evidence)}, but there is no Service {name} in {identity.namespace} to reach them by"
     fix = "apply its document again, which creates the Service"
     told = (Source("spec", title(workload), "its containers have ports, and no Service has the job's labels"),)
+    return Finding("service-missing", message, {"service": name}, fix, told)
+
+
+def _unnamed(evidence: Evidence, workload: Object, name: str) -> Finding:
+    namespace = evidence.job.identity.namespace
+    message = f"there is no Service {name} in {namespace}, by which its pods find each other (MASTER_ADDR)"
+    fix = "apply its document again, which creates the Service"
+    told = (Source("spec", title(workload), f"subdomain: {name}"),)
     return Finding("service-missing", message, {"service": name}, fix, told)
 
 
