@@ -19,7 +19,18 @@ from gpuctl.reading.jobs import Identity, Job
 from gpuctl.reading.why.evidence import Evidence
 
 RECORDED = Path(__file__).parent / "unit" / "recorded-why"
-_PARTS = ("events", "nodes", "claims", "quotas", "neighbours", "admission", "scaler")
+_PARTS = (
+    "events",
+    "nodes",
+    "claims",
+    "quotas",
+    "neighbours",
+    "admission",
+    "scaler",
+    "services",
+    "slices",
+    "preemptors",
+)
 
 
 def _written(snapshot: Snapshot) -> dict[str, Any]:
@@ -54,7 +65,8 @@ def load(path: Path) -> tuple[Evidence, str]:
         datetime.fromisoformat(value["now"]),
         snapshot=None if value["snapshot"] is None else Snapshot(**value["snapshot"]),
         logs={(pod, container): lines for pod, container, lines in value["logs"]},
-        **{name: value[name] for name in _PARTS},
+        # A record may be older than a part.
+        **{name: value[name] for name in _PARTS if name in value},
     )
     return evidence, value["cause"]
 

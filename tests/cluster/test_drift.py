@@ -345,7 +345,7 @@ def test_a_kept_object_is_replaced_when_its_document_changes(place: Place) -> No
 def test_a_change_of_the_platform_alone_replaces_nothing(place: Place) -> None:
     place.apply(training(), inference())
     before = place.records()
-    place.platform("priorities: {medium: {className: drill-medium, value: 7}}")
+    place.platform("priorities: {medium: {className: drill-medium, value: 700}}")
     kept = place.apply(training(), inference())
     assert kept.out.count("kept") >= 2
     after = place.records()

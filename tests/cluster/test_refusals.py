@@ -119,7 +119,7 @@ def test_a_priority_class_that_is_gone_and_that_the_user_may_not_make(
     """A Job's own dry-run says nothing about it; its pods would never come."""
     place.plane.grant("nobody", place.namespace, "admin")
     monkeypatch.setenv("KUBECONFIG", str(place.plane.kubeconfig("nobody")))
-    place.platform("priorities: {high: {className: drill-gone, value: 7}}")
+    place.platform("priorities: {high: {className: drill-gone, value: 7000000}}")
     said = refused(place, training(job={"priority": "high"}))
     assert "job.batch/train" in said
     assert "no PriorityClass with name drill-gone was found" in said
@@ -134,9 +134,9 @@ def test_a_priority_class_of_another_value(place: Place, running: str) -> None:
         "value": 9,
     }
     place.plane.create(body)
-    place.platform("priorities: {high: {className: drill-urgent, value: 7}}")
+    place.platform("priorities: {high: {className: drill-urgent, value: 7000000}}")
     said = refused(place, training("other", job={"priority": "high"}))
-    assert "PriorityClass drill-urgent has the value 9 in the cluster and 7 here" in said
+    assert "PriorityClass drill-urgent has the value 9 in the cluster and 7000000 here" in said
 
 
 def test_a_missing_pull_secret_where_something_would_end(place: Place, running: str) -> None:

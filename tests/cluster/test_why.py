@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
+import shlex
 from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +75,58 @@ def created(place: Place, document: Document, **pod: Any) -> None:
         place.create(obj)
 
 
+COMMAND = re.compile(r"`((?:gpuctl|kubectl) [^`]+)`")
+"""How commands stand in what helps: ready to be copied."""
+_DRY = frozenset({"create", "patch", "scale", "taint", "cordon", "uncordon", "delete"})
+_CHANGING = frozenset({"resume", "rerun", "delete", "label", "rollout"})
+_left: dict[str, None] = {}
+
+
+@pytest.fixture(autouse=True)
+def advice(request: pytest.FixtureRequest) -> Iterator[None]:
+    """In the end what was advised is done: commands that change something, and have no way to try them."""
+    _left.clear()
+    place: Place | None = request.getfixturevalue("place") if "place" in request.fixturenames else None
+    yield
+    for command in _left:
+        assert place is not None
+        carried_out(place, command)
+
+
+def followed(place: Place, answer: Answer) -> None:
+    """Run the commands of what helps, as they are printed, in the state that they are printed for.
+
+    kubectl's own try where they would change something; gpuctl's changes are left to the end of the test.
+    """
+    for fix in (answer["fix"], *(item["fix"] for item in answer["also"])):
+        for command in COMMAND.findall(fix or ""):
+            program, verb, *rest = shlex.split(command)
+            if program == "kubectl" and verb in _DRY:
+                place.plane.kubectl(verb, *rest, "--dry-run=server")
+            elif verb in _CHANGING:
+                _left[command] = None
+            else:
+                carried_out(place, command)
+
+
+def carried_out(place: Place, command: str) -> None:
+    program, *arguments = shlex.split(command)
+    if program == "kubectl":
+        place.plane.kubectl(*arguments)
+    else:
+        place.anywhere(*arguments)
+    if arguments[:2] == ["label", "node"]:
+        place.anywhere(*arguments[:-1], f"{arguments[-1].partition('=')[0]}-")
+
+
+def moot(name: str) -> None:
+    """What was advised about a job is not done in the end: the test itself has changed its state."""
+    for command in [item for item in _left if name in shlex.split(item)]:
+        del _left[command]
+
+
 def why(place: Place, name: str, *causes: str) -> Answer:
-    """The answer, as soon as its cause is one of these; the text is run, too."""
+    """The answer, as soon as its cause is one of these; the text is run, too, and so is what it advises."""
 
     def told() -> Answer | None:
         found: Answer = place.gpuctl("why", name, "-o", "json").value
@@ -88,6 +142,7 @@ def why(place: Place, name: str, *causes: str) -> Answer:
     text = place.gpuctl("why", name).out
     assert found["cause"] in text.splitlines()[0]
     assert found["fix"] is None or found["fix"].split()[0] in text
+    followed(place, found)
     return found
 
 
@@ -139,20 +194,21 @@ def test_jobs_that_are_to_have_no_pods(place: Place) -> None:
     place.gpuctl("pause", "train")
     place.gpuctl("pause", "serve")
     answer = why(place, "train", "paused")
-    assert answer["fix"] == f"gpuctl resume train -n {place.namespace}"
+    assert answer["fix"] == f"`gpuctl resume train -n {place.namespace}`"
     assert why(place, "serve", "paused")["numbers"] == {"replicas": 1}
     place.patch("Job", "held", {"spec": {"suspend": True}})
-    assert why(place, "held", "suspended")["message"] == "spec.suspend is set, and not by `gpuctl pause`"
+    assert why(place, "held", "suspended")["message"] == "spec.suspend is set, and not by gpuctl pause"
     queue = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "team"}}, "spec": {"suspend": True}}
     place.patch("Job", "queue", queue)
     answer = why(place, "queue", "queued")
     assert answer["numbers"] == {"queue": "team"}
-    assert "kubectl get localqueue team" in answer["fix"]
+    assert "does the queue team exist, and does Kueue run?" in answer["fix"]
     place.gpuctl("resume", "serve")
+    moot("serve")
     place.running("serve")
     place.kubectl("scale", "deployment/serve", "--replicas=0")
     answer = why(place, "serve", "suspended")
-    assert answer["message"] == "spec.replicas is 0, and not by `gpuctl pause`"
+    assert answer["message"] == "spec.replicas is 0, and not by gpuctl pause"
 
 
 QUOTA = {
@@ -291,6 +347,7 @@ def test_no_node_has_enough(place: Place, pools: None) -> None:
     assert answer["message"].startswith(f"needs 256Gi memory on one node of {FULL}; best node has 255Gi free")
     answer = why(place, "huge", "gpu-shortage")
     assert answer["message"] == f"needs 16 a100 on one node of {FULL}; the largest has 8 in all, so it never fits"
+    assert answer["fix"] == "spread it over more nodes: `resources.nodes: 2` with `resources.gpu: 8`"
     assert why(place, "cpu-beside", "cpu-shortage")["numbers"]["largestNode"]["cpuCores"] == 63
 
 
@@ -305,6 +362,11 @@ def test_one_of_several_pods_waits(place: Place, pools: None) -> None:
 
 
 def test_no_node_is_like_that(place: Place, pools: None) -> None:
+    disk = {"key": "example.com/disk", "operator": "In", "values": ["ssd", "nvme"]}
+    near = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [disk]}]}}
+    created(place, training("disk", resources={"pool": FULL}), affinity={"nodeAffinity": near})
+    answer = why(place, "disk", "node-selector")
+    assert answer["message"].endswith("has what its node affinity asks for (example.com/disk In ssd, nvme)")
     for document in (
         training("poolless", resources={"pool": "vision"}),
         large("typed", **{"gpu-type": "h100"}),
@@ -321,10 +383,10 @@ def test_no_node_is_like_that(place: Place, pools: None) -> None:
     assert "`resources.gpu-type: a100`" in answer["fix"]
     answer = why(place, "closed", "cordoned")
     assert answer["message"] == f"the only node of {CLOSED} with a100 is cordoned ({CLOSED}-1)"
-    assert answer["fix"] == f"kubectl uncordon {CLOSED}-1"
+    assert answer["fix"] == f"`kubectl uncordon {CLOSED}-1`"
     answer = why(place, "dirty", "taint")
     assert answer["numbers"]["taint"] == "example.com/dedicated=vision:NoSchedule"
-    assert f"kubectl taint node {DIRTY}-1 example.com/dedicated-" in answer["fix"]
+    assert f"`kubectl taint node {DIRTY}-1 example.com/dedicated=vision:NoSchedule-`" in answer["fix"]
 
 
 def test_too_many_pods(place: Place, pools: None) -> None:
@@ -351,11 +413,11 @@ def test_other_pods_are_in_the_way(place: Place, pools: None) -> None:
     place.apply(apart, lonely, ports, compute("racks", podPatch=spread, resources={"pool": FULL}))
     answer = why(place, "apart", "affinity")
     assert answer["message"] == (
-        f"1 pod of 3 waits: 2 nodes of {FULL} have room, but pods that its anti-affinity shuns are there"
+        f"1 pod of 3 waits: 2 nodes of {FULL} have room, but pods that its anti-affinity excludes are there"
     )
     assert "none is near a pod that its affinity asks for" in why(place, "near", "affinity")["message"]
     answer = why(place, "ports", "host-port")
-    assert answer["message"].endswith("the ports that it binds on its node are taken: 9000")
+    assert answer["message"].endswith("the host ports that it uses are taken: 9000")
     assert "maxSkew" in why(place, "racks", "topology-spread")["fix"]
 
 
@@ -404,7 +466,7 @@ def test_volumes(place: Place) -> None:
     place.create(merged(claim, {"metadata": {"name": "far"}, "spec": {"storageClassName": "elsewhere"}}))
     place.until(lambda: place.get("PersistentVolumeClaim", "far")["status"].get("phase") == "Bound", "the claim")
     created(place, training("far", storage={"workdirs": [{"path": "/far", "pvc": {"claim": "far"}}]}))
-    assert "volume" in why(place, "far", "volume-node")["message"]
+    assert why(place, "far", "volume-node")["message"].startswith("the volume of the PersistentVolumeClaim far cannot")
     place.plane.kubectl("delete", "pv", f"volume-{place.namespace}", "--wait=false")
 
 
@@ -414,15 +476,15 @@ IMAGES = {
         "environment.image",
     ),
     "image-unauthorised": (
-        "refuses to give registry.example.com/training:v1, asked without a pull secret (or has no such image: it ",
+        "denies access to registry.example.com/training:v1 without a pull secret (or has no such image: ",
         "environment.imagePullSecret",
     ),
     "image-platform": ("registry.example.com/training:v1 is not built for the platform of drill-", "linux/amd64"),
     "image-unreachable": (
-        "the registry registry.example.com does not give registry.example.com/training:v1: ",
+        "registry.example.com/training:v1 cannot be pulled from the registry registry.example.com: ",
         "proxy",
     ),
-    "image-name-invalid": ("`registry.example.com/training:v1` is no legal name of an image", "environment.image"),
+    "image-name-invalid": ("`registry.example.com/training:v1` is not a valid name of an image", "environment.image"),
 }
 
 
@@ -436,7 +498,7 @@ def test_images(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
         assert any(item.startswith("scheduling: 1 pod on drill-") for item in answer["ruledOut"])
     assert "no such host" in why(place, "image-unreachable", "image-unreachable")["message"]
     answer = why(place, "image-slow", "starting")
-    assert "is pulling registry.example.com/training:v1 on drill-" in answer["message"]
+    assert "has been pulling registry.example.com/training:v1 on drill-" in answer["message"]
     later(monkeypatch, minutes=7)
     answer = why(place, "image-slow", "image-slow")
     assert "has been pulling registry.example.com/training:v1 for 7m; nothing has failed" in answer["message"]
@@ -462,10 +524,10 @@ def test_configuration_and_volumes_of_containers(place: Place) -> None:
         training("network", job=outcome("no-sandbox")),
     )
     answer = why(place, "secret", "config-missing")
-    assert answer["message"] == f"there is no Secret hf-token in {place.namespace}, which HF_TOKEN comes from"
-    assert answer["fix"].startswith(f"kubectl create secret generic hf-token -n {place.namespace}")
+    assert answer["message"] == f"there is no Secret hf-token in {place.namespace}, which HF_TOKEN uses"
+    assert answer["fix"].startswith(f"`kubectl create secret generic hf-token -n {place.namespace}")
     answer = why(place, "key", "config-missing")
-    assert answer["message"] == "the Secret hf-token has no key token, which a variable comes from"
+    assert answer["message"] == "the Secret hf-token has no key token, which a variable uses"
     answer = why(place, "root", "config-invalid")
     assert "container has runAsNonRoot and image will run as root" in answer["message"]
     answer = why(place, "mount", "mount-failed")
@@ -555,7 +617,7 @@ def test_a_service_that_crashes_again_and_again(place: Place) -> None:
     place.until(lambda: place.pods("loops"), "a pod")
     answer = why(place, "loops", "application-error")
     assert answer["numbers"]["restarts"] >= 1
-    assert answer["fix"] == f"gpuctl logs loops -n {place.namespace} --previous shows what it wrote"
+    assert answer["fix"] == f"`gpuctl logs loops -n {place.namespace} --previous` shows what it wrote"
     written(place, "loops", "ImportError: libcudnn.so.9: cannot open shared object file\n", previous=True)
     assert "ImportError: libcudnn.so.9" in why(place, "loops", "application-error")["message"]
     answer = why(place, "sick", "probe-failed")
@@ -600,10 +662,11 @@ def test_limits_of_a_job(place: Place) -> None:
     )
     answer = why(place, "hopeless", "application-error")
     assert any(item["source"] == "condition" and "BackoffLimitExceeded" in item["text"] for item in answer["evidence"])
+    moot("hopeless")
     place.kubectl("delete", "pods", "-l", "app=hopeless", "--wait=true")
     answer = why(place, "hopeless", "backoff-limit")
     assert answer["numbers"] == {"failedPods": 2, "backoffLimit": 1}
-    assert answer["fix"] == f"gpuctl rerun hopeless -n {place.namespace}"
+    assert answer["fix"] == f"`gpuctl rerun hopeless -n {place.namespace}`"
 
 
 def test_a_rollout_waits_for_itself(place: Place, pools: None) -> None:
@@ -616,7 +679,7 @@ def test_a_rollout_waits_for_itself(place: Place, pools: None) -> None:
     answer = why(place, "serve", "rollout-deadlock")
     assert "its new pods wait for 8 GPUs that its own old pods hold" in answer["message"]
     assert (answer["numbers"]["maxSurge"], answer["numbers"]["maxUnavailable"]) == (1, 0)
-    place.kubectl("patch", "deployment", "serve", "-p", answer["fix"].partition(" -p ")[2].strip("'"))
+    place.kubectl("patch", "deployment", "serve", "-p", shlex.split(answer["fix"].strip("`"))[-1])
     place.until(
         lambda: place.gpuctl("why", "serve", "-o", "json").value["cause"] == "running", "the rollout", timeout=30
     )
@@ -637,7 +700,7 @@ def test_a_node_is_lost(place: Place) -> None:
         assert answer["numbers"] == {"node": f"{LONELY}-mute", "pods": 1}
         place.plane.kubectl("delete", "node", f"{LONELY}-gone", "--wait=true")
         answer = why(place, "gone", "node-lost")
-        assert answer["message"].startswith(f"the node {LONELY}-gone under its pod gone-")
+        assert answer["message"].startswith(f"the node {LONELY}-gone of its pod gone-")
         place.apply(training("new", resources={"pool": LONELY, "gpu-type": "mute"}))
         answer = why(place, "new", "nodes-not-ready")
         assert f"{LONELY}-mute" in answer["message"]
@@ -653,10 +716,12 @@ def test_preemption(place: Place, pools: None) -> None:
     place.apply(refilled("urgent", 8, priority="high"))
     answer = why(place, "urgent", "preempting")
     assert answer["numbers"]["leavingPods"] == 1
+    assert "evicted pods to end, of Job/slow-" in answer["message"]
     place.running("urgent")
     victim = "slow-a" if why(place, "slow-a", "running", "gpu-shortage")["cause"] == "gpu-shortage" else "slow-b"
     answer = why(place, victim, "gpu-shortage")
-    assert any("Preempted" in item["text"] for item in answer["evidence"])
+    by = f"Preempted: by training/urgent in {place.namespace}, on node {FULL}-"
+    assert any(item["text"].startswith(by) for item in answer["evidence"])
 
 
 def test_what_is_not_on_the_list(place: Place) -> None:
@@ -672,7 +737,7 @@ def test_what_is_not_on_the_list(place: Place) -> None:
     answer = why(place, "foreign", "unknown")
     assert "waits for the scheduler volcano, which has said nothing for " in answer["message"]
     answer = why(place, "managed", "unknown")
-    assert "its pods are for the controller kueue.x-k8s.io/multikueue to make" in answer["message"]
+    assert "the controller kueue.x-k8s.io/multikueue has to create its pods" in answer["message"]
     orphan = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -721,8 +786,9 @@ def test_a_queue_of_kueue(place: Place) -> None:
     answer = why(place, "train", "queued")
     assert answer["message"] == f"waits in Kueue's queue team: {words}"
     assert answer["evidence"][-1]["object"] == "workload/job-train"
+    assert f"`kubectl describe workloads.kueue.x-k8s.io job-train -n {place.namespace}`" in answer["fix"]
     place.api.call("PATCH", f"{path}/job-train", {"spec": {"active": False}}, MERGE_PATCH)
-    assert why(place, "train", "paused")["fix"] == f"gpuctl resume train -n {place.namespace}"
+    assert why(place, "train", "paused")["fix"] == f"`gpuctl resume train -n {place.namespace}`"
 
 
 def test_a_finalizer_holds_it(place: Place) -> None:
@@ -731,7 +797,7 @@ def test_a_finalizer_holds_it(place: Place) -> None:
     place.patch("Job", "held", {"metadata": {"finalizers": ["example.com/archive"]}})
     place.kubectl("delete", "job", "held", "--wait=false")
     answer = why(place, "held", "terminating")
-    assert answer["message"] == "it is being deleted, and held by the finalizer example.com/archive"
+    assert answer["message"] == "it is being deleted, and the finalizer example.com/archive holds it"
     assert answer["numbers"]["finalizers"] == ["example.com/archive"]
     place.patch("Job", "held", {"metadata": {"finalizers": None}})
 
@@ -800,6 +866,7 @@ def test_who_may_read_neither_events_nor_logs_nor_quotas(place: Place, monkeypat
     answer = why(place, "cuda", "application-error")
     assert "exit code 1" in answer["message"]
     assert any("logs may not be read" in note for note in answer["notes"])
+    assert answer["fix"] == "somebody who may read logs can see what it wrote"
     assert place.gpuctl("describe", "job", "broken").code == 0
 
 
@@ -820,3 +887,254 @@ def test_commands_that_wait_name_why(place: Place) -> None:
     failing = training("fails", job={**outcome("fail"), "retries": 0})
     failed = place.apply(failing, flags=("--wait", "--timeout", "30s"), code=1)
     assert f"`gpuctl why fails -n {place.namespace}` tells why" in failed.err
+
+
+def event_about(place: Place, pod: str, reason: str, message: str, *, minutes: int = 0, **others: Any) -> None:
+    """An event about a pod, as whoever may create events can write it; ``minutes`` ago."""
+    time = (datetime.now(timezone.utc) - timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    about = {"apiVersion": "v1", "kind": "Pod", "namespace": place.namespace, "name": pod, "uid": place.uid("Pod", pod)}
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{pod}.", "namespace": place.namespace},
+        "involvedObject": about,
+        "type": "Warning",
+        "reason": reason,
+        "message": message,
+        "source": {"component": "kubelet"},
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+    }
+    place.create(merged(event, others))
+
+
+def test_events_of_a_state_that_has_passed(place: Place) -> None:
+    """What kept the pod once does not any more: its sandbox is there, and an image is being pulled."""
+    place.apply(training("train", job=outcome("image-slow")), training("stuck", job=outcome("no-sandbox")))
+    why(place, "train", "starting")
+    (pod,) = place.pods("train")
+    event_about(place, pod, "FailedMount", 'MountVolume.SetUp failed for volume "x" : timed out', minutes=5)
+    event_about(place, pod, "FailedCreatePodSandBox", "Failed to create pod sandbox: no network", minutes=4)
+    assert "has been pulling" in why(place, "train", "starting")["message"]
+    why(place, "stuck", "sandbox-failed")
+    (pod,) = place.pods("stuck")
+    event_about(place, pod, "FailedMount", 'MountVolume.SetUp failed for volume "x" : timed out', minutes=5)
+    assert [item["cause"] for item in why(place, "stuck", "sandbox-failed")["also"]] == []
+
+
+def test_events_that_anybody_may_write(place: Place) -> None:
+    place.apply(training("train", job=outcome("image-slow")))
+    why(place, "train", "starting")
+    (pod,) = place.pods("train")
+    told = {"reason": "FailedCreatePodSandBox", "message": "it is all lost"}
+    later = (datetime.now(timezone.utc) + timedelta(seconds=90)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    event_about(place, pod, **told, source={"component": "somebody"}, lastTimestamp=later)
+    event_about(place, pod, **told, involvedObject={"uid": "0"}, lastTimestamp=later)
+    event_about(place, pod, **told, involvedObject={"uid": None}, lastTimestamp=later)
+    assert why(place, "train", "starting")["also"] == []
+    odd = "no \x1b]0;title\x07\u202enetwork " + "x" * 100_000
+    event_about(place, pod, "FailedCreatePodSandBox", odd, lastTimestamp=later)
+    answer = why(place, "train", "sandbox-failed")
+    assert "no \\x1b]0;title\\x07\\u202enetwork" in answer["message"]
+    assert len(answer["message"]) < 5000
+    assert "\x1b" not in place.gpuctl("why", "train").out
+
+
+def test_a_claim_that_waits_for_its_first_consumer(place: Place) -> None:
+    name = f"slow-{place.namespace}"[:60]
+    place.plane.create(
+        {
+            "apiVersion": "storage.k8s.io/v1",
+            "kind": "StorageClass",
+            "metadata": {"name": name},
+            "provisioner": "example.com/disks",
+            "volumeBindingMode": "WaitForFirstConsumer",
+        }
+    )
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "storageClassName": name,
+        },
+    }
+    try:
+        place.create(claim)
+        mounts = {"workdirs": [{"path": "/data", "pvc": {"claim": "data"}}]}
+        created(place, training("large", storage=mounts, resources={"gpu": 65}))
+        assert why(place, "large", "gpu-shortage")["also"] == []
+        created(place, training("train", storage=mounts))
+        answer = why(place, "train", "claim-unbound")
+        assert answer["message"].startswith(f"the scheduler has chosen {POOL}-")
+        assert answer["message"].endswith(
+            "and the PersistentVolumeClaim data waits for the volume that example.com/disks has to provision"
+        )
+        assert answer["numbers"]["selectedNode"].startswith(f"{POOL}-")
+        about = {"kind": "PersistentVolumeClaim", "name": "data", "uid": place.uid("PersistentVolumeClaim", "data")}
+        (pod,) = place.pods("train")
+        refused = "failed to provision volume: quota of disks is used up"
+        event_about(
+            place, pod, "ProvisioningFailed", refused, involvedObject=about, source={"component": "example.com/disks_1"}
+        )
+        assert why(place, "train", "claim-unbound")["message"].endswith(refused)
+    finally:
+        place.plane.kubectl("delete", "storageclass", name)
+
+
+def test_services_that_lead_nowhere(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    serve = inference("serve")
+    place.apply(serve)
+    place.running("serve")
+    why(place, "serve", "running")
+    place.patch("Service", "svc-serve", {"spec": {"selector": {"app": "other"}}})
+    answer = why(place, "serve", "service-empty")
+    assert answer["message"].startswith(
+        "its 1 pod is ready, but the Service svc-serve selects none of them (app=other, "
+    )
+    place.patch("Service", "svc-serve", {"spec": {"selector": {"app": "serve"}}})
+    port = {"name": "main", "port": 8000, "targetPort": "http"}
+    place.patch("Service", "svc-serve", {"spec": {"ports": [port]}})
+    answer = why(place, "serve", "service-empty")
+    assert "leads to a port `http` that none of their containers has" in answer["message"]
+    place.kubectl("delete", "service", "svc-serve")
+    answer = why(place, "serve", "service-missing")
+    assert f"there is no Service svc-serve in {place.namespace}" in answer["message"]
+    place.apply(serve)
+    why(place, "serve", "running")
+    place.plane.stop_program("kube-controller-manager", kill=True)
+    try:
+        place.kubectl("delete", "endpointslices", "-l", "kubernetes.io/service-name=svc-serve")
+        why(place, "serve", "running")
+        later(monkeypatch, minutes=2)
+        assert "the Service svc-serve has no endpoints" in why(place, "serve", "service-empty")["message"]
+    finally:
+        place.plane.start_program("kube-controller-manager")
+
+
+def test_the_service_by_which_ranks_find_each_other(place: Place) -> None:
+    place.apply(training("ranks", resources={"nodes": 2}), notebook("note"), compute("comp"))
+    place.running("ranks", pods=2)
+    place.running("note", "comp")
+    for name in ("ranks", "note", "comp"):
+        why(place, name, "running")
+    name = place.get("Job", "ranks")["spec"]["template"]["spec"]["subdomain"]
+    place.kubectl("delete", "service", name)
+    answer = why(place, "ranks", "service-missing")
+    assert answer["message"].startswith(f"there is no Service {name} in {place.namespace}")
+
+
+def test_an_autoscaler_without_a_metric(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.apply(inference("serve"))
+    place.running("serve")
+    metric = {
+        "type": "Resource",
+        "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 60}},
+    }
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "serve"}
+    spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 3, "metrics": [metric]}
+    place.create(
+        {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "keda-serve"},
+            "spec": spec,
+        }
+    )
+
+    def judged() -> bool:
+        found = place.get("HorizontalPodAutoscaler", "keda-serve").get("status") or {}
+        return any(item["type"] == "ScalingActive" for item in found.get("conditions") or [])
+
+    place.until(judged, "the autoscaler's controller")
+    why(place, "serve", "running")
+    later(monkeypatch, minutes=2)
+    answer = why(place, "serve", "autoscaler-failing")
+    assert answer["message"].startswith(
+        "its autoscaler keda-serve does not scale it, 1 pod stays: FailedGetResourceMetric"
+    )
+
+
+def test_a_paused_rollout(place: Place) -> None:
+    place.apply(inference("serve"))
+    place.running("serve")
+    place.kubectl("rollout", "pause", "deployment/serve")
+    answer = why(place, "serve", "running")
+    assert "its rollout is paused (spec.paused), so that a change of its pods would wait" in answer["message"]
+    place.kubectl("set", "image", "deployment/serve", "main=registry.example.com/inference:v2")
+    answer = why(place, "serve", "rollout-paused")
+    assert answer["numbers"] == {"pods": 1, "updatedPods": 0}
+    assert answer["fix"] == f"`kubectl rollout resume deployment/serve -n {place.namespace}`"
+
+
+def test_a_node_is_shut_down(place: Place) -> None:
+    place.apply(compute("serve"), training("train", job={"retries": 0}), training("again", job={"retries": 2}))
+    place.running("serve", "train", "again")
+    pods = {name: next(iter(place.pods(name))) for name in ("serve", "train", "again")}
+    for pod in pods.values():
+        place.plane.annotate(place.namespace, pod, outcome="shutdown")
+    place.until(lambda: len(place.pods("serve")) > 1, "another pod")
+    place.running("serve")
+    answer = why(place, "serve", "running")
+    told = [item for item in answer["evidence"] if item["object"] == f"pod/{pods['serve']}"]
+    assert told == []
+    (evicted,) = [item for item in answer["also"] if item["cause"] == "evicted"]
+    assert evicted["fix"] == "its controller creates another pod"
+    place.until(lambda: "Failed" in str(place.get("Job", "train")["status"].get("conditions")), "its end")
+    answer = why(place, "train", "evicted")
+    assert "was shut down, and with it the pod train-" in answer["message"]
+    assert answer["fix"] == f"`gpuctl rerun train -n {place.namespace}`"
+    assert all("rerun" not in item["fix"] for item in why(place, "again", "running", "evicted")["also"])
+
+
+def test_limits_of_its_own(place: Place) -> None:
+    place.apply(training("shm", job={**outcome("volume-full"), "retries": 0}, resources={"shm": "2Gi"}))
+    answer = why(place, "shm", "evicted")
+    assert 'exceeds the limit "2Gi"' in answer["message"]
+    assert answer["fix"] == "raise `resources.shm` above 2Gi, or use fewer data loader workers"
+
+
+def test_the_log_of_another_container(place: Place) -> None:
+    first = {"initContainers": [{"name": "fetch", "image": "busybox:1", "command": ["fetch"]}]}
+    place.apply(inference("serve", job=outcome("init-fails"), service={"replicas": 2}, podPatch=first))
+    answer = why(place, "serve", "application-error")
+    assert "in init container fetch of pod serve-" in answer["message"]
+    flags = f"--pod {answer['pod']} -c fetch --previous"
+    assert answer["fix"] == f"`gpuctl logs serve -n {place.namespace} {flags}` shows what it wrote"
+
+
+WORDS = {
+    "nccl-error": "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:268, unhandled system error",
+    "gpu-hardware-error": "RuntimeError: CUDA error: uncorrectable ECC error encountered",
+    "gpu-driver-error": "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).",
+}
+
+
+def test_errors_of_gpus(place: Place) -> None:
+    job = {**outcome("fail", exit_code="1"), "retries": 0}
+    place.apply(*(training(cause, job=job) for cause in WORDS))
+    for cause, line in WORDS.items():
+        place.until(lambda cause=cause: place.get("Job", cause).get("status", {}).get("failed"), f"the end of {cause}")
+        written(place, cause, f"step 41 loss 2.13\n{line}\n")
+        answer = why(place, cause, cause)
+        assert line in answer["message"]
+        assert answer["numbers"]["node"].startswith(f"{POOL}-")
+
+
+def test_taints_of_nodes_under_maintenance(place: Place) -> None:
+    pool, node = "why-upkeep", "why-upkeep-1"
+    place.plane.add_node(node, labels={"runwhere.ai/pool": pool}, gpus=8)
+    place.plane.wait_for_nodes()
+    try:
+        place.apply(training("train", resources={"pool": pool}))
+        place.running("train")
+        place.plane.kubectl("taint", "node", node, "example.com/maintenance=disks:NoExecute")
+        answer = why(place, "train", "taint")
+        assert "toler" not in answer["fix"]
+        assert f"`kubectl taint node {node} example.com/maintenance=disks:NoExecute-`" in answer["fix"]
+        assert any(item["text"].startswith("TaintManagerEviction") for item in answer["evidence"])
+    finally:
+        with contextlib.suppress(RuntimeError):
+            place.plane.kubectl("delete", "node", node)

@@ -219,6 +219,22 @@ EVICTION_MESSAGE = (
     '(dig "resources" "requests" "memory" "0" .)'
 )
 
+VOLUME_FULL = "volume-full"
+# kubelet/eviction/helpers.go: emptyDirMessageFmt. The first emptyDir of the pod is the one that is full.
+VOLUME_FULL_VARIABLES = (
+    "{{ $volume := `` }}{{ $limit := `` }}{{ range .spec.volumes }}{{ $name := .name }}"
+    "{{ if not $volume }}{{ with .emptyDir }}{{ $volume = $name }}{{ $limit = or .sizeLimit `` }}{{ end }}{{ end }}{{ end }}"
+)
+VOLUME_FULL_MESSAGE = 'printf "Usage of EmptyDir volume %q exceeds the limit %q. " $volume $limit'
+
+SHUTDOWN = "shutdown"
+# kubelet/nodeshutdown/nodeshutdown_manager.go.
+SHUTDOWN_REASON = "Terminated"
+SHUTDOWN_MESSAGE = "Pod was terminated in response to imminent node shutdown."
+
+INIT_FAILS = "init-fails"
+"""Its init containers end with exit code 1 and wait to start again; only of pods whose restartPolicy is Always."""
+
 OVERDUE = "overdue"
 # kubelet/active_deadline.go.
 OVERDUE_REASON = "DeadlineExceeded"
@@ -232,5 +248,5 @@ REJECTION_MESSAGE = (
     'Available: 0, which is unexpected" (dig "resources" "limits" "nvidia.com/gpu" "1" .)'
 )
 
-OUTCOMES = (*PULL_ERRORS, *WAITING, *ENDS, NEVER_READY, EVICTED, OVERDUE, REJECTED)
+OUTCOMES = (*PULL_ERRORS, *WAITING, *ENDS, NEVER_READY, EVICTED, VOLUME_FULL, SHUTDOWN, INIT_FAILS, OVERDUE, REJECTED)
 """What ``gpuctl.test/outcome`` may be."""

@@ -16,6 +16,7 @@ from control_plane.statuses import (
     BACK_OFF_EVENT,
     Step,
     event_step,
+    init_fails,
     node_state,
     over,
     restarts,
@@ -87,7 +88,7 @@ def _node_stages() -> list[Stage]:
 
 def _start_stages(events: bool) -> list[Stage]:
     """From bound to running, or to what keeps a pod from it."""
-    special = (*PULL_ERRORS, *WAITING, outcomes.NEVER_READY, outcomes.REJECTED)
+    special = (*PULL_ERRORS, *WAITING, outcomes.NEVER_READY, outcomes.REJECTED, outcomes.INIT_FAILS)
     # kubelet/images/image_manager.go, kubelet/kuberuntime/kuberuntime_container.go.
     present = 'printf "Container image %q already present on machine and can be accessed by the pod" .image'
     told = (
@@ -114,6 +115,7 @@ message: {{{{ with first .spec.containers }}}}{{{{ printf "Pod was rejected: %s"
             [*bound, _outcome(outcomes.NEVER_READY)],
             [*started, runs(False), event_step(outcomes.NOT_READY_EVENT)],
         ),
+        _stage("pod-init-fails", [*bound, _NOT_WAITING, _outcome(outcomes.INIT_FAILS)], [init_fails()]),
         _stage("pod-rejected", [*bound, _outcome(outcomes.REJECTED)], [event_step(rejected), status_patch(rejection)]),
     ]
     for name, waiting in WAITING.items():
@@ -191,6 +193,11 @@ def _end_stages() -> list[Stage]:
             after,
         )
     )
+    usage = f"message: {{{{ {outcomes.VOLUME_FULL_MESSAGE} | Quote }}}}"
+    full = over(End('"137"', "Error"), "Failed", f"reason: Evicted\n{usage}", variables=outcomes.VOLUME_FULL_VARIABLES)
+    stages.append(_stage("pod-volume-full", [_KEPT, _RUNNING, _outcome(outcomes.VOLUME_FULL)], [full], after))
+    shutdown = over(_STOPPED, "Failed", f"reason: {outcomes.SHUTDOWN_REASON}\nmessage: {outcomes.SHUTDOWN_MESSAGE}")
+    stages.append(_stage("pod-shutdown", [_KEPT, _RUNNING, _outcome(outcomes.SHUTDOWN)], [shutdown], after))
     overdue = over(_STOPPED, "Failed", f"reason: {outcomes.OVERDUE_REASON}\nmessage: {outcomes.OVERDUE_MESSAGE}")
     told = Event("Normal", outcomes.OVERDUE_REASON, json.dumps(outcomes.OVERDUE_MESSAGE))
     stages.append(

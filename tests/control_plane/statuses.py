@@ -178,7 +178,7 @@ _IDENTITY = _REFERENCE + _CONTAINER + "  imageID: {{ $status.imageID | Quote }}\
 _END_EACH = "{{ end }}{{ end }}\n"
 
 
-def over(end: End, phase: str, extra: str = "", condition: str = "") -> Step:
+def over(end: End, phase: str, extra: str = "", condition: str = "", variables: str = "") -> Step:
     """All containers have ended, and so has the pod; sidecars are ended with it. Texts add to the status."""
     text = f"""{_EACH_STATUS}{_IDENTITY}  containerID: {{{{ or $status.containerID "" | Quote }}}}
   ready: false
@@ -200,7 +200,37 @@ phase: {phase}
 {extra}"""
     reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
     initialized = "PodCompleted" if phase == "Succeeded" else ""
-    return status_patch(text + _conditions(False, reason, started=False, initialized=initialized) + condition)
+    text += _conditions(False, reason, started=False, initialized=initialized) + condition
+    return status_patch(text, variables)
+
+
+def init_fails() -> Step:
+    """The init containers have failed once, and wait to start again; the others wait for them."""
+    text = f"""
+initContainerStatuses:
+{{{{ $restarts := 1 }}}}
+{{{{ range .spec.initContainers }}}}{_REFERENCE}{_CONTAINER}  imageID: {{{{ {_IMAGE_ID} | Quote }}}}
+  containerID: {{{{ {_CONTAINER_ID} | Quote }}}}
+  ready: false
+  started: false
+  restartCount: 1
+  lastState: {{terminated: {{exitCode: 1, reason: Error, startedAt: {{{{ $now | Quote }}}}, finishedAt: {{{{ $now | Quote }}}},
+    containerID: {{{{ {_CONTAINER_ID} | Quote }}}}}}}}
+  state:
+    waiting:
+      reason: CrashLoopBackOff
+      message: {{{{ printf "back-off 10s restarting failed container=%s pod=%s" .name $pod.metadata.name | Quote }}}}
+{{{{ end }}}}
+containerStatuses:
+{{{{ range .spec.containers }}}}{_REFERENCE}{_CONTAINER}  imageID: ""
+  ready: false
+  started: false
+  restartCount: 0
+  state: {{waiting: {{reason: PodInitializing}}}}
+{{{{ end }}}}
+phase: Pending
+"""
+    return status_patch(text + _conditions(False) + _PLACE + _ADDRESS)
 
 
 def restarts(end: End) -> Step:

@@ -53,7 +53,7 @@ class Scenario:
 
 
 SCENARIOS = [
-    Scenario("create", "", OLD),
+    Scenario("create", "", OLD, ("--yes", "--create-namespace")),
     Scenario("replace", OLD, NEW),
     # One job goes, and with the change of another its autoscaler.
     Scenario("prune", OLD, text(inference("v2", most=None), notebook()), ("--yes", "--set", "jobs", "--prune")),

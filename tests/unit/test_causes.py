@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -109,6 +111,16 @@ LOGS = {
     "RuntimeError: unable to write to file </torch_41_7>: No space left on device (28)": "shm-exhausted",
     "OSError: [Errno 28] No space left on device: '/output/checkpoint-9'": "",
     "OSError: [Errno 28] No space left on device: '/dev/shm/x'": "shm-exhausted",
+    "[rank3]:[E1122] [PG 0 Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=41)": "nccl-error",
+    "torch.distributed.DistBackendError: NCCL error in: x.cpp:268, unhandled system error": "nccl-error",
+    "CUDA out of memory. Tried to allocate 2.00 GiB\nNCCL watchdog timeout": "cuda-out-of-memory",
+    "NCCL error: remote process exited\nKeyError: 'x'": "",
+    "NCCL INFO Bootstrap : Using eth0": "",
+    "NVRM: Xid (PCI:0000:3b:00): 79, pid=41, GPU has fallen off the bus.": "gpu-hardware-error",
+    "RuntimeError: CUDA error: uncorrectable ECC error encountered\nValueError: x": "gpu-hardware-error",
+    "checking for Xid errors: none\nKeyError: 'x'": "",
+    "CUDA error: CUDA driver version is insufficient for CUDA runtime version": "gpu-driver-error",
+    "RuntimeError: No CUDA GPUs are available\ncudaGetDeviceCount: no CUDA-capable device is detected": "gpu-driver-error",
     "bus error handler installed\nAssertionError": "",
     "Segmentation fault (core dumped)": "",
     "": "",
@@ -208,3 +220,113 @@ def test_events_of_a_job_whose_name_goes_on_with_a_number_are_not_this_ones() ->
 
     assert found({}) == ["train-abcde"]
     assert found({"completionMode": "Indexed"}) == ["train-2-abcde"]
+
+
+@pytest.mark.parametrize("cause", RECORDS)
+def test_commands_stand_between_backquotes_and_name_what_there_is(cause: str) -> None:
+    """So that tests find and run them (tests/cluster/test_why.py), and people copy them."""
+    answer = explain(recorded(cause))
+    for fix in (answer.finding.fix, *(item.fix for item in answer.also)):
+        rest = re.sub(r"`[^`]*`", "", fix or "")
+        assert "kubectl " not in rest
+        assert "gpuctl " not in rest
+        for command in re.findall(r"`((?:gpuctl|kubectl) [^`]*)`", fix or ""):
+            assert not {"NODE", "NAME", "NUMBER", "KEY"} & set(shlex.split(command))
+
+
+def changed(evidence: Evidence, **status: Any) -> Evidence:
+    """The same with parts of the first pod's status replaced."""
+    pods = json.loads(json.dumps(evidence.job.pods))
+    pods[0]["status"].update(status)
+    return replace(evidence, job=replace(evidence.job, pods=pods))
+
+
+def test_what_has_a_cause_is_not_ruled_out() -> None:
+    """A sidecar that has started says nothing of the container whose image is missing."""
+    found = recorded("image-not-found")
+    held = found.job.pods[0]["status"]["containerStatuses"][0]
+    sidecar = {"name": "sidecar", "ready": True, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
+    answer = explain(changed(found, containerStatuses=[sidecar, held]))
+    assert answer.finding.cause == "image-not-found"
+    assert [item for item in answer.ruled_out if "image" in item] == []
+
+
+def test_a_command_is_never_made_of_the_words_of_an_event() -> None:
+    found = recorded("priority-class-missing")
+    name = "no PriorityClass with name x;reboot was found"
+    events = json.loads(json.dumps(found.events))
+    for event in events:
+        event["message"] = f"Error creating: pods is forbidden: {name}"
+    workload = json.loads(json.dumps(found.job.workload))
+    for item in workload["status"].get("conditions") or []:
+        item["message"] = name
+    answer = explain(replace(found, events=events, job=replace(found.job, workload=workload)))
+    assert answer.finding.cause == "admission-refused"
+    assert "reboot" not in str(answer.finding.fix)
+
+
+NO_DRIVER = (
+    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to "
+    "start container process: error during container init: error running prestart hook #0: exit status 1, stderr: "
+    "nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown"
+)
+
+
+def test_a_container_runtime_without_a_driver() -> None:
+    found = recorded("config-invalid")
+    (held,) = found.job.pods[0]["status"]["containerStatuses"]
+    waiting = {"waiting": {"reason": "RunContainerError", "message": NO_DRIVER}}
+    answer = explain(changed(found, containerStatuses=[{**held, "state": waiting}]))
+    assert answer.finding.cause == "gpu-driver-error"
+    assert "driver not loaded" in answer.finding.message
+    started = recorded("command-not-found")
+    (ended,) = started.job.pods[0]["status"]["containerStatuses"]
+    for field in ("state", "lastState"):
+        if "terminated" in ended.get(field, {}):
+            ended[field]["terminated"].update(reason="StartError", message=NO_DRIVER)
+    assert explain(changed(started, containerStatuses=[ended])).finding.cause == "gpu-driver-error"
+
+
+def test_of_ranks_the_one_that_ended_first_counts() -> None:
+    """The others lose their connection to it, and say so."""
+    found = recorded("application-error")
+    workload = json.loads(json.dumps(found.job.workload))
+    workload["spec"].update(parallelism=2, completions=2)
+    first, second = (json.loads(json.dumps(found.job.pods[0])) for _ in range(2))
+    second["metadata"].update(name="rank-1", uid="1")
+    for pod, at in ((first, "2026-01-01T00:00:01Z"), (second, "2026-01-01T00:00:09Z")):
+        pod["status"]["containerStatuses"][0]["state"] = {
+            "terminated": {"exitCode": 1, "reason": "Error", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": at}
+        }
+    container = first["status"]["containerStatuses"][0]["name"]
+    lost, own = ["NCCL error in: x.cpp:1, remote process exited"], ["ValueError: no samples left"]
+
+    def told(first_log: list[str], second_log: list[str]) -> tuple[str, str | None]:
+        logs = {(first["metadata"]["name"], container): first_log, ("rank-1", container): second_log}
+        job = replace(found.job, workload=workload, pods=[first, second])
+        finding = explain(replace(found, job=job, logs=logs)).finding
+        return finding.cause, finding.pod
+
+    assert told(own, lost) == ("application-error", first["metadata"]["name"])
+    assert told(lost, own) == ("nccl-error", first["metadata"]["name"])
+    assert told(lost, lost) == ("nccl-error", first["metadata"]["name"])
+
+
+def test_a_pod_that_was_refused_is_history_when_another_has_taken_its_place() -> None:
+    found, held = recorded("node-refused"), recorded("image-not-found").job.pods[0]
+    workload = json.loads(json.dumps(found.job.workload))
+    workload["status"].pop("conditions", None)
+    job = replace(found.job, workload=workload, pods=[*found.job.pods, held])
+    assert explain(replace(found, job=job)).finding.cause == "image-not-found"
+
+
+def test_a_node_that_ran_short_is_told_from_a_limit_of_the_pod() -> None:
+    found = recorded("evicted")
+    limits = {
+        "Pod ephemeral local storage usage exceeds the total limit of containers 10Gi. ": "`podPatch`",
+        'Container main exceeded its local ephemeral storage limit "10Gi". ': "`podPatch`",
+        'Usage of EmptyDir volume "scratch" exceeds the limit "1Gi". ': "the sizeLimit of the volume scratch above 1Gi",
+        "The node was low on resource: pids. Threshold quantity: 10, available: 3. ": "administrators",
+    }
+    for message, fix in limits.items():
+        assert fix in str(explain(changed(found, message=message)).finding.fix)

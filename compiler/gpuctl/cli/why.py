@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from gpuctl.reading.why.finding import Source
 
 _FINE = frozenset({"running", "succeeded"})
-_WAITING = frozenset({"paused", "suspended", "queued", "terminating", "starting", "image-slow", "preempting"})
+_WAITING = frozenset(
+    {"paused", "suspended", "queued", "terminating", "starting", "image-slow", "preempting", "rollout-paused"}
+)
 
 
 @click.command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -16,6 +17,12 @@ PODS = "pods"
 """The resource that a node's ``allocatable`` has beside the others: how many pods it runs."""
 _OF_NODES = ("cordon", "taints", "node-selector", "node-affinity")
 # A change is told in steps that people would take.
+# What the node controller, autoscalers (cluster-autoscaler, Karpenter) and administrators put on nodes out of use.
+_UPKEEP = re.compile(
+    r"node\.kubernetes\.io/|node\.cloudprovider\.kubernetes\.io/|ByClusterAutoscaler|OfClusterAutoscaler|karpenter\.sh/"
+    r"|maint(?:enance|ain)|drain|repair|cordon|broken|unhealthy|quarantine|faulty|upgrad",
+    re.IGNORECASE,
+)
 _STEPS = {"cpu": 100, "memory": 64 << 20, "ephemeral-storage": 64 << 20}
 _TRIED = 32
 # The node controller's, beside ``spec.unschedulable`` (pkg/controller/nodelifecycle/node_lifecycle_controller.go).
@@ -168,10 +175,14 @@ def _taints(groups: Groups, seats: Sequence[Seat]) -> list[dict[str, str]]:
     for seat in seats:
         for group, _ in groups:
             taint = untolerated(group.incoming, seat.node)
-            # Kubernetes' own taints tell of a node's state: who tolerates them mends nothing.
-            if taint is not None and taint not in result and not taint["key"].startswith("node.kubernetes.io/"):
+            if taint is not None and taint not in result and not is_upkeep(taint):
                 result.append(taint)
     return result
+
+
+def is_upkeep(taint: dict[str, str]) -> bool:
+    """Whether a taint tells of a node's state, or keeps it free for work on it: tolerating it mends nothing."""
+    return bool(_UPKEEP.search(f"{taint.get('key')}={taint.get('value') or ''}"))
 
 
 def _title(taint: dict[str, str]) -> str:

@@ -138,7 +138,10 @@ def describe(scope: Scope, job: Job, keys: Records, settings: Settings) -> JobDe
     about: dict[str, list[Object]] = {pod["metadata"]["name"]: [] for pod in job.pods}
     for event in events or []:
         about.get((event.get("involvedObject") or {}).get("name") or "", []).append(event)
-    companions = [*services, *([evidence.scaler] if evidence.scaler is not None else [])]
+    scaler = evidence.scaler
+    # Another autoscaler's numbers are no part of the document.
+    own = [scaler] if scaler is not None and scaler["metadata"]["name"] == identity.name else []
+    companions = [*services, *own]
     template = _template(job)
     containers = (template.get("spec") or {}).get("containers") or []
     return JobDetail(
@@ -200,7 +203,7 @@ def alike(events: Iterable[Object]) -> list[Told]:
     for event in sorted(events, key=event_order):
         on = event.get("involvedObject") or {}
         about = f"{(on.get('kind') or '').lower()}/{on.get('name')}"
-        message, reason = sentence(event.get("message")), event.get("reason") or ""
+        message, reason = sentence(event.get("message")), sentence(event.get("reason"))
         number = int((event.get("series") or {}).get("count") or event.get("count") or 1)
         before = found.pop((about, reason, message), None)
         count = number + (before.count if before is not None else 0)

@@ -25,7 +25,8 @@ _MADE = {
 def of_job(events: Iterable[Object], job: Job) -> Iterator[Object]:
     """Those about the job's workload, what its controller made, its claims, and nothing older than itself.
 
-    A job of the same name may have been there before: its events are not this one's.
+    A job of the same name may have been there before: its events are not this one's. Events about what is there have
+    its uid: without one they are nobody's.
     """
     workload = job.workload
     pods = {pod["metadata"]["name"]: pod for pod in job.pods}
@@ -37,13 +38,13 @@ def of_job(events: Iterable[Object], job: Job) -> Iterator[Object]:
         if about.get("namespace") != job.identity.namespace:
             continue
         if kind == "Pod" and name in pods:
-            if uid in (None, "", pods[name]["metadata"].get("uid")):
+            if uid == pods[name]["metadata"].get("uid"):
                 yield event
         elif kind == "PersistentVolumeClaim":
             if name in claims:
                 yield event
         elif workload is not None and _is_about(kind, name, workload):
-            same = uid in (None, "", workload["metadata"].get("uid")) or kind != workload["kind"]
+            same = uid == workload["metadata"].get("uid") or kind != workload["kind"]
             # Times of both generations of events are RFC 3339 in UTC: what differs is only the fraction.
             if same and event_time(event)[:19] >= born[:19]:
                 yield event

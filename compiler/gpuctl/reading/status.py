@@ -16,7 +16,10 @@ from gpuctl.cluster.records import Records
 from gpuctl.cluster.requests import replicas
 from gpuctl.cluster.resources import Object, annotations_of, labels_of
 from gpuctl.cluster.workload import condition, finished
+from gpuctl.language.fields import visible
 
+# Kubernetes' own messages are of at most 1,024 characters, but for those that list many objects.
+_LONGEST = 4096
 _PENDING, _RUNNING, _SUCCEEDED, _FAILED = "pending", "running", "succeeded", "failed"
 _PAUSED, _TERMINATING, _UNKNOWN = "paused", "terminating", "unknown"
 PHASES = (_PENDING, _RUNNING, _SUCCEEDED, _FAILED, _PAUSED, _TERMINATING, _UNKNOWN)
@@ -222,8 +225,9 @@ def _worst(pods: Iterable[Object]) -> Status | None:
 
 
 def sentence(message: str | None) -> str:
-    """A message of the API on one line."""
-    return " ".join((message or "").split())
+    """A message of the API on one line, of printable characters: whoever may create an event chooses its words."""
+    text = visible(" ".join((message or "")[:_LONGEST].split()))
+    return text if len(message or "") <= _LONGEST else f"{text}…"
 
 
 def _condition(obj: Object, kind: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from gpuctl.cluster.resources import Object
 from gpuctl.reading.events import event_time
+from gpuctl.reading.why.events import is_reported_by_its_own
 
 STAGES = ("created", "scheduled", "pulled", "started", "ready", "finished")
 
@@ -49,7 +50,9 @@ def _times(pod: Object, events: Iterable[Object]) -> Iterator[tuple[str, str]]:
     if not found["scheduled"] and (pod.get("spec") or {}).get("nodeName"):
         # kubelet rewrites all conditions; the start of its work is the next best.
         found["scheduled"] = status.get("startTime")
-    pulled = [event_time(event) for event in events if event.get("reason") == "Pulled"]
+    pulled = [
+        event_time(event) for event in events if event.get("reason") == "Pulled" and is_reported_by_its_own(event)
+    ]
     found["pulled"] = max(pulled) if pulled else None
     states = [item.get("state") or {} for item in status.get("containerStatuses") or []]
     begun = [(state.get("running") or state.get("terminated") or {}).get("startedAt") for state in states]

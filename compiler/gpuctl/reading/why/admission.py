@@ -1,4 +1,4 @@
-"""Pods that the API server does not let in: the controllers' FailedCreate events and ReplicaFailure conditions."""
+"""Pods that the API server rejects: the controllers' FailedCreate events and ReplicaFailure conditions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _HEAD = re.compile(
 
 
 def refused(evidence: Evidence) -> Finding | None:
-    """Pods are missing, and their controller says that it may not make them."""
+    """Pods are missing, and their controller says that it may not create them."""
     workload = evidence.job.workload
     if workload is None or finished(workload) or workload["metadata"].get("deletionTimestamp"):
         return None
@@ -62,7 +62,11 @@ def refused(evidence: Evidence) -> Finding | None:
         found = rule(evidence, text, counted, at)
         if found is not None:
             return found
-    fix = "the message names who refuses, and what; " + command("describe job", evidence) + " shows all of it"
+    fix = (
+        "change what the message names, or ask whoever runs the policy; "
+        + command("describe job", evidence)
+        + " shows more"
+    )
     return Finding("admission-refused", f"its pods are refused: {text}", counted, fix, at)
 
 
@@ -85,6 +89,9 @@ def _refusal(evidence: Evidence, workload: Object) -> tuple[str, tuple[Source, .
 
 def _quota(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[Source, ...]) -> Finding | None:
     parsed = parse_exceeded(text)
+    if evidence.quotas is not None and parsed:
+        there = {item["metadata"]["name"] for item in evidence.quotas}
+        parsed = [item for item in parsed if item.quota in there]
     return _exceeded(evidence, parsed, counted, told) if parsed else None
 
 
@@ -106,9 +113,16 @@ def _exceeded(evidence: Evidence, found: list[Shortfall], counted: dict[str, Any
         least = ", ".join(f"{field(item.resource)}: {format_amount(item.resource, item.hard)}" for item in never)
         fix = f"ask for at most `{least}`, or raise quota {quota}: {raised}"
     else:
-        end = f"end {holders[0][0]} (`gpuctl delete job {holders[0][0].rpartition('/')[2]}`), " if holders else "wait, "
-        fix = f"{end}ask for less in `{field(found[0].resource)}`, or raise quota {quota}: {raised}"
+        fix = f"{_end(evidence, holders)}ask for less in `{field(found[0].resource)}`, or raise quota {quota}: {raised}"
     return Finding("quota-exceeded", f"quota {quota} has no room: {said}{pods}", numbers, fix, (*told, *held))
+
+
+def _end(evidence: Evidence, holders: list[tuple[str, Any]]) -> str:
+    if not holders:
+        return "wait for other jobs to end, "
+    kind, _, name = holders[0][0].rpartition("/")
+    delete = "kubectl delete pod" if kind == "pod" else "gpuctl delete job"
+    return f"wait for {holders[0][0]} to finish or delete it (`{delete} {name} -n {evidence.job.identity.namespace}`), "
 
 
 def _short(item: Shortfall) -> str:
@@ -143,7 +157,7 @@ def _holders(evidence: Evidence, resource: str) -> list[tuple[str, Any]]:
 
 
 def _by_numbers(evidence: Evidence, workload: Object, missing: int) -> Finding | None:
-    """Nothing tells of a refusal (events are kept for an hour), but the quotas have no room."""
+    """No event of a refusal is left (they are kept for an hour), but the quotas have no room."""
     templates = pod_templates(workload)
     if not evidence.quotas or not templates or evidence.pods:
         return None
@@ -162,7 +176,7 @@ def _unspecified(evidence: Evidence, text: str, counted: dict[str, Any], told: t
         return None
     resources = [item.resource for item in parsed]
     fix = f"set `{', '.join(dict.fromkeys(field(name) for name in resources))}`"
-    message = f"quota {parsed[0].quota} wants every container to set {', '.join(resources)}, and its pods do not"
+    message = f"quota {parsed[0].quota} requires every container to set {', '.join(resources)}, and its pods do not"
     return Finding(
         "quota-unspecified", message, {**counted, "quota": parsed[0].quota, "resources": resources}, fix, told
     )
@@ -187,22 +201,31 @@ def _limit_range(evidence: Evidence, text: str, counted: dict[str, Any], told: t
     said, fields = list(dict.fromkeys(said)), list(dict.fromkeys(fields))
     namespace = evidence.job.identity.namespace
     change = f"`{', '.join(fields)}`" if fields else "requests equal to limits"
-    fix = f"{change}, or change the LimitRange: kubectl get limitrange -n {namespace} -o yaml"
+    fix = f"{change}, or change the LimitRange: `kubectl get limitrange -n {namespace} -o yaml`"
     unique = [item for number, item in enumerate(numbers) if item not in numbers[:number]]
     message = f"a LimitRange refuses its pods: {'; '.join(said)}"
     return Finding("limit-range", message, {**counted, "limits": unique}, fix, told)
 
 
 def _priority_class(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[Source, ...]) -> Finding | None:
+    # The name is the pod template's: words of an event are not printed in a command.
+    named = [spec.get("priorityClassName") for spec in _specs(evidence)]
     match = _PRIORITY.search(text)
-    if match is None:
+    if match is None or match[1] not in named:
         return None
-    ours = [level for level, item in evidence.settings.priorities.items() if item.class_name == match[1]]
-    fix = f"kubectl create priorityclass {match[1]} --value=NUMBER, or another `job.priority`"
+    ours = [(item.value, level) for level, item in evidence.settings.priorities.items() if item.class_name == match[1]]
+    value = ours[0][0] if ours else 1000
+    create = f"`kubectl create priorityclass {match[1]} --value={value}`"
+    fix = f"use another `job.priority`, or let an administrator create the class: {create}"
     if ours:
-        fix = f"`gpuctl apply` of any job with `job.priority: {ours[0]}` creates it, as somebody who may; or {fix}"
+        fix = f"apply any job with `job.priority: {ours[0][1]}` as an administrator, which creates it; or {fix}"
     message = f"there is no PriorityClass {match[1]}"
     return Finding("priority-class-missing", message, {**counted, "priorityClass": match[1]}, fix, told)
+
+
+def _specs(evidence: Evidence) -> list[Object]:
+    workload = evidence.job.workload
+    return [template.get("spec") or {} for template, _ in pod_templates(workload)] if workload is not None else []
 
 
 def _pod_security(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[Source, ...]) -> Finding | None:

@@ -22,7 +22,7 @@ _WELL = frozenset({"running", "succeeded"})
 _IDLE = frozenset({"succeeded", "terminating", "paused", "suspended", "queued", "deadline-exceeded"})
 
 # What these stages find is about pods that are there to stay; of crashes and evictions it may be history.
-_OF_LIVE_PODS = ("scheduling", "sandbox and volumes", "images", "configuration", "health checks")
+_OF_LIVE_PODS = ("rollout", "scheduling", "sandbox and volumes", "images", "configuration", "health checks", "serving")
 
 
 @dataclass(frozen=True)
@@ -107,19 +107,25 @@ def _ruled_out(evidence: Evidence, found: dict[str, list[Finding]]) -> Iterator[
         yield f"scheduling: {several(len(placed), 'pod')} on {', '.join(nodes[:3])}{' ...' if len(nodes) > 3 else ''}"
     if placed and evidence.nodes and not found["nodes"]:
         yield f"nodes: {several(len(evidence.nodes), 'node')} ready"
-    begun = [pod for pod in placed if _has_started(pod)]
-    if begun:
-        yield "images, volumes and configuration: its containers have started"
+    if placed and all(map(_has_started, placed)):
+        # Another container of a pod, or another pod, may have what these have not.
+        stages = {"images": "images", "sandbox and volumes": "volumes", "configuration": "configuration"}
+        well = [what for title, what in stages.items() if not found[title]]
+        if well:
+            *others, last = well
+            yield f"{', '.join(others)}{' and ' if others else ''}{last}: its containers have started"
     elif placed and not found["images"] and _is_past_pull(evidence):
         yield "image: pulled"
 
 
 def _has_started(pod: dict[str, Any]) -> bool:
     statuses = (pod.get("status") or {}).get("containerStatuses") or []
-    states = [item.get(field) or {} for item in statuses for field in ("state", "lastState")]
-    return pod_status(pod).phase == "running" or any(
-        "running" in state or (state.get("terminated") or {}).get("startedAt") for state in states
-    )
+    return pod_status(pod).phase == "running" or (bool(statuses) and all(map(_has_run, statuses)))
+
+
+def _has_run(status: dict[str, Any]) -> bool:
+    states = [status.get(field) or {} for field in ("state", "lastState")]
+    return any("running" in state or (state.get("terminated") or {}).get("startedAt") for state in states)
 
 
 def _is_past_pull(evidence: Evidence) -> bool:

@@ -15,7 +15,7 @@ from gpuctl.cluster.scheduling import RULES, Census, Incoming, Seat, census
 from gpuctl.cluster.shortage import open_seats
 from gpuctl.language.resources import DEFAULT_POOL
 from gpuctl.reading.status import sentence
-from gpuctl.reading.why.events import condition_source, source, sources
+from gpuctl.reading.why.events import condition_source, eviction_source, sources
 from gpuctl.reading.why.evidence import Evidence, is_unscheduled
 from gpuctl.reading.why.finding import Source, several
 
@@ -73,7 +73,9 @@ class Case:
     @cached_property
     def sources(self) -> tuple[Source, ...]:
         """The condition, and evictions of pods before it."""
-        evicted = [source(event) for event in self.evidence.told("Preempted")[-1:]]
+        preemptors = self.evidence.preemptors
+        evictions = self.evidence.told("Preempted", "TaintManagerEviction")[-1:]
+        evicted = [eviction_source(event, preemptors) for event in evictions]
         return sources(condition_source(self.pod, "PodScheduled"), *evicted)
 
     @property
@@ -144,6 +146,19 @@ class Case:
         return str(value) if value is not None else None
 
     @property
+    def affinity(self) -> str:
+        """What its node affinity asks for, beside the pool: ``disk In ssd, nvme``."""
+        rules = ((self.pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
+            "requiredDuringSchedulingIgnoredDuringExecution"
+        ) or {}
+        terms = []
+        for term in rules.get("nodeSelectorTerms") or []:
+            every = [*(term.get("matchExpressions") or []), *(term.get("matchFields") or [])]
+            asked = [item for item in every if item.get("key") != self.evidence.keys.pool]
+            terms.append(" and ".join(_expression(item) for item in asked))
+        return " or ".join(dict.fromkeys(term for term in terms if term))
+
+    @property
     def where(self) -> str:
         """``training-pool``, ``the default pool``, ``the cluster``."""
         if self.pool is None:
@@ -168,6 +183,12 @@ class Case:
         if gpus[resource] != self.evidence.settings.default_vendor:
             return f"{amount} {resource}"
         return f"{amount} GPU" if amount == 1 else f"{amount} GPUs"
+
+
+def _expression(item: Object) -> str:
+    return " ".join(
+        part for part in (item.get("key"), item.get("operator"), ", ".join(item.get("values") or [])) if part
+    )
 
 
 def is_not_ready(seat: Seat) -> bool:

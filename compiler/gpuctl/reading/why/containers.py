@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gpuctl.cluster.requests import container_limits
 from gpuctl.cluster.resources import Object
 from gpuctl.language.durations import rough_duration
 from gpuctl.reading.events import event_time
 from gpuctl.reading.status import sentence
-from gpuctl.reading.why.events import source, sources
+from gpuctl.reading.why import log
+from gpuctl.reading.why.events import container_of, source, sources
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Source, first
 from gpuctl.reading.why.idle import command
@@ -33,7 +35,8 @@ _PULLS: dict[str, str] = {
     "image-not-found": r"not found|manifest unknown|NotFound",
 }
 _MISSING_KEY = re.compile(r"couldn't find key (?P<key>\S+) in (?P<kind>Secret|ConfigMap) [^/]+/(?P<name>\S+)")
-_MISSING = re.compile(r'(?P<kind>secret|configmap) "(?P<name>[^"]+)" not found', re.IGNORECASE)
+# Names of objects, and nothing else: they are printed in commands.
+_MISSING = re.compile(r'(?P<kind>secret|configmap) "(?P<name>[a-z0-9][a-z0-9.-]*)" not found', re.IGNORECASE)
 _VOLUME = re.compile(r'volume "(?P<name>[^"]+)"')
 _HOST_PATH = re.compile(r"hostPath type check failed: (?P<path>\S+) is not an? (?P<what>.+)")
 _MOUNTS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
@@ -99,8 +102,8 @@ def _image(evidence: Evidence, held: Held, pods: int) -> Finding:
     unsaid = [event for event in failed[-1:] if sentence(event.get("message")).rpartition(": ")[2] not in held.message]
     told = (held.source, *(source(event) for event in [*unsaid, *secrets[-1:]]))
     if held.reason == "InvalidImageName":
-        message = f"`{held.image}` is no legal name of an image"
-        fix = "correct `environment.image`: REGISTRY/NAME:TAG, all in lower case but the tag"
+        message = f"`{held.image}` is not a valid name of an image"
+        fix = "correct `environment.image`: REGISTRY/NAME:TAG, in lower case except for the tag"
         return Finding("image-name-invalid", message, numbers, fix, told, held.name, pods)
     # Older kubelets' back-off does not repeat the error; the event has it.
     text = " ".join([sentence(held.message), *(sentence(event.get("message")) for event in failed[-1:])])
@@ -113,21 +116,23 @@ def _image(evidence: Evidence, held: Held, pods: int) -> Finding:
     elif cause == "image-unauthorised":
         names = [item["name"] for item in held.pod["spec"].get("imagePullSecrets") or []]
         used = f"with the pull secret {', '.join(names)}" if names else "without a pull secret"
-        unsure = " (or has no such image: it does not tell which)" if "repository does not exist" in text else ""
-        message = f"the registry {registry} refuses to give {held.image}, asked {used}{unsure}"
+        unsure = (
+            " (or has no such image: registries do not tell these apart)" if "repository does not exist" in text else ""
+        )
+        message = f"the registry {registry} denies access to {held.image} {used}{unsure}"
         if secrets:
             message = f"the pull secret for {held.image} cannot be read: {sentence(secrets[-1].get('message'))}"
-        fix = "name a Secret with credentials in `environment.imagePullSecret`, or mend the one that is named"
+        fix = "name a Secret with credentials in `environment.imagePullSecret`, or correct the one that is named"
         numbers["pullSecrets"] = names
     elif cause == "image-platform":
         message = f"{held.image} is not built for the platform of {held.node}"
         fix = "build the image for it (`docker buildx build --platform linux/amd64`), or choose other nodes"
     elif cause == "image-unreachable":
-        message = f"the registry {registry} does not give {held.image}: {_innermost(said)}"
+        message = f"{held.image} cannot be pulled from the registry {registry}: {_innermost(said)}"
         fix = f"check the registry, the network and the proxy from {held.node}; kubelet tries again by itself"
     else:
         message = f"{held.image} cannot be pulled: {_innermost(said) or held.reason}"
-        fix = command("describe job", evidence) + " shows the runtime's words in full"
+        fix = command("describe job", evidence) + " shows the whole message"
     return Finding(cause, message, numbers, fix, told, held.name, pods)
 
 
@@ -174,12 +179,12 @@ def _mount(evidence: Evidence, pod: Object) -> Finding | None:
     numbers = {"volume": volume, "node": node, "pod": name}
     host, missing = _HOST_PATH.search(text), _MISSING.search(text)
     if host is not None:
-        message = f"{host['path']} on {node} is not a {host['what']}, as the volume {volume} says it is"
-        fix = f"make it on {node}, or set the workdir's `type` in `storage.workdirs` to what it is"
+        message = f"{host['path']} on {node} is not a {host['what']}, as the volume {volume} requires"
+        fix = f"create it on {node}, or set the workdir's `type` in `storage.workdirs` to what it is"
         return Finding("mount-failed", message, {**numbers, "path": host["path"]}, fix, told, name)
     if missing is not None:
         kind = {"secret": "Secret", "configmap": "ConfigMap"}[missing["kind"].lower()]
-        message = f"there is no {kind} {missing['name']}, which the volume {volume} is made of"
+        message = f"there is no {kind} {missing['name']}, which the volume {volume} mounts"
         fix = f"create the {kind} {missing['name']} in {pod['metadata']['namespace']}; kubelet tries again by itself"
         return Finding("mount-failed", message, {**numbers, "missing": missing["name"]}, fix, told, name)
     why = re.sub(r"^\S+ failed for volume \"[^\"]*\" ?: ", "", text)
@@ -192,53 +197,69 @@ def sandbox(evidence: Evidence) -> Finding | None:
     """The pod's network or runtime cannot be set up."""
     for pod in _creating(evidence):
         events = evidence.told("FailedCreatePodSandBox", "NetworkNotReady", "FailedPrepareDynamicResources", pod=pod)
-        started = evidence.told("Pulling", "Pulled", "Created", pod=pod)
-        if not events or (started and event_time(started[-1]) > event_time(events[-1])):
+        if not events:
             continue
         node, name = pod["spec"]["nodeName"], pod["metadata"]["name"]
         text = sentence(events[-1].get("message"))
         message = f"{node} cannot set up the pod: {text.rpartition('desc = ')[2]}"
-        fix = f"a matter for the administrators of {node}: its network, or its container runtime"
+        fix = f"a matter for the administrators of {node}: its network or its container runtime does not work"
         return Finding("sandbox-failed", message, {"node": node}, fix, (source(events[-1]),), name)
     return None
 
 
 def config(evidence: Evidence) -> Finding | None:
-    """A container cannot be made: what its variables come from is missing, or it is not allowed as it is."""
+    """A container cannot be created: what its variables come from is missing, or it is not allowed as it is."""
     reasons = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError")
     return first(_config(evidence, item) for item in waiting(evidence) if item.reason in reasons)
 
 
 def _config(evidence: Evidence, held: Held) -> Finding:
     text, namespace = sentence(held.message), held.pod["metadata"]["namespace"]
-    numbers = {"container": held.container}
+    numbers: dict[str, object] = {"container": held.container}
     key, missing = _MISSING_KEY.search(text), _MISSING.search(text)
     if key is not None:
-        message = f"the {key['kind']} {key['name']} has no key {key['key']}, which a variable comes from"
+        message = f"the {key['kind']} {key['name']} has no key {key['key']}, which a variable uses"
         fix = f"add the key to the {key['kind']}, or correct `key` in `environment.env`"
         numbers |= {"missing": key["name"], "key": key["key"]}
         return Finding("config-missing", message, numbers, fix, (held.source,), held.name)
     if missing is not None:
         kind = {"secret": "Secret", "configmap": "ConfigMap"}[missing["kind"].lower()]
         names = _variables(held, missing["name"])
-        come = "come from" if len(names) > 1 else "comes from"
-        of = f", which {', '.join(names)} {come}" if names else ""
+        of = f", which {', '.join(names)} use{'' if len(names) > 1 else 's'}" if names else ""
         message = f"there is no {kind} {missing['name']} in {namespace}{of}"
         create = "create secret generic" if kind == "Secret" else "create configmap"
-        fix = f"kubectl {create} {missing['name']} -n {namespace} --from-literal=KEY=VALUE (kubelet tries again then)"
+        fix = f"`kubectl {create} {missing['name']} -n {namespace} --from-literal=KEY=VALUE`; kubelet tries again then"
         numbers |= {"missing": missing["name"]}
         return Finding("config-missing", message, numbers, fix, (held.source,), held.name)
+    if log.read([text]).cause == "gpu-driver-error":
+        return gpu_driver(held.pod, text, numbers, (held.source,))
     if _NO_COMMAND.search(text):
         return no_command(text, held.container, (held.source,), held.name)
-    fix = "the message is kubelet's or the runtime's: change the pod (`environment`, `podPatch`) accordingly"
+    fix = "change the pod (`environment`, `podPatch`) as the message of kubelet, or of the container runtime, asks for"
     return Finding(
         "config-invalid",
-        f"the container cannot be made: {text or held.reason}",
+        f"the container cannot be created: {text or held.reason}",
         numbers,
         fix,
         (held.source,),
         held.name,
     )
+
+
+def gpu_driver(
+    pod: Object, line: str, numbers: dict[str, object], told: tuple[Source, ...], again: str = ""
+) -> Finding:
+    """The program, or the container runtime, finds no driver of GPUs, or one that is too old for it."""
+    name, node = pod["metadata"]["name"], (pod.get("spec") or {}).get("nodeName")
+    asked = [key for item in _containers(pod["spec"]) for key in container_limits(item) if "/" in key]
+    message = f"the GPU driver on {node} does not serve the pod {name}: {line}{again}"
+    fix = f"a matter for the administrators of {node}: its driver is not installed, or does not work"
+    if log.is_version(line):
+        fix = f"use an image whose CUDA is not newer than the driver of {node}, or have the driver updated"
+    if not asked:
+        message = f"the pod {name} has no GPU: it asks for none ({line}){again}"
+        fix = "set `resources.gpu`"
+    return Finding("gpu-driver-error", message, {**numbers, "node": node, "gpuResources": asked}, fix, told, name)
 
 
 def _variables(held: Held, name: str) -> list[str]:
@@ -255,7 +276,7 @@ _NO_COMMAND = re.compile(
     r'exec: "(?P<name>[^"]+)": (?P<why>executable file not found[^:]*|permission denied|is a directory'
     r"|stat [^:]*: no such file or directory)"
 )
-_COMMANDS = {"permission denied": "may not be run", "is a directory": "is a directory"}
+_COMMANDS = {"permission denied": "cannot be executed", "is a directory": "is a directory"}
 
 
 def no_command(text: str, container: str, told: tuple[Source, ...], pod: str) -> Finding:
@@ -269,17 +290,17 @@ def no_command(text: str, container: str, told: tuple[Source, ...], pod: str) ->
 
 
 def slow(evidence: Evidence) -> Finding | None:
-    """An image is being pulled, for long."""
+    """An image takes long to pull."""
     for pod in _creating(evidence):
         pull = pulling(evidence, pod)
         if pull is None:
             continue
         seconds = evidence.seconds_since(event_time(pull)) or 0
         if seconds >= SLOW:
-            image = next(iter(re.findall(r'"([^"]+)"', pull.get("message") or "")), "its image")
+            image = next(iter(re.findall(r'"([^"]+)"', sentence(pull.get("message")))), "its image")
             node = pod["spec"]["nodeName"]
             message = f"{node} has been pulling {image} for {rough_duration(seconds)}; nothing has failed"
-            fix = "wait; a smaller image, a nearer registry or one pulled beforehand starts faster"
+            fix = "wait; a smaller image, a closer registry, or an image that was pulled before starts faster"
             numbers = {"image": image, "seconds": int(seconds), "node": node}
             return Finding("image-slow", message, numbers, fix, sources(source(pull)), pod["metadata"]["name"])
     return None
@@ -291,4 +312,7 @@ def pulling(evidence: Evidence, pod: Object) -> Object | None:
     over = evidence.told("Pulled", "Failed", "BackOff", pod=pod)
     if not begun or (over and event_time(over[-1]) >= event_time(begun[-1])):
         return None
-    return begun[-1]
+    status = pod.get("status") or {}
+    states = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+    started = {item["name"] for item in states if "waiting" not in (item.get("state") or {"waiting": {}})}
+    return None if container_of(begun[-1]) in started else begun[-1]

@@ -11,16 +11,16 @@ from gpuctl.cluster.quota import format_amount
 from gpuctl.cluster.requests import container_limits
 from gpuctl.cluster.resources import Object, labels_of
 from gpuctl.reading.events import event_time
+from gpuctl.reading.logs import container_of as container_of_log
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why import log
-from gpuctl.reading.why.containers import no_command
-from gpuctl.reading.why.ends import End, ends
-from gpuctl.reading.why.events import source, title
+from gpuctl.reading.why.containers import gpu_driver, no_command
+from gpuctl.reading.why.ends import INDEX, End, ends
+from gpuctl.reading.why.events import container_of, source, title
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Source, first, several, times
-from gpuctl.reading.why.idle import command
+from gpuctl.reading.why.idle import again, command
 
-_INDEX = "batch.kubernetes.io/job-completion-index"
 _PROBE = re.compile(r"Container (?P<container>\S+) failed (?P<probe>liveness|startup) probe")
 # The kubelet's or the scheduler's doing, told by rules of their own.
 _NOT_ITS_OWN = frozenset(
@@ -33,8 +33,11 @@ _BUS, _KILL, _TERM = 128 + signal.SIGBUS, 128 + signal.SIGKILL, 128 + signal.SIG
 def crashed(evidence: Evidence) -> Finding | None:
     """Of several ends the one that says most counts, and of those alike the first: it ended the others."""
     found = ends(_latest(evidence), evidence.now)
-    findings = [_finding(evidence, end) for end in found]
-    return first(replace(item, weight=-number) for number, item in enumerate(findings))
+    findings = [(end, _finding(evidence, end)) for end in found]
+    # A rank that ends for a reason of its own breaks the connections of the others, which end later.
+    others = [end.finished for end, item in findings if item.cause != "nccl-error"]
+    kept = [item for end, item in findings if item.cause != "nccl-error" or end.finished <= min(others, default="~")]
+    return first(replace(item, weight=-number) for number, item in enumerate(kept))
 
 
 def _latest(evidence: Evidence) -> list[Object]:
@@ -44,7 +47,7 @@ def _latest(evidence: Evidence) -> list[Object]:
     found: dict[str, Object] = {}
     for pod in evidence.pods:
         if (pod.get("status") or {}).get("reason") not in _NOT_ITS_OWN:
-            found[labels_of(pod).get(_INDEX) or ("" if single else pod["metadata"]["name"])] = pod
+            found[labels_of(pod).get(INDEX) or ("" if single else pod["metadata"]["name"])] = pod
     return list(found.values())
 
 
@@ -56,11 +59,16 @@ def _finding(evidence: Evidence, end: End) -> Finding:
     numbers = {"exitCode": end.code, "container": end.container, "restarts": end.restarts}
     where = f"{'init container' if end.init else 'container'} {end.container} of pod {end.pod}"
     again = _again(evidence, end)
+    if (
+        end.reason in ("StartError", "ContainerCannotRun")
+        and log.read([sentence(end.message)]).cause == "gpu-driver-error"
+    ):
+        return gpu_driver(pod, log.shown(sentence(end.message)), numbers, told, again)
     if end.reason in ("StartError", "ContainerCannotRun"):
         found = no_command(sentence(end.message), end.container, told, end.pod)
         return replace(found, numbers={**found.numbers, **numbers})
     if end.code in (126, 127):
-        what = "was not found" if end.code == 127 else "may not be run"
+        what = "was not found" if end.code == 127 else "cannot be executed"
         line = f": {said.line}" if said.line else ""
         message = f"a command {what} (exit code {end.code}) in {where}{line}{again}"
         fix = "correct `environment.command` or the script that it runs, or use an image that has it"
@@ -72,36 +80,87 @@ def _finding(evidence: Evidence, end: End) -> Finding:
         return probe
     if said.cause == "cuda-out-of-memory":
         return _gpu_memory(end, said, numbers, told, again)
+    if said.cause in _OF_GPUS:
+        return _OF_GPUS[said.cause](evidence, pod, end, said, numbers, told, again)
     if said.cause == "shm-exhausted" or end.code == _BUS:
         return _shared_memory(pod, end, numbers, told, again, is_said=bool(said.cause))
     line = f": {said.line}" if said.line else ""
     if end.code in _SIGNALS:
         name = _SIGNALS[end.code]
         message = f"the program crashed with {name} (exit code {end.code}) in {where}{again}"
-        fix = "run it with `PYTHONFAULTHANDLER=1` in `environment.env` to see where; often it is a native library"
+        fix = "set `PYTHONFAULTHANDLER=1` in `environment.env` to see where; often it is a native library"
         return Finding("segmentation-fault", message, {**numbers, "signal": name}, fix, told, end.pod)
     if end.code == _KILL:
-        message = f"{where} was killed (SIGKILL), and kubelet does not say for what{again}"
-        fix = "look for who did: a node that ran out of memory or shut down, a process that outlived its grace period"
+        message = f"{where} was killed (SIGKILL), and kubelet does not say why{again}"
+        fix = (
+            "look for what killed it: its node ran out of memory or was shut down, or it did not end within its grace "
+            f"period; {command('describe job', evidence)} shows the events"
+        )
         return Finding("killed", message, numbers, fix, told, end.pod)
     if end.code == _TERM:
-        message = f"{where} was told to stop (SIGTERM) and did{again}"
-        fix = f"look for who told it: {command('describe job', evidence)} shows the events"
+        message = f"{where} was terminated (SIGTERM){again}"
+        fix = f"look for what terminated it: {command('describe job', evidence)} shows the events"
         return Finding("terminated", message, numbers, fix, told, end.pod)
     if end.code == 0:
-        message = f"the program in {where} ends by itself, without an error, and a service has to go on{again}"
-        fix = "let `environment.command` stay in the foreground, or make it a `kind: training`"
+        message = f"the program in {where} ends by itself, without an error, and a service has to keep running{again}"
+        fix = "let `environment.command` stay in the foreground, or write it as `kind: training`"
         return Finding("application-error", message, numbers, fix, told, end.pod)
     message = f"the program ended with exit code {end.code} in {where}{line}{again}"
-    fix = f"{command('logs', evidence)}{' --previous' if end.previous else ''} shows what it wrote"
+    fix = _its_log(evidence, end, pod)
     return Finding("application-error", message, numbers, fix, told, end.pod)
+
+
+def _its_log(evidence: Evidence, end: End, pod: Object) -> str:
+    """How to see what the container wrote until that end."""
+    if not evidence.reads_logs:
+        return "somebody who may read logs can see what it wrote"
+    flags = [f"--pod {end.pod}"] if len(evidence.job.pods) > 1 else []
+    if end.container != container_of_log(pod, None):
+        flags.append(f"-c {end.container}")
+    return command("logs", evidence, *flags, *(["--previous"] if end.previous else [])) + " shows what it wrote"
+
+
+def _hardware(
+    evidence: Evidence, pod: Object, end: End, said: log.Said, numbers: dict[str, object], told: Told, run: str
+) -> Finding:
+    message = f"a GPU of {end.node} reported a hardware error to pod {end.pod}: {said.line}{run}"
+    fix = (
+        f"keep other jobs away until the administrators have looked at it: `kubectl cordon {end.node}`; "
+        f"then {again(evidence)}"
+    )
+    return Finding("gpu-hardware-error", message, {**numbers, "node": end.node}, fix, told, end.pod)
+
+
+def _driver(
+    evidence: Evidence, pod: Object, end: End, said: log.Said, numbers: dict[str, object], told: Told, run: str
+) -> Finding:
+    return gpu_driver(pod, said.line, numbers, told, run)
+
+
+def _communication(
+    evidence: Evidence, pod: Object, end: End, said: log.Said, numbers: dict[str, object], told: Told, run: str
+) -> Finding:
+    message = (
+        f"communication between its GPUs failed in pod {end.pod} on {end.node} (exit code {end.code}): {said.line}{run}"
+    )
+    fix = (
+        "set `NCCL_DEBUG=INFO` in `environment.env` to see which link failed; check the network between its nodes, "
+        f"`NCCL_SOCKET_IFNAME`, and `resources.shm`; {_its_log(evidence, end, pod)}"
+    )
+    return Finding("nccl-error", message, {**numbers, "node": end.node}, fix, told, end.pod)
+
+
+Told = tuple[Source, ...]
+_OF_GPUS = {"gpu-hardware-error": _hardware, "gpu-driver-error": _driver, "nccl-error": _communication}
 
 
 def _again(evidence: Evidence, end: End) -> str:
     if not end.restarts:
         return ""
     tried = f"; restarted {times(end.restarts)}"
-    return f"{tried}, runs again for {evidence.since(end.since)}" if end.running else f"{tried}, waits to start again"
+    return (
+        f"{tried}, running again for {evidence.since(end.since)}" if end.running else f"{tried}, waits to start again"
+    )
 
 
 def _sources(evidence: Evidence, end: End, said: log.Said, pod: Object) -> Iterator[Source]:
@@ -125,13 +184,13 @@ def _sources(evidence: Evidence, end: End, said: log.Said, pod: Object) -> Itera
 def _out_of_memory(pod: Object, end: End, numbers: dict[str, object], told: tuple[Source, ...], again: str) -> Finding:
     limit = container_limits(_container(pod, end.container)).get("memory")
     text = format_amount("memory", limit) if limit else None
-    of = f"its limit of {text} memory" if text else "the memory that its node could give (it has no limit)"
+    of = f"its limit of {text} memory" if text else "the memory that its node had (it has no limit)"
     message = f"container {end.container} of pod {end.pod} used more than {of}, and was killed{again}"
     fix = f"raise `resources.memory` above {text}" if text else "set `resources.memory`"
     shared = any(
         (volume.get("emptyDir") or {}).get("medium") == "Memory" for volume in pod["spec"].get("volumes") or []
     )
-    also = " (what is in /dev/shm counts too)" if shared else ""
+    also = " (files in /dev/shm count too)" if shared else ""
     fix += f", or use less: smaller batches, fewer data loader workers{also}"
     amount = int(limit) if limit else None
     return Finding("out-of-memory", message, {**numbers, "limitBytes": amount, "limit": text}, fix, told, end.pod)
@@ -197,8 +256,8 @@ def _probe(evidence: Evidence, end: End, pod: Object) -> Finding | None:
 
 def _probe_fix(probe: str) -> str:
     if probe == "startup":
-        return "raise `service.startup_timeout` if it only loads for long; else correct `service.health_check`"
-    return "see in its log why it does not answer; `service.health_check` names the path, `service.port` the port"
+        return "raise `service.startup_timeout` if it only takes long to load; otherwise correct `service.health_check`"
+    return "look in its log for why it does not answer; `service.health_check` names the path, `service.port` the port"
 
 
 def unready(evidence: Evidence) -> Finding | None:
@@ -207,9 +266,11 @@ def unready(evidence: Evidence) -> Finding | None:
         status = pod.get("status") or {}
         if status.get("phase") != "Running" or ends([pod], evidence.now):
             continue
-        waiting = [item for item in status.get("containerStatuses") or [] if not item.get("ready")]
-        unhealthy = evidence.told("Unhealthy", pod=pod)
-        if not waiting or not unhealthy:
+        unready = [item for item in status.get("containerStatuses") or [] if not item.get("ready")]
+        told = [(item, _unhealthy(evidence, pod, item)) for item in unready]
+        waiting = [item for item, events in told if events]
+        unhealthy = [event for _, events in told for event in events]
+        if not waiting:
             continue
         text = sentence(unhealthy[-1].get("message"))
         probe = text.partition(" ")[0].lower()
@@ -220,9 +281,18 @@ def unready(evidence: Evidence) -> Finding | None:
         why = text.partition(": ")[2] or text
         unreadies = sum(not _is_up(item) for item in evidence.pods)
         many = f"{several(unreadies, 'pod')} of {evidence.wanted} not ready: " if evidence.wanted > 1 else ""
-        message = f"{many}pod {name} runs for {since}, but its {probe} probe fails: {why}"
+        message = f"{many}pod {name} has been running for {since}, but its {probe} probe fails: {why}"
         return Finding("probe-failed", message, numbers, _probe_fix(probe), (source(unhealthy[-1]),), name)
     return None
+
+
+def _unhealthy(evidence: Evidence, pod: Object, container: Object) -> list[Object]:
+    """The failed probes of a container's present run."""
+    begun = ((container.get("state") or {}).get("running") or {}).get("startedAt")
+    if not begun:
+        return []
+    events = [item for item in evidence.told("Unhealthy", pod=pod) if event_time(item)[:19] >= begun[:19]]
+    return [item for item in events if container_of(item) in (None, container["name"])]
 
 
 def _is_up(pod: Object) -> bool:

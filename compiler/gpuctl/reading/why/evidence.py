@@ -16,14 +16,20 @@ from gpuctl.cluster.workload import finished
 from gpuctl.language.durations import rough_duration
 from gpuctl.language.settings import Settings
 from gpuctl.reading.events import event_order, of_job
-from gpuctl.reading.jobs import Job
+from gpuctl.reading.jobs import Job, identity_of
 from gpuctl.reading.scope import Scope
+from gpuctl.reading.status import is_ready
 from gpuctl.reading.why.ends import End, ends
+from gpuctl.reading.why.events import has_passed, is_reported_by_its_own, preempted_by
 
 TAIL = 200
 """Lines of a crashed container's log that are looked at."""
 _LOGS = 4
 _NODES = 16
+_SERVING = ("Deployment", "StatefulSet")
+SERVICE_NAME = "kubernetes.io/service-name"
+"""The label by which an EndpointSlice names its Service."""
+_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 _KUEUE = [Resource("kueue.x-k8s.io", version, "workloads", "Workload") for version in ("v1beta2", "v1beta1")]
 
 
@@ -33,8 +39,10 @@ class Evidence:
 
     ``pods`` are the job's that are not leaving, ``events`` those of its objects (oldest first), ``nodes`` the nodes of
     its pods by name (None: gone), ``claims`` the claims that they mount by name (None: missing), ``logs`` the last
-    lines of crashed containers by pod and container, ``admission`` Kueue's Workload, ``neighbours`` all pods of the
-    namespace, where a quota is short.
+    lines of crashed containers by pod and container (``reads_logs``: they may be read), ``admission`` Kueue's Workload,
+    ``neighbours`` all pods of the namespace, where a quota is short, ``scaler`` the autoscaler of its workload,
+    ``services`` its Services and ``slices`` their EndpointSlices, ``preemptors`` the jobs of the pods that evicted its
+    own, by those pods' uid.
     """
 
     job: Job
@@ -48,8 +56,12 @@ class Evidence:
     quotas: list[Object] | None = None
     neighbours: list[Object] | None = None
     logs: Mapping[tuple[str, str], list[str]] = field(default_factory=dict)
+    reads_logs: bool = True
     admission: Object | None = None
     scaler: Object | None = None
+    services: list[Object] | None = None
+    slices: list[Object] | None = None
+    preemptors: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def pods(self) -> list[Object]:
@@ -69,17 +81,22 @@ class Evidence:
         return 0 if spec.get("suspend") else max(0, min(replicas(workload), left))
 
     def told(self, *reasons: str, pod: Object | None = None) -> list[Object]:
-        """The events of some reasons, about one pod if it is given, oldest first."""
+        """The events of some reasons, about one pod if it is given, oldest first.
+
+        Events about a pod's setup count until the pod has got beyond it.
+        """
         found = [event for event in self.events or [] if event.get("reason") in reasons]
+        found = [event for event in found if is_reported_by_its_own(event)]
         if pod is None:
             return found
-        name, uid = pod["metadata"]["name"], pod["metadata"].get("uid")
-        return [
-            event
-            for event in found
-            if (event.get("involvedObject") or {}).get("name") == name
-            and (event.get("involvedObject") or {}).get("uid") in (None, "", uid)
-        ]
+        uid, about = pod["metadata"].get("uid"), self.about(pod)
+        found = [event for event in found if (event.get("involvedObject") or {}).get("uid") == uid]
+        return [event for event in found if not has_passed(event, pod, about)]
+
+    def about(self, pod: Object) -> list[Object]:
+        """All events about a pod, oldest first."""
+        uid = pod["metadata"].get("uid")
+        return [event for event in self.events or [] if (event.get("involvedObject") or {}).get("uid") == uid]
 
     def seconds_since(self, time: str | None) -> float | None:
         """How long ago a time of the API was, in seconds."""
@@ -106,20 +123,32 @@ def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidenc
     events = local.maybe("Event", why="the cause rests on the states of the pods alone")
     pods = [pod for pod in job.pods if not pod["metadata"].get("deletionTimestamp")]
     quotas = _quotas(local, job, pods)
+    logs = _logs(local, ends(pods, now))
+    claims = _claims(local, pods)
+    told = (
+        None
+        if events is None
+        else [item for item in sorted(of_job(events, job), key=event_order) if _is_of(item, claims)]
+    )
+    services = _services(local, job, keys)
     found = Evidence(
         job,
         keys,
         settings,
         now,
-        events=None if events is None else sorted(of_job(events, job), key=event_order),
+        events=told,
         snapshot=_snapshot(scope) if any(map(is_unscheduled, pods)) else None,
         nodes=_nodes(local, job.pods),
-        claims=_claims(local, pods),
+        claims=claims,
         quotas=quotas,
         neighbours=local.maybe("Pod") if quotas else None,
-        logs=_logs(local, ends(pods, now)),
+        logs=logs or {},
+        reads_logs=logs is not None,
         admission=_admission(local, job),
         scaler=_scaler(local, job),
+        services=services,
+        slices=_slices(local, services),
+        preemptors=_preemptors(scope, told or [], keys),
     )
     for note in local.notes:
         scope.note(note)
@@ -191,21 +220,29 @@ def _quotas(scope: Scope, job: Job, pods: list[Object]) -> list[Object] | None:
     return scope.maybe("ResourceQuota", why="the numbers are those of the refusal")
 
 
-def _logs(scope: Scope, found: list[End]) -> dict[tuple[str, str], list[str]]:
-    """The last lines of what crashed; a container has none when its node is gone, or when it never ran."""
+def _logs(scope: Scope, found: list[End]) -> dict[tuple[str, str], list[str]] | None:
+    """The last lines of what crashed, None where logs may not be read.
+
+    A container has none when its node is gone, or when it never ran.
+    """
+    forbidden = False
     worth = [end for end in found if end.code != 0][:_LOGS]
 
     def read(end: End) -> list[str] | None:
+        nonlocal forbidden
         path = f"{RESOURCES['Pod'].path(scope.namespace, end.pod)}/log"
         query = {"container": end.container, "tailLines": str(TAIL), "limitBytes": "1000000"}
         try:
             return scope.connection.text(path, {**query, **({"previous": "true"} if end.previous else {})}).splitlines()
         except ApiError as error:
             if error.lacks_permission:
+                forbidden = True
                 scope.note("logs may not be read: what a program said when it ended is not known")
             return None
 
     lines = scope.connection.each(read, worth)
+    if forbidden:
+        return None
     return {(end.pod, end.container): tail for end, tail in zip(worth, lines, strict=True) if tail}
 
 
@@ -234,11 +271,84 @@ def _is_owned(obj: Object, by: Object) -> bool:
     return any(owner.get("uid") == by["metadata"].get("uid") for owner in obj["metadata"].get("ownerReferences") or [])
 
 
+def _is_of(event: Object, claims: Mapping[str, Object | None]) -> bool:
+    """Whether an event is about the claim that there is, not about one of the same name before it."""
+    about = event.get("involvedObject") or {}
+    claim = claims.get(about.get("name") or "") if about.get("kind") == "PersistentVolumeClaim" else None
+    return claim is None or about.get("uid") == claim["metadata"].get("uid")
+
+
 def _scaler(scope: Scope, job: Job) -> Object | None:
-    if job.workload is None or job.workload["kind"] != "Deployment":
+    """Whoever made it: what scales the workload counts, not the name."""
+    workload = job.workload
+    if workload is None or workload["kind"] not in _SERVING:
         return None
-    key = Key("HorizontalPodAutoscaler", job.identity.namespace, job.workload["metadata"]["name"])
-    return next((found for _, found in _each(scope, [key], "what it wants is not known")), None)
+    for item in scope.maybe("HorizontalPodAutoscaler", why="what it wants is not known") or []:
+        target = (item.get("spec") or {}).get("scaleTargetRef") or {}
+        if (target.get("kind"), target.get("name")) == (workload["kind"], workload["metadata"]["name"]):
+            return item
+    return None
+
+
+def _services(scope: Scope, job: Job, keys: Records) -> list[Object] | None:
+    """Only of what serves: where no pod is ready, that no Service leads to one is no cause."""
+    workload = job.workload
+    if workload is None or finished(workload) or not any(map(is_ready, job.pods)):
+        return None
+    why = "how it is reached is not known"
+    subdomain = subdomain_of(workload)
+    if subdomain is not None:
+        return scope.maybe("Service", fields=f"metadata.name={subdomain}", why=why)
+    if workload["kind"] not in _SERVING:
+        return None
+    labels = f"app={job.identity.name},{keys.job_type}={job.identity.kind}"
+    return scope.maybe("Service", labels=labels, why=why)
+
+
+def subdomain_of(workload: Object) -> str | None:
+    """The Service by which the pods of a Job find each other; None for one of a single pod."""
+    if workload["kind"] != "Job":
+        return None
+    return workload["spec"]["template"]["spec"].get("subdomain") or None
+
+
+def _slices(scope: Scope, services: list[Object] | None) -> list[Object] | None:
+    """The EndpointSlices of Services, None where they may not be read."""
+    if not services:
+        return None
+    names = ",".join(item["metadata"]["name"] for item in services)
+    try:
+        return scope.connection.list_objects(_SLICES, scope.namespace, labels=f"{SERVICE_NAME} in ({names})")[0]
+    except ApiError as error:
+        if error.lacks_permission:
+            return None
+        raise
+
+
+def _preemptors(scope: Scope, events: list[Object], keys: Records) -> dict[str, str]:
+    """What evicted the job's pods for room: of the last time the pod is named by its uid, and the node it is on now."""
+    matches = [match for event in events if (match := preempted_by(event))]
+    if not matches:
+        return {}
+    uid, node = matches[-1]["uid"], matches[-1]["node"]
+    for fields in (f"spec.nodeName={node}", f"status.nominatedNodeName={node}"):
+        try:
+            pods = scope.connection.list_objects(RESOURCES["Pod"], None, fields=fields)[0]
+        except ApiError as error:
+            if error.lacks_permission:
+                return {}
+            raise
+        for pod in pods:
+            if pod["metadata"].get("uid") == uid:
+                return {uid: _owner(pod, keys)}
+    return {}
+
+
+def _owner(pod: Object, keys: Records) -> str:
+    """``training/urgent in team-a``."""
+    identity, metadata = identity_of(pod, keys), pod["metadata"]
+    name = f"{identity.kind}/{identity.name}" if identity else f"pod/{metadata['name']}"
+    return f"{name} in {metadata['namespace']}"
 
 
 def soon(evidence: Evidence, time: str | None, limit: timedelta) -> bool:

@@ -1,4 +1,4 @@
-"""Jobs that are to have no pods, or that are over."""
+"""Jobs that are to have no pods, or that have ended."""
 
 from __future__ import annotations
 
@@ -16,9 +16,17 @@ _OWN_FINALIZERS = ("foregroundDeletion", "orphan", "kubernetes", "batch.kubernet
 
 
 def command(verb: str, evidence: Evidence, *flags: str) -> str:
-    """A command about the job, to be copied."""
+    """A command about the job between backquotes, to be copied."""
     identity = evidence.job.identity
-    return " ".join((f"gpuctl {verb} {identity.name} -n {identity.namespace}", *flags))
+    return "`" + " ".join((f"gpuctl {verb} {identity.name} -n {identity.namespace}", *flags)) + "`"
+
+
+def again(evidence: Evidence) -> str:
+    """What makes the job's pods run again."""
+    workload = evidence.job.workload
+    if workload is None:
+        return "no controller creates its pods: apply its document"
+    return command("rerun", evidence) if finished(workload) == "failed" else "its controller creates another pod"
 
 
 def succeeded(evidence: Evidence) -> Finding | None:
@@ -27,14 +35,14 @@ def succeeded(evidence: Evidence) -> Finding | None:
     if workload is None:
         pods = evidence.pods
         through = bool(pods) and all((pod.get("status") or {}).get("phase") == "Succeeded" for pod in pods)
-        return Finding("succeeded", "nothing is wrong: its pods are through") if through else None
+        return Finding("succeeded", "nothing is wrong: its pods have finished") if through else None
     if finished(workload) != "finished":
         return None
     status = workload.get("status") or {}
     numbers = {"succeededPods": status.get("succeeded"), "failedPods": status.get("failed") or 0}
     said = condition_source(workload, "Complete") or condition_source(workload, "Completed")
-    ago = f" since {evidence.since(status['completionTime'])}" if status.get("completionTime") else ""
-    return Finding("succeeded", f"nothing is wrong: it is through{ago}", numbers, sources=sources(said))
+    ago = f" {evidence.since(status['completionTime'])} ago" if status.get("completionTime") else ""
+    return Finding("succeeded", f"nothing is wrong: it has finished{ago}", numbers, sources=sources(said))
 
 
 def terminating(evidence: Evidence) -> Finding | None:
@@ -52,14 +60,14 @@ def terminating(evidence: Evidence) -> Finding | None:
     if held:
         named = " and ".join(held)
         namespace = evidence.job.identity.namespace
-        fix = f"whoever set the finalizer has to finish, or to be finished: kubectl get {about} -n {namespace} -o yaml"
-        return Finding("terminating", f"it is being deleted, and held by the finalizer {named}", numbers, fix, told)
+        fix = f"whatever set the finalizer has to remove it; `kubectl get {about} -n {namespace} -o yaml` shows all"
+        return Finding("terminating", f"it is being deleted, and the finalizer {named} holds it", numbers, fix, told)
     for pod in leaving:
         stuck = [name for name in pod["metadata"].get("finalizers") or [] if name not in _OWN_FINALIZERS]
         if stuck:
             name = pod["metadata"]["name"]
-            message = f"it is being deleted; its pod {name} is held by the finalizer {' and '.join(stuck)}"
-            fix = f"whoever set the finalizer {' and '.join(stuck)} has to finish"
+            message = f"it is being deleted; the finalizer {' and '.join(stuck)} holds its pod {name}"
+            fix = "whatever set the finalizer has to remove it"
             return Finding("terminating", message, {**numbers, "finalizers": stuck}, fix, told, name)
     if leaving:
         last = str(leaving[0]["metadata"]["name"])
@@ -68,7 +76,9 @@ def terminating(evidence: Evidence) -> Finding | None:
         where = f" on {node}" if node else ""
         waits = f", {rough_duration(late)} past its grace period" if late > 0 else ""
         message = f"it is being deleted; {several(len(leaving), 'pod')} still to stop ({last}{where}{waits})"
-        forced = f"{command('delete job', evidence, '--force')} (processes may still hold the cards)"
+        forced = (
+            f"{command('delete job', evidence, '--force')} gives it up (its processes may still run, and hold GPUs)"
+        )
         return Finding("terminating", message, numbers, forced if late > 0 else None, told, last)
     return Finding("terminating", f"it is being deleted, since {since}", numbers, None, told)
 
@@ -81,7 +91,7 @@ def paused(evidence: Evidence) -> Finding | None:
     told = Source("spec", workload["kind"].lower(), f"annotation {evidence.keys.paused}")
     replicas = annotations_of(workload).get(evidence.keys.paused, "")
     numbers = {"replicas": int(replicas)} if replicas.isdigit() else {}
-    return Finding("paused", "`gpuctl pause` stopped it", numbers, command("resume", evidence), (told,))
+    return Finding("paused", "it was stopped by gpuctl pause", numbers, command("resume", evidence), (told,))
 
 
 def suspended(evidence: Evidence) -> Finding | None:
@@ -94,13 +104,13 @@ def suspended(evidence: Evidence) -> Finding | None:
     if word == "Suspended":
         said = condition_source(workload, "Suspended")
         told = sources(Source("spec", about, "suspend: true"), said)
-        message = "spec.suspend is set, and not by `gpuctl pause`"
+        message = "spec.suspend is set, and not by gpuctl pause"
         return Finding("suspended", message, fix=command("resume", evidence), sources=told)
     if word == "ScaledToZero":
-        message = "spec.replicas is 0, and not by `gpuctl pause`"
+        message = "spec.replicas is 0, and not by gpuctl pause"
         if evidence.scaler is not None:
-            message += "; at 0 its autoscaler is off, too"
-        fix = f"kubectl scale {about} -n {evidence.job.identity.namespace} --replicas=1, or apply its document again"
+            message += "; its autoscaler does nothing at 0"
+        fix = f"`kubectl scale {about} -n {evidence.job.identity.namespace} --replicas=1`, or apply its document again"
         return Finding("suspended", message, {"replicas": 0}, fix, (Source("spec", about, "replicas: 0"),))
     return None
 
@@ -112,11 +122,14 @@ def queued(evidence: Evidence) -> Finding | None:
         return None
     queue = labels_of(workload)[QUEUE]
     why, told = "", [source(event) for event in evidence.told("Pending", "CreatedWorkload", "QuotaReserved")[-1:]]
-    fix = f"kubectl get localqueue {queue} -n {evidence.job.identity.namespace} -o yaml"
+    fix = f"Kueue has no Workload for the job: does the queue {queue} exist, and does Kueue run?"
     if evidence.admission is not None:
+        name = evidence.admission["metadata"]["name"]
+        look = f"`kubectl describe workloads.kueue.x-k8s.io {name} -n {evidence.job.identity.namespace}`"
+        fix = f"wait for its turn, or ask the administrators of the queue {queue}; {look} shows more"
         if (evidence.admission.get("spec") or {}).get("active") is False:
             spec = Source("spec", title(evidence.admission), "active: false")
-            message = f"its Workload of Kueue's queue {queue} is stopped, as `gpuctl pause` does"
+            message = f"its Workload of Kueue's queue {queue} is inactive, as after gpuctl pause"
             return Finding("paused", message, {"queue": queue}, command("resume", evidence), (spec,))
         for kind in ("QuotaReserved", "Admitted"):
             said = condition_source(evidence.admission, kind)
@@ -127,7 +140,6 @@ def queued(evidence: Evidence) -> Finding | None:
                 break
     elif evidence.job.workload is not None:
         told.append(Source("spec", f"{workload['kind'].lower()}/{workload['metadata']['name']}", "suspend: true"))
-        fix = f"{fix} (no Workload of Kueue is to be seen for the job: does the queue exist, and does Kueue run?)"
     message = f"waits in Kueue's queue {queue}" + (f": {why}" if why else "")
     return Finding("queued", message, {"queue": queue}, fix, tuple(told))
 
@@ -141,7 +153,8 @@ def deadline_exceeded(evidence: Evidence) -> Finding | None:
         limit = f" ({rough_duration(seconds)})" if seconds else ""
         message = f"it ran for longer than its deadline{limit}, and was stopped"
         told = sources(condition_source(workload, "Failed") or condition_source(workload, "FailureTarget"))
-        fix = f"raise activeDeadlineSeconds, or `job.max_runtime`, then {command('rerun', evidence)}"
+        fix = "raise `job.max_runtime`, or the Job's activeDeadlineSeconds if something else set it, and apply again; "
+        fix += f"to run it again as it is: {command('rerun', evidence)}"
         return Finding("deadline-exceeded", message, {"deadlineSeconds": seconds}, fix, told)
     for pod in reversed(evidence.pods):
         if (pod.get("status") or {}).get("reason") == "DeadlineExceeded" and not _goes_on(evidence):
@@ -149,7 +162,10 @@ def deadline_exceeded(evidence: Evidence) -> Finding | None:
             limit = f" of {rough_duration(seconds)}" if seconds else ""
             message = f"pod {name} ran for longer than its max_runtime{limit}, and was stopped"
             told = (Source("status", f"pod/{name}", f"DeadlineExceeded: {sentence(pod['status'].get('message'))}"),)
-            fix = f"raise `job.max_runtime`, apply, then {command('rerun', evidence)}"
+            fix = "raise `job.max_runtime` and apply again"
+            fix += (
+                f", or run it again as it is: {again(evidence)}" if workload and finished(workload) == "failed" else ""
+            )
             return Finding("deadline-exceeded", message, {"deadlineSeconds": seconds}, fix, told, name)
     return None
 
@@ -189,8 +205,12 @@ def running(evidence: Evidence) -> Finding | None:
         return None
     ready = sum(map(is_ready, pods))
     numbers = {"pods": evidence.wanted, "readyPods": ready}
-    told = tuple(Source("status", f"pod/{pod['metadata']['name']}", _how(pod, evidence)) for pod in pods[:3])
+    # Pods that have ended stay for a while beside those that took their place.
+    at_work = [pod for pod in pods if pod_status(pod).phase == "running"]
+    told = tuple(Source("status", f"pod/{pod['metadata']['name']}", _how(pod, evidence)) for pod in at_work[:3])
     message = f"nothing is wrong: {several(evidence.wanted, 'pod')} run" + ("s" if evidence.wanted == 1 else "")
+    if workload is not None and (workload.get("spec") or {}).get("paused"):
+        message += "; its rollout is paused (spec.paused), so that a change of its pods would wait"
     return Finding("running", message, numbers, sources=told)
 
 
@@ -200,5 +220,6 @@ def _how(pod: dict[str, object], evidence: Evidence) -> str:
     containers = status.get("containerStatuses") or []
     restarts = sum(int(item.get("restartCount") or 0) for item in containers)
     again = f", {several(restarts, 'restart')}" if restarts else ""
-    since = status.get("startTime")
+    begun = [((item.get("state") or {}).get("running") or {}).get("startedAt") for item in containers]
+    since = min((time for time in begun if time), default=None)
     return f"Running for {evidence.since(since)}{again}" if since else str(status.get("phase"))

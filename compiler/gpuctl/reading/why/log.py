@@ -15,6 +15,25 @@ _GPU_MEMORY = re.compile(
     r"|CUDA error: out of memory|cudaErrorMemoryAllocation|cuda runtime error \(2\)"
     r"|RESOURCE_EXHAUSTED: Out of memory|No available memory for the cache blocks"
 )
+# nvidia-smi's and the kernel's (NVRM: Xid (PCI:0000:3b:00): 79), CUDA's (cudaErrorECCUncorrectable), PyTorch's.
+_GPU_HARDWARE = re.compile(
+    r"NVRM: Xid|\bXid (?:error )?(?:\(PCI|\d)|uncorrectable (?:NVLink|ECC) error|CUDA_ERROR_ECC_UNCORRECTABLE"
+    r"|cudaErrorECCUncorrectable|CUDA error: .*\bECC\b|GPU has fallen off the bus|GPU is lost",
+    re.IGNORECASE,
+)
+# CUDA's, PyTorch's (torch/cuda/__init__.py), TensorFlow's, nvidia-container-toolkit's.
+_GPU_DRIVER = re.compile(
+    r"CUDA driver version is insufficient|no CUDA-capable device|nvidia-container-cli: initialization error"
+    r"|CUDA_ERROR_NO_DEVICE|CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|CUDA_ERROR_COMPAT_NOT_SUPPORTED|cudaErrorInsufficientDriver"
+    r"|Driver/library version mismatch|Found no NVIDIA driver|NVIDIA driver on your system is too old"
+)
+_VERSION = re.compile(r"insufficient|INSUFFICIENT|Insufficient|MISMATCH|mismatch|NOT_SUPPORTED|too old")
+# NCCL's result codes (nccl.h) and PyTorch's watchdog (ProcessGroupNCCL.cpp).
+_NCCL = re.compile(
+    r"NCCL error|unhandled system error|unhandled cuda error|NCCL watchdog|Watchdog caught collective operation timeout"
+    r"|\bnccl(?:System|Remote|Internal|UnhandledCuda)Error\b",
+    re.IGNORECASE,
+)
 _TRIED = re.compile(r"Tried to allocate (?P<tried>[\d.]+ [KMGT]iB)")
 _TOTAL = re.compile(r"total capac(?:ity|ty) of (?P<total>[\d.]+ [KMGT]iB)")
 _FREE = re.compile(r"of which (?P<free>[\d.]+ [KMGT]iB) is free")
@@ -39,8 +58,11 @@ _SECRETS = re.compile(
 )
 
 
+_FINAL = frozenset({"gpu-hardware-error", "gpu-driver-error"})
+
+
 class Said(NamedTuple):
-    """``cause`` is cuda-out-of-memory, shm-exhausted or "" , ``line`` the line that tells most."""
+    """``cause`` is that of a GPU, of shared memory, of NCCL, or "" for others; ``line`` the line that tells most."""
 
     cause: str
     line: str
@@ -50,17 +72,27 @@ class Said(NamedTuple):
 def read(lines: Sequence[str]) -> Said:
     """Judge the end of a log.
 
-    A word of memory counts only when no other error comes after it: programs catch that one, and go on.
+    A word of memory counts only when no other error comes after it: programs catch that one, and go on. Nobody catches
+    what the hardware or the driver reports. That communication broke off follows from any of these, never the reverse.
     """
     kept = [line for line in (visible(line).strip() for line in lines) if line]
     last: str | None = None
     cause, telling = "", ""
     for line in kept:
-        if _GPU_MEMORY.search(line):
+        if cause in _FINAL:
+            break
+        if _GPU_HARDWARE.search(line):
+            cause, telling = "gpu-hardware-error", line
+        elif _GPU_DRIVER.search(line):
+            cause, telling = "gpu-driver-error", line
+        elif _GPU_MEMORY.search(line):
             cause, telling = "cuda-out-of-memory", line
         elif _SHARED_MEMORY.search(line):
             # What ran out of shared memory says so beside the signal: both lines are about one thing.
             cause, telling = "shm-exhausted", line
+        elif _NCCL.search(line):
+            if not cause:
+                cause, telling = "nccl-error", line
         elif _AFTERMATH.search(line):
             continue
         elif _ERROR.search(line):
@@ -69,6 +101,11 @@ def read(lines: Sequence[str]) -> Said:
         return Said(cause, shown(telling), _numbers(telling) if cause == "cuda-out-of-memory" else {})
     fatal = next((line for line in reversed(kept) if _FATAL.search(line) and not _AFTERMATH.search(line)), None)
     return Said("", shown(last or fatal or (kept[-1] if kept else "")), {})
+
+
+def is_version(line: str) -> bool:
+    """Whether a line about the driver says that it is there, but too old for the program."""
+    return bool(_VERSION.search(line))
 
 
 def _numbers(line: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What is left when no rule has found a cause: it is on its way, or nobody knows."""
+"""What is left when no rule has found a cause: it is starting, or nothing explains it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuctl.reading.events import event_time
 from gpuctl.reading.status import job_status, pod_status, sentence
 from gpuctl.reading.why.cases import SCHEDULER, scheduler_of
 from gpuctl.reading.why.containers import pulling
-from gpuctl.reading.why.events import source, sources, title
+from gpuctl.reading.why.events import has_passed, source, sources, title
 from gpuctl.reading.why.evidence import Evidence, is_unscheduled
 from gpuctl.reading.why.finding import Finding, Source, several
 from gpuctl.reading.why.idle import command
@@ -22,13 +22,13 @@ _SHOWN = 4
 
 
 def starting(evidence: Evidence) -> Finding | None:
-    """It is young, and what has happened so far is what happens always."""
+    """It is young, and everything so far has gone as it usually does."""
     workload, pods = evidence.job.workload, evidence.pods
     if not pods:
         age = None if workload is None else evidence.seconds_since(workload["metadata"].get("creationTimestamp"))
         if age is None or age > YOUNG or _is_managed_elsewhere(evidence):
             return None
-        message = f"it was made {rough_duration(age)} ago; its controller has not made its pods yet"
+        message = f"it was created {rough_duration(age)} ago; its controller has not created its pods yet"
         return Finding(
             "starting", message, {"pods": 0, "seconds": int(age)}, "wait a moment", sources(*_told(evidence))
         )
@@ -38,7 +38,7 @@ def starting(evidence: Evidence) -> Finding | None:
     pod, how = found[0]
     up = sum(pod_status(item).phase == "running" for item in pods)
     numbers = {"pods": evidence.wanted, "runningPods": up, "startingPods": len(found)}
-    many = f"{several(len(found), 'pod')} of {evidence.wanted} on the way: " if evidence.wanted > 1 else ""
+    many = f"{several(len(found), 'pod')} of {evidence.wanted} starting: " if evidence.wanted > 1 else ""
     name = pod["metadata"]["name"]
     told = (
         Source("status", f"pod/{name}", pod_status(pod).word),
@@ -57,23 +57,23 @@ def _progress(evidence: Evidence, pod: Object) -> str | None:
         said = any(item.get("type") == "PodScheduled" for item in status.get("conditions") or [])
         if said or age > YOUNG or scheduler_of(pod) != SCHEDULER:
             return None
-        return f"was made {rough_duration(age)} ago; the scheduler has not looked at it yet"
+        return f"was created {rough_duration(age)} ago; the scheduler has not looked at it yet"
     if status.get("phase") == "Pending":
         pull = pulling(evidence, pod)
         if pull is not None:
-            images = (pull.get("message") or "").split('"')
+            images = sentence(pull.get("message")).split('"')
             image = images[1] if len(images) > 1 else "its image"
-            return f"is pulling {image} on {name} for {evidence.since(event_time(pull))}"
+            return f"has been pulling {image} on {name} for {evidence.since(event_time(pull))}"
         if age > LOADING or _warned(evidence, pod):
             return None
-        return f"is being set up on {name} for {evidence.since(status.get('startTime'))} ({pod_status(pod).word})"
+        return f"has been in setup on {name} for {evidence.since(status.get('startTime'))} ({pod_status(pod).word})"
     containers = status.get("containerStatuses") or []
     if status.get("phase") == "Running" and any(not item.get("ready") for item in containers):
         begun = [(item.get("state") or {}).get("running", {}).get("startedAt") for item in containers]
         first = min((time for time in begun if time), default=None)
         seconds = evidence.seconds_since(first)
         if seconds is not None and seconds < _startup(pod) and not _warned(evidence, pod):
-            return f"runs on {name} for {rough_duration(seconds)} and is not ready yet"
+            return f"has been running on {name} for {rough_duration(seconds)} and is not ready yet"
     return None
 
 
@@ -85,8 +85,8 @@ def _startup(pod: Object) -> float:
 
 
 def _events(evidence: Evidence, pod: Object) -> list[Object]:
-    name = pod["metadata"]["name"]
-    return [event for event in evidence.events or [] if (event.get("involvedObject") or {}).get("name") == name]
+    about = evidence.about(pod)
+    return [event for event in about if not has_passed(event, pod, about)]
 
 
 def _warned(evidence: Evidence, pod: Object) -> bool:
@@ -100,13 +100,13 @@ def unknown(evidence: Evidence) -> Finding:
     workload, pods = evidence.job.workload, evidence.pods
     told = tuple(_told(evidence))
     numbers = {"pods": evidence.wanted, "presentPods": len(pods)}
-    fix = f"{command('describe job', evidence)} shows everything that there is to see"
+    fix = f"{command('describe job', evidence)} shows everything that can be seen"
     silent = next((pod for pod in pods if is_unscheduled(pod) and _is_silent(pod)), None)
     if silent is not None and scheduler_of(silent) != SCHEDULER:
         name = scheduler_of(silent)
         age = evidence.since(silent["metadata"].get("creationTimestamp"))
         message = f"pod {silent['metadata']['name']} waits for the scheduler {name}, which has said nothing for {age}"
-        fix = f"is {name} installed, and does it run? Without `schedulerName` Kubernetes' own places the pod"
+        fix = f"is {name} installed, and does it run? Without `schedulerName` the default scheduler places the pod"
         spec = Source("spec", title(silent), f"schedulerName: {name}")
         return Finding("unknown", message, {**numbers, "schedulerName": name}, fix, (spec, *told))
     if silent is not None:
@@ -115,13 +115,13 @@ def unknown(evidence: Evidence) -> Finding:
         return Finding("unknown", message, numbers, fix, told)
     if not pods and workload is not None and _is_managed_elsewhere(evidence):
         who = workload["spec"]["managedBy"]
-        message = f"its pods are for the controller {who} to make (spec.managedBy), and it has made none"
+        message = f"the controller {who} has to create its pods (spec.managedBy), and it has created none"
         spec = Source("spec", title(workload), f"managedBy: {who}")
         return Finding("unknown", message, {**numbers, "managedBy": who}, f"does {who} run?", (spec, *told))
     if not pods:
-        message = f"its pods have not been made ({evidence.wanted} are wanted), and nothing says why"
+        message = f"its pods have not been created ({evidence.wanted} are wanted), and nothing says why"
         if evidence.events is None:
-            message += "; events, which would, may not be read"
+            message += "; events, which might, may not be read"
         return Finding("unknown", message, numbers, fix, told)
     status = job_status(workload, evidence.job.pods, evidence.keys) if workload is not None else pod_status(pods[-1])
     reason = f": {status.reason}" if status.reason else ""

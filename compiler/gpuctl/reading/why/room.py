@@ -116,13 +116,25 @@ def _sentence(case: Case, resource: str, need: int, free: int, most: int, nodes:
 
 def _fix(case: Case, resource: str, need: int, most: int, change: str | None) -> str:
     if resource == PODS:
-        return "end other pods there, or add nodes"
+        return "delete other pods there, or add nodes"
+    gpus = {gpu.resource for gpu in case.evidence.settings.gpus.values()}
+    if 0 < most < need and resource in gpus and case.evidence.job.identity.kind == "training":
+        return _over_nodes(case, need, most)
     if change is not None:
-        return change.replace("uncordon node ", "kubectl uncordon ")
-    if 0 < most < need:
-        several_nodes = ", or spread it over several `resources.nodes`" if resource not in ("cpu", "memory") else ""
-        return f"ask for at most {told(resource, most)} per pod{several_nodes}"
-    return "end others, add nodes, or use another `resources.pool`: `gpuctl get pools` shows what is free"
+        uncordon = "uncordon node "
+        return f"`kubectl uncordon {change.removeprefix(uncordon)}`" if change.startswith(uncordon) else change
+    if not most:
+        return f"use another `resources.pool`, or let a device plugin offer {resource} there: `gpuctl get pools`"
+    if most < need:
+        return f"ask for at most {told(resource, most)} per pod"
+    return "wait for other jobs, add nodes, or use another `resources.pool`: `gpuctl get pools` shows what is free"
+
+
+def _over_nodes(case: Case, need: int, most: int) -> str:
+    """As many GPUs as asked for, on the fewest nodes that can have them, with the same number on each."""
+    nodes = next(number for number in range(2, need + 1) if need % number == 0 and need // number <= most)
+    total = nodes * max(1, case.evidence.wanted)
+    return f"spread it over more nodes: `resources.nodes: {total}` with `resources.gpu: {need // nodes}`"
 
 
 def rollout(case: Case) -> Finding | None:
@@ -165,6 +177,6 @@ def rollout(case: Case) -> Finding | None:
             Source("status", f"pod/{pod.name}", f"an old pod on {seat.node.name}") for pod in old[:_HOLDERS]
         )
         spec = '{"spec":{"strategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1}}}}'
-        fix = f"kubectl patch deployment {workload['metadata']['name']} -n {namespace} -p '{spec}'"
+        fix = f"`kubectl patch deployment {workload['metadata']['name']} -n {namespace} -p '{spec}'`"
         return Finding("rollout-deadlock", message, numbers, fix, (*case.sources, *told_by), case.name, case.number)
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gpuctl.reading.why import admission, containers, crashes, idle, nodes, open_ends, scheduling
+from gpuctl.reading.why import admission, containers, crashes, idle, nodes, open_ends, scheduling, serving
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding
 
@@ -25,6 +25,7 @@ STAGES: tuple[Stage, ...] = (
         (idle.succeeded, idle.terminating, idle.paused, idle.suspended, idle.queued, idle.deadline_exceeded),
     ),
     Stage("admission", (admission.refused,)),
+    Stage("rollout", (serving.halted,)),
     Stage("scheduling", (scheduling.unscheduled,)),
     Stage("nodes", (nodes.lost, nodes.refused, nodes.evicted)),
     Stage("sandbox and volumes", (containers.sandbox, containers.mount)),
@@ -32,5 +33,6 @@ STAGES: tuple[Stage, ...] = (
     Stage("configuration", (containers.config,)),
     Stage("crashes", (crashes.crashed, idle.backoff_limit)),
     Stage("health checks", (crashes.unready,)),
+    Stage("serving", (serving.unserved, serving.unscaled)),
     Stage("progress", (idle.running, open_ends.starting)),
 )

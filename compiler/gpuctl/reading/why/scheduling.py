@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
+from gpuctl.cluster.resources import annotations_of
 from gpuctl.cluster.scheduling import RULES, Seat, untolerated
+from gpuctl.cluster.shortage import is_upkeep
 from gpuctl.language.resources import DEFAULT_POOL
+from gpuctl.reading.status import sentence
 from gpuctl.reading.why import room, words
 from gpuctl.reading.why.admission import named
 from gpuctl.reading.why.cases import Case, cases, is_not_ready
-from gpuctl.reading.why.events import source
+from gpuctl.reading.why.events import source, sources
 from gpuctl.reading.why.evidence import Evidence, mounted_claims
 from gpuctl.reading.why.finding import Finding, Source, first, several
 
@@ -27,6 +31,11 @@ def unscheduled(evidence: Evidence) -> Finding | None:
 def _case(case: Case) -> Finding | None:
     if case.reason == "SchedulingGated":
         return _gated(case)
+    chosen = _binding(case)
+    if chosen is not None:
+        return chosen
+    if case.reason == "SchedulerError":
+        return _claims(case)
     if case.reason != "Unschedulable":
         return None
     table = CHECKS if case.demand is not None else WITHOUT_NODES
@@ -36,24 +45,64 @@ def _case(case: Case) -> Finding | None:
 def _gated(case: Case) -> Finding:
     gates = [item["name"] for item in case.pod["spec"].get("schedulingGates") or []]
     message = f"{case.whose}held by the scheduling gate{'s' if len(gates) > 1 else ''} {named(gates)}"
-    fix = f"whoever set {named(gates)} has to remove it; the scheduler leaves the pod alone until then"
+    fix = f"whatever set {named(gates)} has to remove it; the scheduler does not look at the pod before that"
     return _found(case, "scheduling-gated", message, {"gates": gates}, fix)
 
 
 def _nominated(case: Case) -> Finding | None:
     """The scheduler has evicted others for it, and they take their time."""
     node = (case.pod.get("status") or {}).get("nominatedNodeName")
-    if not node:
-        return None
     leaving = [pod for seat in case.seats if seat.node.name == node for pod in seat.pods if pod.deleting]
-    message = f"{case.whose}room is made on {node}: the scheduler waits for the end of the pods that it evicts there"
+    if not leaving:
+        # Since 1.35 a node is nominated also while volumes and devices are prepared for the pod.
+        return None
+    jobs = list(dict.fromkeys(f"{pod.owner} in {pod.namespace}" for pod in leaving))
+    message = f"{case.whose}room is being made on {node}: the scheduler waits for evicted pods to end, of {named(jobs)}"
     told = tuple(
-        Source("status", f"pod/{pod.name} in {pod.namespace}", "is being deleted") for pod in leaving[:_LISTED]
+        Source("status", f"pod/{pod.name} in {pod.namespace}", f"of {pod.owner}, is being deleted")
+        for pod in leaving[:_LISTED]
     )
-    found = _found(
-        case, "preempting", message, {"node": node, "leavingPods": len(leaving)}, "wait until they have ended"
-    )
-    return Finding(**{**found.__dict__, "sources": (*found.sources, *told)})
+    numbers = {"node": node, "leavingPods": len(leaving), "leavingJobs": jobs}
+    found = _found(case, "preempting", message, numbers, "wait until they have ended")
+    return replace(found, sources=(*found.sources, *told))
+
+
+def _binding(case: Case) -> Finding | None:
+    """A node has been chosen for it, and a claim of a WaitForFirstConsumer class waits for its volume there."""
+    for name in mounted_claims(case.pod["spec"]):
+        claim = case.evidence.claims.get(name)
+        node = annotations_of(claim).get(_SELECTED_NODE) if claim is not None else None
+        if claim is None or node is None or (claim.get("status") or {}).get("phase") != "Pending":
+            continue
+        annotations, namespace = annotations_of(claim), case.evidence.job.identity.namespace
+        provisioner = next((annotations[key] for key in _PROVISIONER if key in annotations), None)
+        last: dict[str, Any] = next(
+            (event for event in reversed(_claim_events(case, name)) if event.get("reason") in _PROVISIONING), {}
+        )
+        failed = last.get("reason") == "ProvisioningFailed"
+        by = f" that {provisioner} has to provision" if provisioner else ""
+        why = f": {sentence(last.get('message'))}" if failed else ""
+        message = (
+            f"{case.whose}the scheduler has chosen {node}, and the PersistentVolumeClaim {name} waits for the volume"
+            f"{by}{why}"
+        )
+        look = f"`kubectl describe pvc {name} -n {namespace}`"
+        fix = (
+            f"correct what the provisioner refuses, in the claim or in its StorageClass; {look} shows it"
+            if failed
+            else f"wait a moment; if nothing happens, {provisioner or 'the provisioner'} does not run: {look}"
+        )
+        numbers = {"claim": name, "phase": "Pending", "selectedNode": node, "provisioner": provisioner}
+        found = _found(case, "claim-unbound", message, numbers, fix)
+        spec = Source("status", f"persistentvolumeclaim/{name}", f"Pending; annotation {_SELECTED_NODE}: {node}")
+        return replace(found, sources=sources(*found.sources, spec, source(last) if last else None))
+    return None
+
+
+_SELECTED_NODE = "volume.kubernetes.io/selected-node"
+# The second name is older than 1.23 (pkg/controller/volume/persistentvolume/util).
+_PROVISIONER = ("volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner")
+_PROVISIONING = ("ExternalProvisioning", "ProvisioningFailed", "ProvisioningSucceeded", "Provisioning")
 
 
 def _claims(case: Case) -> Finding | None:
@@ -67,7 +116,7 @@ def _claims(case: Case) -> Finding | None:
             fix = f"create the claim {name}, or name another in `storage.workdirs[].pvc.claim`"
             return _found(case, "claim-missing", message, {"claim": name}, fix)
         phase = (claim.get("status") or {}).get("phase")
-        if phase == "Bound" or "WaitForFirstConsumer" in _of_claim(case, name, "reasons"):
+        if phase == "Bound":
             continue
         if phase == "Lost":
             message = f"{case.whose}the volume of the PersistentVolumeClaim {name} is gone"
@@ -76,25 +125,24 @@ def _claims(case: Case) -> Finding | None:
                 "claim-unbound",
                 message,
                 {"claim": name, "phase": phase},
-                f"restore its volume, or make {name} anew",
+                f"restore its volume, or delete and create {name} again",
             )
-        why = _of_claim(case, name, "messages")
+        newest = (_claim_events(case, name) or [{}])[-1]
+        if "unbound immediate" not in case.message and newest.get("reason") != "ProvisioningFailed":
+            # It waits for its first consumer: this pod, which has no node for another reason.
+            continue
+        why = sentence(newest.get("message")) if newest.get("reason") != "WaitForFirstConsumer" else ""
         message = f"{case.whose}the PersistentVolumeClaim {name} has no volume{f': {why}' if why else ''}"
-        fix = f"`kubectl describe pvc {name} -n {case.evidence.job.identity.namespace}` says what it waits for"
+        fix = f"`kubectl describe pvc {name} -n {case.evidence.job.identity.namespace}` shows what it waits for"
         found = _found(case, "claim-unbound", message, {"claim": name, "phase": phase}, fix)
         told = tuple(source(event) for event in _claim_events(case, name)[-1:])
-        return Finding(**{**found.__dict__, "sources": (*found.sources, *told)})
+        return replace(found, sources=(*found.sources, *told))
     return None
 
 
 def _claim_events(case: Case, name: str) -> list[dict[str, Any]]:
     about = [event for event in case.evidence.events or [] if (event.get("involvedObject") or {}).get("name") == name]
     return [event for event in about if event["involvedObject"].get("kind") == "PersistentVolumeClaim"]
-
-
-def _of_claim(case: Case, name: str, what: str) -> str:
-    newest = _claim_events(case, name)[-1:]
-    return " ".join(str(event.get("reason" if what == "reasons" else "message") or "") for event in newest)
 
 
 def _no_nodes(case: Case) -> Finding | None:
@@ -110,7 +158,10 @@ def _pool(case: Case) -> Finding | None:
     listed = named((f"{name} ({several(number, 'node')})" for name, number in pools.most_common()), _LISTED)
     message = f"{case.whose}no node is in {case.where}; there are {listed}"
     label = f"{case.evidence.keys.pool}={case.pool}"
-    fix = f"another `resources.pool`, or put nodes into it: `gpuctl label node NODE {label}`"
+    free = next((seat.node.name for seat in case.seats if case.pool_of(seat) == DEFAULT_POOL), None)
+    fix = "use another `resources.pool`: `gpuctl get pools` shows them"
+    if free is not None:
+        fix += f"; or put a node of no pool into it: `gpuctl label node {free} {label}`"
     return _found(case, "unknown-pool", message, {"pool": case.pool, "nodes": 0, "pools": dict(pools)}, fix)
 
 
@@ -132,12 +183,15 @@ def _selector(case: Case) -> Finding | None:
         pools = named((f"{name} ({several(number, 'node')})" for name, number in elsewhere.items()), _LISTED)
         also = f"; {wanted} is in {pools}" if elsewhere else ""
         message = f"{case.whose}no node of {case.where} has the GPU type {wanted}; it has {listed}{also}"
+        untyped = next((seat.node.name for seat in case.in_pool if key not in seat.node.labels), None)
         offered = next((name for name, _ in types.most_common() if name), None)
         change = f"`resources.gpu-type: {offered}`, or " if offered else ""
         pool = (
             f"`resources.pool: {next(iter(elsewhere))}`"
             if elsewhere
-            else f"label the nodes: `gpuctl label node NODE {key}={wanted}`"
+            else f"label the nodes that have it: `gpuctl label node {untyped} {key}={wanted}`"
+            if untyped
+            else "nodes with that GPU"
         )
         return _found(
             case, "node-selector", message, {**numbers, "gpuType": wanted, "gpuTypes": dict(types)}, change + pool
@@ -154,10 +208,12 @@ def _selector(case: Case) -> Finding | None:
         if alone
         else f"the labels {labels} together"
         if own
+        else f"what its node affinity asks for ({case.affinity})"
+        if case.affinity
         else "what its node affinity asks for"
     )
     message = f"{case.whose}no node of {case.where} has {which}"
-    fix = "`gpuctl get labels` shows what nodes have; change the selector, or label nodes"
+    fix = "`gpuctl get labels` shows what the nodes have; change the selector, or label nodes"
     return _found(case, "node-selector", message, numbers, fix)
 
 
@@ -188,18 +244,22 @@ def _node_states(case: Case) -> Finding | None:
     key = taint.get("key", "KEY")
     if cause == "taint":
         numbers["taint"] = room.title(taint)
+        alike = [seat.node.name for seat in states[cause] if taint in seat.node.taints]
+        remove = f"`kubectl taint node {' '.join(alike[:_LISTED])} {room.title(taint)}-`"
         tolerations = f"podPatch: {{tolerations: [{{key: {key}, operator: Exists}}]}}"
-        fix = f"tolerate it (`{tolerations}`), or kubectl taint node {nodes[0]} {key}-"
+        fix = f"if the nodes are meant for jobs like this, tolerate it (`{tolerations}`); otherwise {remove} removes it"
+        if is_upkeep(taint):
+            fix = f"wait until the work on the nodes has ended, or use other nodes; {remove} then removes the taint"
     elif cause == "cordoned":
-        fix = f"kubectl uncordon {' '.join(nodes[:_LISTED])}"
+        fix = f"`kubectl uncordon {' '.join(nodes[:_LISTED])}`"
     else:
-        fix = f"`kubectl describe node {nodes[0]}` says what its kubelet lacks"
+        fix = f"`kubectl describe node {nodes[0]}` shows what its kubelet lacks"
     kind = f" with {case.gpu_type}" if case.gpu_type else ""
     rest = "".join(f"; {other}" for other in others)
     message = f"{case.whose}{which} of {case.where}{kind} {are} ({named(nodes)}){rest}"
     found = _found(case, cause, message, numbers, fix)
     told = tuple(_of_node(case, seat) for seat in states[cause][:_LISTED])
-    return Finding(**{**found.__dict__, "sources": (*found.sources, *told)})
+    return replace(found, sources=(*found.sources, *told))
 
 
 _SAID = {"nodes-not-ready": "not ready", "cordoned": "cordoned", "taint": "tainted"}
@@ -245,7 +305,7 @@ def _neighbours(case: Case) -> Finding | None:
 
 _ANTI = "use fewer pods, more nodes, or a preferred anti-affinity instead of a required one"
 _NEIGHBOURS = {
-    "host-ports": ("host-port", "the ports that it binds on its node are taken", "use other host ports, or none"),
+    "host-ports": ("host-port", "the host ports that it uses are taken", "use other host ports, or none"),
     "attach-limits": (
         "volume-node",
         "as many volumes are attached there as their CSI driver allows",
@@ -253,7 +313,7 @@ _NEIGHBOURS = {
     ),
     "topology-spread": (
         "topology-spread",
-        "its topology spread constraint forbids one more pod there",
+        "its topology spread constraint excludes them",
         "raise maxSkew, use `whenUnsatisfiable: ScheduleAnyway`, or free room on the nodes that have fewest",
     ),
     "pod-affinity": (
@@ -261,8 +321,8 @@ _NEIGHBOURS = {
         "none is near a pod that its affinity asks for",
         "start the pods that its podAffinity names first, or make the affinity a preferred one",
     ),
-    "pod-anti-affinity": ("affinity", "pods that its anti-affinity shuns are there", _ANTI),
-    "existing-anti-affinity": ("affinity", "pods there shun it by their anti-affinity", _ANTI),
+    "pod-anti-affinity": ("affinity", "pods that its anti-affinity excludes are there", _ANTI),
+    "existing-anti-affinity": ("affinity", "the anti-affinity of pods there excludes it", _ANTI),
 }
 
 
@@ -276,7 +336,11 @@ def _contradiction(case: Case) -> Finding | None:
     node = case.fitting[0].node.name
     message = f"{case.whose}the scheduler found no node, though {node} seems to have room now; it tries again by itself"
     return _found(
-        case, "unknown", message, {"fittingNodes": len(case.fitting)}, "wait; the scheduler's own words are above"
+        case,
+        "unknown",
+        message,
+        {"fittingNodes": len(case.fitting)},
+        "wait; the evidence has the scheduler's own words",
     )
 
 

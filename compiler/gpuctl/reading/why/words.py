@@ -9,7 +9,9 @@ from gpuctl.cluster.fit import named as with_units
 from gpuctl.cluster.requests import pod_requests
 from gpuctl.cluster.scheduling import units
 from gpuctl.reading.why.cases import Case
+from gpuctl.reading.why.evidence import mounted_claims
 from gpuctl.reading.why.finding import Finding, several
+from gpuctl.reading.why.idle import command
 
 BEYOND_NODES = frozenset({"claim-missing", "claim-unbound", "volume-node"})
 """Causes that the nodes and their pods do not show."""
@@ -25,8 +27,8 @@ _WORDS: tuple[tuple[str, str, str, str], ...] = (
     (
         r"pod has unbound immediate PersistentVolumeClaims|node\(s\) didn't find available persistent volumes to bind",
         "claim-unbound",
-        "a PersistentVolumeClaim that it mounts has no volume",
-        "`kubectl describe pvc` says what its storage class waits for",
+        "the PersistentVolumeClaim {which} has no volume",
+        "`kubectl describe pvc {claims} -n {namespace}` shows what it waits for",
     ),
     (
         (
@@ -36,43 +38,43 @@ _WORDS: tuple[tuple[str, str, str, str], ...] = (
             r"|node\(s\) did not have enough free storage|node\(s\) had no available disk"
         ),
         "volume-node",
-        "its volume cannot be used on the nodes that it may use ({text})",
-        "use a volume that more nodes reach, or a pool near the volume",
+        "the volume of the PersistentVolumeClaim {which} cannot be used on the nodes that it may use ({text})",
+        "use a volume that more nodes can reach, or a pool whose nodes can reach it",
     ),
-    (r"Too many pods", "too-many-pods", "{nodes} run as many pods as they may", "end other pods, or add nodes"),
+    (r"Too many pods", "too-many-pods", "{nodes} run as many pods as they can", "end other pods, or add nodes"),
     (
         r"node\(s\) had untolerated taint(?:\(s\)| \{(?P<name>.*)\})",
         "taint",
         "{nodes} have taints that it does not tolerate",
-        "tolerate them (`podPatch: {{tolerations: [...]}}`); who may read nodes sees which they are",
+        "ask the administrators, who may read nodes, which they are, and whether they are meant for jobs like this",
     ),
-    (r"node\(s\) were unschedulable", "cordoned", "{nodes} are cordoned", "ask the administrators to uncordon nodes"),
+    (r"node\(s\) were unschedulable", "cordoned", "{nodes} are cordoned", "ask the administrators to uncordon them"),
     (
         (
             r"node\(s\) didn't match pod anti-affinity rules|node\(s\) didn't match pod affinity rules"
             r"|node\(s\) didn't satisfy existing pods anti-affinity rules"
         ),
         "affinity",
-        "other pods, or the lack of them, keep it from {nodes} ({text})",
+        "its pod affinity, or that of other pods, excludes {nodes} ({text})",
         "change its pod affinity, or make it a preferred one",
     ),
     (
         r"node\(s\) didn't match pod topology spread constraints(?: \(missing required label\))?",
         "topology-spread",
-        "its topology spread constraint forbids {nodes}",
+        "its topology spread constraint excludes {nodes}",
         "raise maxSkew, or use `whenUnsatisfiable: ScheduleAnyway`",
     ),
     (
         r"node\(s\) didn't have free ports for the requested pod ports",
         "host-port",
-        "on {nodes} the ports that it binds are taken",
+        "on {nodes} the host ports that it uses are taken",
         "use other host ports, or none",
     ),
     (
         r"node\(s\) didn't match Pod's node affinity/selector",
         "node-selector",
         "no node has the labels that it selects ({selector})",
-        "`gpuctl get labels` shows what nodes have; another `resources.pool` or `resources.gpu-type` may do",
+        "use another `resources.pool` or `resources.gpu-type`; the administrators may read which labels nodes have",
     ),
 )
 _SHORTAGES = {"cpu": "cpu-shortage", "memory": "memory-shortage"}
@@ -81,6 +83,14 @@ _SHORTAGES = {"cpu": "cpu-shortage", "memory": "memory-shortage"}
 def shortage_of(resource: str, gpus: Mapping[str, object]) -> str:
     """The cause that the lack of a resource is."""
     return "gpu-shortage" if resource in gpus else _SHORTAGES.get(resource, "resource-shortage")
+
+
+def _unbound(case: Case) -> list[str]:
+    """The claims without a volume; all that it mounts where they may not be read."""
+    names = mounted_claims(case.pod["spec"])
+    known = case.evidence.claims
+    phases = {name: ((known.get(name) or {}).get("status") or {}).get("phase") for name in names}
+    return [name for name in names if phases[name] not in (None, "Bound")] or names
 
 
 def by_words(case: Case) -> Finding | None:
@@ -95,11 +105,17 @@ def by_words(case: Case) -> Finding | None:
             if match is None:
                 continue
             selector = case.pod["spec"].get("nodeSelector") or {}
+            claims = _unbound(case) if cause == "claim-unbound" else mounted_claims(case.pod["spec"])
             values = {
                 "name": match.groupdict().get("name") or "",
                 "text": text,
                 "nodes": several(number, "node"),
-                "selector": ", ".join(f"{key}={value}" for key, value in selector.items()) or "by its node affinity",
+                "selector": ", ".join(f"{key}={value}" for key, value in selector.items())
+                or case.affinity
+                or "by affinity",
+                "claims": " ".join(claims),
+                "which": " or ".join(claims) or "of one of its volumes",
+                "namespace": case.evidence.job.identity.namespace,
             }
             numbers = {"waitingPods": case.number, "nodes": dict(case.words)}
             said = f"{case.whose}{message.format(**values)}"
@@ -117,5 +133,6 @@ def by_words(case: Case) -> Finding | None:
         "needPerPod": with_units({resource: need}),
         "nodes": dict(case.words),
     }
-    fix = f"ask for less of {resource}, wait for others to end, or ask who may read nodes for `gpuctl why`"
+    whole = f"{command('why', case.evidence)}, run by somebody who may read nodes, shows who has it"
+    fix = f"ask for less of {resource}, or wait for other jobs to end; {whole}"
     return Finding(shortage_of(resource, gpus), message, numbers, fix, case.sources, case.name, case.number)

@@ -1,0 +1,167 @@
+"""Pods that work, and yet what is to be reached or scaled is not: Services, autoscalers, paused rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuctl.cluster.resources import Object, labels_of
+from gpuctl.reading.status import is_ready, sentence
+from gpuctl.reading.why.events import condition_source, sources, title
+from gpuctl.reading.why.evidence import SERVICE_NAME, Evidence, subdomain_of
+from gpuctl.reading.why.finding import Finding, Source, several
+
+YOUNG = 60.0
+"""Seconds in which controllers may still be at what they are to do: endpoints, and an autoscaler's first numbers."""
+
+
+def unserved(evidence: Evidence) -> Finding | None:
+    """Its pods are ready, and its Service does not exist, or does not lead to them."""
+    if evidence.services is None:
+        return None
+    missing = _missing(evidence)
+    if missing is not None:
+        return missing
+    if evidence.job.workload is None or evidence.job.workload["kind"] == "Job":
+        return None
+    ready = [pod for pod in evidence.pods if is_ready(pod)]
+    found = (_of_service(evidence, service, ready) for service in evidence.services)
+    return next((item for item in found if item is not None), None)
+
+
+def _missing(evidence: Evidence) -> Finding | None:
+    from gpuctl.backend.service import MAIN_PORT, service_name
+
+    workload = evidence.job.workload
+    assert workload is not None
+    subdomain = subdomain_of(workload)
+    if subdomain is not None:
+        return None if evidence.services else _unnamed(evidence, workload, subdomain)
+    spec = workload["spec"]["template"]["spec"]
+    ports = (port for item in spec.get("containers") or [] for port in item.get("ports") or [])
+    # As lowering names it: ports of other tools need no Service.
+    listens = any(port.get("name") == MAIN_PORT for port in ports)
+    if evidence.services or not listens:
+        return None
+    identity = evidence.job.identity
+    name = workload["spec"].get("serviceName") or service_name(identity.name)
+    message = f"its {_pods(evidence)}, but there is no Service {name} in {identity.namespace} to reach them by"
+    fix = "apply its document again, which creates the Service"
+    told = (Source("spec", title(workload), "its containers have ports, and no Service has the job's labels"),)
+    return Finding("service-missing", message, {"service": name}, fix, told)
+
+
+def _unnamed(evidence: Evidence, workload: Object, name: str) -> Finding:
+    namespace = evidence.job.identity.namespace
+    message = f"there is no Service {name} in {namespace}, by which its pods find each other (MASTER_ADDR)"
+    fix = "apply its document again, which creates the Service"
+    told = (Source("spec", title(workload), f"subdomain: {name}"),)
+    return Finding("service-missing", message, {"service": name}, fix, told)
+
+
+def _of_service(evidence: Evidence, service: Object, ready: list[Object]) -> Finding | None:
+    spec, name = service.get("spec") or {}, service["metadata"]["name"]
+    if spec.get("type") == "ExternalName" or not ready:
+        return None
+    selector = spec.get("selector") or {}
+    wanted = ", ".join(f"{key}={value}" for key, value in selector.items())
+    matched = [pod for pod in ready if selector and selector.items() <= labels_of(pod).items()]
+    shown = f"`kubectl get service {name} -n {evidence.job.identity.namespace} -o yaml`"
+    again = f"apply its document again, or correct the Service: {shown}"
+    numbers = {"service": name, "selector": dict(selector), "readyPods": len(ready)}
+    if not matched:
+        what = f"selects none of them ({wanted})" if selector else "has no selector"
+        told = (Source("spec", title(service), f"selector: {wanted or 'none'}"),)
+        return Finding("service-empty", f"its {_pods(evidence)}, but the Service {name} {what}", numbers, again, told)
+    ports = {port.get("name") for pod in matched for port in _ports(pod)}
+    for port in spec.get("ports") or []:
+        target = port.get("targetPort")
+        if isinstance(target, str) and target not in ports:
+            message = (
+                f"its {_pods(evidence)}, but port {port['port']} of the Service {name} leads to a port `{target}` that "
+                f"none of their containers has"
+            )
+            spoken = Source("spec", title(service), f"targetPort: {target}")
+            return Finding("service-empty", message, {**numbers, "targetPort": target}, again, (spoken,))
+    if _has_endpoints(evidence, name) or min(_ready_for(evidence, pod) for pod in matched) < YOUNG:
+        return None
+    message = f"its {_pods(evidence)}, but the Service {name} has no endpoints, although it selects them"
+    fix = f"does the controller manager run? {_slices_of(evidence, name)} shows what there is"
+    told = (Source("status", title(service), "no EndpointSlice of it has a ready endpoint"),)
+    return Finding("service-empty", message, numbers, fix, told)
+
+
+def _pods(evidence: Evidence) -> str:
+    ready = sum(map(is_ready, evidence.pods))
+    return f"{several(ready, 'pod')} {'is' if ready == 1 else 'are'} ready"
+
+
+def _slices_of(evidence: Evidence, name: str) -> str:
+    return f"`kubectl get endpointslices -n {evidence.job.identity.namespace} -l {SERVICE_NAME}={name}`"
+
+
+def _ports(pod: Object) -> Iterator[Object]:
+    spec = pod["spec"]
+    sidecars = [item for item in spec.get("initContainers") or [] if item.get("restartPolicy") == "Always"]
+    for container in [*spec.get("containers", []), *sidecars]:
+        yield from container.get("ports") or []
+
+
+def _has_endpoints(evidence: Evidence, name: str) -> bool:
+    """Also where the slices may not be read: then nothing is known against it."""
+    if evidence.slices is None:
+        return True
+    own = (item for item in evidence.slices if labels_of(item).get(SERVICE_NAME) == name)
+    every = (endpoint for item in own for endpoint in item.get("endpoints") or [])
+    # Without the condition an endpoint counts as ready (k8s.io/api/discovery/v1, EndpointConditions).
+    return any((endpoint.get("conditions") or {}).get("ready") is not False for endpoint in every)
+
+
+def _ready_for(evidence: Evidence, pod: Object) -> float:
+    for item in (pod.get("status") or {}).get("conditions") or []:
+        if item.get("type") == "Ready":
+            return evidence.seconds_since(item.get("lastTransitionTime")) or 0.0
+    return 0.0
+
+
+def unscaled(evidence: Evidence) -> Finding | None:
+    """Its autoscaler cannot compute, or not set, the number of pods."""
+    scaler = evidence.scaler
+    if scaler is None or not evidence.wanted:
+        return None
+    name, namespace = scaler["metadata"]["name"], evidence.job.identity.namespace
+    for kind in ("AbleToScale", "ScalingActive"):
+        for item in (scaler.get("status") or {}).get("conditions") or []:
+            age = evidence.seconds_since(item.get("lastTransitionTime"))
+            if item.get("type") != kind or item.get("status") != "False" or (age or 0.0) < YOUNG:
+                continue
+            reason = item.get("reason") or ""
+            message = (
+                f"its autoscaler {name} does not scale it, {several(evidence.wanted, 'pod')} stay"
+                f"{'s' if evidence.wanted == 1 else ''}: {reason}: {sentence(item.get('message'))}"
+            )
+            fix = f"does its metric exist? `kubectl describe hpa {name} -n {namespace}` shows what it asks for"
+            numbers = {"autoscaler": name, "reason": reason, "pods": evidence.wanted}
+            return Finding("autoscaler-failing", message, numbers, fix, sources(condition_source(scaler, kind)))
+    return None
+
+
+def halted(evidence: Evidence) -> Finding | None:
+    """Its rollout is paused, and a change of its pods waits for that."""
+    workload = evidence.job.workload
+    if not is_halted(workload) or workload is None:
+        return None
+    status, name = workload.get("status") or {}, workload["metadata"]["name"]
+    updated = int(status.get("updatedReplicas") or 0)
+    if updated >= evidence.wanted:
+        return None
+    message = (
+        f"its rollout is paused (spec.paused), and its pods have been changed: {updated} of {evidence.wanted} are new"
+    )
+    fix = f"`kubectl rollout resume deployment/{name} -n {evidence.job.identity.namespace}`"
+    told = sources(Source("spec", title(workload), "paused: true"), condition_source(workload, "Progressing"))
+    return Finding("rollout-paused", message, {"pods": evidence.wanted, "updatedPods": updated}, fix, told)
+
+
+def is_halted(workload: Object | None) -> bool:
+    """Whether a Deployment's rollout is paused (``kubectl rollout pause``)."""
+    return workload is not None and workload["kind"] == "Deployment" and bool(workload["spec"].get("paused"))
