@@ -7,17 +7,22 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from gpuctl.backend.context import Context, GitOps, Lowered, Object, Options
+from gpuctl.backend.context import Context, GitOps, JobNames, Lowered, Object, Options, PodSpecCheck
 from gpuctl.backend.lower import lower
+from gpuctl.backend.shared import EXISTING_NAMESPACES
 from gpuctl.backend.validation import VERSIONS, SchemaValidator, schema_validator
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, capped, count, in_source_order
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.lint import redact
 from gpuctl.frontend.load import Loaded, load
 from gpuctl.frontend.source import Source
 from gpuctl.language.fields import visible
+from gpuctl.language.job import Workload
+from gpuctl.language.masking import redact
 from gpuctl.language.names import is_dns_label
-from gpuctl.language.settings import Settings
+from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
+
+UNREAD = frozenset({"GPU011", "GPU012", "GPU107"})
+"""Codes of what was not read: files that are passed over, that hold no document, or one whose owner is unclear."""
 
 
 class Compilation(NamedTuple):
@@ -40,6 +45,11 @@ class Compilation(NamedTuple):
         """Whether there is no error."""
         return count(self.diagnostics, Severity.ERROR) == 0
 
+    @property
+    def unread(self) -> list[Diagnostic]:
+        """What was not read and is not clearly somebody else's: documents that are missing may be there."""
+        return [diagnostic for diagnostic in self.diagnostics if diagnostic.code in UNREAD]
+
 
 def compile(
     sources: Sequence[str | os.PathLike[str] | Source] | str | os.PathLike[str] | Source,
@@ -51,44 +61,73 @@ def compile(
     shared: bool = True,
     gitops: GitOps | None = None,
     embed: bool = False,
+    namespaces: bool = False,
+    job_names: JobNames | None = None,
     tolerated: frozenset[str] = frozenset(),
     directory: Path | None = None,
     stdin: BinaryIO | None = None,
+    without: Path | None = None,
 ) -> Compilation:
     """Compile documents to Kubernetes objects.
 
     :param sources: files, directories, ``-`` for standard input, or :class:`Source` texts, in any mix.
-    :param platform: the platform's file; default: ``platform.yaml`` at or above the first source, no higher than the
-        git root.
+    :param platform: the platform's file; default: ``platform.yaml`` at or above each source, no higher than the git
+        root; two that differ are an error.
     :param namespace: of jobs that name none.
     :param strict: warnings are errors.
     :param nodes: include the pools' Node objects (labels only).
     :param shared: include the objects that jobs share (PriorityClass, Namespace).
     :param gitops: add the annotations that ``argocd`` or ``flux`` needs.
     :param embed: add each source document to its object as an annotation.
+    :param namespaces: include the Namespaces of jobs and pools, as ``gitops`` does; those of quotas and of the platform
+        always are.
+    :param job_names: ``hashed``, the default with ``gitops``: the objects of a training are called after what they are,
+        so that a controller creates what changed and leaves the rest alone; ``plain``: after the job.
     :param tolerated: codes of errors that do not stand in the way of objects, such as those of what does not fit.
-    :param directory: what paths count from when no source has one; default: the current directory.
+    :param directory: where standard input and texts belong when a platform is looked for; default: the current
+        directory.
     :param stdin: what ``-`` reads; default: standard input.
+    :param without: a directory below a source whose files are not read: manifests that were rendered there.
 
     Deterministic: the same sources give the same objects in any order. It never raises for what a source contains, only
-    ``ValueError`` for an illegal ``namespace`` or ``gitops``.
+    ``ValueError`` for an illegal ``namespace``, ``gitops`` or ``job_names``.
     """
     if not is_dns_label(namespace):
         raise ValueError(f"`{namespace}` is not a legal namespace name")
     if gitops not in (None, "argocd", "flux"):
         raise ValueError(f"gitops is None, 'argocd' or 'flux', not {gitops!r}")
+    if job_names not in (None, "hashed", "plain"):
+        raise ValueError(f"job_names is None, 'hashed' or 'plain', not {job_names!r}")
     if isinstance(sources, (str, os.PathLike, Source)):
         sources = [sources]
-    loaded = load(sources, platform=platform, namespace=namespace, versions=VERSIONS, directory=directory, stdin=stdin)
-    context = Context(loaded.settings, Options(nodes, shared, gitops, embed))
+    loaded = load(
+        sources,
+        platform=platform,
+        namespace=namespace,
+        versions=VERSIONS,
+        directory=directory,
+        stdin=stdin,
+        without=without,
+    )
+    hashed = job_names == "hashed" or (job_names is None and gitops is not None)
+    # A controller takes what is missing from its input for what is to go, a Namespace too.
+    namespaces = namespaces or gitops is not None
+    context = Context(loaded.settings, Options(nodes, shared, gitops, embed, namespaces, hashed))
     lowered: list[Lowered] = []
     if _stands(loaded.diagnostics, tolerated):
         validator = schema_validator(loaded.settings.platform.kubernetes.version.removeprefix("v"))
-        context.check_pod_spec = lambda patch: [(item.path, item.message) for item in validator.check_pod_spec(patch)]
+        context.check_pod_spec = _pod_spec_check(validator)
         lowered = lower(context, loaded.documents)
         if not context.diagnostics:
             _validate(context, lowered, validator)
     return _result(loaded, context, lowered, strict, tolerated)
+
+
+def _pod_spec_check(validator: SchemaValidator) -> PodSpecCheck:
+    def check(spec: Object, *, partial: bool) -> list[tuple[tuple[str | int, ...], str]]:
+        return [(item.path, item.message) for item in validator.check_pod_spec(spec, partial=partial)]
+
+    return check
 
 
 def _stands(diagnostics: Iterable[Diagnostic], tolerated: frozenset[str]) -> bool:
@@ -104,8 +143,9 @@ def _result(
         diagnostics = [diagnostic.as_error() for diagnostic in diagnostics]
     if not _stands(diagnostics, tolerated):
         lowered = []
-    elif not context.options.nodes:
-        diagnostics += _notes_on_nodes(loaded)
+    else:
+        diagnostics += _notes_on_nodes(loaded) if not context.options.nodes else []
+        diagnostics += _notes_on_namespaces(loaded, context.options, lowered)
     return Compilation(
         [item.object for item in lowered],
         [_presentable(diagnostic) for diagnostic in capped(in_source_order(diagnostics))],
@@ -139,6 +179,31 @@ def _notes_on_nodes(loaded: Loaded) -> list[Diagnostic]:
         for document in loaded.documents
         if document.model.kind == "pool" and document.model.nodes
     ]
+
+
+def _notes_on_namespaces(loaded: Loaded, options: Options, lowered: Iterable[Lowered]) -> list[Diagnostic]:
+    """Whoever deletes what was rendered would delete a Namespace with all that others have in it."""
+    if options.namespaces or not options.shared:
+        return []
+    told = {item.object["metadata"]["name"] for item in lowered if item.object["kind"] == "Namespace"}
+    told |= EXISTING_NAMESPACES
+    notes = []
+    for document in loaded.documents:
+        is_job = isinstance(document.model, Workload)
+        name = document.namespace if is_job else SYSTEM_NAMESPACE
+        if name in told or not (is_job or document.model.kind == "pool"):
+            continue
+        told.add(name)
+        notes.append(
+            document.diagnostic(
+                Severity.NOTE,
+                "GPU607",
+                f"the namespace {name} is left out of the output: `kubectl delete` of it deletes all that is in it",
+                ("job", "namespace") if is_job else (),
+                f"if it is not there, create it with `kubectl create namespace {name}`; --namespaces includes it",
+            )
+        )
+    return notes
 
 
 def _validate(context: Context, lowered: list[Lowered], validator: SchemaValidator) -> None:

@@ -16,7 +16,6 @@ from gpuctl.cluster.applyset import ApplySet, NotOurSet
 from gpuctl.cluster.records import PART_OF
 from gpuctl.cluster.resources import RESOURCES
 
-PREFIX = "runwhere.ai"
 HOME, AWAY = "applyset-home", "applyset-away"
 
 SPECS: dict[str, dict[str, Any]] = {
@@ -74,11 +73,11 @@ def _parent(plane: ControlPlane) -> dict[str, Any]:
 
 
 def _read(secret: dict[str, Any]) -> ApplySet:
-    return applyset.parse_parent(secret, label_prefix=PREFIX, any_tooling=True)
+    return applyset.parse_parent(secret, any_tooling=True)
 
 
 def _write(written: ApplySet, existing: dict[str, Any] | None = None) -> dict[str, Any]:
-    return applyset.parent_object(written, existing=existing, label_prefix=PREFIX)
+    return applyset.parent_object(written, existing=existing)
 
 
 def _present(plane: ControlPlane) -> set[str]:
@@ -119,7 +118,7 @@ def test_kubectls_set_is_read_and_refused(plane: ControlPlane) -> None:
     assert parent["metadata"]["labels"] == {applyset.ID: read.id}
     assert applyset.member_of(plane.get("job", "job", "-n", HOME)) == read.id
     with pytest.raises(NotOurSet) as caught:
-        applyset.parse_parent(parent, label_prefix=PREFIX)
+        applyset.parse_parent(parent)
     assert str(caught.value) == f"the set demo is managed by {tooling}; gpuctl manages only its own sets"
 
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pty
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -206,3 +212,69 @@ def test_deleting_a_pool_names_its_jobs_asks_and_ends_none(place: Place, pool: d
     assert f"{DOMAIN}/pool" not in labels(place.plane, pool)
     assert place.uid("Job", "train") == uid
     assert place.pods("train")
+
+
+def on_a_terminal(place: Place, *arguments: str, answer: str) -> tuple[int, str]:
+    """Run a command on a terminal and answer its question; the exit code and what was shown."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "gpuctl", *arguments, "-n", place.namespace]
+    environment = {**os.environ, "KUBECONFIG": str(place.plane.kubeconfig())}
+    process = subprocess.Popen(command, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE, env=environment)
+    os.close(theirs)
+    os.write(ours, f"{answer}\n".encode())
+    out, _ = process.communicate(timeout=120)
+    shown = b""
+    with contextlib.suppress(OSError):
+        while part := os.read(ours, 65536):
+            shown += part
+    os.close(ours)
+    return process.returncode, out.decode() + shown.decode()
+
+
+def test_deleting_running_work_is_asked_on_a_terminal_only(place: Place) -> None:
+    place.apply(training(), notebook(), training("waits", resources={"gpu": 65}))
+    place.running("train", "note")
+    before = place.uids()
+    code, shown = on_a_terminal(place, "delete", "job", "train", "note", answer="n")
+    assert code == 1
+    assert f"deletes training/train in {place.namespace}: running for " in shown
+    assert ", its progress is lost" in shown
+    assert f"deletes notebook/note in {place.namespace}: running for " in shown
+    code, shown = on_a_terminal(place, "delete", "-f", place.file(training()), answer="n")
+    assert (code, place.uids()) == (1, before)
+    assert "its progress is lost" in shown
+    # What waits for nodes has nothing to lose.
+    code, shown = on_a_terminal(place, "delete", "job", "waits", answer="n")
+    assert code == 0
+    assert "Go on?" not in shown
+    assert on_a_terminal(place, "delete", "job", "note", "--yes", answer="n")[0] == 0
+    place.gpuctl("delete", "job", "train")
+    assert place.names() == set()
+
+
+@pytest.mark.parametrize("outcome", ["image-not-found", "unschedulable"])
+def test_pods_that_never_ran_are_no_running_work(place: Place, outcome: str) -> None:
+    changes: dict[str, Any] = {"job": {"annotations": {"gpuctl.test/outcome": outcome}}}
+    if outcome == "unschedulable":
+        changes = {"resources": {"gpu": 65}}
+    place.apply(training(**changes), flags=("--yes",))
+    place.until(lambda: place.get("Job", "train").get("status", {}).get("active"), "the job to have a pod")
+    if outcome != "unschedulable":
+        pod = next(iter(place.until(lambda: place.pods("train"), "the pod")))
+        place.until(lambda: "waiting" in str(place.get("Pod", pod)["status"].get("containerStatuses")), "its refusal")
+    preview = place.apply(
+        training(**changes, environment={"image": "registry.example.com/x:2"}), flags=("--dry-run=server",)
+    )
+    assert "replace" in preview.out
+    assert "running for" not in preview.out + preview.err
+    place.apply(training(**changes, environment={"image": "registry.example.com/x:2"}))
+
+
+def test_a_job_of_another_domain_is_found_with_its_platform(place: Place, tmp_path: Path) -> None:
+    platform = tmp_path / "other.yaml"
+    platform.write_text("kind: platform\nversion: v0.1\nlabels: {domain: other.example.com}\n")
+    place.apply(training("a"), inference("b"), flags=("--platform", str(platform)))
+    assert "no job a" in place.gpuctl("delete", "job", "a", code=1).err
+    place.gpuctl("delete", "job", "a", "b", "--platform", str(platform), "--yes")
+    assert place.names() == set()
+    assert place.gpuctl("delete", "job", "a/", "--platform", str(platform), code=2).err.startswith("Usage: ")

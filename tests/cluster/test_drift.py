@@ -97,7 +97,7 @@ def test_scaling_by_hand_is_undone_in_place_where_the_document_has_the_count(pla
     step = step_of(place.plan(inference()), "Deployment")
     assert step["action"] == "update"
     assert step["changes"] == [{"path": "spec.replicas", "from": 3, "to": 1}]
-    place.apply(inference())
+    place.apply(inference(), flags=("--yes",))
     assert place.uid("Deployment", "serve") == uid
     assert place.get("Deployment", "serve")["spec"]["replicas"] == 1
 
@@ -209,7 +209,7 @@ def test_an_autoscaler_taken_out_of_the_document_goes(place: Place) -> None:
     uid = place.uid("Deployment", "serve")
     place.kubectl("scale", "deployment/serve", "--replicas=3")
     place.running("serve", pods=3)
-    outcome = place.apply(inference(service={"replicas": 2}), flags=("-o", "json"))
+    outcome = place.apply(inference(service={"replicas": 2}), flags=("-o", "json", "--yes"))
     assert outcome.actions == {
         "Service/svc-serve": "unchanged",
         "Deployment/serve": "update",

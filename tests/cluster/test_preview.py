@@ -89,6 +89,9 @@ def test_fields_of_the_json(place: Place) -> None:
         ],
         "verdict": "fits",
         "victims": [],
+        "lost": [],
+        "dependents": [],
+        "unseen": [],
         "result": "planned",
         "error": None,
     }
@@ -163,8 +166,20 @@ def test_secrets_are_masked_everywhere(place: Place) -> None:
         place.gpuctl("diff", "-f", place.file(with_token("hunter2-new"), training("next")), "-o", "json", code=1),
     ]
     for outcome in outputs:
-        assert "hunter2" not in outcome.out
+        assert "hunter2" not in outcome.out + outcome.err
     assert "***" in outputs[0].out
+    assert "<masked, changed>" in outputs[0].out
+    refused = place.gpuctl("diff", "-f", file, "--show-secrets", code=2)
+    assert "--show-secrets works on a terminal only" in refused.err
+    place.kubectl("annotate", "job/train", "example.com/db=postgres://u:hunter2-theirs@db")
+    more = place.file(with_token("hunter2-more"))
+    for arguments in (("diff", "-f", more), ("diff", "-f", more, "-o", "json"), ("diff", "-f", more, "-o", "markdown")):
+        said = place.gpuctl(*arguments, code=1)
+        assert "hunter2" not in said.out + said.err
+    for arguments in (("describe", "job", "train"), ("describe", "job", "train", "-o", "json"), ("why", "train")):
+        said = place.gpuctl(*arguments)
+        assert "hunter2" not in said.out + said.err
+        assert "why" in arguments or "***" in said.out
 
 
 @pytest.mark.parametrize("flag", ["--dry-run=client", "--dry-run=server"])

@@ -18,6 +18,7 @@ from fault_tools.world import Api
 from gpuctl.cluster import applyset
 from gpuctl.cluster.records import PART_OF
 
+MACHINE = os.uname().nodename
 SCALED = {"enabled": True, "minReplicas": 1, "maxReplicas": 4}
 
 
@@ -112,7 +113,7 @@ def test_members_are_labelled_on_top_and_the_parent_is_kubectls_form(place: Plac
     assert parent["metadata"]["annotations"] == {
         applyset.TOOLING: applyset.OUR_TOOLING,
         applyset.GROUP_KINDS: "Deployment.apps,HorizontalPodAutoscaler.autoscaling,Job.batch,Service,StatefulSet.apps",
-        "runwhere.ai/sources": json.dumps([f"file:{repository.directory}"]),
+        applyset.SOURCES: json.dumps([f"file://{MACHINE}{repository.directory}"]),
     }
 
 
@@ -176,7 +177,7 @@ def test_kubectl_refuses_to_manage_it(place: Place, repository: Repository) -> N
 
 def test_prune_needs_a_set(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"))
-    for flag in ("--prune", "--allow-source", "--allow-empty"):
+    for flag in ("--prune", "--allow-source", "--allow-empty", "--allow-skipped"):
         outcome = place.gpuctl("apply", "-f", str(repository.directory), flag, code=2)
         assert f"{flag} needs --set NAME" in outcome.err
     assert place.names() == set()
@@ -196,7 +197,7 @@ def test_removed_file_is_previewed_asked_for_and_pruned_last(place: Place, repos
     assert actions(preview) == expected
     asked = repository.apply("--prune", code=2)
     assert f"prunes training/b (job.batch/b in {place.namespace}); it is running for " in asked.err
-    assert asked.err.endswith("error: nobody can be asked here: agree with --yes\n  = nothing was changed\n")
+    assert asked.err.endswith("error: nobody can be asked here: confirm with --yes\n  = nothing was changed\n")
     assert asked.out == ""
     assert place.uids() == before
     difference = place.gpuctl("diff", "-f", str(repository.directory), "--set", "web", "--prune", code=1)
@@ -285,6 +286,69 @@ def test_nothing_left_has_to_be_meant(place: Place, repository: Repository) -> N
     assert repository.recorded() == ("", "")
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("b.yaml", ""),
+        ("b.yaml", "# kind: training\n"),
+        ("b.yaml", "replicas: 3\n"),
+        ("b.YAML", None),
+        ("b.yaml.bak", None),
+        ("b.json", None),
+        (".b.yaml", None),
+        ("shared", "a link"),
+    ],
+)
+def test_nothing_is_pruned_while_something_was_not_read(
+    place: Place, repository: Repository, name: str, text: str | None
+) -> None:
+    repository.write(a=training("a"), b=training("b"))
+    repository.apply()
+    path = repository.directory / name
+    before = (repository.directory / "b.yaml").read_text()
+    repository.remove("b")
+    if text == "a link":
+        (place.directory / "elsewhere").mkdir()
+        path.symlink_to(place.directory / "elsewhere")
+    else:
+        path.write_text(before if text is None else text)
+    said = (
+        f"error: --prune would delete 1 object that is in no document, and these were not read as documents: {path}; "
+        "`gpuctl validate` says why. Correct, rename or remove them, or add --allow-skipped if none of them is meant\n"
+    )
+    assert repository.prune(code=1).err.endswith(f"{said}  = nothing was changed\n")
+    assert repository.apply("--prune", "--dry-run=server", code=1).err.endswith(said)
+    assert place.gpuctl("diff", "-f", str(repository.directory), "--set", "web", "--prune", code=2).err.endswith(said)
+    assert place.names() == {"Job/a", "Job/b"}
+    assert place.gpuctl("validate", str(repository.directory)).out.count(f"--> {path}:1:1") == 1
+    # Without anything to prune nobody is kept from applying.
+    assert repository.apply().code == 0
+    repository.prune("--allow-skipped")
+    assert place.names() == {"Job/a"}
+
+
+def test_a_kind_with_a_typing_mistake_prunes_nothing(place: Place, repository: Repository) -> None:
+    repository.write(a=training("a"), b=training("b"))
+    repository.apply()
+    repository.write(b={**training("b"), "kind": "Training"})
+    assert "unknown kind `Training`" in repository.prune("--allow-skipped", "--allow-empty", code=1).err
+    (repository.directory / "a.yaml").write_text("apiVersion: v1\nkind: ConfigMap\n")
+    repository.write(b=training("b"))
+    repository.prune()
+    assert place.names() == {"Job/b"}
+
+
+def test_a_directory_without_yaml_may_hold_what_was_not_read(place: Place, repository: Repository) -> None:
+    repository.write(a=training("a"))
+    repository.apply()
+    (repository.directory / "a.yaml").rename(repository.directory / "a.YAML")
+    refused = repository.prune("--allow-empty", code=1)
+    assert f"were not read as documents: {repository.directory}/a.YAML; " in refused.err
+    assert place.names() == {"Job/a"}
+    repository.prune("--allow-empty", "--allow-skipped")
+    assert place.names() == set()
+
+
 def test_other_sources_are_refused(place: Place, repository: Repository) -> None:
     repository.write(a=training("a"), b=training("b"))
     repository.apply()
@@ -293,31 +357,71 @@ def test_other_sources_are_refused(place: Place, repository: Repository) -> None
     command = ["apply", "-f", part, "--set", "web", "--prune", "--yes"]
     refused = place.gpuctl(*command, code=1)
     assert refused.err == (
-        f"error: set web: the set came from file:{repository.directory}, and this run gives file:{part} instead: give the "
-        "same sources, or `--allow-source` if this is intended\n  = nothing was changed\n"
+        f"error: set web: the set came from file://{MACHINE}{repository.directory}, and this run gives file://{MACHINE}{part} "
+        "instead (outside of a git repository with a remote or a commit, a path is that of one machine): give the same "
+        "sources, or `--allow-source` if this is intended\n  = nothing was changed\n"
     )
     assert place.records() == before
     assert place.gpuctl("diff", "-f", part, "--set", "web", code=2).err == refused.err
     place.gpuctl(*command, "--allow-source")
     assert place.names() == {"Job/a"}
     # From now on these are the set's sources.
-    assert repository.apply(code=1).err.startswith(f"error: set web: the set came from file:{part}, ")
+    assert repository.apply(code=1).err.startswith(f"error: set web: the set came from file://{MACHINE}{part}, ")
+
+
+def checkout(place: Place, name: str, remote: str, *jobs: str) -> str:
+    """A clone of a repository with jobs below team/jobs, whose path is returned."""
+    root = place.directory / name
+    directory = root / "team" / "jobs"
+    directory.mkdir(parents=True)
+    for command in (["init", "--quiet"], ["remote", "add", "origin", remote]):
+        subprocess.run(["git", "-C", str(root), *command], check=True)
+    for job in jobs:
+        (directory / f"{job}.yaml").write_text(json.dumps(training(job)))
+    return str(directory)
 
 
 def test_two_checkouts_agree(place: Place, repository: Repository) -> None:
     """Paths count from the root of the work tree: a laptop and a pipeline apply one set."""
-    for checkout, names in (("laptop", "ab"), ("pipeline", "a")):
-        jobs = place.directory / checkout / "team" / "jobs"
-        jobs.mkdir(parents=True)
-        (place.directory / checkout / ".git").mkdir()
-        for name in names:
-            (jobs / f"{name}.yaml").write_text(json.dumps(training(name)))
-    for checkout in ("laptop", "pipeline"):
-        jobs = place.directory / checkout / "team" / "jobs"
-        place.gpuctl("apply", "-f", str(jobs), "--set", "web", "--prune", "--yes")
+    laptop = checkout(place, "laptop", "git@git.example.com:a/jobs.git", "a", "b")
+    pipeline = checkout(place, "pipeline", "https://ci:token@git.example.com/a/jobs", "a")
+    for jobs in (laptop, pipeline):
+        place.gpuctl("apply", "-f", jobs, "--set", "web", "--prune", "--yes")
     assert place.names() == {"Job/a"}
-    sources = repository.parent()["metadata"]["annotations"]["runwhere.ai/sources"]
-    assert sources == '["git:team/jobs"]'
+    assert (
+        repository.parent()["metadata"]["annotations"][applyset.SOURCES] == '["git:git.example.com/a/jobs//team/jobs"]'
+    )
+
+
+def test_another_repository_with_the_same_paths_is_refused(place: Place) -> None:
+    """So is its standard input; and a platform with another domain forgets nothing."""
+    first = checkout(place, "first", "https://git.example.com/a/jobs", "a", "b")
+    second = checkout(place, "second", "https://git.example.com/b/jobs", "c")
+    place.gpuctl("apply", "-f", first, "--set", "web")
+    before = place.records()
+    platform = place.directory / "platform.yaml"
+    platform.write_text("kind: platform\nversion: v0.1\nlabels: {domain: other.example.com}\n")
+    for arguments in ([], ["--platform", str(platform)]):
+        refused = place.gpuctl("apply", "-f", second, "--set", "web", "--prune", "--yes", *arguments, code=1)
+        assert refused.err == (
+            "error: set web: the set came from git:git.example.com/a/jobs//team/jobs, and this run gives "
+            "git:git.example.com/b/jobs//team/jobs instead: give the same sources, or `--allow-source` if this is "
+            "intended\n  = nothing was changed\n"
+        )
+    assert place.records() == before
+
+
+def test_a_set_without_its_sources_is_not_taken_over(place: Place, repository: Repository) -> None:
+    repository.write(a=training("a"), b=training("b"))
+    repository.apply()
+    place.patch("Secret", "web", {"metadata": {"annotations": {applyset.SOURCES: None}}})
+    repository.remove("b")
+    for flags in ([], ["--prune", "--yes"]):
+        assert "set web: the set does not say what it came from" in repository.apply(*flags, code=1).err
+    assert place.names() == {"Job/a", "Job/b"}
+    repository.prune("--allow-source")
+    assert place.names() == {"Job/a"}
+    repository.prune()
 
 
 # Changes of members.
@@ -486,7 +590,7 @@ def test_secrets_that_are_no_sets_of_ours(place: Place, repository: Repository) 
         "  = choose another name for the set\n"
     )
     theirs = applyset.ApplySet("web", place.namespace, tooling="kubectl/v1.36.3")
-    metadata = applyset.parent_object(theirs, existing=None, label_prefix="runwhere.ai")["metadata"]
+    metadata = applyset.parent_object(theirs, existing=None)["metadata"]
     place.patch("Secret", "web", {"metadata": {"labels": metadata["labels"], "annotations": metadata["annotations"]}})
     assert "is managed by kubectl/v1.36.3" in repository.apply(code=1).err
     assert place.names() == set()

@@ -253,18 +253,18 @@ def test_viewer_is_refused_and_told_what_is_lacking(place: Place, become: Become
     before = place.records()
     become("reader")
     documents = (training("a", environment=image("v2")), JOBS[1], training("d"))
-    refused = place.apply(*documents, flags=("--yes",), code=1)
+    refused = place.apply(*documents, flags=("--yes",), code=3)
     where = f"in namespace {place.namespace}"
     assert refused.err == (
         f"error: you may not create, delete or list secrets {where}: what is replaced is kept in one until its successor "
         f"is there\nerror: you may not create or delete jobs.batch {where}\n  = nothing was changed\n"
     )
     assert refused.out == ""
-    value = place.apply(*documents, flags=("--yes", "-o", "json"), code=1).value
+    value = place.apply(*documents, flags=("--yes", "-o", "json"), code=3).value
     assert value["error"].splitlines()[1] == f"you may not create or delete jobs.batch {where}"
-    deleted = place.gpuctl("delete", "-f", place.file(JOBS[0]), code=1)
+    deleted = place.gpuctl("delete", "-f", place.file(JOBS[0]), code=3)
     assert deleted.err == f"error: you may not delete jobs.batch {where}\n  = nothing was changed\n"
-    place.gpuctl("delete", "job", "b", code=1)
+    place.gpuctl("delete", "job", "b", code=3)
     assert place.records() == before
 
 
@@ -360,7 +360,7 @@ def test_one_right_too_few_is_found_before_anything_happens(
     before = place.records()
     become("nobody", all_but((verb, resource)))
     documents = training("a", environment=image("v2")), inference("b", environment=image("v2"), service={"port": 9000})
-    refused = place.apply(*documents, flags=("--yes",), code=1)
+    refused = place.apply(*documents, flags=("--yes",), code=3)
     lines = refused.err.splitlines()
     assert lines[0].startswith(f"error: {said} in namespace {place.namespace}")
     assert lines[1:] == ["  = nothing was changed"]
@@ -402,6 +402,10 @@ def test_what_can_be_done_without(place: Place, become: Become, lacking: list[tu
     assert steps(done.out)["job.batch/a"] == "replaced"
     assert steps(done.out)[CLASS] == "skipped"
     assert done.err == note.format(place.namespace) + WHOM
+    (line,) = [line for line in done.out.splitlines() if "job.batch/a" in line]
+    # The rights above are those that gpuctl needs: what may depend on a job is more.
+    assert "persistentvolumeclaims" in line
+    assert line.endswith("depend on it could not be seen)")
 
 
 def test_set_without_the_right_to_its_parent(place: Place, become: Become) -> None:

@@ -243,6 +243,23 @@ def test_pools_and_quotas(platform: str, kind: str, data: st.DataObject) -> None
     assert own(compiled(from_fields, platform)) == plain
 
 
+TRAININGS = ({}, {"resources": {"nodes": 2, "gpu": 8}}, {"command": ["deepspeed", "--no_ssh", "train.py"]})
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("more", TRAININGS, ids=("one", "two", "deepspeed"))
+def test_trainings_with_a_hash_in_their_names(platform: str, more: dict[str, Any]) -> None:
+    """The document has the job's name, and nothing of the names by which pods find each other."""
+    environment = {"image": "registry.example.com/a:1", **({"command": more["command"]} if "command" in more else {})}
+    resources = more.get("resources", {"nodes": 2} if "command" in more else {})
+    document = {"kind": "training", "job": {"name": "a"}, "environment": environment, "resources": resources}
+    hashed = own(compiled({**document, "version": "v0.1"}, platform, gitops="argocd"))
+    plain = compiled({**document, "version": "v0.1"}, platform)
+    assert {item["metadata"]["name"] for item in hashed}.isdisjoint({"a", "a-hostfile"})
+    (lifted,) = lift(hashed, plain.settings, use_annotation=False)
+    assert own(compiled(lifted, platform)) == own(plain)
+
+
 def test_objects_of_others_are_passed_over() -> None:
     result = compiled(
         {"kind": "compute", "version": "v0.1", "job": {"name": "a"}, "environment": {"image": "a:1"}}, "none"

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import gpuctl
 from gpuctl.backend.emitter import emit_stream
+from gpuctl.language import names
 from properties.readers import read_go, read_pyyaml, read_ruamel
 from properties.scale import examples
 from properties.strings import NASTY, STRINGS
@@ -49,12 +50,12 @@ def _text(text: str) -> bool:
 
 
 def _no_reference(text: str) -> bool:
-    """Text of environment and service, where `{{job.name}}` and `{{{{` mean something."""
+    """Text of a workload, where `{{job.name}}` and `{{{{` mean something."""
     return _text(text) and _REFERENCE.search(text) is None
 
 
 def _not_blank(text: str) -> bool:
-    return _text(text) and text.strip() != ""
+    return _no_reference(text) and text.strip() != ""
 
 
 def _label(text: str) -> bool:
@@ -70,7 +71,7 @@ def _path(text: str) -> bool:
 
 
 def _relative(text: str) -> bool:
-    return _text(text) and text != "" and not text.startswith("/") and ".." not in text.split("/")
+    return _no_reference(text) and text != "" and not text.startswith("/") and ".." not in text.split("/")
 
 
 def _url_path(text: str) -> bool:
@@ -128,11 +129,15 @@ PLACES = (
     Place("env mapping", _no_reference, _MAIN + "  env:\n    A: ", 4, "\n    B: b\n", _variable("A")),
     Place("env mapping in flow", _no_reference, _MAIN + "  env: {A: ", 2, " , B: b}\n", _variable("A"), True),
     Place("explicit key", _no_reference, _MAIN + "  env:\n    ? A\n    : ", 4, "\n", _variable("A")),
-    Place("description", _text, _JOB + "  description: ", 2, "\n" + _IMAGE, _annotation("runwhere.ai/description")),
-    Place("annotation", _text, _JOB + "  annotations:\n    x.com/a: ", 4, "\n" + _IMAGE, _annotation("x.com/a")),
+    Place(
+        "description", _no_reference, _JOB + "  description: ", 2, "\n" + _IMAGE, _annotation("runwhere.ai/description")
+    ),
+    Place(
+        "annotation", _no_reference, _JOB + "  annotations:\n    x.com/a: ", 4, "\n" + _IMAGE, _annotation("x.com/a")
+    ),
     Place(
         "annotation of the pod",
-        _text,
+        _no_reference,
         _JOB + "  annotations: {b: ",
         2,
         "}\n" + _IMAGE,
@@ -175,7 +180,7 @@ PLACES = (
     ),
     Place(
         "nfs server",
-        _not_blank,
+        names.is_host,
         _MAIN + "storage:\n  workdirs:\n    - path: /x\n      nfs:\n        path: /y\n        server: ",
         8,
         "\n",
@@ -191,7 +196,7 @@ PLACES = (
     ),
     Place(
         "secret's key",
-        _no_reference,
+        names.is_data_key,
         _MAIN + "  env:\n    - {name: A, secret: s, key: ",
         6,
         " }\n",
@@ -268,7 +273,7 @@ PLACES = (
 # In a podPatch YAML's own types count: quoted text is text, and plain text only where it is no number.
 _PATCH = Place(
     "podPatch",
-    lambda text: True,
+    _no_reference,
     _MAIN + "podPatch:\n  containers:\n    - name: main\n      env:\n        - name: A\n          value: ",
     10,
     "\n",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -56,10 +57,11 @@ def change(directory: Path) -> None:
 def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     """The first lines of the objects that differ."""
     out = capsys.readouterr().out
-    return [line for line in out.splitlines() if line.startswith(("create", "update", "delete"))]
+    return [line for line in out.splitlines() if line.startswith(("create", "update", "replace", "delete"))]
 
 
-CHANGED = ["delete    Deployment web in nlp", "update    Job sft in nlp", "delete    Service svc-web in nlp"]
+GONE = ["delete    Deployment web in nlp", "delete    Service svc-web in nlp"]
+CHANGED = ["update    Job sft in nlp", *GONE]
 
 
 def test_nothing_changed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +88,39 @@ def test_a_built_directory(options: list[str], repository: Path, capsys: pytest.
     assert run(["diff", "-f", "jobs", "--against", "rendered"]) == 0
     change(repository)
     assert run(["diff", "-f", "jobs", "--against", "rendered"]) == 1
-    assert sorted(lines(capsys)) == sorted(CHANGED)
+    found = lines(capsys)
+    if "--gitops" in options:
+        (replaced,) = (line for line in found if line.startswith("replace"))
+        assert re.fullmatch(r"replace   Job sft-[0-9a-f]{6} in nlp", replaced)
+        assert sorted(found) == sorted([replaced, *GONE])
+    else:
+        assert sorted(found) == sorted(CHANGED)
+
+
+def test_a_namespace_that_stays_is_no_difference(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (repository / "jobs" / "other.yaml").write_text(SERVICE.replace("nlp", "vision"))
+    assert run(["build", "jobs", "-o", "rendered"]) == 0
+    (repository / "jobs" / "other.yaml").unlink()
+    assert run(["build", "jobs", "-o", "rendered"]) == 0
+    assert (repository / "rendered/_cluster/namespace-vision.yaml").exists()
+    capsys.readouterr()
+    assert run(["diff", "-f", "jobs", "--against", "rendered"]) == 0
+
+
+def test_a_replaced_training_is_one_step_of_the_json(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = JOB.replace("gpu: 2", "gpu: 2, nodes: 2")
+    (repository / "jobs" / "sft.yaml").write_text(text)
+    assert run(["build", "jobs", "-o", "rendered", "--gitops", "flux"]) == 0
+    (repository / "jobs" / "sft.yaml").write_text(text.replace("train:v1", "train:v2"))
+    capsys.readouterr()
+    assert run(["diff", "-f", "jobs", "--against", "rendered", "-o", "json"]) == 1
+    value = json.loads(capsys.readouterr().out)
+    assert value["summary"] == {"replace": 2}
+    service, job = sorted(value["steps"], key=lambda step: step["kind"], reverse=True)
+    assert service["name"] == job["name"]
+    changes = {change["path"]: change["to"] for change in job["changes"]}
+    assert changes["metadata.name"] == job["name"]
+    assert changes["spec.template.spec.containers[0].image"] == "registry.example.com/train:v2"
 
 
 def test_a_rendered_stream_beside_foreign_files(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,3 +187,31 @@ def test_documents_that_do_not_compile(repository: Path, capsys: pytest.CaptureF
     (repository / "jobs" / "sft.yaml").write_text("kind: training\n")
     assert run(["diff", "-f", "jobs", "--against", "git:HEAD"]) == 2
     assert "error[" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("output", ["text", "json", "markdown"])
+def test_a_credential_that_changed_is_seen_to_change_and_not_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], output: str
+) -> None:
+    document = {
+        "kind": "compute",
+        "version": "v0.1",
+        "job": {"name": "x"},
+        "environment": {"image": "r.example.com/x:1", "command": ["run", "--password", "hunter2-a"]},
+        "resources": {"cpu": 1, "memory": "1Gi"},
+    }
+    sources = {"DB": "postgres://u:hunter2-a@db/x", "HF_TOKEN": "hunter2-a"}
+    file, out = tmp_path / "job.yaml", tmp_path / "out"
+    for secret in ("hunter2-a", "hunter2-b"):
+        document["environment"] |= {
+            "command": ["run", "--password", secret],
+            "env": {name: value.replace("hunter2-a", secret) for name, value in sources.items()},
+        }
+        file.write_text(json.dumps(document))
+        if secret == "hunter2-a":
+            assert run(["build", "-f", str(file), "-o", str(out)]) == 0
+    capsys.readouterr()
+    assert run(["diff", "-f", str(file), "--against", str(out), "-o", output]) == 1
+    said = capsys.readouterr()
+    assert "hunter2" not in said.out + said.err
+    assert said.out.count("<masked, changed>") == 3

@@ -18,8 +18,7 @@ from gpuctl.cluster.applyset import ApplySet, NotOurSet
 from gpuctl.cluster.provenance import refused, sources_of
 from gpuctl.cluster.resources import RESOURCES
 
-PREFIX = "runwhere.ai"
-SOURCES = f"{PREFIX}/sources"
+SOURCES = applyset.SOURCES
 MY_ID = "applyset-0eFHV8ySqp7XoShsGvyWFQD3s96yqwHmzc4e0HR1dsY-v1"
 
 
@@ -47,11 +46,11 @@ def _secret(
 
 
 def _parse(secret: dict[str, Any], **options: bool) -> ApplySet:
-    return applyset.parse_parent(secret, label_prefix=PREFIX, **options)
+    return applyset.parse_parent(secret, **options)
 
 
 def _write(written: ApplySet, existing: dict[str, Any] | None = None) -> dict[str, Any]:
-    return applyset.parent_object(written, existing=existing, label_prefix=PREFIX)
+    return applyset.parent_object(written, existing=existing)
 
 
 FULL = ApplySet(
@@ -140,8 +139,9 @@ def test_own_namespace_among_the_additional_ones_is_not_additional() -> None:
     assert read.all_namespaces == {"test", "other"}
 
 
-def test_sources_under_another_prefix_are_not_ours() -> None:
-    assert applyset.parse_parent(_write(FULL), label_prefix="example.com").sources == ()
+def test_sources_do_not_depend_on_the_platform() -> None:
+    assert SOURCES in _write(FULL)["metadata"]["annotations"]
+    assert _parse(_secret({"runwhere.ai/sources": '["git:jobs"]'})).sources == ()
 
 
 @pytest.mark.parametrize("tooling", ["gpuctl/v0.0.1", "gpuctl/v99.1.0-rc.1+build", "gpuctl"])
@@ -306,51 +306,178 @@ def test_member_of() -> None:
     assert applyset.member_of(_object("Job")) is None
 
 
-def _repository(root: Path) -> Path:
+def _git(root: Path, *arguments: str) -> str:
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "protocol.file.allow=always"]
+    done = subprocess.run(["git", *identity, *arguments], cwd=root, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def _repository(root: Path, remote: str | None = "https://git.example.com/team/jobs.git") -> Path:
     (root / "teams" / "vision").mkdir(parents=True)
-    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    _git(root, "init", "-q")
+    if remote is not None:
+        _git(root, "remote", "add", "origin", remote)
     return root
+
+
+def _committed(root: Path) -> Path:
+    _git(root, "commit", "-q", "--allow-empty", "-m", root.name)
+    return root
+
+
+MACHINE = os.uname().nodename
+JOBS = "git:git.example.com/team/jobs//"
 
 
 def test_two_checkouts_have_the_same_sources(tmp_path: Path) -> None:
     """Whether inputs are named from the root, from below, by their whole path or through a link."""
-    first, second = _repository(tmp_path / "first"), _repository(tmp_path / "deep" / "second")
+    first = _repository(tmp_path / "first")
+    second = _repository(tmp_path / "deep" / "second", "git@git.example.com:team/jobs.git")
     (tmp_path / "link").symlink_to(first)
-    expected = ("git:.", "git:teams/vision/a.yaml")
+    expected = (f"{JOBS}.", f"{JOBS}teams/vision/a.yaml")
     assert sources_of(["teams/vision/a.yaml", "."], first) == expected
     assert sources_of([str(second / "teams/vision/../vision/a.yaml"), f"{second}/"], tmp_path) == expected
     assert sources_of(["a.yaml", "../.."], second / "teams" / "vision") == expected
     assert sources_of(["link/teams/vision/a.yaml", "link"], tmp_path) == expected
 
 
-def test_a_linked_work_tree_is_a_checkout(tmp_path: Path) -> None:
-    """There ``.git`` is a file; a repository in a repository is its own."""
+@pytest.mark.parametrize(
+    "remote",
+    [
+        "https://git.example.com/team/jobs.git",
+        "https://git.example.com/team/jobs",
+        "https://GIT.example.com:8443/team/jobs/",
+        "https://oauth2:glpat-secret@git.example.com/team/jobs.git?private_token=x#y",
+        "http://git.example.com//team/./jobs.git",
+        "git@git.example.com:team/jobs.git",
+        "git@git.example.com:/team/jobs",
+        "git.example.com:team/jobs",
+        "ssh://git@git.example.com/team/jobs.git",
+        "ssh://alice@git.example.com:2222/team/jobs.git/",
+        "git+ssh://git@git.example.com/team/jobs",
+        "git://git.example.com/team/jobs.git",
+        "https://git.example.com/scm/team/jobs.git",
+        "https://git.example.com/te%61m/jobs",
+    ],
+)
+def test_all_addresses_of_a_repository_are_one(remote: str, tmp_path: Path) -> None:
+    assert sources_of(["a"], _repository(tmp_path / "r", remote)) == (f"{JOBS}a",)
+
+
+@pytest.mark.parametrize(
+    ("remotes", "name"),
+    [
+        (("https://github.com/org/jobs", "ssh://git@ssh.github.com:443/org/jobs.git"), "github.com/org/jobs"),
+        (("https://org@dev.azure.com/org/p/_git/r", "git@ssh.dev.azure.com:v3/org/p/r"), "dev.azure.com/org/p/r"),
+        (("ssh://git@[::1]:2222/org/jobs", "git@[::1]:org/jobs"), "[::1]/org/jobs"),
+        (("../upstream.git", "{above}/upstream.git", "file://{above}/upstream.git"), MACHINE + ":{above}/upstream"),
+    ],
+)
+def test_services_and_paths_with_several_addresses(remotes: tuple[str, ...], name: str, tmp_path: Path) -> None:
+    above = os.path.realpath(tmp_path)
+    for number, remote in enumerate(remotes):
+        root = _repository(tmp_path / str(number), remote.format(above=above))
+        assert sources_of(["."], root) == (f"git:{name.format(above=above)}//.",)
+
+
+def test_repositories_with_the_same_paths_are_different_sources(tmp_path: Path) -> None:
+    remotes = ["https://github.com/a/jobs", "https://github.com/b/jobs", "https://gitlab.com/a/jobs", "../x", None]
+    roots = [_committed(_repository(tmp_path / f"{number}", remote)) for number, remote in enumerate(remotes)]
+    roots += [_repository(tmp_path / "new", None), tmp_path / "none"]
+    assert len({sources_of(["jobs"], root) for root in roots}) == len(roots)
+    assert len({sources_of(["-"], root) for root in roots[:5]}) == 5
+
+
+def test_a_repository_without_a_remote_is_its_first_commit(tmp_path: Path) -> None:
+    root = _repository(tmp_path / "root", None)
+    real = os.path.realpath(root)
+    assert sources_of(["a"], root) == (f"file://{MACHINE}{real}/a",)
+    first = _git(_committed(root), "rev-parse", "HEAD")
+    for _ in range(2):
+        _committed(root)
+        assert sources_of(["a"], root) == (f"git:{first}//a",)
+    copy = tmp_path / "copy"
+    _git(tmp_path, "clone", "-q", str(root), str(copy))
+    _git(copy, "remote", "rename", "origin", "upstream")
+    assert sources_of(["a"], copy) == (f"git:{MACHINE}:{real}//a",), "the only remote counts, whatever its name"
+    _git(copy, "remote", "remove", "upstream")
+    assert sources_of(["a"], copy) == (f"git:{first}//a",)
+    _git(tmp_path, "clone", "-q", "--depth=1", f"file://{root}", str(tmp_path / "shallow"))
+    _git(tmp_path / "shallow", "remote", "remove", "origin")
+    assert sources_of(["a"], tmp_path / "shallow") == (f"file://{MACHINE}{os.path.realpath(tmp_path)}/shallow/a",)
+
+
+def test_no_git_is_needed_where_there_is_a_remote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = _repository(tmp_path / "root")
-    identity = ["-c", "user.name=t", "-c", "user.email=t@example.com"]
-    subprocess.run(["git", *identity, "commit", "-q", "--allow-empty", "-m", "x"], cwd=root, check=True)
-    subprocess.run(["git", "worktree", "add", "-q", str(root / "inner")], cwd=root, check=True, capture_output=True)
+    bare = _committed(_repository(tmp_path / "bare", None))
+    monkeypatch.setenv("PATH", "")
+    assert sources_of(["a"], root) == (f"{JOBS}a",)
+    assert sources_of(["a"], bare) == (f"file://{MACHINE}{os.path.realpath(bare)}/a",)
+
+
+def test_work_trees_and_submodules(tmp_path: Path) -> None:
+    """There ``.git`` is a file; a repository in a repository is its own."""
+    root = _committed(_repository(tmp_path / "root"))
+    _git(root, "worktree", "add", "-q", str(root / "inner"))
     assert (root / "inner" / ".git").is_file()
-    assert sources_of(["inner/jobs/a.yaml"], root) == ("git:jobs/a.yaml",)
+    assert sources_of(["inner/jobs/a.yaml"], root) == (f"{JOBS}jobs/a.yaml",)
+    library = _committed(_repository(tmp_path / "library"))
+    _git(root, "submodule", "add", "-q", str(library), "part")
+    assert (root / "part" / ".git").is_file()
+    assert sources_of(["part/a.yaml"], root) == (f"git:{MACHINE}:{os.path.realpath(library)}//a.yaml",)
 
 
-def test_sources_outside_git_are_whole_real_paths(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["", "gitdir: /nowhere\n", "\0\xff", "[remote", "gitdir: \0"])
+def test_a_damaged_repository_is_none(text: str, tmp_path: Path) -> None:
+    (tmp_path / ".git").write_text(text)
+    assert sources_of(["a"], tmp_path) == (f"file://{MACHINE}{os.path.realpath(tmp_path)}/a",)
+
+
+def test_the_configuration_as_git_reads_it(tmp_path: Path) -> None:
+    root = _repository(tmp_path / "root", None)
+    (root / ".git" / "config").write_text(
+        '[core]\n\turl = https://wrong.example.com/x\n[remote "other"]\n\turl = https://other.example.com/x\n'
+        '# [remote "origin"]\n[Remote "origin"] URL = "https://git.example.com/team/jobs" ; comment\n'
+        "\turl = https://second.example.com/x\n\tpushurl = https://wrong.example.com/x\n"
+    )
+    assert _git(root, "config", "--get-all", "remote.origin.url").splitlines()[0] == "https://git.example.com/team/jobs"
+    assert sources_of(["a"], root) == (f"{JOBS}a",)
+
+
+def test_sources_outside_git_are_whole_real_paths_of_a_machine(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     real = os.path.realpath(tmp_path)
     assert sources_of(["link/b.yaml", "real/a.yaml", "./real/b.yaml"], tmp_path) == (
-        f"file:{real}/real/a.yaml",
-        f"file:{real}/real/b.yaml",
+        f"file://{MACHINE}{real}/real/a.yaml",
+        f"file://{MACHINE}{real}/real/b.yaml",
     )
 
 
-def test_standard_input_is_a_source(tmp_path: Path) -> None:
-    assert sources_of(["-", "a", "-"], tmp_path) == (f"file:{os.path.realpath(tmp_path)}/a", "stdin")
+def test_standard_input_belongs_to_where_it_is_read(tmp_path: Path) -> None:
+    root = _repository(tmp_path / "root")
+    os.mkfifo(tmp_path / "pipe")
+    assert sources_of(["-", "../pipe", "/dev/null", "-"], root) == ("stdin:git:git.example.com/team/jobs",)
+    assert sources_of(["-"], root / "teams") == ("stdin:git:git.example.com/team/jobs",)
+    assert sources_of(["-"], tmp_path) == (f"stdin:file://{MACHINE}",)
     assert sources_of([], tmp_path) == ()
+
+
+def test_a_set_that_does_not_say_where_it_came_from() -> None:
+    assert refused((), ("git:a",)) == (
+        "the set does not say what it came from: `--allow-source` if it came from the sources of this run"
+    )
+
+
+def test_a_path_of_another_machine_is_explained() -> None:
+    why = refused(("file://laptop/jobs",), ("file://runner-7/jobs",))
+    assert why is not None
+    assert "(outside of a git repository with a remote or a commit, a path is that of one machine)" in why
 
 
 @pytest.mark.parametrize(
     ("remembered", "given"),
-    [((), ("git:a",)), ((), ()), (("git:a",), ("git:a",)), (("git:a", "git:b"), ("git:b", "git:a", "git:a"))],
+    [(("git:a",), ("git:a",)), (("git:a", "git:b"), ("git:b", "git:a", "git:a"))],
 )
 def test_same_sources_are_allowed(remembered: tuple[str, ...], given: tuple[str, ...]) -> None:
     assert refused(remembered, given) is None

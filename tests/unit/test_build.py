@@ -145,6 +145,8 @@ def test_stale_files_go_and_foreign_ones_stay(build: Build, here: Path) -> None:
     assert "removed team-a/job-sft.yaml" in found.out
     assert set(tree(here / "rendered")) == {
         MANIFEST,
+        "_cluster/namespace-li-si.yaml",
+        "_cluster/namespace-team-a.yaml",
         "_cluster/namespace-wang-wu.yaml",
         "team-a/NOTES.md",
         "wang-wu/limitrange-teams-wang-wu.yaml",
@@ -305,13 +307,62 @@ def test_gitops_nodes_shared_and_embedded(build: Build, here: Path) -> None:
     build("src", "-o", "plain")
     build("src", "-o", "argo", "--gitops", "argocd", "--nodes", "--embed")
     build("src", "-o", "bare", "--no-shared")
-    assert "argocd.argoproj.io/sync-options" in (here / "argo/team-a/job-sft.yaml").read_text()
-    assert "/document:" in (here / "argo/team-a/job-sft.yaml").read_text()
+    (job,) = (here / "argo/team-a").glob("job-sft-??????.yaml")
+    assert "argocd.argoproj.io/sync-options" not in job.read_text()
+    assert "/document:" in job.read_text()
+    assert "Prune=false,Delete=false" in (here / "argo/_cluster/namespace-team-a.yaml").read_text()
     assert "argocd" not in (here / "plain/team-a/job-sft.yaml").read_text()
     assert (here / "argo/_cluster/node-gpu-1.yaml").exists()
     assert not (here / "plain/_cluster/node-gpu-1.yaml").exists()
     assert (here / "plain/_cluster").exists()
     assert not (here / "bare/_cluster").exists()
+
+
+def test_the_file_of_a_namespace_stays_until_it_is_removed_by_name(build: Build, here: Path) -> None:
+    """A controller that prunes would delete the namespace with all that others have in it."""
+    options = ("src", "-o", "rendered", "--gitops", "argocd", "--kustomization")
+    build(*options)
+    (here / "src/jobs/sft.yaml").unlink()
+    path = here / "rendered/_cluster/namespace-team-a.yaml"
+    before = path.read_bytes()
+    for _ in range(2):
+        found = build(*options)
+        assert found.code == 0
+        assert "no document needs the namespace team-a any more; its file stays" in found.err
+        assert "`--remove-namespace team-a` removes the file" in found.err
+        assert path.read_bytes() == before
+        assert "_cluster/namespace-team-a.yaml" in (here / "rendered/kustomization.yaml").read_text()
+    assert build(*options, "--check").code == 0
+    # Also where shared objects are to leave the directory, for another repository may not have it yet.
+    assert "namespace team-a" in build(*options, "--no-shared", "--check").err
+    refused = build(*options, "--remove-namespace", "li-si")
+    assert (refused.code, refused.out) == (1, "")
+    assert "documents need the namespace" in refused.err
+    refused = build(*options, "--remove-namespace", "team-b")
+    assert refused.code == 1
+    assert "has no file of such a namespace" in refused.err
+    found = build(*options, "--remove-namespace", "team-a")
+    assert "removed _cluster/namespace-team-a.yaml" in found.out
+    assert found.err == ""
+    assert not path.exists()
+    assert build(*options, "--check").code == 0
+
+
+def test_a_namespace_that_an_older_build_left_unprotected_is_protected(build: Build, here: Path) -> None:
+    build("src", "-o", "rendered")
+    path = here / "rendered/_cluster/namespace-team-a.yaml"
+    assert "argocd" not in path.read_text()
+    (here / "src/jobs/sft.yaml").unlink()
+    build("src", "-o", "rendered", "--gitops", "argocd")
+    assert "Prune=false,Delete=false" in path.read_text()
+
+
+def test_a_namespace_whose_file_somebody_deleted_is_not_written_again(build: Build, here: Path) -> None:
+    build("src", "-o", "rendered")
+    (here / "src/jobs/sft.yaml").unlink()
+    (here / "rendered/_cluster/namespace-team-a.yaml").unlink()
+    assert build("src", "-o", "rendered").err == ""
+    assert not (here / "rendered/_cluster/namespace-team-a.yaml").exists()
 
 
 @pytest.mark.parametrize(

@@ -411,11 +411,24 @@ def test_render_options(gpuctl: Cli, here: Path) -> None:
         return list(yaml.safe_load_all(found.out))
 
     assert [obj["kind"] for obj in objects("--no-shared", "good.yaml")] == ["Job"]
-    argo = {obj["kind"]: obj["metadata"]["annotations"] for obj in objects("--gitops", "argocd", "good.yaml")}
-    assert argo["PriorityClass"]["argocd.argoproj.io/sync-wave"] == "-1"
-    assert argo["Job"]["argocd.argoproj.io/sync-options"] == "Force=true,Replace=true"
-    job = objects("--gitops", "flux", "good.yaml")[-1]
-    assert job["metadata"]["annotations"]["kustomize.toolkit.fluxcd.io/force"] == "enabled"
+    options, force = "argocd.argoproj.io/sync-options", "kustomize.toolkit.fluxcd.io/force"
+    priority, job = objects("--gitops", "argocd", "good.yaml")
+    assert priority["metadata"]["annotations"]["argocd.argoproj.io/sync-wave"] == "-1"
+    assert priority["metadata"]["annotations"][options] == "Prune=false,Delete=false"
+    assert "annotations" not in job["metadata"]
+    assert re.fullmatch(r"qwen2-sft-[0-9a-f]{6}", job["metadata"]["name"])
+    assert job["metadata"]["labels"]["app"] == "qwen2-sft"
+    job = objects("--gitops", "argocd", "--job-names", "plain", "good.yaml")[-1]
+    assert (job["metadata"]["name"], job["metadata"]["annotations"][options]) == (
+        "qwen2-sft",
+        "Force=true,Replace=true",
+    )
+    job = objects("--gitops", "flux", "--job-names", "plain", "good.yaml")[-1]
+    assert (job["metadata"]["name"], job["metadata"]["annotations"][force]) == ("qwen2-sft", "enabled")
+    assert "annotations" not in objects("--gitops", "flux", "good.yaml")[-1]["metadata"]
+    assert gpuctl("render", "--job-names", "hashed", "good.yaml").code == 2
+    assert [obj["kind"] for obj in objects("-n", "team-a", "good.yaml")] == ["PriorityClass", "Job"]
+    assert objects("-n", "team-a", "--namespaces", "good.yaml")[0]["kind"] == "Namespace"
     job = objects("--embed", "good.yaml")[-1]
     assert json.loads(job["metadata"]["annotations"]["runwhere.ai/document"])["job"]["name"] == "qwen2-sft"
     (here / "pool.yaml").write_text(gpuctl("init", "pool").out)
@@ -875,7 +888,7 @@ def test_init_prints_a_valid_canonical_document(kind: str, named: bool, gpuctl: 
 
 @pytest.mark.parametrize(
     ("name", "legal"),
-    [("My_Job", "my-job"), ("7b", "b"), ("-", None), ("训练", None), ("", None)],
+    [("My_Job", "my-job"), ("7b", "b"), ("-", None), ("训练", None)],
 )
 def test_init_refuses_a_bad_name(name: str, legal: str | None, gpuctl: Cli) -> None:
     found = gpuctl("init", "training", "--name", name)
@@ -1008,3 +1021,90 @@ def test_a_credential_is_masked_to_its_end(words: str, gpuctl: Cli, here: Path) 
 def test_a_number_is_no_credential(gpuctl: Cli, here: Path) -> None:
     (here / "job.yaml").write_text(GOOD.replace('"--lr", "2e-5"', '"--max-token", "256"'))
     assert "GPU507" not in gpuctl("validate", "job.yaml").out
+
+
+# Blank values: a variable of the shell that is not set.
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t\n"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "delete -f @",
+        "delete @",
+        "delete -f a.yaml -f @",
+        "delete job @",
+        "delete job a @ -n x",
+        "delete quota @",
+        "apply -f @ --set s --prune",
+        "apply -f a.yaml --set @",
+        "apply -f a.yaml --platform @",
+        "apply -f a.yaml --context @",
+        "apply -f a.yaml --kubeconfig @",
+        "apply -f a.yaml -n @",
+        "apply -f a.yaml -o @",
+        "apply -f a.yaml --strategy @",
+        "apply -f a.yaml --timeout @",
+        "create -f @",
+        "diff -f @",
+        "diff -f a.yaml --against @",
+        "render -f @",
+        "render @",
+        "render a.yaml --platform @",
+        "validate @",
+        "validate -o @ a.yaml",
+        "fmt @",
+        "build @ -o out",
+        "build a.yaml -o @",
+        "fit -f @",
+        "fit -f a.yaml --snapshot @",
+        "impact --from @ .",
+        "impact --from HEAD @",
+        "pause @",
+        "resume @",
+        "rerun @",
+        "recover -n @",
+        "recover --platform @",
+        "wait @",
+        "why @",
+        "logs @",
+        "logs a --pod @",
+        "exec @ -- ls",
+        "port-forward @",
+        "get jobs @",
+        "get jobs -n @",
+        "get nodes @",
+        "get nodes --pool @",
+        "get pools @",
+        "query jobs @",
+        "describe job @",
+        "describe pool @",
+        "label node @ a=b",
+        "add node @ --pool p",
+        "add node n --pool @",
+        "remove node n --pool @",
+        "init @",
+        "init training --name @",
+        "snapshot -o @",
+        "explain @",
+        "schema @",
+    ],
+)
+def test_a_blank_value_is_wrong_usage(
+    gpuctl: Cli, arguments: str, blank: str, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    Path("a.yaml").write_text(GOOD)
+    outcome = gpuctl(*(blank if word == "@" else word for word in arguments.split()))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("Usage: ")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.yaml"]
+
+
+def test_what_may_be_blank(gpuctl: Cli, tmp_path: Path, monkeypatch: Patch) -> None:
+    """Selectors as kubectl's, patterns, and what is passed on: these fail for another reason here."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    for words in (["get", "jobs", "-l", ""], ["logs", "a", "--grep", " "], ["exec", "a", "--", "echo", ""]):
+        assert gpuctl(*words).code == 3, words

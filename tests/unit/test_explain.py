@@ -218,6 +218,7 @@ COMPANIONS = {
         (f"priorities.{level}.{key}" for level in ("medium", "low") for key in ("className", "value")),
         "priorities: {high: {className: urgent, value: 2000000}}",
     ),
+    "priorities.low.value": "priorities: {high: {value: 2000000}, medium: {value: 1000000}}",
 }
 
 

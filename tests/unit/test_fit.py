@@ -212,6 +212,15 @@ def test_own_pods_are_given_back() -> None:
     assert answer(cluster([node("a")], [volcano]), job(gpus=8)).verdict == "fits-when-empty"
 
 
+def test_pods_of_a_training_that_a_controller_made_are_given_back() -> None:
+    """Their Job has a hash in its name; another job's name may end like one."""
+    owner = {"kind": "Job", "name": "train-0a1b2c"}
+    own = running("train-0a1b2c-xyz", "a", 8, 10, owner=owner, labels={"app": "train"})
+    assert answer(cluster([node("a")], [own]), job(gpus=8)).verdict == "fits"
+    other = {**own, "labels": {"app": "train-0a1b2c"}}
+    assert answer(cluster([node("a")], [other]), job(gpus=8)).verdict == "fits-when-empty"
+
+
 def test_labels_of_pools_in_the_documents_count() -> None:
     """Applying a pool labels its nodes, on which the jobs of the same documents rely."""
     wanted = job(nodeSelector={"pool": "p"})

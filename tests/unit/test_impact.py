@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from fractions import Fraction
@@ -196,8 +197,9 @@ def test_a_sum_that_fits_in_pods_that_do_not(repository: Repository) -> None:
 
 
 def test_gpus_that_a_patch_sets(repository: Repository) -> None:
-    six = "{nvidia.com/gpu: '6'}"
-    patch = f"podPatch: {{containers: [{{name: main, resources: {{requests: {six}, limits: {six}}}}}]}}\n"
+    two = "{nvidia.com/gpu: '2'}"
+    helper = f"{{name: helper, image: 'app:1', resources: {{requests: {two}, limits: {two}}}}}"
+    patch = f"podPatch: {{containers: [{helper}]}}\n"
     nodes = pool({"n1": A})
     report = change(
         repository,
@@ -443,6 +445,9 @@ def test_the_report_in_markdown(repository: Repository) -> None:
         "Does not fit:\n\n"
         "- pool a100: jobs ask for 9 to 10 GPUs of any type, and there are 8\n"
         "- pool a100: jobs ask for 9 to 10 GPUs in all, and there are 8\n\n"
+        "Starts anew:\n\n"
+        "- training a in nlp: resources.requests.nvidia.com/gpu, resources.limits.nvidia.com/gpu, env\\[3\\].value "
+        "and 2 more\n\n"
         "| job | GPUs before | GPUs after |\n| --- | --- | --- |\n"
         "| inference s in nlp | - | 1 to 2 (any type, a100) |\n"
         "| training a in nlp | 4 (any type, a100) | 8 (any type, a100) |\n\n"
@@ -462,6 +467,52 @@ def test_the_report_in_markdown(repository: Repository) -> None:
         "`spec.template.spec.containers[0].resources.requests.nvidia.com/gpu` and 1 more\n\n"
         "</details>\n"
     )
+
+
+def test_trainings_that_start_anew(repository: Repository) -> None:
+    """What can change in place restarts nothing, in the cluster or in the report."""
+    base = {name: training(name, gpu=1) for name in ("calm", "image", "told")}
+    calm = training("calm", gpu=1).replace("name: calm", "name: calm, description: again, retries: 3")
+    image = training("image", gpu=1).replace("train:v1", "train:v2")
+    assert image != training("image", gpu=1)
+    change(repository, {f"{name}.yaml": text for name, text in base.items()}, {"calm.yaml": calm, "image.yaml": image})
+    found = repository.gpuctl("impact", "--from", "HEAD", "-o", "json")
+    (restart,) = json.loads(found.out)["restarts"]
+    assert restart == {"kind": "training", "namespace": "nlp", "name": "image", "reason": "image"}
+
+
+@pytest.mark.parametrize("options", [(), ("--embed",)])
+def test_what_another_version_lowered_otherwise_starts_anew(repository: Repository, options: tuple[str, ...]) -> None:
+    """The names in the built directory tell what runs; another version may have given them."""
+    repository.write("jobs/a.yaml", training("a"))
+    repository.write("jobs/b.yaml", training("b"))
+    build = ("build", "jobs", "-o", "rendered", "--gitops", "argocd", *options)
+    assert repository.gpuctl(*build).code == 0
+    assert "starts anew" not in repository.gpuctl(*build).out
+    repository.commit()
+    assert json.loads(repository.gpuctl("impact", "--from", "HEAD", "-o", "json", "jobs").out)["restarts"] == []
+    (path,) = (repository.root / "rendered/nlp").glob("job-a-*.yaml")
+    old = path.stem.removeprefix("job-")
+    # As an older version would have called it.
+    text = path.read_text().replace(old, "a-000000").replace("IfNotPresent", "Always")
+    path.unlink()
+    repository.write("rendered/nlp/job-a-000000.yaml", text)
+    manifest = repository.root / "rendered/.gpuctl-manifest"
+    sha = hashlib.sha256(text.encode()).hexdigest()
+    lines = [
+        json.dumps({**json.loads(line), "path": "nlp/job-a-000000.yaml", "sha256": sha}) if path.name in line else line
+        for line in manifest.read_text().splitlines()
+    ]
+    manifest.write_text("\n".join(lines) + "\n")
+    repository.commit()
+    (restart,) = json.loads(repository.gpuctl("impact", "--from", "HEAD", "-o", "json", "jobs").out)["restarts"]
+    assert (restart["name"], restart["reason"]) == ("a", "lowered otherwise by this version")
+    shown = repository.gpuctl("impact", "--from", "HEAD", "jobs").out
+    assert "Starts anew:\n\n- training a in nlp: lowered otherwise by this version\n" in shown
+    reason = "lowered otherwise by this version" if options else "imagePullPolicy"
+    checked = repository.gpuctl(*build, "--check")
+    assert f"starts anew: training a in nlp: {reason}\n" in checked.out
+    assert f"\nstarts anew: training a in nlp: {reason}\n" in repository.gpuctl(*build).out
 
 
 def an_impact(**fields: Any) -> Impact:

@@ -52,7 +52,7 @@ def test_refusals_in_a_row(
         nonlocal now
         now += seconds
 
-    def send(*_: object) -> SimpleNamespace:
+    def send(*_: object, **__: object) -> SimpleNamespace:
         ok = SimpleNamespace(status=200, data=b'{"kind": "Job"}', headers=SimpleNamespace(getlist=lambda name: []))
         return answers.pop() if answers else ok
 

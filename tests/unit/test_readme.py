@@ -294,7 +294,7 @@ def test_the_tables_of_the_library_are_complete() -> None:
     def listed(heading: str) -> set[str]:
         return {row[0].strip("`").removesuffix("()") for row in rows(LIBRARY, heading)}
 
-    assert listed("Compilation") == {*gpuctl.Compilation._fields, "ok"}
+    assert listed("Compilation") == {*gpuctl.Compilation._fields, "ok", "unread"}
     assert listed("Diagnostic") == {*gpuctl.Diagnostic._fields, "to_dict"}
     for heading, function in {"Source": gpuctl.Source, "lift": gpuctl.lift}.items():
         section = read(LIBRARY).partition(f"\n## {heading}\n")[2]

@@ -35,7 +35,7 @@ def names_at(repository: Repository, reference: str, *inputs: str) -> list[str]:
         repository.git("clone", "--quiet", "--no-local", str(repository.root), str(checkout))
         Repository(checkout).git("checkout", "--quiet", commit)
     there = [os.path.join(checkout, name) for name in inputs or (".",) if (checkout / name).exists()]
-    expected = library.compile(there, nodes=True).objects if there else []
+    expected = library.compile(there, nodes=True, namespaces=True).objects if there else []
     assert json.dumps(found) == json.dumps(expected)
     return sorted(obj["metadata"]["name"] for obj in found if obj["kind"] == "Job")
 
@@ -227,13 +227,35 @@ def test_the_platform_of_the_revision(repository: Repository) -> None:
     assert price_at(repository, third, "jobs/a.yaml") == 3
 
 
-def test_a_platform_below_the_input_is_the_platform(repository: Repository) -> None:
-    repository.write("platform.yaml", PRICED.format(price=1))
+def test_a_platform_below_the_input_and_another_above_it(repository: Repository) -> None:
+    """What is below counts as a document, what is above is found: they have to agree, at a revision as on disk."""
+    repository.write("platform.yaml", PRICED.format(price=2))
     repository.write("teams/a.yaml", training("a"))
     repository.write("teams/settings.yaml", PRICED.format(price=2))
     repository.commit()
     assert price_at(repository, "HEAD", "teams") == 2
     assert names_at(repository, "HEAD", "teams") == ["a"]
+    repository.write("platform.yaml", PRICED.format(price=1))
+    repository.commit()
+    for arguments in (("validate", "teams"), ("impact", "--from", "HEAD", "teams")):
+        found = repository.gpuctl(*arguments)
+        said = found.out + found.err
+        assert found.code == (1 if arguments[0] == "validate" else 2)
+        assert "error[GPU603]: a second platform, different from the first" in said
+        assert "platform.yaml" in said
+        assert "teams/settings.yaml" in said
+
+
+def test_platforms_of_every_input_count_at_a_revision(repository: Repository) -> None:
+    repository.write("a/platform.yaml", PRICED.format(price=1))
+    repository.write("a/job.yaml", training("a"))
+    repository.write("b/job.yaml", training("b"))
+    repository.commit()
+    for inputs in (("a/job.yaml", "b/job.yaml"), ("b/job.yaml", "a/job.yaml")):
+        assert price_at(repository, "HEAD", *inputs) == 1
+    repository.write("b/platform.yaml", PRICED.format(price=2))
+    repository.commit()
+    assert "error[GPU603]" in repository.gpuctl("impact", "--from", "HEAD", "b/job.yaml", "a/job.yaml").err
 
 
 def test_platforms_above_the_repository_do_not_count(repository: Repository, tmp_path: Path) -> None:

@@ -20,11 +20,12 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator
 from pydantic_core import PydanticCustomError
 
+from gpuctl.frontend import templates
 from gpuctl.frontend.diagnostics import Severity
 from gpuctl.frontend.load import load
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.templates import PLACES
-from gpuctl.language import fields
+from gpuctl.language import fields, schema
 from gpuctl.language.kinds import KINDS, model_of
 from gpuctl.language.reference import TEXT_TYPES, Form, checks_of, form_of, keys_of, kind_called
 from gpuctl.language.schema import TEMPLATED, TEXT_RULES, combined_schema, schema_of
@@ -704,6 +705,7 @@ def test_every_type_has_a_rule() -> None:
 
 def test_templated_places() -> None:
     assert TEMPLATED == PLACES
+    assert schema.IDENTITY == templates.IDENTITY
 
 
 @pytest.mark.parametrize("name", TEXT_ALIASES)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
@@ -13,6 +12,7 @@ Object = dict[str, Any]
 """A Kubernetes object as JSON."""
 
 GitOps = Literal["argocd", "flux"]
+JobNames = Literal["hashed", "plain"]
 MANAGER = "gpuctl"
 
 
@@ -20,13 +20,16 @@ class Options(NamedTuple):
     """How output is wanted.
 
     ``nodes`` includes the pools' Node objects, ``shared`` the objects that jobs share (PriorityClass, Namespace),
-    ``gitops`` adds the annotations a GitOps controller needs, ``embed`` the source document as an annotation.
+    ``namespaces`` the Namespaces of jobs and pools among these, ``gitops`` adds the annotations a GitOps controller
+    needs, ``embed`` the source document as an annotation; ``hashed`` names trainings' objects after what they are.
     """
 
     nodes: bool = False
     shared: bool = True
     gitops: GitOps | None = None
     embed: bool = False
+    namespaces: bool = True
+    hashed: bool = False
 
 
 class Lowered(NamedTuple):
@@ -40,6 +43,12 @@ class Lowered(NamedTuple):
     shared: bool = False
 
 
+class PodSpecCheck(Protocol):
+    """Holds a pod's spec, or a part of one, against Kubernetes' schema: places and messages."""
+
+    def __call__(self, spec: Object, *, partial: bool) -> list[tuple[tuple[str | int, ...], str]]: ...
+
+
 class Context:
     """The settings, and where lowering reports what it finds."""
 
@@ -47,7 +56,7 @@ class Context:
         self.settings = settings
         self.options = options or Options()
         self.diagnostics: list[Diagnostic] = []
-        self.check_pod_spec: Callable[[Object], list[tuple[tuple[str | int, ...], str]]] | None = None
+        self.check_pod_spec: PodSpecCheck | None = None
 
     def report(
         self,

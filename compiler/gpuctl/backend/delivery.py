@@ -1,6 +1,7 @@
 """What GitOps controllers need beside the objects themselves, as annotations.
 
-Sources: Argo CD's sync waves and sync options, Flux's kustomize-controller annotations.
+Sources: Argo CD's user guide, Sync Options ("No Prune Resources", "No Resource Deletion", "Force Sync") and Sync Phases
+and Waves; Flux's kustomize-controller, Kustomization, "Controlling the apply behavior of resources".
 """
 
 from __future__ import annotations
@@ -8,39 +9,54 @@ from __future__ import annotations
 from gpuctl.backend.context import Context, Lowered, Object
 from gpuctl.frontend.diagnostics import Severity
 
-# Jobs cannot be changed in place; controllers must be told to delete and create.
+# Jobs cannot be changed in place: under names that stay, controllers must be told to delete and create.
 _REPLACED = frozenset({"Job", "JobSet"})
+# Others may need them when the last document that names them here is gone.
+_KEPT = frozenset({"Namespace", "PriorityClass", "Node"})
+_OPTIONS = "argocd.argoproj.io/sync-options"
 
 
-def annotate(context: Context, lowered: Lowered) -> None:
+def annotate(context: Context, obj: Object) -> None:
     """Add the controller's annotations to an object, in place."""
-    annotations = _argocd(lowered.object) if context.options.gitops == "argocd" else _flux(lowered.object)
+    of_controller = _argocd if context.options.gitops == "argocd" else _flux
+    annotations = of_controller(obj["kind"], hashed=context.options.hashed)
     if annotations:
-        metadata = lowered.object["metadata"]
+        metadata = obj["metadata"]
         metadata["annotations"] = {**metadata.get("annotations", {}), **annotations}
 
 
-def _argocd(obj: Object) -> dict[str, str]:
-    kind = obj["kind"]
+def _argocd(kind: str, *, hashed: bool) -> dict[str, str]:
+    annotations = {}
     if kind == "PriorityClass":
         # Argo CD sorts the kinds it does not list last, PriorityClass among them.
-        return {"argocd.argoproj.io/sync-wave": "-1"}
-    if kind in _REPLACED:
-        return {"argocd.argoproj.io/sync-options": "Force=true,Replace=true"}
-    if kind == "Node":
-        return {"argocd.argoproj.io/sync-options": "Prune=false,Delete=false,ServerSideApply=true"}
-    if kind == "Namespace":
-        return {"argocd.argoproj.io/sync-options": "Delete=false"}
-    return {}
+        annotations["argocd.argoproj.io/sync-wave"] = "-1"
+    if kind in _KEPT:
+        # Delete=false holds for the deletion of the Application, Prune=false for what is gone from git.
+        annotations[_OPTIONS] = "Prune=false,Delete=false" + (",ServerSideApply=true" if kind == "Node" else "")
+    elif kind in _REPLACED and not hashed:
+        annotations[_OPTIONS] = "Force=true,Replace=true"
+    return annotations
 
 
-def _flux(obj: Object) -> dict[str, str]:
-    kind = obj["kind"]
-    if kind in _REPLACED:
+def _flux(kind: str, *, hashed: bool) -> dict[str, str]:
+    if kind in _REPLACED and not hashed:
         return {"kustomize.toolkit.fluxcd.io/force": "enabled"}
-    if kind in ("Node", "Namespace"):
+    if kind in _KEPT:
         return {"kustomize.toolkit.fluxcd.io/prune": "disabled"}
     return {}
+
+
+def warn_about_replacing(context: Context, lowered: Lowered) -> None:
+    """Told to replace a Job, Argo CD does so at every sync that applies it, whether it changed or not."""
+    if context.options.gitops == "argocd" and not context.options.hashed:
+        context.report(
+            lowered.document,
+            "GPU608",
+            "with --job-names plain Argo CD starts this training anew at every sync that applies unchanged objects too",
+            ("job", "name"),
+            "leave --job-names out, or set ApplyOutOfSyncOnly=true in the Application's syncOptions",
+            severity=Severity.WARNING,
+        )
 
 
 def warn_about_ttl(context: Context, lowered: Lowered) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.backend.context import Context, Object
+from gpuctl.backend.generations import HOSTFILE
 from gpuctl.backend.metadata import identity_labels, metadata, selector
 from gpuctl.backend.pod import env_value
 from gpuctl.frontend.document import Document
@@ -20,22 +21,24 @@ def is_jobset(context: Context, model: Training) -> bool:
     return model.resources.nodes > 1 and context.settings.platform.training.backend == "jobset"
 
 
-def host_name(context: Context, document: Document, model: Training, index: int) -> str:
-    """DNS name of a pod of a training on several nodes."""
-    name = model.job.name
+def host_name(context: Context, model: Training, name: str, index: int) -> str:
+    """DNS name of a pod of a training on several nodes, ``name`` being its main object's.
+
+    Without a namespace: DNS completes the pod's own, also where an overlay has changed it.
+    """
     pod = f"{name}-{REPLICATED_JOB}-0-{index}" if is_jobset(context, model) else f"{name}-{index}"
-    return f"{pod}.{name}.{document.namespace}.svc"
+    return f"{pod}.{name}"
 
 
-def environment(context: Context, document: Document, model: Training) -> list[Object]:
-    """Variables of a training's pods, before the user's own.
+def environment(context: Context, document: Document, model: Training, name: str) -> list[Object]:
+    """Variables of a training's pods, before the user's own; ``name`` is its main object's.
 
     PET_* are torchrun's options as variables (torch.distributed.run, ``env`` actions), so that a bare ``torchrun
     train.py`` works. WORLD_SIZE, RANK and LOCAL_RANK are torchrun's own and not set.
     """
     nodes, gpus = model.resources.nodes, model.resources.gpu
     cards = max(gpus, 1)
-    address = host_name(context, document, model, 0) if nodes > 1 else "127.0.0.1"
+    address = host_name(context, model, name, 0) if nodes > 1 else "127.0.0.1"
     rank: Object = {"value": "0"}
     if nodes > 1:
         rank = {"valueFrom": {"fieldRef": {"fieldPath": INDEX_ANNOTATION}}}
@@ -78,12 +81,12 @@ def needs_torchrun(model: Training) -> bool:
     return model.resources.gpu > 1 or model.resources.nodes > 1 or deepspeed
 
 
-def headless_service(context: Context, document: Document, model: Training) -> Object:
+def headless_service(context: Context, document: Document, model: Training, name: str) -> Object:
     """DNS names for the pods, from the start: the rendezvous happens before any pod is ready."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": metadata(model.job.name, document.namespace, identity_labels(context, document, model)),
+        "metadata": metadata(name, document.namespace, identity_labels(context, document, model)),
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
@@ -100,24 +103,22 @@ def needs_hostfile(model: Training) -> bool:
 
 def hostfile_name(name: str) -> str:
     """The ConfigMap with the hostfile."""
-    return f"{name}-hostfile"
+    return name + HOSTFILE
 
 
-def hostfile(context: Context, document: Document, model: Training) -> Object:
+def hostfile(context: Context, document: Document, model: Training, name: str) -> Object:
     """DeepSpeed's hostfile: a line ``HOST slots=N`` for each node."""
     slots = max(model.resources.gpu, 1)
-    hosts = [host_name(context, document, model, index) for index in range(model.resources.nodes)]
+    hosts = [host_name(context, model, name, index) for index in range(model.resources.nodes)]
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": metadata(
-            hostfile_name(model.job.name), document.namespace, identity_labels(context, document, model)
-        ),
+        "metadata": metadata(hostfile_name(name), document.namespace, identity_labels(context, document, model)),
         "data": {"hostfile": "".join(f"{host} slots={slots}\n" for host in hosts)},
     }
 
 
-def hostfile_volume(model: Training) -> tuple[list[Object], list[Object]]:
+def hostfile_volume(name: str) -> tuple[list[Object], list[Object]]:
     """The hostfile at DeepSpeed's default place, /job/hostfile."""
-    volume = {"name": "hostfile", "configMap": {"name": hostfile_name(model.job.name)}}
+    volume = {"name": "hostfile", "configMap": {"name": hostfile_name(name)}}
     return [volume], [{"name": "hostfile", "mountPath": HOSTFILE_DIRECTORY, "readOnly": True}]

@@ -14,14 +14,15 @@ from typing import Any
 from gpuctl.backend.context import MANAGER, Context, Object
 from gpuctl.backend.distribution import needs_torchrun
 from gpuctl.backend.emitter import emit_object
+from gpuctl.backend.generations import bare_name
 from gpuctl.backend.lower import MAIN_KINDS, lower_document
+from gpuctl.backend.merge import KEY_FIELDS, diff_spec
 from gpuctl.backend.metadata import MANAGED_BY
-from gpuctl.backend.patch import MERGE_KEYS, diff_spec
-from gpuctl.backend.pod import CONTAINER
+from gpuctl.backend.patch import CONTAINER
 from gpuctl.backend.pool import DATA_KEY
 from gpuctl.backend.service import MAIN_PORT
 from gpuctl.backend.storage import MODEL_CACHE, default_shm, host_path_type
-from gpuctl.backend.training import QUEUE_LABEL
+from gpuctl.backend.training import QUEUE_LABEL, lower_as
 from gpuctl.frontend.binder import bind
 from gpuctl.frontend.checks import MODEL_ENV, RESERVED_ENV
 from gpuctl.frontend.diagnostics import Diagnostic
@@ -33,9 +34,9 @@ from gpuctl.frontend.templates import escape_document
 from gpuctl.language.durations import format_duration
 from gpuctl.language.resources import DEFAULT_POOL
 from gpuctl.language.settings import Settings
+from gpuctl.language.training import Training
 
 Data = dict[str, Any]
-_MERGE_KEYS = frozenset(MERGE_KEYS.values())
 
 # What the API server fills in; not somebody's wish (k8s.io/kubernetes/pkg/apis/*/v1/defaults.go).
 _SERVER_DEFAULTS: dict[str, Any] = {
@@ -60,7 +61,7 @@ def lift(objects: Iterable[Object], settings: Settings | None = None, *, use_ann
     ``settings`` are the platform's that they were lowered with.
     """
     context = Context(settings or Settings())
-    ours = [obj for obj in objects if obj["metadata"].get("labels", {}).get(MANAGED_BY) == MANAGER]
+    ours = [obj for obj in objects if _is_ours(obj)]
     documents: list[Data] = []
     quotas: dict[str, list[Object]] = {}
     for obj in ours:
@@ -70,7 +71,7 @@ def lift(objects: Iterable[Object], settings: Settings | None = None, *, use_ann
                 documents.append(embedded)
         elif obj["kind"] in MAIN_KINDS:
             documents.append(_lift_workload(context, obj, ours))
-        elif obj["kind"] == "ConfigMap" and DATA_KEY in obj.get("data", {}):
+        elif obj["kind"] == "ConfigMap" and DATA_KEY in (obj.get("data") or {}):
             documents.append(_lift_pool(obj))
         elif obj["kind"] == "ResourceQuota":
             quotas.setdefault(obj["metadata"]["labels"].get(context.label("quota"), ""), []).append(obj)
@@ -78,8 +79,13 @@ def lift(objects: Iterable[Object], settings: Settings | None = None, *, use_ann
     return documents
 
 
+def _is_ours(obj: Object) -> bool:
+    metadata = obj.get("metadata") or {}
+    return "kind" in obj and (metadata.get("labels") or {}).get(MANAGED_BY) == MANAGER
+
+
 def _embedded(context: Context, obj: Object) -> Data | None:
-    text = obj["metadata"].get("annotations", {}).get(context.label("document"))
+    text = (obj["metadata"].get("annotations") or {}).get(context.label("document"))
     if text is None:
         return None
     try:
@@ -135,15 +141,22 @@ def _lift_workload(context: Context, obj: Object, ours: Sequence[Object]) -> Dat
         # FORCE_TORCHRUN in front of the user's variables was not ours after all.
         restored = _Workload(context, obj, ours, torchrun_is_ours=False).document()
         data, document = restored, _document(context, restored) or document
-    for lowered in lower_document(context, document):
-        if lowered.object["kind"] == obj["kind"]:
-            patch = diff_spec(_pod_spec(lowered.object), _pod_spec(obj))
+    for lowered in _lowered_again(context, document, obj["metadata"]["name"]):
+        if lowered["kind"] == obj["kind"]:
+            patch = diff_spec(_pod_spec(lowered), _pod_spec(obj))
             if "uid" in obj["metadata"]:
                 # Read from a server, which fills in what nobody wrote.
                 patch = _without_defaults(patch)
             if patch:
                 data["podPatch"] = patch
     return data
+
+
+def _lowered_again(context: Context, document: Document, name: str) -> Iterable[Object]:
+    """A workload's objects; a training's under the name that its object bears, for the pods know each other by it."""
+    if isinstance(document.model, Training):
+        return lower_as(context, document, document.model, name)
+    return (lowered.object for lowered in lower_document(context, document))
 
 
 def _document(context: Context, data: Data) -> Document | None:
@@ -170,7 +183,7 @@ def _without_defaults(patch: Object) -> Object:
             kept = _without_defaults(value)
         elif isinstance(value, list):
             items = [(item, _without_defaults(item) if isinstance(item, dict) else item) for item in value]
-            kept = [new for old, new in items if new == old or not set(new) <= _MERGE_KEYS]
+            kept = [new for old, new in items if new == old or not set(new) <= KEY_FIELDS]
         if kept or kept == value:
             result[key] = kept
     return result
@@ -197,7 +210,7 @@ class _Workload:
     def __init__(self, context: Context, obj: Object, ours: Sequence[Object], *, torchrun_is_ours: bool = True) -> None:
         self.context = context
         self.obj = obj
-        self.name: str = obj["metadata"]["name"]
+        self.name = bare_name(obj)
         self.namespace: str = obj["metadata"].get("namespace", "default")
         self.labels: dict[str, str] = obj["metadata"].get("labels", {})
         self.annotations: dict[str, str] = obj["metadata"].get("annotations", {})

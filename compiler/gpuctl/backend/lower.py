@@ -68,13 +68,24 @@ def lower_document(context: Context, document: Document) -> Iterator[Lowered]:
     for lowered in _objects(context, document):
         if lowered.shared and lowered.object["kind"] != "Node" and not context.options.shared:
             continue
+        if lowered.object["kind"] == "Namespace" and not _shows_namespace(context, document):
+            continue
         if context.options.embed and not lowered.shared and _is_main(lowered.object, document):
             embed(context, document, lowered.object)
         if context.options.gitops is not None:
-            delivery.annotate(context, lowered)
+            delivery.annotate(context, lowered.object)
             if lowered.object["kind"] in ("Job", "JobSet"):
                 delivery.warn_about_ttl(context, lowered)
+                delivery.warn_about_replacing(context, lowered)
         yield lowered
+
+
+def _shows_namespace(context: Context, document: Document) -> bool:
+    """Whether a document's output holds its Namespace, whose deletion takes all that is in it.
+
+    A quota and a platform are about it; what uses it is not.
+    """
+    return context.options.namespaces or document.kind in ("quota", "platform")
 
 
 def _is_main(obj: Object, document: Document) -> bool:

@@ -1,249 +1,289 @@
-"""``podPatch``: a partial PodSpec merged into the pod last, as Kubernetes' strategic merge does it.
+"""``podPatch``: partial PodSpecs merged into the pod last: the platform's for the kind, its pool's, the document's.
 
-Lists that have a merge key (containers, env, volumes ...) are merged by it; tolerations are added to ours; other
-lists are replaced. Required node affinity is narrowed, never widened: the pool's terms stay. What a patch may not
-touch is an error, because commands find and select pods by it.
+Each is merged into what the ones before it left, so a document's patch adds to the platform's and cannot make it
+vanish. What a patch may not touch is an error, because commands find and select pods by it; the pod that comes out is
+checked whole, and what is wrong is reported at the place in the patch that caused it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from gpuctl.backend.context import Context, Object
-from gpuctl.frontend.checks import MODEL_ENV, RESERVED_ENV
+from gpuctl.backend.merge import MERGE_KEYS, key_of, merge_spec
+from gpuctl.backend.places import Path, Problem, at
+from gpuctl.frontend.checks import MODEL_ENV, RESERVED_ENV, VISIBLE_DEVICES, foreign_image, visible_devices
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.shapes import kind_shape
+from gpuctl.frontend.templates import expand_patch
 from gpuctl.language.kinds import Job
 
-Path = tuple[str | int, ...]
-
-# patchMergeKey of each list of core/v1 that has one.
-MERGE_KEYS: dict[str, str] = {
-    "containers": "name",
-    "initContainers": "name",
-    "ephemeralContainers": "name",
-    "volumes": "name",
-    "env": "name",
-    "volumeMounts": "mountPath",
-    "volumeDevices": "devicePath",
-    "ports": "containerPort",
-    "imagePullSecrets": "name",
-    "hostAliases": "ip",
-    "topologySpreadConstraints": "topologyKey",
-    "resourceClaims": "name",
-}
-_ADDED = frozenset({"tolerations", "envFrom", "schedulingGates"})
-_SOURCES = frozenset(
+CONTAINER = "main"
+SHARES = frozenset(
     {
-        *(
-            "hostPath",
-            "emptyDir",
-            "persistentVolumeClaim",
-            "nfs",
-            "configMap",
-            "secret",
-            "csi",
-            "ephemeral",
-            "projected",
-        ),
-        *("value", "valueFrom"),
+        *("nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"),
+        *("volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-memory-percentage"),
     }
 )
+"""The extended resources of HAMi and Volcano, which ``gpu-share`` stands for."""
+
+_NVIDIA_DOMAINS = ("nvidia.com/", "volcano.sh/vgpu")
 _FORBIDDEN = {
     "hostname": "the pod's host name belongs to its controller",
+    "hostnameOverride": "the pod's host name belongs to its controller",
+    "setHostnameAsFQDN": "the pod's host name belongs to its controller",
     "subdomain": "the pod's subdomain is set by gpuctl",
     "priorityClassName": "the priority is `job.priority`",
     "priority": "the priority is `job.priority`",
+    "preemptionPolicy": "the priority is `job.priority`; whether it evicts others is the platform's `priorities`",
+    "overhead": "the overhead of a pod is its RuntimeClass's",
     "nodeName": "placing a pod on a node by name goes around the scheduler; use a pool, or nodeSelector",
     "ephemeralContainers": "they are added to running pods by `kubectl debug` only",
 }
+_REFERENCE = "see the Kubernetes reference of PodSpec"
+_NOT_TEXT = ("expected a string, got an integer", "expected a string, got a number", "expected a string, got a boolean")
+_QUOTE = "quote it, if it is text"
+_AT_PLATFORM = "correct it in the platform file"
+
+
+class Layer(NamedTuple):
+    """One patch: where it stands in the document, and whose it is when it is the platform's."""
+
+    patch: Object
+    where: Path
+    owner: str | None = None
+
+
+def layers_of(context: Context, model: Job) -> list[Layer]:
+    """The patches of a pod, in the order in which they are merged."""
+    layers = []
+    defaults = getattr(context.settings.platform.defaults, model.kind) or {}
+    if "podPatch" in defaults:
+        layers.append(Layer(defaults["podPatch"], ("kind",), f"the platform's default podPatch for kind {model.kind}"))
+    external = context.settings.external_pools.get(model.resources.pool)
+    if external is not None and external.podPatch is not None:
+        owner = f"the platform's podPatch for pool `{model.resources.pool}`"
+        layers.append(Layer(external.podPatch, ("resources", "pool"), owner))
+    if model.podPatch is not None:
+        layers.append(Layer(model.podPatch, ("podPatch",)))
+    return layers
 
 
 def apply_pod_patches(context: Context, document: Document, model: Job, pod: Object) -> None:
-    """Merge the pool's patch from the platform and then the document's own into the pod's spec, in place."""
-    external = context.settings.external_pools.get(model.resources.pool)
-    if external is not None and external.podPatch is not None:
-        _apply(context, document, model, pod, external.podPatch, ("resources", "pool"), of_pool=True)
-    if model.podPatch is not None:
-        _apply(context, document, model, pod, model.podPatch, ("podPatch",), of_pool=False)
-
-
-def _apply(
-    context: Context, document: Document, model: Job, pod: Object, patch: Object, where: Path, *, of_pool: bool
-) -> None:
-    problems = list(_problems(context, model, patch))
-    for path, message in problems:
-        if of_pool:
-            text = ".".join(str(part) for part in path)
-            message = f"the platform's podPatch for pool `{model.resources.pool}` is wrong at {text}: {message}"
-        hint = "see the Kubernetes reference of PodSpec" if not of_pool else "correct it in the platform file"
-        context.report(document, "GPU219", message, where if of_pool else (*where, *path), hint, key=True)
-    if not problems:
-        merge_spec(pod, patch)
-
-
-def _problems(context: Context, model: Job, patch: Object) -> Iterator[tuple[Path, str]]:
-    invalid = list(context.check_pod_spec(patch)) if context.check_pod_spec is not None else []
-    yield from invalid
-    if invalid:
+    """Merge all patches of a pod into its spec, in place, and check what comes out."""
+    layers = layers_of(context, model)
+    if not layers:
         return
+    sound = True
+    layers = [_expanded(context, document, model, layer) for layer in layers]
+    for layer in layers:
+        problems = list(_problems(context, model, pod, layer.patch))
+        for problem in problems:
+            _report(context, document, layer, problem, problem.path)
+        if problems:
+            sound = False
+        else:
+            merge_spec(pod, layer.patch)
+    if sound:
+        _protect(context, model, pod)
+        _check_whole(context, document, model, pod, layers)
+
+
+def _expanded(context: Context, document: Document, model: Job, layer: Layer) -> Layer:
+    """A platform's patch with its templates filled in from the document; the document's own is so already."""
+    if layer.owner is None or "{{" not in repr(layer.patch):
+        return layer
+
+    def report(path: Path, written: str, message: str, hint: str | None) -> None:
+        _report(context, document, layer, Problem(path[1:], message, hint, code="GPU301"), path[1:])
+
+    data = model.model_dump(by_alias=True)
+    return layer._replace(patch=expand_patch(layer.patch, data, kind_shape(model.kind), report))
+
+
+def _report(context: Context, document: Document, layer: Layer, problem: Problem, place: Path) -> None:
+    message, code = problem.message, problem.code
+    if layer.owner is not None:
+        text = ".".join(str(part) for part in place)
+        message = f"{layer.owner} is wrong at {text}: {message}"
+        context.report(document, code, message, layer.where, _AT_PLATFORM, key=layer.where != ("kind",))
+    else:
+        context.report(document, code, message, (*layer.where, *place), problem.hint or _REFERENCE, key=True)
+
+
+def _check_whole(context: Context, document: Document, model: Job, pod: Object, layers: Sequence[Layer]) -> None:
+    """Hold the merged pod against Kubernetes' schema and rules and the platform's, whatever road its parts came by."""
+    if context.check_pod_spec is None:
+        return
+    from gpuctl.backend.pod_rules import check_pod
+
+    problems = [Problem(path, message) for path, message in context.check_pod_spec(pod, partial=False)]
+    if not problems:
+        problems = [*check_pod(pod), *_policies(context, model, pod)]
+    said: set[tuple[Path, str]] = set()
+    for problem in problems:
+        layer, place = _cause(pod, problem, layers)
+        if (place, problem.message) not in said:
+            said.add((place, problem.message))
+            _report(context, document, layer, problem, place)
+
+
+def _cause(pod: Object, problem: Problem, layers: Sequence[Layer]) -> tuple[Layer, Path]:
+    """The patch that brought what is wrong, and the place in it: the last one that reaches deepest."""
+    best: tuple[int, Layer, Path] | None = None
+    for path in (problem.path, *problem.causes):
+        for layer in layers:
+            place = _place(pod, path, layer.patch)
+            depth = len(place) if len(place) < len(path) else len(place) + 100
+            if best is None or depth >= best[0]:
+                best = (depth, layer, place)
+        if best is not None and best[0] >= 100:
+            break
+    assert best is not None, "called with at least one layer"
+    return best[1], best[2]
+
+
+def _place(pod: Object, path: Path, patch: Object) -> Path:
+    """A path of the merged pod as one of a patch, as far as the patch goes."""
+    found: list[str | int] = []
+    here: Any = patch
+    there: Any = pod
+    for step in path:
+        there = there[step] if _has(there, step) else None
+        if isinstance(here, list) and isinstance(step, int):
+            field = str(found[-1])
+            key = key_of(field, there)
+            same = [index for index, item in enumerate(here) if (key_of(field, item) == key if key else item == there)]
+            if not same:
+                break
+            step = same[-1]
+        elif not _has(here, step):
+            break
+        here = here[step]
+        found.append(step)
+    return tuple(found)
+
+
+def _has(value: Any, step: str | int) -> bool:
+    if isinstance(value, dict):
+        return step in value
+    return isinstance(value, list) and isinstance(step, int) and step < len(value)
+
+
+def _policies(context: Context, model: Job, pod: Object) -> Iterator[Problem]:
+    """What the platform says of every pod: where its images come from, and who sees which cards."""
+    registries = context.settings.platform.image.registries
+    for pattern in ("containers[].image", "initContainers[].image", "volumes[].image.reference"):
+        for place, image in at(pod, pattern):
+            foreign = foreign_image(image, registries)
+            if foreign is not None and image != model.environment.image:
+                yield Problem(place, *foreign, code="GPU602")
+    if "nvidia" not in context.settings.used_vendors:
+        return
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(pod.get(field, [])):
+            for position, variable in enumerate(container.get("env", [])):
+                shown = visible_devices(variable["name"], variable.get("value"), has_gpu=_has_nvidia(container))
+                if shown is not None:
+                    yield Problem((field, index, "env", position), *shown, code="GPU220")
+
+
+def _has_nvidia(container: Object) -> bool:
+    """Whether a device plugin gives the container NVIDIA's cards, or parts of them, and says so in a variable."""
+    return any(name.startswith(_NVIDIA_DOMAINS) for name in container.get("resources", {}).get("limits", {}))
+
+
+def _protect(context: Context, model: Job, pod: Object) -> None:
+    """``NVIDIA_VISIBLE_DEVICES=void`` where a patch adds a container without cards, and not where it adds a card."""
+    if "nvidia" not in context.settings.used_vendors:
+        return
+    for container in [*pod["containers"], *pod.get("initContainers", [])]:
+        env: list[Object] = container.get("env", [])
+        own = next((item for item in env if item["name"] == VISIBLE_DEVICES), None)
+        if container["name"] == CONTAINER and model.resources.gpu == 0 and _has_nvidia(container):
+            env = [item for item in env if item is not own or item.get("value") != "void"]
+        elif container["name"] != CONTAINER and own is None and not _has_nvidia(container):
+            env = [{"name": VISIBLE_DEVICES, "value": "void"}, *env]
+        else:
+            continue
+        container["env"] = env
+        if not env:
+            del container["env"]
+
+
+def _problems(context: Context, model: Job, pod: Object, patch: Object) -> Iterator[Problem]:
+    """What a patch may not say, whatever the pod is; ``pod`` is what the patches before it made."""
+    if context.check_pod_spec is not None:
+        invalid = [
+            Problem(path, message, _QUOTE if message.startswith(_NOT_TEXT) else None)
+            for path, message in context.check_pod_spec(patch, partial=True)
+        ]
+        if invalid:
+            yield from invalid
+            return
     for field, reason in _FORBIDDEN.items():
         if field in patch:
-            yield (field,), f"`{field}` cannot be patched: {reason}"
+            yield Problem((field,), f"`{field}` cannot be patched: {reason}")
     if model.kind == "training":
         for field, instead in (("restartPolicy", "job.retries"), ("activeDeadlineSeconds", "job.max_runtime")):
             if field in patch:
-                yield (field,), f"`{field}` cannot be patched: use `{instead}`"
-    elif patch.get("restartPolicy", "Always") != "Always":
-        yield ("restartPolicy",), "the pods of a service are always restarted"
+                yield Problem((field,), f"`{field}` cannot be patched: use `{instead}`")
+    else:
+        if patch.get("restartPolicy", "Always") != "Always":
+            yield Problem(("restartPolicy",), "the pods of a service are always restarted")
+        if "activeDeadlineSeconds" in patch:
+            yield Problem(("activeDeadlineSeconds",), "the pods of a service have no deadline")
     for key in patch.get("nodeSelector", {}):
         if key in (context.label("pool"), context.label("gpu-type")):
-            yield (
-                ("nodeSelector", key),
-                f"`{key}` is the platform's own label: use resources.pool and resources.gpu-type",
-            )
-    for field, key in MERGE_KEYS.items():
-        yield from _unkeyed(patch, field, key, ())
+            message = f"`{key}` is the platform's own label: use resources.pool and resources.gpu-type"
+            yield Problem(("nodeSelector", key), message)
+    yield from _unkeyed(patch, ())
+    for field in ("containers", "initContainers"):
+        present = {container["name"] for container in pod.get(field, [])}
+        for index, container in enumerate(patch.get(field, [])):
+            name = container.get("name")
+            if name == CONTAINER and field == "containers":
+                for problem in _main(context, model, container):
+                    yield problem._replace(path=(field, index, *problem.path))
+            elif "image" not in container and name not in present:
+                listed = " and ".join(f"`{name}`" for name in sorted(present))
+                existing = f"only {listed} {'exists' if len(present) == 1 else 'exist'} already" if listed else ""
+                message = f"the container `{name}` has no image; {existing or 'no init container exists yet'}"
+                yield Problem((field, index), message)
+
+
+def _main(context: Context, model: Job, container: Object) -> Iterator[Problem]:
+    """What the patch of our own container may not say."""
     reserved = set(RESERVED_ENV) if model.kind == "training" else set()
     if model.kind == "inference" and model.model is not None:
         reserved |= {name for name, source in MODEL_ENV.items() if getattr(model.model, source) is not None}
-    for field in ("containers", "initContainers"):
-        for index, container in enumerate(patch.get(field, [])):
-            for inner in ("env", "volumeMounts", "ports"):
-                yield from _unkeyed(container, inner, MERGE_KEYS[inner], (field, index))
-            if container.get("name") != "main" or field != "containers":
-                if "image" not in container:
-                    yield (
-                        (field, index),
-                        f"the container `{container.get('name')}` has no image; only `main` exists already",
-                    )
-                continue
-            for position, variable in enumerate(container.get("env", [])):
-                if variable.get("name") in reserved:
-                    yield (
-                        (field, index, "env", position),
-                        f"the variable `{variable['name']}` is reserved: gpuctl sets it",
-                    )
+    for position, variable in enumerate(container.get("env", [])):
+        if variable.get("name") in reserved:
+            yield Problem(("env", position), f"the variable `{variable['name']}` is reserved: gpuctl sets it")
+    gpus = {gpu.resource for gpu in context.settings.gpus.values()}
+    for kind in ("limits", "requests"):
+        for resource in container.get("resources", {}).get(kind, {}):
+            if resource in gpus or resource in SHARES:
+                message = f"`{resource}` cannot be patched: pool, quota and placement follow resources.gpu"
+                yield Problem(("resources", kind, resource), message, "use resources.gpu, gpu-vendor and gpu-share")
 
 
-def _unkeyed(parent: Object, field: str, key: str, path: Path) -> Iterator[tuple[Path, str]]:
-    seen: set[Any] = set()
-    for index, item in enumerate(parent.get(field, [])):
-        if key not in item:
-            yield (*path, field, index), f"an entry of {field} needs `{key}`, by which it is merged"
-        elif field != "topologySpreadConstraints" and item[key] in seen:
-            yield (*path, field, index), f"`{item[key]}` stands twice in {field}"
-        else:
-            seen.add(item[key])
-
-
-def merge_spec(base: Object, patch: Object) -> None:
-    """Merge a partial PodSpec into another, in place."""
-    for key, value in patch.items():
-        if key not in base:
-            base[key] = _copy(value)
-        elif key == "requiredDuringSchedulingIgnoredDuringExecution" and "nodeSelectorTerms" in value:
-            base[key] = {"nodeSelectorTerms": _narrowed(base[key]["nodeSelectorTerms"], value["nodeSelectorTerms"])}
-        elif isinstance(value, dict) and isinstance(base[key], dict):
-            merge_spec(base[key], value)
-        elif isinstance(value, list) and key in MERGE_KEYS:
-            _merge_list(base[key], value, MERGE_KEYS[key])
-        elif isinstance(value, list) and key in _ADDED:
-            base[key] = [*base[key], *(_copy(item) for item in value if item not in base[key])]
-        else:
-            base[key] = _copy(value)
-
-
-def _merge_list(base: list[Object], patch: list[Object], key: str) -> None:
-    by_key = {item[key]: item for item in base if key in item}
-    for item in patch:
-        own = by_key.get(item[key])
-        if own is None:
-            base.append(_copy(item))
-        elif _has_one_source(own) and _has_one_source(item):
-            # A volume has one source and a variable one value: the patch's takes the place of ours.
-            own.clear()
-            own.update(_copy(item))
-        else:
-            merge_spec(own, item)
-
-
-def _has_one_source(item: Object) -> bool:
-    """Whether it is a volume or a variable, of whose fields beside the name only one may be set."""
-    return not _SOURCES.isdisjoint(item)
-
-
-def _narrowed(ours: list[Object], theirs: list[Object]) -> list[Object]:
-    """Terms that hold where one of ours and one of theirs holds: terms are alternatives, their expressions all hold."""
-    terms = []
-    for own in ours:
-        for other in theirs:
-            term: Object = {}
-            for part in ("matchExpressions", "matchFields"):
-                joined = [*own.get(part, []), *(item for item in other.get(part, []) if item not in own.get(part, []))]
-                if joined:
-                    term[part] = _copy(joined)
-            terms.append(term)
-    return terms
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copy(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_copy(item) for item in value]
-    return value
-
-
-def diff_spec(base: Object, target: Object) -> Object:
-    """The patch that turns ``base`` into ``target`` by :func:`merge_spec`; it removes nothing."""
-    patch: Object = {}
-    for key, value in target.items():
-        own = base.get(key)
-        if own == value:
-            continue
-        if own is None:
-            patch[key] = _copy(value)
-        elif key == "requiredDuringSchedulingIgnoredDuringExecution":
-            patch[key] = {"nodeSelectorTerms": _widened(own["nodeSelectorTerms"], value["nodeSelectorTerms"])}
-        elif isinstance(value, dict) and isinstance(own, dict):
-            inner = diff_spec(own, value)
-            if inner:
-                patch[key] = inner
-        elif isinstance(value, list) and key in MERGE_KEYS:
-            items = _diff_list(own, value, MERGE_KEYS[key])
-            if items:
-                patch[key] = items
-        elif isinstance(value, list) and key in _ADDED:
-            patch[key] = [_copy(item) for item in value if item not in own]
-        else:
-            patch[key] = _copy(value)
-    return patch
-
-
-def _diff_list(base: list[Object], target: list[Object], key: str) -> list[Object]:
-    by_key = {item[key]: item for item in base if key in item}
-    items = []
-    for item in target:
-        own = by_key.get(item.get(key))
-        if own is None or (_has_one_source(own) and own != item):
-            if own != item:
-                items.append(_copy(item))
-            continue
-        inner = diff_spec(own, item)
-        if inner:
-            items.append({key: item[key], **inner})
-    return items
-
-
-def _widened(ours: list[Object], narrowed: list[Object]) -> list[Object]:
-    """The terms that :func:`_narrowed` joined to ours: those of our first term, without its own expressions."""
-    others = []
-    for term in narrowed[: max(1, len(narrowed) // max(1, len(ours)))]:
-        other: Object = {}
-        for part in ("matchExpressions", "matchFields"):
-            rest = [item for item in term.get(part, []) if item not in ours[0].get(part, [])]
-            if rest:
-                other[part] = _copy(rest)
-        others.append(other)
-    return others
+def _unkeyed(parent: Any, path: Path) -> Iterator[Problem]:
+    """Entries of lists without the field by which they are merged, or with one that stands twice."""
+    if isinstance(parent, list):
+        for index, item in enumerate(parent):
+            yield from _unkeyed(item, (*path, index))
+        return
+    for field, value in parent.items() if isinstance(parent, dict) else ():
+        if field in MERGE_KEYS and isinstance(value, list) and all(isinstance(item, dict) for item in value):
+            seen: set[Any] = set()
+            for index, item in enumerate(value):
+                key = key_of(field, item)
+                if key is None:
+                    needed = MERGE_KEYS[field][0]
+                    yield Problem((*path, field, index), f"an entry of {field} needs `{needed}`, by which it is merged")
+                elif key in seen:
+                    yield Problem((*path, field, index), f"`{key[0]}` stands twice in {field}")
+                seen.add(key)
+        yield from _unkeyed(value, (*path, field))

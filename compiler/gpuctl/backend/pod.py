@@ -7,17 +7,15 @@ from typing import Any
 
 from gpuctl.backend.context import Context, Object
 from gpuctl.backend.metadata import job_labels
-from gpuctl.backend.patch import apply_pod_patches
+from gpuctl.backend.patch import CONTAINER, apply_pod_patches
 from gpuctl.backend.storage import MODEL_CACHE, volumes_and_mounts
-from gpuctl.frontend.checks import MODEL_ENV
+from gpuctl.frontend.checks import MODEL_ENV, VISIBLE_DEVICES
 from gpuctl.frontend.document import Document
 from gpuctl.language.environment import EnvVar
 from gpuctl.language.kinds import Job
 from gpuctl.language.quantities import MEBIBYTE, parse_quantity
 from gpuctl.language.resources import DEFAULT_POOL
 from gpuctl.language.settings import Gpu
-
-CONTAINER = "main"
 
 
 def pod_template(
@@ -95,9 +93,9 @@ def _env(context: Context, model: Job, before: list[Object]) -> list[Object]:
                 variables.append(env_value(name, value))
         if model.model.cache and "HF_HOME" not in names:
             variables.append(env_value("HF_HOME", MODEL_CACHE))
-    if model.resources.gpu == 0 and "nvidia" in context.settings.used_vendors and "NVIDIA_VISIBLE_DEVICES" not in names:
+    if model.resources.gpu == 0 and "nvidia" in context.settings.used_vendors and VISIBLE_DEVICES not in names:
         # Images that default it to `all` would see every card of the node.
-        variables.append(env_value("NVIDIA_VISIBLE_DEVICES", "void"))
+        variables.append(env_value(VISIBLE_DEVICES, "void"))
     return variables + [_variable(variable) for variable in own]
 
 
@@ -126,14 +124,7 @@ def container_resources(context: Context, model: Job) -> Object:
 
 def is_shared(context: Context, model: Job) -> bool:
     """Whether the pod gets part of a card, and something enforces it."""
-    share = model.resources.gpu_share
-    return (
-        share is not None
-        and model.resources.gpu > 0
-        and parse_quantity(share) != 1
-        and context.settings.platform.gpu.sharing != "none"
-        and (model.resources.gpu_vendor or context.settings.default_vendor) == "nvidia"
-    )
+    return context.settings.is_shared(model.resources)
 
 
 def _gpu_amounts(context: Context, model: Job, gpu: Gpu) -> dict[str, str]:

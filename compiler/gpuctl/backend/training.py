@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from gpuctl.backend import distribution
 from gpuctl.backend.context import Context, Object
+from gpuctl.backend.generations import SUFFIX, digest, generation_name
 from gpuctl.backend.metadata import job_annotations, job_labels, metadata
 from gpuctl.backend.pod import pod_template
 from gpuctl.frontend.document import Document
 from gpuctl.language.durations import parse_duration
+from gpuctl.language.names import longest_job_name
 from gpuctl.language.training import Training
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -17,32 +19,58 @@ QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 def lower(context: Context, document: Document, model: Training) -> Iterator[Object]:
     """The Job or JobSet, and beside it on several nodes a headless Service and, for DeepSpeed, a hostfile."""
+    name = model.job.name
+    if context.options.hashed:
+        told = len(context.diagnostics)
+        name = generation_name(name, digest(lower_as(context, document, model, name)))
+        # Lowering it again says all of it again.
+        del context.diagnostics[told:]
+        _check_length(context, document, model)
+    yield from lower_as(context, document, model, name)
+
+
+def _check_length(context: Context, document: Document, model: Training) -> None:
+    longest, reason = longest_job_name(document.kind, model.resources.nodes, context.settings.platform.training.backend)
+    length, left = len(model.job.name), longest - SUFFIX
+    if length > left:
+        context.report(
+            document,
+            "GPU217",
+            f"the name has {length} characters; a {document.kind} built for a GitOps controller can have {left} here: "
+            f"{longest}, because {reason}, less {SUFFIX} for the hash in its objects' names",
+            ("job", "name"),
+            f"shorten it, for instance to `{model.job.name[:left].rstrip('-')}`, or build with `--job-names plain`",
+        )
+
+
+def lower_as(context: Context, document: Document, model: Training, name: str) -> Iterator[Object]:
+    """The objects of a training under a name; labels hold the job's own."""
     if distribution.needs_hostfile(model):
-        yield distribution.hostfile(context, document, model)
+        yield distribution.hostfile(context, document, model, name)
     if distribution.is_jobset(context, model):
-        yield _job_set(context, document, model)
+        yield _job_set(context, document, model, name)
         return
     if model.resources.nodes > 1:
-        yield distribution.headless_service(context, document, model)
+        yield distribution.headless_service(context, document, model, name)
     yield {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": _metadata(context, document, model),
-        "spec": _job_spec(context, document, model),
+        "metadata": _metadata(context, document, model, name),
+        "spec": _job_spec(context, document, model, name),
     }
 
 
-def _metadata(context: Context, document: Document, model: Training) -> Object:
+def _metadata(context: Context, document: Document, model: Training, name: str) -> Object:
     labels = job_labels(context, document, model)
     queue = context.settings.queue_of(model.resources.pool)
     if queue is not None:
         # The label and nothing else: Kueue's webhook suspends at creation, and `suspend: true` in a file would stop an
         # admitted job at the next apply.
         labels[QUEUE_LABEL] = queue
-    return metadata(model.job.name, document.namespace, labels, job_annotations(context, model))
+    return metadata(name, document.namespace, labels, job_annotations(context, model))
 
 
-def _job_spec(context: Context, document: Document, model: Training) -> Object:
+def _job_spec(context: Context, document: Document, model: Training, name: str) -> Object:
     nodes = model.resources.nodes
     spec: Object = {"backoffLimit": model.job.retries if nodes == 1 else 0}
     if nodes > 1:
@@ -55,24 +83,24 @@ def _job_spec(context: Context, document: Document, model: Training) -> Object:
         spec["podFailurePolicy"] = {"rules": [{"action": "Ignore", "onPodConditions": [condition]}]}
     if model.job.ttl is not None:
         spec["ttlSecondsAfterFinished"] = parse_duration(model.job.ttl)
-    spec["template"] = _template(context, document, model)
+    spec["template"] = _template(context, document, model, name)
     return spec
 
 
-def _template(context: Context, document: Document, model: Training) -> Object:
+def _template(context: Context, document: Document, model: Training, name: str) -> Object:
     nodes = model.resources.nodes
     pod: Object = {"restartPolicy": "Never"}
     if nodes > 1 and not distribution.is_jobset(context, model):
-        pod["subdomain"] = model.job.name
+        pod["subdomain"] = name
     if model.job.max_runtime is not None:
         # On the pod: a Job's own deadline also runs while the pod waits for GPUs.
         pod["activeDeadlineSeconds"] = parse_duration(model.job.max_runtime)
-    volumes, mounts = distribution.hostfile_volume(model) if distribution.needs_hostfile(model) else ([], [])
+    volumes, mounts = distribution.hostfile_volume(name) if distribution.needs_hostfile(model) else ([], [])
     return pod_template(
         context,
         document,
         model,
-        env=distribution.environment(context, document, model),
+        env=distribution.environment(context, document, model, name),
         ports=[{"name": distribution.RENDEZVOUS, "containerPort": distribution.MASTER_PORT, "protocol": "TCP"}]
         if nodes > 1
         else None,
@@ -82,7 +110,7 @@ def _template(context: Context, document: Document, model: Training) -> Object:
     )
 
 
-def _job_set(context: Context, document: Document, model: Training) -> Object:
+def _job_set(context: Context, document: Document, model: Training, name: str) -> Object:
     """A JobSet restarts all pods of the training together, which a plain Job cannot."""
     nodes = model.resources.nodes
     job: Object = {
@@ -90,7 +118,7 @@ def _job_set(context: Context, document: Document, model: Training) -> Object:
         "completionMode": "Indexed",
         "completions": nodes,
         "parallelism": nodes,
-        "template": _template(context, document, model),
+        "template": _template(context, document, model, name),
     }
     spec: Object = {"failurePolicy": {"maxRestarts": model.job.retries}}
     if model.job.ttl is not None:
@@ -99,6 +127,6 @@ def _job_set(context: Context, document: Document, model: Training) -> Object:
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
-        "metadata": _metadata(context, document, model),
+        "metadata": _metadata(context, document, model, name),
         "spec": spec,
     }

@@ -95,13 +95,13 @@ class SchemaValidator:
             return [self._unknown_kind(api_version, kind)]
         return self._violations(definition, obj, partial=False)
 
-    def check_pod_spec(self, patch: Any) -> list[Violation]:
-        """All that is wrong with ``patch`` as a part of a pod's ``spec``.
+    def check_pod_spec(self, spec: Any, *, partial: bool = True) -> list[Violation]:
+        """All that is wrong with a pod's ``spec``, or with a ``partial`` one.
 
         A patch leaves out what it does not change, so a required field may be missing at any level of it: a
         container with a ``name`` and the one field to set, or a volume mount that another layer completes.
         """
-        return self._violations(_POD_SPEC, patch, partial=True)
+        return self._violations(_POD_SPEC, spec, partial=partial)
 
     def _violations(self, definition: str, value: Any, *, partial: bool) -> list[Violation]:
         validator = self._validator(definition)

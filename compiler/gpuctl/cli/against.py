@@ -13,9 +13,17 @@ import click
 
 from gpuctl.backend.emitter import emit_object
 from gpuctl.cli.printers.markdown import fold
-from gpuctl.cluster.compare import Change
-from gpuctl.cluster.differences import masked, masked_change
-from gpuctl.gitops.objects import ObjectChange, ObjectKey, by_key, differences, objects_in, without_delivery
+from gpuctl.gitops.objects import (
+    ObjectChange,
+    ObjectKey,
+    by_key,
+    differences,
+    has_generations,
+    key_of,
+    objects_in,
+    without_delivery,
+)
+from gpuctl.language.masking import masked_pair
 
 if TYPE_CHECKING:
     from gpuctl.compilation import Compilation
@@ -38,13 +46,15 @@ def diff_against(
         pair = compiled_pair(against.removeprefix(GIT), None, inputs, platform, namespace, strict)
         before, after = (_objects(compilation) for compilation in pair)
     else:
-        now = compiled_at(None, inputs, platform, namespace, strict)
         try:
             before = objects_in(Path(against))
         except BuildError as error:
             for problem in error.problems:
                 click.echo(f"error: {problem}", err=True)
             return 2
+        now = compiled_at(
+            None, inputs, platform, namespace, strict, job_names="hashed" if has_generations(before) else "plain"
+        )
         before, after = _comparable(before, now)
     changes = differences(before, after)
     if output == "json":
@@ -62,15 +72,29 @@ def _comparable(
     before: dict[ObjectKey, Any], now: Compilation | None
 ) -> tuple[dict[ObjectKey, Any], dict[ObjectKey, Any]]:
     """Both sides without what depends on how the directory was rendered: delivery, Node labels, shared objects."""
+    after = _objects(now)
+    # A namespace's file stays in a built directory when nothing needs it any more.
+    before = {key: obj for key, obj in before.items() if key.kind != "Namespace" or key in after}
     if now is None:
         return before, {}
     document_key = now.settings.label("document")
-    shared = {key for item in now.lowered if item.shared for key in by_key([item.object])}
-    has_shared = any(key in before for key in shared if key.kind != "Node")
-    has_nodes = any(key.kind == "Node" for key in before)
-    left_out = {key for key in shared if key not in before and not (has_nodes if key.kind == "Node" else has_shared)}
-    after = {key: without_delivery(obj, document_key) for key, obj in _objects(now).items() if key not in left_out}
+    left_out = _left_out(before, now)
+    after = {key: without_delivery(obj, document_key) for key, obj in after.items() if key not in left_out}
     return {key: without_delivery(obj, document_key) for key, obj in before.items()}, after
+
+
+def _left_out(before: dict[ObjectKey, Any], now: Compilation) -> set[ObjectKey]:
+    """The shared objects that a directory was rendered without, by what it has of their like."""
+    shared: dict[str, set[ObjectKey]] = {}
+    for item in now.lowered:
+        if item.shared:
+            kind = item.object["kind"]
+            # A quota's output holds its namespaces even where a job's does not.
+            own = kind == "Namespace" and item.document.kind not in ("quota", "platform")
+            group = kind if kind == "Node" or own else ""
+            shared.setdefault(group, set()).add(key_of(item.object))
+    rendered = {group for group, keys in shared.items() if any(key in before for key in keys)}
+    return {key for group, keys in shared.items() if group not in rendered for key in keys if key not in before}
 
 
 def _text(changes: list[ObjectChange]) -> list[str]:
@@ -83,11 +107,12 @@ def _text(changes: list[ObjectChange]) -> list[str]:
 
 def _unified(change: ObjectChange) -> list[str]:
     def shown(obj: Any) -> list[str]:
-        return emit_object(masked(obj)).splitlines(keepends=True) if obj is not None else []
+        return emit_object(obj).splitlines(keepends=True) if obj is not None else []
 
+    before, after = masked_pair(change.before, change.after)
     old = "/dev/null" if change.before is None else f"before/{change.key}"
     new = "/dev/null" if change.after is None else f"after/{change.key}"
-    return list(unified_diff(shown(change.before), shown(change.after), old, new))
+    return list(unified_diff(shown(before), shown(after), old, new))
 
 
 def _markdown(changes: list[ObjectChange], against: str) -> list[str]:
@@ -109,12 +134,13 @@ def _json(changes: list[ObjectChange]) -> str:
             "reason": None,
             "changes": [
                 {"path": item.path, "from": item.old, "to": item.new}
-                for item in (masked_change(Change(*value)) for value in change.changes)
+                for item in change._replace(before=before, after=after).changes
             ],
             "result": "planned",
             "error": None,
         }
         for change in changes
+        for before, after in [masked_pair(change.before, change.after)]
     ]
     summary: dict[str, int] = {}
     for change in changes:

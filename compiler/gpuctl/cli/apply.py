@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gpuctl.cli.connecting import changing_options, cluster_options
+from gpuctl.cli.connecting import changing_options, cluster_options, secrets_option
 from gpuctl.cli.inputs import chosen_inputs, compile_options, input_options
 from gpuctl.cli.requests import Documents, Planning, planning_options
 
@@ -24,6 +24,7 @@ from gpuctl.cli.requests import Documents, Planning, planning_options
     type=click.Choice(["client", "server"]),
     help="Print the plan and change nothing: checked by the API server, or compared here alone.",
 )
+@secrets_option
 @planning_options
 @click.option("--force", is_flag=True, help="End the pods of what is replaced without their grace period.")
 @click.option("--wait", is_flag=True, help="Wait until what was applied runs, or is finished.")

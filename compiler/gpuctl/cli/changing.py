@@ -22,6 +22,7 @@ from gpuctl.cluster.planner import Request
 from gpuctl.cluster.records import Records, records
 from gpuctl.cluster.resources import Key
 from gpuctl.compilation import Compilation
+from gpuctl.language.masking import redact
 
 SIGNALLED = 128
 
@@ -167,13 +168,13 @@ def delete_documents(documents: Documents, manner: Manner, *, keep_labels: bool)
         return _execute(connection, plan, keys, manner)
 
 
-def delete_jobs(names: Sequence[str], namespace: str | None, manner: Manner) -> int:
+def delete_jobs(names: Sequence[str], namespace: str | None, platform: str | None, manner: Manner) -> int:
     """``delete job NAME``; a pod's name, or KIND/NAME, means its job."""
     from gpuctl.cluster.delete import plan_delete_job
 
     with cluster_errors(as_json=manner.as_json):
         connection = connected(manner.kubeconfig, manner.context)
-        keys = records(platform_settings(None))
+        keys = records(platform_settings(platform))
         steps: dict[Key, Step] = {}
         for name in dict.fromkeys(names):
             for step in _deletion(plan_delete_job, connection, name, namespace, keys).steps:
@@ -210,7 +211,10 @@ def _deletion(
         raise refusal from None
     if not is_ours(workload_of(job)):
         raise not_ours(workload_of(job), f"{job.identity.kind}/{job.identity.name}")
-    return plan(connection, job.identity.name, job.identity.namespace, keys)
+    # Of two generations, that of the pod or object that was named.
+    by_name = name.rpartition("/")[2] == job.identity.name
+    meant = job.identity.name if by_name else job.identity.object_name
+    return plan(connection, meant, job.identity.namespace, keys)
 
 
 def _deleted_already(connection: Connection, name: str, namespace: str | None, keys: Records) -> list[Step]:
@@ -295,7 +299,7 @@ def _show_plan(plan: Plan, manner: Manner) -> int:
             click.echo(f"{printer.summary_line(plan)} ({manner.dry_run} dry run, nothing was changed)", err=True)
     for error in plan.obstacles:
         click.echo(f"error: {error}", err=True)
-    return 1 if plan.obstacles else 0
+    return 1 if plan.errors else 3 if plan.lacking else 0
 
 
 def show_result(plan: Plan, manner: Manner) -> int:
@@ -328,7 +332,7 @@ def show_result(plan: Plan, manner: Manner) -> int:
 
 def _tell_notes(plan: Plan) -> None:
     for note in dict.fromkeys(plan.notes):
-        click.echo(f"note: {note}", err=True)
+        click.echo(f"note: {redact(note)}", err=True)
 
 
 def _is_coloured(stream: object) -> bool:

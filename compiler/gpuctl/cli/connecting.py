@@ -78,6 +78,29 @@ def json_option(function: Function) -> Function:
     )(function)
 
 
+def secrets_option(function: Function) -> Function:
+    """``--show-secrets``."""
+    return click.option(
+        "--show-secrets",
+        is_flag=True,
+        expose_value=False,
+        callback=_show_secrets,
+        help="Do not mask credentials; on a terminal only.",
+    )(function)
+
+
+def _show_secrets(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if not value:
+        return
+    from gpuctl.language.masking import shown
+
+    if not sys.stdout.isatty():
+        raise click.UsageError(
+            "--show-secrets works on a terminal only: what is in a file or a log stays there", context
+        )
+    context.with_resource(shown())
+
+
 def _duration(context: click.Context, parameter: click.Parameter, value: str) -> float:
     match = re.fullmatch(r"(\d+)([smh]?)", value)
     if match is None or int(match[1]) == 0:
@@ -147,7 +170,7 @@ def cluster_errors(*, as_json: bool = False, refusal: type[Refusal] = Refusal, o
         from gpuctl.cluster.applyset import NotOurSet
         from gpuctl.cluster.lease import Held
         from gpuctl.cluster.operations import Unasked
-        from gpuctl.cluster.plan import Plan, Refused
+        from gpuctl.cluster.plan import Forbidden, Plan, Refused
         from gpuctl.cluster.waiting import NotRunning
 
         text = error.message + (f"\n  = {error.hint}" if error.hint else "")
@@ -160,6 +183,8 @@ def cluster_errors(*, as_json: bool = False, refusal: type[Refusal] = Refusal, o
             click.echo(render_json(plan or Plan(), error=error.message), nl=False)
         if isinstance(error, Unasked):
             raise MissingYes(text) from None
+        if isinstance(error, Forbidden):
+            raise ClusterFailure(text) from None
         if isinstance(error, (Refused, NotOurSet, NotThere, NotPossible, Held, NotRunning)):
             raise refusal(text) from None
         raise ClusterFailure(text) from None
@@ -213,6 +238,11 @@ class Progress:
             self._shown, self._last = 0, ""
 
 
+def is_terminal() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def agreed(plan: Plan, *, yes: bool) -> bool:
     """Whether what would be lost may be lost: ``--yes``, or an answer on a terminal.
 
@@ -222,8 +252,11 @@ def agreed(plan: Plan, *, yes: bool) -> bool:
 
     if yes:
         return True
-    for question in plan.questions:
+    can_ask = is_terminal()
+    if not plan.questions and not can_ask:
+        return True
+    for question in [*plan.questions, *plan.courtesies]:
         click.echo(question, err=True)
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise Unasked("nobody can be asked here: agree with --yes", plan)
+    if not can_ask:
+        raise Unasked("nobody can be asked here: confirm with --yes", plan)
     return click.confirm("Go on?", default=False, err=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gpuctl.cli.connecting import changing_options, cluster_options
+from gpuctl.cli.connecting import changing_options, cluster_options, secrets_option
 from gpuctl.cli.inputs import chosen_inputs, compile_options, input_options
 from gpuctl.cli.requests import Documents, Planning, checking_options
 
@@ -22,6 +22,7 @@ from gpuctl.cli.requests import Documents, Planning, checking_options
 @click.option("--dry-run", type=click.Choice(["client", "server"]), help="Print the plan and change nothing.")
 @checking_options
 @click.option("--wait", is_flag=True, help="Wait until what was created runs, or is finished.")
+@secrets_option
 @changing_options
 def command(
     filenames: tuple[str, ...],

@@ -68,10 +68,10 @@ def command(
         if filenames:
             raise click.UsageError(f"Name {kind}s, or files with -f; not both")
         names = [name.rpartition("/")[2] for name in arguments[1:]]
-        if not names:
+        if not names or not all(names):
             raise click.UsageError(f"Name the {kind}: `gpuctl delete {kind} NAME`")
         if kind == "job":
-            return delete_jobs(names, namespace, manner)
+            return delete_jobs(names, namespace, platform, manner)
         from gpuctl.cli.removing import Removal, remove
 
         return remove(Removal(kind, names, platform, keep_labels, namespace_too), manner)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gpuctl.cli.connecting import cluster_options
+from gpuctl.cli.connecting import cluster_options, secrets_option
 from gpuctl.cli.inputs import chosen_inputs, compile_options, input_options
 from gpuctl.cli.requests import Documents, Planning, planning_options
 
@@ -27,6 +27,7 @@ from gpuctl.cli.requests import Documents, Planning, planning_options
     metavar="live|DIR|git:REF",
     help="Compare with the cluster, with manifests in a directory, or with the documents at a revision.",
 )
+@secrets_option
 @planning_options
 @click.option(
     "-o",

@@ -117,6 +117,7 @@ def _compiled(documents: Documents, namespace: str, *, as_json: bool) -> Compila
         namespace=documents.namespace or namespace,
         strict=documents.strict,
         nodes=True,
+        namespaces=True,
         tolerated=_SETTLED,
     )
     errors = {item.code for item in result.diagnostics if item.severity is Severity.ERROR} - _SETTLED

@@ -24,6 +24,7 @@ def command(filenames: tuple[str, ...], paths: tuple[str, ...], check: bool, sho
     Files are rewritten in place; standard input (-) is formatted to standard output.
     """
     from gpuctl.cli.printers import text
+    from gpuctl.frontend.diagnostics import Severity
     from gpuctl.frontend.format import format_source
     from gpuctl.frontend.source import STDIN, collect
 
@@ -36,23 +37,25 @@ def command(filenames: tuple[str, ...], paths: tuple[str, ...], check: bool, sho
         original = source.text
         if source.name == STDIN and not check and not show_diff:
             sys.stdout.write(formatted.text)
-        elif formatted.text != original or _has_mark(source.name):
+        elif formatted.text != original or _has_mark(source.path):
             changed = True
             if show_diff:
                 _print_diff(source.name, original, formatted.text)
             if check:
                 click.echo(f"{source.name}: would be rewritten")
             elif not show_diff:
-                _write(Path(source.name), formatted.text)
+                _write(Path(source.path or source.name), formatted.text)
                 click.echo(f"{source.name}: rewritten", err=True)
+    # What is not read, or somebody else's, is no matter of form.
+    diagnostics = [item for item in diagnostics if item.severity is not Severity.NOTE]
     text.write(diagnostics, {source.name: source for source in found.sources}, sys.stderr)
     return 1 if diagnostics or (changed and (check or show_diff)) else 0
 
 
-def _has_mark(name: str) -> bool:
+def _has_mark(path: str | None) -> bool:
     """Whether the file starts with a byte-order mark, which reading drops."""
     try:
-        with Path(name).open("rb") as stream:
+        with open(path or "", "rb") as stream:
             return stream.read(3) == b"\xef\xbb\xbf"
     except OSError:
         return False

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import click
 
+from gpuctl.cli.blanks import without_blanks
+
 
 class Subcommand(NamedTuple):
     """``module`` holds it as ``command`` (or as ``attribute``); ``names`` are what it is called beside its own."""
@@ -35,8 +37,7 @@ class Family(click.Group):
         if name is None:
             return None
         entry = self.subcommands[name]
-        command: click.Command = getattr(import_module(entry.module), entry.attribute)
-        return command
+        return without_blanks(getattr(import_module(entry.module), entry.attribute))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

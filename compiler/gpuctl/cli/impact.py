@@ -16,6 +16,7 @@ from gpuctl.language.fields import visible
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpuctl.backend.context import JobNames
     from gpuctl.cluster.snapshot import Snapshot
     from gpuctl.compilation import Compilation
     from gpuctl.frontend.source import Source
@@ -60,6 +61,7 @@ def command(
     fit afterwards. Without FILE, everything in the current directory. With --snapshot, --context or --kubeconfig also
     the running jobs that it ends, and whom the new ones evict; GPUs are counted on the nodes then.
     """
+    from gpuctl.cli.revisions import rendered_at
     from gpuctl.cluster.requests import pod_requests
     from gpuctl.gitops.impact import impact
     from gpuctl.gitops.report import as_json, markdown, text
@@ -69,15 +71,16 @@ def command(
     check_choice(snapshot_file, kubeconfig, context, inputs)
     pair = compiled_pair(before, after, inputs, platform, namespace, strict, tolerated=DOES_NOT_FIT)
     sides = side_of(pair[0], pod_requests), side_of(pair[1], pod_requests)
+    rendered = rendered_at(before, inputs) if before is not None else frozenset()
     snapshot = _snapshot(snapshot_file, kubeconfig, context)
     live = None
     if snapshot is None:
-        result = impact(*sides)
+        result = impact(*sides, rendered)
     else:
         from gpuctl.cli.live import look, with_machines
 
         live, never = look(*pair, snapshot)
-        result = impact(*with_machines(*sides, *pair, snapshot))
+        result = impact(*with_machines(*sides, *pair, snapshot), rendered)
         result.breakages.extend(never)
         tell_unreadable(snapshot)
     render = {"text": text, "markdown": markdown, "json": as_json}[output]
@@ -119,14 +122,19 @@ def compiled_pair(
 
 
 def compiled_at(
-    reference: str | None, inputs: Sequence[str], platform: str | None, namespace: str, strict: bool
+    reference: str | None,
+    inputs: Sequence[str],
+    platform: str | None,
+    namespace: str,
+    strict: bool,
+    job_names: JobNames = "plain",
 ) -> Compilation | None:
     """The compilation of inputs at a revision, or as they are on disk; None when there is no document.
 
     An input that is not there, or a directory without YAML, holds no document. What does not compile is reported, and
     ends the command: nothing can be told (2).
     """
-    return _compiled(reference, inputs, platform, namespace, strict, frozenset())[0]
+    return _compiled(reference, inputs, platform, namespace, strict, frozenset(), job_names)[0]
 
 
 def _compiled(
@@ -136,6 +144,7 @@ def _compiled(
     namespace: str,
     strict: bool,
     tolerated: frozenset[str],
+    job_names: JobNames = "plain",
 ) -> tuple[Compilation | None, list[str]]:
     """The compilation, and the inputs that do not exist."""
     from gpuctl.cli.printers import text
@@ -157,9 +166,18 @@ def _compiled(
         sources, named, missing = found.sources, found.platform, found.missing
     if not sources:
         return None, missing
-    result = compile(sources, platform=named, namespace=namespace, strict=strict, nodes=True, tolerated=tolerated)
+    result = compile(
+        sources,
+        platform=named,
+        namespace=namespace,
+        strict=strict,
+        nodes=True,
+        namespaces=True,
+        job_names=job_names,
+        tolerated=tolerated,
+    )
     errors = {item.code for item in result.diagnostics if item.severity is Severity.ERROR} - tolerated
-    if not result.documents and errors == {"GPU009"}:
+    if not result.documents and errors and errors <= {"GPU009", "GPU013"}:
         return None, missing
     if errors:
         text.write(result.diagnostics, result.sources, sys.stderr)

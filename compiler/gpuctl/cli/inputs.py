@@ -40,7 +40,7 @@ def _compile_options(function: Function, namespace: str | None, help: str) -> Fu
             "--platform",
             type=click.Path(),
             metavar="FILE",
-            help="The platform's settings. Default: platform.yaml at or above the first file, up to the git root.",
+            help="The platform's settings. Default: platform.yaml at or above the files, up to the git root.",
         ),
         click.option(
             "-n",
@@ -53,6 +53,29 @@ def _compile_options(function: Function, namespace: str | None, help: str) -> Fu
     ):
         function = decorate(function)
     return function
+
+
+def delivery_options(function: Function) -> Function:
+    """``--gitops`` and what belongs to it, for commands whose output a controller may apply."""
+    for decorate in (
+        click.option(
+            "--job-names",
+            type=click.Choice(["hashed", "plain"]),
+            help="With --gitops: whether a training's objects have a hash in their names, so that a controller leaves "
+            "alone what did not change. Default: hashed.",
+        ),
+        click.option(
+            "--gitops", type=click.Choice(["argocd", "flux"]), help="Make it what this GitOps controller can apply."
+        ),
+    ):
+        function = decorate(function)
+    return function
+
+
+def checked_delivery(gitops: str | None, job_names: str | None) -> None:
+    """Without a controller nothing would remove the objects of the former name."""
+    if job_names == "hashed" and gitops is None:
+        raise click.UsageError("--job-names hashed needs --gitops: something has to remove what the new names replace.")
 
 
 def checked_namespace(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:

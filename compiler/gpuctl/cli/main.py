@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from gpuctl import __version__
+from gpuctl.cli.blanks import without_blanks
 
 # Command -> what it does, as `gpuctl --help` lists it: importing every module for its help would cost its start-up.
 COMMANDS: dict[str, str] = {
@@ -66,8 +67,7 @@ class Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"gpuctl.cli.{cmd_name.replace('-', '_')}").command
-        return command
+        return without_blanks(import_module(f"gpuctl.cli.{cmd_name.replace('-', '_')}").command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -71,7 +71,7 @@ def pausing(
             items.append(
                 {
                     "jobId": result.key.name,
-                    "name": result.key.name,
+                    "name": job.identity.name,
                     "namespace": result.key.namespace,
                     "kind": job.identity.kind,
                     "status": result.status,
@@ -81,7 +81,7 @@ def pausing(
             )
             if not as_json:
                 word = click.style(result.status, fg="yellow" if result.status == "paused" else "green")
-                shown = f"{job.identity.kind}/{result.key.name} -n {result.key.namespace}"
+                shown = f"{job.identity.kind}/{job.identity.name} -n {result.key.namespace}"
                 lead = word if is_coloured() else result.status
                 click.echo(f"{lead}{' ' * (9 - len(result.status))} {shown}  ({result.message})")
                 sys.stdout.flush()

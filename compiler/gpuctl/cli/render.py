@@ -6,7 +6,13 @@ import sys
 
 import click
 
-from gpuctl.cli.inputs import chosen_inputs, input_options, offline_compile_options
+from gpuctl.cli.inputs import (
+    checked_delivery,
+    chosen_inputs,
+    delivery_options,
+    input_options,
+    offline_compile_options,
+)
 
 
 @click.command(
@@ -19,7 +25,12 @@ from gpuctl.cli.inputs import chosen_inputs, input_options, offline_compile_opti
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Format.")
 @click.option("--nodes", is_flag=True, help="Include the pools' Node labels. Never `kubectl delete` them.")
 @click.option("--no-shared", is_flag=True, help="Leave out what jobs share: PriorityClasses and Namespaces.")
-@click.option("--gitops", type=click.Choice(["argocd", "flux"]), help="Add the annotations a GitOps controller needs.")
+@click.option(
+    "--namespaces",
+    is_flag=True,
+    help="Include the Namespaces of jobs, as --gitops does. Never `kubectl delete` them: all in them goes too.",
+)
+@delivery_options
 @click.option("--embed", is_flag=True, help="Add each source document to its object as an annotation.")
 def command(
     filenames: tuple[str, ...],
@@ -30,7 +41,9 @@ def command(
     output: str,
     nodes: bool,
     no_shared: bool,
+    namespaces: bool,
     gitops: str | None,
+    job_names: str | None,
     embed: bool,
 ) -> int:
     """Compile documents to Kubernetes manifests, on standard output.
@@ -42,6 +55,7 @@ def command(
     from gpuctl.cli.printers import text
     from gpuctl.compilation import compile
 
+    checked_delivery(gitops, job_names)
     inputs = chosen_inputs(filenames, paths, "gpuctl render -f training.yaml")
     result = compile(
         inputs,
@@ -52,6 +66,8 @@ def command(
         shared=not no_shared,
         gitops=gitops,  # type: ignore[arg-type]
         embed=embed,
+        namespaces=namespaces,
+        job_names=job_names,  # type: ignore[arg-type]
     )
     text.write(result.diagnostics, result.sources, sys.stderr)
     if not result.ok:

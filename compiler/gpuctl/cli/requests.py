@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,6 +36,7 @@ class Planning(NamedTuple):
     prune: bool = False
     allow_source: bool = False
     allow_empty: bool = False
+    allow_skipped: bool = False
     strategy: str | None = None
     relower: bool = False
     adopt: bool = False
@@ -63,6 +65,7 @@ def planning_options(function: Function) -> Function:
         click.option("--adopt", is_flag=True, help="Take over objects and fields that others hold."),
         click.option("--relower", is_flag=True, help="Replace also what only a newer gpuctl lowers otherwise."),
         click.option("--strategy", type=click.Choice(["replace", "rolling"]), help="How changed services are changed."),
+        click.option("--allow-skipped", is_flag=True, help="Let --prune delete although some files were not read."),
         click.option("--allow-empty", is_flag=True, help="Let --prune delete all, when there is no document left."),
         click.option("--allow-source", is_flag=True, help="Let the set come from other files than before."),
         click.option("--prune", is_flag=True, help="Delete what the set contains and the documents no longer do."),
@@ -88,6 +91,7 @@ def compiled(connection: Connection, documents: Documents, *, as_json: bool, emp
         strict=documents.strict,
         nodes=True,
         embed=True,
+        namespaces=True,
     )
     if empty and _is_nothing(result, documents.inputs):
         return result
@@ -103,8 +107,11 @@ def compiled(connection: Connection, documents: Documents, *, as_json: bool, emp
 
 def _is_nothing(result: Compilation, inputs: Sequence[str]) -> bool:
     """Whether the inputs are there and hold no document: an empty directory, or files of somebody else's."""
-    there = all(name == "-" or Path(name).exists() for name in inputs)
-    return there and not result.documents and {item.code for item in result.diagnostics} <= {"GPU001", "GPU009"}
+    from gpuctl.frontend.diagnostics import Severity
+
+    there = all(name == "-" or os.path.exists(name) for name in inputs)
+    errors = {item.code for item in result.diagnostics if item.severity is Severity.ERROR}
+    return there and not result.documents and errors <= {"GPU009", "GPU013"}
 
 
 def platform_settings(platform: str | None) -> Settings:
@@ -142,6 +149,7 @@ def request_of(
         create_namespace=planning.create_namespace,
         gpu_resources=frozenset(gpu.resource for gpu in settings.gpus.values()),
         settings=settings,
+        unread=tuple(dict.fromkeys(item.span.file for item in compilation.unread if item.span is not None)),
     )
 
 
@@ -152,6 +160,7 @@ def set_options(connection: Connection, planning: Planning, documents: Documents
             ("--prune", planning.prune),
             ("--allow-source", planning.allow_source),
             ("--allow-empty", planning.allow_empty),
+            ("--allow-skipped", planning.allow_skipped),
         ):
             if given:
                 raise click.UsageError(f"{flag} needs --set NAME: only what a set applied earlier can be pruned")
@@ -170,4 +179,5 @@ def set_options(connection: Connection, planning: Planning, documents: Documents
         prune=planning.prune,
         allow_source=planning.allow_source,
         allow_empty=planning.allow_empty,
+        allow_skipped=planning.allow_skipped,
     )

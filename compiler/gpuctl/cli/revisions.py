@@ -16,6 +16,7 @@ from gpuctl.frontend.binder import kind_of
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span
 from gpuctl.frontend.reader import read
 from gpuctl.frontend.source import PLATFORM_FILE, SUFFIXES, Source, decode
+from gpuctl.gitops.manifest import MANIFEST
 from gpuctl.language.fields import visible
 
 _NO_PLATFORM = "kind: platform\nversion: v0.1\n"
@@ -61,10 +62,18 @@ def revision(reference: str, inputs: Sequence[str], platform: str | None = None)
     return Revision(
         commit,
         sources,
-        _platform(tree, root, platform, paths[0], sources, problems),
+        _platform(tree, root, platform, paths, sources, problems),
         problems,
         [name for name, path in zip(inputs, paths, strict=True) if not tree.has(path)],
     )
+
+
+def rendered_at(reference: str, inputs: Sequence[str]) -> frozenset[tuple[str, str]]:
+    """Namespace and name of the Jobs and JobSets in the directories of manifests that `build` wrote at a revision."""
+    root = _root(inputs[0])
+    blobs = _Tree(root, _commit(root, reference)).blobs
+    found = (re.fullmatch(r"(.*/|)([^/]+)/job(?:set)?-([^/]+)\.yaml", path) for path in blobs)
+    return frozenset((match[2], match[3]) for match in found if match and f"{match[1]}{MANIFEST}" in blobs)
 
 
 class _Tree:
@@ -91,6 +100,12 @@ class _Tree:
     def has(self, path: str) -> bool:
         """Whether there is such a file or directory."""
         return path == "." or path in self.blobs or any(name.startswith(f"{path}/") for name in self.blobs)
+
+    def platform_above(self, path: str) -> str | None:
+        """The platform's file at or above a path."""
+        folders = [PurePosixPath(path), *PurePosixPath(path).parents]
+        candidates = (str(folder / PLATFORM_FILE) for folder in folders)
+        return next((candidate for candidate in candidates if candidate in self.blobs), None)
 
     def sources(self, chosen: dict[str, bool], problems: list[Diagnostic]) -> list[Source]:
         """The texts of files (path -> whether it was named itself), each once, as on disk."""
@@ -134,24 +149,30 @@ class _Tree:
 
 
 def _platform(
-    tree: _Tree, root: Path, named: str | None, first: str, sources: list[Source], problems: list[Diagnostic]
+    tree: _Tree, root: Path, named: str | None, inputs: Sequence[str], sources: list[Source], problems: list[Diagnostic]
 ) -> Source | None:
-    """The platform as :func:`gpuctl.compile` finds it: the one named, one among the sources, or one above the first."""
+    """The platform as :func:`gpuctl.compile` finds it: the one named, or those at or above the inputs.
+
+    Further ones are added to ``sources``, where the compiler holds them against each other; None when all are there.
+    """
     if named is not None:
         if not _is_inside(root, named):
             # A platform of another repository has no revision of this one: it holds on both sides.
             return _on_disk(named, problems)
-        path: str | None = _inside(root, named)
+        path = _inside(root, named)
         if path not in tree.blobs and not os.path.exists(named):
             raise click.UsageError(f"there is no platform file `{named}`")
-    elif any(_holds_platform(source) for source in sources):
-        return None
+        paths = [path] if path in tree.blobs else []
     else:
-        folders = [PurePosixPath(first), *PurePosixPath(first).parents]
-        candidates = (str(folder / PLATFORM_FILE) for folder in folders)
-        path = next((candidate for candidate in candidates if candidate in tree.blobs), None)
-    found = tree.sources({path: True}, problems) if path is not None and path in tree.blobs else []
-    return found[0] if found else Source(PLATFORM_FILE, _NO_PLATFORM)
+        paths = sorted({path for path in map(tree.platform_above, inputs) if path is not None})
+    read_already = {source.name for source in sources}
+    found = [
+        source for path in paths for source in tree.sources({path: True}, problems) if source.name not in read_already
+    ]
+    sources += found[1:]
+    if found:
+        return found[0]
+    return None if any(_holds_platform(source) for source in sources) else Source(PLATFORM_FILE, _NO_PLATFORM)
 
 
 def _on_disk(name: str, problems: list[Diagnostic]) -> Source:

@@ -38,7 +38,7 @@ def command(
     from gpuctl.compilation import compile
 
     inputs = chosen_inputs(filenames, paths, "gpuctl validate training.yaml")
-    result = compile(inputs, platform=platform, namespace=namespace, strict=strict, nodes=True)
+    result = compile(inputs, platform=platform, namespace=namespace, strict=strict, nodes=True, namespaces=True)
     if output == "text":
         text.write(result.diagnostics, result.sources, sys.stdout)
         if result.ok:

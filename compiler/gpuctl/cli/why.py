@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuctl.cli.completing import complete_job
+from gpuctl.cli.connecting import secrets_option
 from gpuctl.cli.printers.paragraphs import section
 from gpuctl.cli.reading import (
     detail_options,
@@ -19,6 +20,7 @@ from gpuctl.cli.reading import (
     show_value,
     terminal_width,
 )
+from gpuctl.language.masking import redact
 
 if TYPE_CHECKING:
     from gpuctl.reading.why.answer import Answer
@@ -35,6 +37,7 @@ _WAITING = frozenset({"paused", "suspended", "queued", "terminating", "starting"
     "\n\n  $ gpuctl why qwen-sft -o json",
 )
 @click.argument("job", metavar="JOB", shell_complete=complete_job)
+@secrets_option
 @detail_options
 @namespace_options
 @reading_options
@@ -53,6 +56,7 @@ def command(
     JOB is the job's name, KIND/NAME, or the name of one of its pods. Looks at the job's pods, events, quotas and nodes,
     and at the last lines that crashed containers wrote. Changes nothing.
     """
+    from gpuctl.language.masking import masked
     from gpuctl.reading.find import find_job
     from gpuctl.reading.why.answer import why
 
@@ -62,7 +66,7 @@ def command(
         found, _ = find_job(looking.scope, job, looking.keys)
         answer = why(looking.scope, found, looking.keys, looking.settings)
         if machine:
-            show_value({**answer.json(), "notes": looking.scope.notes}, output)
+            show_value(masked({**answer.json(), "notes": looking.scope.notes}), output)
         else:
             for line in lines(answer, width=terminal_width(), coloured=is_coloured()):
                 click.echo(line)
@@ -80,20 +84,20 @@ def lines(answer: Answer, *, width: int | None = None, coloured: bool = False) -
     head = f"{identity.kind}/{identity.name} in {identity.namespace}"
     cause = click.style(found.cause, fg=colour) if coloured else found.cause
     yield f"{bold(head)}: {cause}"
-    yield from section("", [found.message], width, indent=2)
+    yield from section("", [redact(found.message)], width, indent=2)
     yield ""
     if found.sources:
         yield from section("Because", [told(item) for item in found.sources], width, style=bold)
     if answer.ruled_out:
         yield from section("Ruled out", answer.ruled_out, width, style=bold)
     if found.fix:
-        yield from section("Fix", [found.fix], width, style=bold)
+        yield from section("Fix", [redact(found.fix)], width, style=bold)
     for item in answer.also:
-        yield from section("Also", [f"{item.cause}: {item.message}"], width, style=bold)
+        yield from section("Also", [f"{item.cause}: {redact(item.message)}"], width, style=bold)
 
 
 def told(source: Source) -> str:
     """A piece of evidence: where it stands, and what it says."""
     # What the scheduler adds about preemption repeats the number of nodes; the JSON has it.
     text = re.split(r"\.? (?:no new claims to deallocate|preemption: 0/)", source.text)[0]
-    return f"{source.kind} of {source.about}: {text}"
+    return redact(f"{source.kind} of {source.about}: {text}")

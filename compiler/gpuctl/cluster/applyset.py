@@ -33,6 +33,8 @@ GROUP_KINDS = "applyset.kubernetes.io/contains-group-kinds"
 GROUP_RESOURCES = "applyset.kubernetes.io/contains-group-resources"
 """Deprecated by kubectl in favour of :data:`GROUP_KINDS`: read where that one is absent, never written."""
 NAMESPACES = "applyset.kubernetes.io/additional-namespaces"
+SOURCES = "gpuctl/sources"
+"""Where the members came from. Not under the platform's domain: a set is one under every platform."""
 
 OUR_TOOLING = f"gpuctl/v{__version__}"
 
@@ -137,12 +139,12 @@ def resources_of(applyset: ApplySet) -> tuple[Resource, ...]:
     return tuple(known[kind] for kind in sorted(applyset.group_kinds))
 
 
-def parent_object(applyset: ApplySet, *, existing: Object | None, label_prefix: str) -> Object:
+def parent_object(applyset: ApplySet, *, existing: Object | None) -> Object:
     """The Secret that records a set: to create when ``existing`` is None, else to replace that one with.
 
     What others wrote on the existing Secret stays, and so does its resourceVersion: a change by another in between is a
     conflict. Annotations of no content, and the deprecated one, are removed. Which Secret may be replaced,
-    :func:`parse_parent` says. ``label_prefix`` is the platform's domain, under which the sources are remembered.
+    :func:`parse_parent` says.
     """
     secret: Object = copy.deepcopy(existing) if existing is not None else {"metadata": {}}
     metadata = secret["metadata"]
@@ -152,7 +154,7 @@ def parent_object(applyset: ApplySet, *, existing: Object | None, label_prefix: 
         GROUP_KINDS: ",".join(sorted(applyset.group_kinds)),
         GROUP_RESOURCES: None,
         NAMESPACES: ",".join(sorted(applyset.namespaces - {applyset.namespace})) or None,
-        _sources_key(label_prefix): json.dumps(applyset.sources) if applyset.sources else None,
+        SOURCES: json.dumps(applyset.sources) if applyset.sources else None,
     }
     annotations = {key: value for key, value in annotations_of(secret).items() if key not in written}
     annotations.update((key, value) for key, value in written.items() if value is not None)
@@ -165,7 +167,7 @@ def parent_object(applyset: ApplySet, *, existing: Object | None, label_prefix: 
     return {**secret, "apiVersion": "v1", "kind": "Secret"}
 
 
-def parse_parent(secret: Object, *, label_prefix: str, any_tooling: bool = False) -> ApplySet:
+def parse_parent(secret: Object, *, any_tooling: bool = False) -> ApplySet:
     """The set that a Secret records.
 
     Raises :class:`NotOurSet`, in kubectl's order (``fetchParent``): no parent of a set, another tool's (unless
@@ -197,13 +199,9 @@ def parse_parent(secret: Object, *, label_prefix: str, any_tooling: bool = False
         key.namespace,
         _group_kinds(key, annotations),
         _entries(key, annotations, NAMESPACES, _namespace) - {key.namespace},
-        _sources(key, annotations, _sources_key(label_prefix)),
+        _sources(key, annotations),
         tooling,
     )
-
-
-def _sources_key(label_prefix: str) -> str:
-    return f"{label_prefix}/sources"
 
 
 def _tool(tooling: str) -> str:
@@ -251,16 +249,16 @@ def _kind_of_resource(text: str) -> str | None:
     return None
 
 
-def _sources(key: Key, annotations: dict[str, str], name: str) -> tuple[str, ...]:
-    if name not in annotations:
+def _sources(key: Key, annotations: dict[str, str]) -> tuple[str, ...]:
+    if SOURCES not in annotations:
         return ()
-    text = annotations[name]
+    text = annotations[SOURCES]
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
-        raise _damaged(key, name, visible(text[:80]))
+        raise _damaged(key, SOURCES, visible(text[:80]))
     return tuple(value)
 
 

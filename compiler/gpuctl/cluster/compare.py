@@ -7,10 +7,12 @@ ignored, what can be changed in place) are tables.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from gpuctl.backend.generations import CHANGEABLE
 from gpuctl.cluster.resources import Object
 from gpuctl.language.quantities import parse_quantity
 
@@ -28,6 +30,9 @@ _LIST_KEYS: dict[str, tuple[str, ...]] = {
     "env": ("name",),
     "volumes": ("name",),
     "volumeMounts": ("mountPath",),
+    "volumeDevices": ("devicePath",),
+    "hostAliases": ("ip",),
+    "resourceClaims": ("name",),
     "imagePullSecrets": ("name",),
     "replicatedJobs": ("name",),
     "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
@@ -35,11 +40,11 @@ _LIST_KEYS: dict[str, tuple[str, ...]] = {
 }
 _SERVICE_PORT = ("port", "protocol")
 # `$(NAME)` in a variable refers to those before it, and init containers run one after another.
-_ORDERED = frozenset({"env", "initContainers"})
+ORDERED = frozenset({"env", "initContainers"})
 # Maps that have one owner (`+structType=atomic`): managed fields do not say which keys they had.
-_ATOMIC_MAPS = frozenset({"nodeSelector", "selector"})
+ATOMIC_MAPS = frozenset({"nodeSelector", "selector"})
 # Lists to which others add: Kueue a flavour's tolerations.
-_GROWING = frozenset({"tolerations", "schedulingGates"})
+GROWING = frozenset({"tolerations", "schedulingGates"})
 # Fields whose values, or whose maps' values, are quantities.
 _QUANTITIES = frozenset({"requests", "limits", "hard", "defaultRequest", "default", "min", "max", "sizeLimit"})
 _QUANTITIES |= {"averageValue", "value", "storage", "memory", "cpu"}
@@ -61,10 +66,9 @@ _IGNORED: dict[str, frozenset[str]] = {
 }
 # kind -> fields that can be changed without touching what runs.
 IN_PLACE: dict[str, tuple[str, ...]] = {
-    "Job": ("spec.backoffLimit", "spec.ttlSecondsAfterFinished", "spec.suspend"),
     "Deployment": (),
     "StatefulSet": (),
-    "JobSet": (),
+    **{kind: tuple(f"spec.{field}" for field in fields) for kind, fields in CHANGEABLE.items()},
 }
 
 
@@ -151,12 +155,12 @@ class _Comparison:
         elif isinstance(desired, dict) and isinstance(live, dict):
             if key in _QUANTITIES:
                 desired = _respelt(desired, live)
-            if key in _ATOMIC_MAPS and owned == {}:
+            if key in ATOMIC_MAPS and owned == {}:
                 owned = {f"f:{name}": {} for name in live}
             yield from self.mapping(desired, live, owned, said, path)
         elif isinstance(desired, list) and isinstance(live, list):
             yield from self.sequence(key, desired, live, owned, said, path)
-        elif desired != live and not _same_scalar(key, desired, live):
+        elif desired != live and not same_scalar(key, desired, live):
             yield Change(path, live, desired)
 
     def sequence(
@@ -164,7 +168,7 @@ class _Comparison:
     ) -> Iterator[Change]:
         keys = _keys_of(key, desired, live)
         if keys is None:
-            if key in _GROWING and owned is None and all(item in live for item in desired):
+            if key in GROWING and owned is None and all(item in live for item in desired):
                 return
             yield from self.atomic(desired, live, said, path)
             return
@@ -177,11 +181,11 @@ class _Comparison:
                 yield Change(where, None, item)
             else:
                 below = _ALL if said is _ALL else stated.get(identity)
-                yield from self.mapping(item, found[identity], _item_tree(owned, item), below, where)
+                yield from self.mapping(item, found[identity], item_tree(owned, item), below, where)
         for identity, item in found.items():
-            if identity not in wanted and _item_tree(owned, item) is not None:
+            if identity not in wanted and item_tree(owned, item) is not None:
                 yield Change(f"{path}[{identity[0]}]", item, None)
-        if key in _ORDERED:
+        if key in ORDERED:
             order = [identity for identity in found if identity in wanted]
             if order != [identity for identity in wanted if identity in found]:
                 yield Change(f"{path} (order)", [item[0] for item in order], [item[0] for item in wanted])
@@ -203,10 +207,22 @@ def identity_path(path: str, key: str) -> str:
     return path + _step(key) if path else key
 
 
+def named(path: str) -> str:
+    """A path as people say it: ``containers[main].image``, ``annotation example.com/owner``."""
+    match = re.fullmatch(r"metadata\.(label|annotation|finalizer)s(?:\.|\[)(.*?)\]?", path)
+    return f"{match[1]} {match[2]}" if match else path.removeprefix("spec.template.spec.").removeprefix("spec.")
+
+
 def list_identity(field: str, item: Any, index: int) -> Any:
     """What names an item of a list in a path: the first of its keys, or its number."""
     keys = _keys_of(field, [item])
     return _identity(item, keys)[0] if keys is not None else index
+
+
+def list_identities(field: str, *lists: list[Any]) -> tuple[list[Any], ...] | None:
+    """What names the items of lists that Kubernetes merges by key; None for lists that have one owner."""
+    keys = _keys_of(field, *lists)
+    return tuple([_identity(item, keys) for item in one] for one in lists) if keys is not None else None
 
 
 def item_key(field: str, item: Any) -> Object | None:
@@ -225,7 +241,8 @@ def _is_empty(value: Any) -> bool:
     return value is None or value is False or value in ("", 0) or value == {} or value == []
 
 
-def _same_scalar(key: str, desired: Any, live: Any) -> bool:
+def same_scalar(key: str, desired: Any, live: Any) -> bool:
+    """Whether two quantities are equal though they are written differently."""
     if key not in _QUANTITIES or not all(isinstance(value, (str, int)) for value in (desired, live)):
         return False
     want, have = parse_quantity(str(desired)), parse_quantity(str(live))
@@ -235,7 +252,7 @@ def _same_scalar(key: str, desired: Any, live: Any) -> bool:
 def _respelt(desired: Object, live: Object) -> Object:
     """A map of quantities; those that equal the live ones in the live spelling."""
     return {
-        name: live[name] if name in live and _same_scalar("requests", value, live[name]) else value
+        name: live[name] if name in live and same_scalar("requests", value, live[name]) else value
         for name, value in desired.items()
     }
 
@@ -256,7 +273,8 @@ def _identity(item: Object, keys: tuple[str, ...]) -> tuple[Any, ...]:
     return tuple(item.get(key) or ("TCP" if key == "protocol" else None) for key in keys)
 
 
-def _item_tree(owned: Tree | None, item: Object) -> Tree | None:
+def item_tree(owned: Tree | None, item: Object) -> Tree | None:
+    """What a manager's fields hold of an item of a list; None when they have nothing of it."""
     for key, tree in (owned or {}).items():
         if key.startswith("k:") and all(item.get(name) == value for name, value in json.loads(key[2:]).items()):
             return dict(tree)
@@ -283,6 +301,21 @@ def applied_fields(live: Object, manager: str) -> Tree:
         if entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource"):
             return dict(entry.get("fieldsV1") or {})
     return {}
+
+
+def held_by_others(live: Object, *, adopted: bool = False) -> list[tuple[str, Tree]]:
+    """What field managers other than us hold: name and fields, without what was written to ``status``."""
+    return [
+        (str(entry.get("manager") or "an unknown manager"), entry.get("fieldsV1") or {})
+        for entry in live["metadata"].get("managedFields") or []
+        if entry.get("subresource") != "status" and not _is_ours(str(entry.get("manager", "")), adopted)
+    ]
+
+
+def is_ignored(kind: str, path: str) -> bool:
+    """Whether a path, or what it is in, never makes a difference. A Job's ``suspend`` does where somebody set it."""
+    paths = _IGNORED.get(kind, frozenset()) - {"spec.suspend"}
+    return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in paths)
 
 
 def unstated(desired: Any, tree: Tree) -> bool:
@@ -324,7 +357,7 @@ def _touches(desired: Any, tree: Tree) -> bool:
     if isinstance(desired, dict):
         return any(f"f:{key}" in tree and _touches(value, tree[f"f:{key}"]) for key, value in desired.items())
     if isinstance(desired, list):
-        below = ((item, _item_tree(tree, item)) for item in desired if isinstance(item, dict))
+        below = ((item, item_tree(tree, item)) for item in desired if isinstance(item, dict))
         return any(found is not None and _touches(item, found) for item, found in below)
     return False
 

@@ -6,7 +6,6 @@ A decision may need the server's opinion: then it is :class:`Ask`, and :func:`se
 from __future__ import annotations
 
 import copy
-import re
 import secrets
 import string
 from dataclasses import dataclass
@@ -21,10 +20,14 @@ from gpuctl.cluster.compare import (
     applied_fields,
     foreign_managers,
     metadata_changes,
+    named,
     owned_fields,
     spec_changes,
     unstated,
 )
+from gpuctl.cluster.former import fields_of
+from gpuctl.cluster.losses import lost_fields
+from gpuctl.cluster.merge import merge
 from gpuctl.cluster.plan import Method, Step
 from gpuctl.cluster.records import PART_OF, Records, is_ours
 from gpuctl.cluster.resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
@@ -43,7 +46,8 @@ class Wish:
     """How decisions are to be made.
 
     ``relower`` replaces what only a newer gpuctl would lower otherwise; ``adopt`` takes over objects and fields that
-    others hold; ``part_of`` is the id of the set that is applied.
+    others hold; ``part_of`` is the id of the set that is applied; ``autoscaled`` are the workloads whose replicas an
+    autoscaler of somebody else sets.
     """
 
     keys: Records
@@ -51,6 +55,7 @@ class Wish:
     adopt: bool = False
     part_of: str | None = None
     rolling: bool = False
+    autoscaled: frozenset[Key] = frozenset()
 
 
 class Target(NamedTuple):
@@ -80,6 +85,18 @@ class Ask(NamedTuple):
     target: Target
     live: Object
     probe: Object
+
+
+class Knowledge(NamedTuple):
+    """What is known of a workload beside the two objects.
+
+    ``ours`` are the fields of the live one that we stated, ``answer`` is what the server would make of the new one,
+    ``same`` tells that the live one was made from an equal object.
+    """
+
+    ours: Tree | None = None
+    answer: Object | None = None
+    same: bool = False
 
 
 class Refusal(Exception):
@@ -113,16 +130,17 @@ def settle(ask: Ask, answer: Object, wish: Wish) -> Step:
     target, live = ask.target, ask.live
     known = wish.keys.hash in annotations_of(live)
     same = annotations_of(live).get(wish.keys.hash) == annotations_of(target.desired)[wish.keys.hash]
+    # With an equal hash nothing can have been taken out of the document.
+    ours = None if same else owned_fields(live, adopted=not known)
     changes = spec_changes(
         target.key.kind,
         answer,
         live,
-        # With an equal hash nothing can have been taken out of the document.
-        removed_from=None if same else owned_fields(live, adopted=not known),
+        removed_from=ours,
         stated=target.desired,
         ignored=_ignored(target, live, wish),
     )
-    return _workload_step(target, live, wish, changes)
+    return _workload_step(target, live, wish, changes, Knowledge(ours, answer, same))
 
 
 def settle_alone(ask: Ask, former: Tree | None, wish: Wish) -> Step:
@@ -133,7 +151,7 @@ def settle_alone(ask: Ask, former: Tree | None, wish: Wish) -> Step:
     target, live = ask.target, ask.live
     ignored = _ignored(target, live, wish)
     changes = spec_changes(target.key.kind, target.desired, live, removed_from=former, ignored=ignored)
-    return _workload_step(target, live, wish, changes)
+    return _workload_step(target, live, wish, changes, Knowledge(former))
 
 
 def _priority_class(target: Target, live: Object) -> Step:
@@ -180,10 +198,10 @@ def kept(key: Key, live: Object, title: str, wish: Wish) -> Step:
     why = f"kept, lowered by gpuctl {by}"
     if by == __version__:
         why = "kept: the platform's or a pool's settings changed, the document did not"
-    return _joined(Step("unchanged", key, f"{why}; --relower replaces it", live=live, title=title), live, wish)
+    return joined(Step("unchanged", key, f"{why}; --relower replaces it", live=live, title=title), live, wish)
 
 
-def _joined(step: Step, live: Object, wish: Wish) -> Step:
+def joined(step: Step, live: Object, wish: Wish) -> Step:
     """An object that is left alone still joins the set that is applied."""
     if wish.part_of is None or labels_of(live).get(PART_OF) == wish.part_of:
         return step
@@ -196,13 +214,13 @@ def _joined(step: Step, live: Object, wish: Wish) -> Step:
 
 def _workload(target: Target, live: Object, wish: Wish) -> Step | Ask:
     if live["metadata"].get("deletionTimestamp"):
-        return _replacement(target, live, wish, [], "it is being deleted")
+        return _replacement(target, live, wish, [], "it is being deleted", Knowledge())
     desired = target.desired
     if annotations_of(live).get(wish.keys.hash) == annotations_of(desired)[wish.keys.hash]:
         ignored = _ignored(target, live, wish)
         if _is_as_created(desired, live) or not spec_changes(target.key.kind, desired, live, ignored=ignored):
-            return _workload_step(target, live, wish, [])
-    return Ask(target, live, probe(carried_over(desired, live, wish.keys)))
+            return _workload_step(target, live, wish, [], Knowledge())
+    return Ask(target, live, probe(_carried_over(target, live, wish)))
 
 
 def _is_as_created(desired: Object, live: Object) -> bool:
@@ -215,11 +233,11 @@ def _is_as_created(desired: Object, live: Object) -> bool:
 
 
 def _ignored(target: Target, live: Object, wish: Wish) -> tuple[str, ...]:
-    """Replicas belong to the autoscaler where the document has one, and to the pause while there is one."""
+    """Replicas belong to the autoscaler, the document's or somebody else's, and to the pause while there is one."""
     if target.key.kind not in ("Deployment", "StatefulSet"):
         return ()
-    paused = wish.keys.paused in annotations_of(live)
-    return ("spec.replicas",) if paused or "replicas" not in target.desired["spec"] else ()
+    others = wish.keys.paused in annotations_of(live) or target.key in wish.autoscaled
+    return ("spec.replicas",) if others or "replicas" not in target.desired["spec"] else ()
 
 
 def probe(desired: Object) -> Object:
@@ -234,7 +252,7 @@ def probe(desired: Object) -> Object:
     return result
 
 
-def _workload_step(target: Target, live: Object, wish: Wish, changes: list[Change]) -> Step:
+def _workload_step(target: Target, live: Object, wish: Wish, changes: list[Change], knowledge: Knowledge) -> Step:
     kind, desired = target.key.kind, target.desired
     known = wish.keys.hash in annotations_of(live)
     metadata = metadata_changes(desired, live, owned_fields(live, adopted=not known), partial(_stays, wish.keys))
@@ -245,8 +263,8 @@ def _workload_step(target: Target, live: Object, wish: Wish, changes: list[Chang
             return _finished_hint(Step("unchanged", target.key, live=live, desired=desired, title=target.title), live)
         return _patch_step(target, live, wish, changes, metadata, known)
     if wish.rolling and kind in ("Deployment", "StatefulSet"):
-        return _rolling_step(target, live, wish, [*changes, *_shown(metadata, wish)])
-    return _replacement(target, live, wish, [*changes, *_shown(metadata, wish)], _why(changes))
+        return _rolling_step(target, live, wish, _shown(metadata, wish), knowledge)
+    return _replacement(target, live, wish, [*changes, *_shown(metadata, wish)], _why(changes), knowledge)
 
 
 def _stays(keys: Records, name: str) -> bool:
@@ -266,7 +284,7 @@ def _patch_step(
     target: Target, live: Object, wish: Wish, changes: list[Change], metadata: list[Change], known: bool
 ) -> Step:
     patch: Object = {"metadata": {"uid": live["metadata"]["uid"]}}
-    wanted = carried_over(target.desired, live, wish.keys)["metadata"]
+    wanted = _carried_over(target, live, wish)["metadata"]
     for part in ("labels", "annotations"):
         values = dict(wanted.get(part) or {})
         values.update(dict.fromkeys(_removed(metadata, part)))
@@ -290,20 +308,28 @@ def _removed(metadata: list[Change], part: str) -> list[str]:
     return keys
 
 
-def _rolling_step(target: Target, live: Object, wish: Wish, changes: list[Change]) -> Step:
-    """The whole object with the live one's version: what we state is set, what others added to metadata stays."""
-    desired = carried_over(target.desired, live, wish.keys)
-    metadata = desired["metadata"]
-    gone = set(_removed(changes, "labels")) | set(_removed(changes, "annotations"))
-    for part in ("labels", "annotations"):
-        old = {key: value for key, value in (live["metadata"].get(part) or {}).items() if key not in gone}
-        metadata[part] = {**old, **(metadata.get(part) or {})}
-    metadata["uid"] = live["metadata"]["uid"]
+def _rolling_step(target: Target, live: Object, wish: Wish, metadata: list[Change], knowledge: Knowledge) -> Step:
+    """The live object with ours in it: what others hold stays, and where it is in the way that is a conflict."""
+    desired = _carried_over(target, live, wish)
+    adopted = wish.keys.hash not in annotations_of(live)
+    merged = merge(
+        knowledge.answer or desired,
+        live,
+        knowledge.ours,
+        desired,
+        adopted=adopted,
+        ignored=() if wish.keys.paused in annotations_of(live) else _ignored(target, live, wish),
+    )
+    held = "; ".join(f"{path} is held by {' and '.join(names)}" for path, names in sorted(merged.conflicts.items()))
+    if held and not wish.adopt:
+        raise Refusal(f"{target.key}: {held}; take it over with --adopt, or take it out of the document")
+    obj = {**live, "spec": merged.spec}
+    changes = [*spec_changes(target.key.kind, obj, live, removed_from=fields_of(live)), *metadata]
     return Step(
         "update",
         target.key,
-        f"rolling: {_why(changes)}",
-        desired=desired,
+        f"rolling: {_why(changes)}" + (f"; takes over what others hold: {held}" if held else ""),
+        desired=_with_metadata(obj, desired, metadata),
         live=live,
         method="put",
         changes=changes,
@@ -311,8 +337,33 @@ def _rolling_step(target: Target, live: Object, wish: Wish, changes: list[Change
     )
 
 
-def _replacement(target: Target, live: Object, wish: Wish, changes: list[Change], reason: str) -> Step:
-    desired = carried_over(target.desired, live, wish.keys)
+def _with_metadata(live: Object, desired: Object, changes: list[Change]) -> Object:
+    """A live object with our labels and annotations, and without those that the changes take away."""
+    passing = ("managedFields", "resourceVersion", "generation", "creationTimestamp")
+    metadata = {key: value for key, value in live["metadata"].items() if key not in passing}
+    for part in ("labels", "annotations"):
+        gone = _removed(changes, part)
+        old = {key: value for key, value in (metadata.get(part) or {}).items() if key not in gone}
+        metadata[part] = {**old, **(desired["metadata"].get(part) or {})}
+    return {**{key: value for key, value in live.items() if key != "status"}, "metadata": metadata}
+
+
+def _carried_over(target: Target, live: Object, wish: Wish) -> Object:
+    return carried_over(target.desired, live, wish.keys, autoscaled=target.key in wish.autoscaled)
+
+
+def _replacement(
+    target: Target, live: Object, wish: Wish, changes: list[Change], reason: str, knowledge: Knowledge
+) -> Step:
+    desired = _carried_over(target, live, wish)
+    lost = lost_fields(
+        live,
+        desired,
+        knowledge.answer,
+        {change.path for change in changes},
+        adopted=wish.keys.hash not in annotations_of(live),
+        same=knowledge.same,
+    )
     return Step(
         "replace",
         target.key,
@@ -321,6 +372,7 @@ def _replacement(target: Target, live: Object, wish: Wish, changes: list[Change]
         live=live,
         method="post",
         changes=changes,
+        lost=lost,
         title=target.title,
         running=running(live),
     )
@@ -331,9 +383,8 @@ def _in_place(target: Target, live: Object, wish: Wish) -> Step:
     desired, key = target.desired, target.key
     known = wish.keys.hash in annotations_of(live)
     if key.kind == "Service" and _is_headless(desired) != _is_headless(live):
-        step = _replacement(
-            target, live, wish, spec_changes(key.kind, desired, live), "a Service's headlessness is fixed"
-        )
+        changes = spec_changes(key.kind, desired, live)
+        step = _replacement(target, live, wish, changes, "a Service's headlessness is fixed", Knowledge())
         step.method = "apply"
         return step
     tree = applied_fields(live, MANAGER)
@@ -395,12 +446,6 @@ def _why(changes: list[Change]) -> str:
     if [change.path for change in changes] == [f"metadata.labels[{PART_OF}]"]:
         return "joins the set"
     # Many variables follow from another field, which says more.
-    paths = [_named(change.path) for change in sorted(changes, key=lambda change: ".env[" in change.path)]
+    paths = [named(change.path) for change in sorted(changes, key=lambda change: ".env[" in change.path)]
     shown = ", ".join(paths[:3])
     return shown + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
-
-
-def _named(path: str) -> str:
-    """A path as people say it: ``containers[main].image``, ``annotation example.com/owner``."""
-    match = re.fullmatch(r"metadata\.(label|annotation)s(?:\.|\[)(.*?)\]?", path)
-    return f"{match[1]} {match[2]}" if match else path.removeprefix("spec.template.spec.").removeprefix("spec.")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from gpuctl.backend.context import Lowered
 from gpuctl.backend.distribution import hostfile_name
+from gpuctl.backend.generations import bare_name, generation_of, job_of
 from gpuctl.backend.order import sort_key
 from gpuctl.backend.service import service_name
 from gpuctl.cluster.connection import Connection
@@ -13,9 +14,10 @@ from gpuctl.cluster.errors import ApiError, ClusterError
 from gpuctl.cluster.nodes import leaving, users_of, warn_about_users
 from gpuctl.cluster.plan import NoSuchJob, Plan, Step
 from gpuctl.cluster.planner import title_of
-from gpuctl.cluster.records import Records, is_controlled, is_ours, tracked_by
+from gpuctl.cluster.records import Records, is_controlled, is_ours
 from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.cluster.survey import COMPANIONS, OPTIONAL, OURS, read, survey
+from gpuctl.cluster.trackers import tracked_by
 from gpuctl.cluster.workload import running
 from gpuctl.language.job import Workload
 
@@ -37,12 +39,14 @@ def plan_delete(connection: Connection, lowered: list[Lowered], keys: Records, *
     plan = Plan()
     for item in own:
         key = key_of(item.object)
-        title = title_of(item.document)
-        steps[key] = _step(key, live.objects.get(key), title, keys, item.document.kind)
-        if isinstance(item.document.model, Workload) and key.kind in WORKLOADS:
-            near = beside.get((key.namespace, key.name), [])
-            for other in _parts_of(near, keys, key.namespace, key.name, item.document.kind):
-                steps.setdefault(key_of(other), _step(key_of(other), other, title, keys, item.document.kind))
+        title, kind = title_of(item.document), item.document.kind
+        model = item.document.model
+        near = beside.get((key.namespace, model.job.name), []) if isinstance(model, Workload) else []
+        parts = _parts_of(near, keys, key.namespace, model.job.name, kind) if isinstance(model, Workload) else []
+        if key in live.objects or not any(map(generation_of, parts)):
+            steps[key] = _step(key, live.objects.get(key), title, keys, kind)
+        for other in parts if key.kind in WORKLOADS else ():
+            steps.setdefault(key_of(other), _step(key_of(other), other, title, keys, kind))
     for item in lowered:
         if item.document.kind == "pool" and item.object["kind"] == "ConfigMap":
             pool = labels_of(item.object)[keys.pool]
@@ -62,13 +66,19 @@ def plan_delete(connection: Connection, lowered: list[Lowered], keys: Records, *
 def plan_delete_job(connection: Connection, name: str, namespace: str | None, keys: Records) -> Plan:
     """What ``delete job NAME`` deletes. Without a namespace all are looked through, as far as they may be read.
 
+    A training that a GitOps controller made may be there under several names with a hash: with the job's name all of
+    them are meant, with one of these that one.
+
     :raises NoSuchJob: there is none, or there are several.
     """
-    objects: list[Object] = []
-    for kind in (*WORKLOADS, *COMPANIONS):
-        objects += _named(connection, kind, namespace, name)
-    mains = [obj for obj in objects if obj["kind"] in WORKLOADS and obj["metadata"]["name"] == name]
-    mains = [obj for obj in mains if keys.job_type in labels_of(obj)]
+    objects = _of_job(connection, namespace, name)
+    mains = _mains(objects, keys, name)
+    job = job_of(name)
+    if not mains and job is not None:
+        objects = [obj for obj in _of_job(connection, namespace, job) if generation_of(obj) == name]
+        mains = _mains(objects, keys, job)
+    else:
+        job = name
     if not mains:
         where = f"in namespace {namespace}" if namespace else "in any namespace that you may read"
         raise NoSuchJob(f"there is no job {name} {where}", "`gpuctl get jobs` lists what there is")
@@ -79,15 +89,24 @@ def plan_delete_job(connection: Connection, name: str, namespace: str | None, ke
             f"there are several jobs {name}: {listed}", "say which with -n NAMESPACE, or delete it with -f FILE"
         )
     kind, place = places[0]
-    title = f"{kind}/{name}"
+    title = f"{kind}/{job}"
     tracker = next(filter(None, map(tracked_by, mains)), None)
     if tracker is not None:
         raise NoSuchJob(
             f"{title} in {place} is managed by {tracker}, which would create it again",
             "delete its document in the repository",
         )
-    steps = [_step(key_of(obj), obj, title, keys, kind) for obj in _parts_of(objects, keys, place, name, kind)]
+    steps = [_step(key_of(obj), obj, title, keys, kind) for obj in _parts_of(objects, keys, place, job, kind)]
     return Plan(steps=_in_order(steps))
+
+
+def _of_job(connection: Connection, namespace: str | None, name: str) -> list[Object]:
+    return [obj for kind in (*WORKLOADS, *COMPANIONS) for obj in _named(connection, kind, namespace, name)]
+
+
+def _mains(objects: Iterable[Object], keys: Records, name: str) -> list[Object]:
+    named = (obj for obj in objects if obj["kind"] in WORKLOADS and bare_name(obj) == name)
+    return [obj for obj in named if keys.job_type in labels_of(obj)]
 
 
 def not_ours(workload: Object, title: str) -> NoSuchJob:
@@ -128,7 +147,7 @@ def _parts_of(objects: Iterable[Object], keys: Records, namespace: str, name: st
     result = []
     for obj in objects:
         metadata, labels = obj["metadata"], labels_of(obj)
-        if metadata.get("namespace") != namespace or metadata["name"] not in names.get(obj["kind"], {name}):
+        if metadata.get("namespace") != namespace or bare_name(obj) not in names.get(obj["kind"], {name}):
             continue
         if obj["kind"] not in (*WORKLOADS, *COMPANIONS) or not is_ours(obj) or is_controlled(obj):
             continue

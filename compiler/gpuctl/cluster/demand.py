@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from gpuctl.backend.generations import CHANGEABLE, is_generation
 from gpuctl.cluster.admission import admitted, refusals
 from gpuctl.cluster.doubts import attachable, claims_of, doubts
 from gpuctl.cluster.placement import Group
@@ -248,11 +249,18 @@ def owns(workload: Object, pod: Object) -> bool:
     """Whether a pod of a snapshot is a workload's. Older snapshots do not have the API group of a pod's owner."""
     if pod["namespace"] != workload["metadata"]["namespace"]:
         return False
-    name = workload["metadata"]["name"]
-    if workload["kind"] == "JobSet":
-        return bool((pod.get("labels") or {}).get("jobset.sigs.k8s.io/jobset-name") == name)
-    owner, group = pod.get("owner") or {}, _target(workload).group
-    return (owner.get("group", group), owner.get("kind"), owner.get("name")) == (group, workload["kind"], name)
+    kind, name = workload["kind"], workload["metadata"]["name"]
+    labels, owner = pod.get("labels") or {}, pod.get("owner") or {}
+    found: str = owner.get("name") or ""
+    if kind == "JobSet":
+        found = labels.get("jobset.sigs.k8s.io/jobset-name") or ""
+    else:
+        group = _target(workload).group
+        if (owner.get("group", group), owner.get("kind")) != (group, kind):
+            return False
+    # A GitOps controller has made the training under a name with a hash.
+    is_training = kind in CHANGEABLE and labels.get("app") == name
+    return found == name or (is_training and is_generation(found, name))
 
 
 def _resident(item: Object, namespaces: Mapping[str, Labels], snapshot: Snapshot) -> Pod:

@@ -11,54 +11,12 @@ from gpuctl.cluster.compare import Change, identity_path
 from gpuctl.cluster.plan import Step
 from gpuctl.cluster.records import Records
 from gpuctl.cluster.resources import Object
-from gpuctl.frontend.lint import redact
-
-MASK = "***"
-_SECRET_NAME = re.compile(
-    r"(?i)(token|passw(or)?d|passwd|pwd|secret|credential|api[-_]?key|access[-_]?key|private[-_]?key)"
-)
-_ENV = re.compile(r"\.env\[([^\]]*)\]")
-
-
-def masked(value: Any, path: str = "") -> Any:
-    """A value without what its names say is secret: variables and flags called token, password and the like."""
-    match = _ENV.search(path)
-    if match and _SECRET_NAME.search(match[1]) and path.endswith(".value"):
-        return MASK
-    if isinstance(value, dict):
-        if _SECRET_NAME.search(str(value.get("name", ""))) and isinstance(value.get("value"), str):
-            return {**value, "value": MASK}
-        return {key: masked(item) for key, item in value.items()}
-    if isinstance(value, list):
-        given = [False, *(isinstance(item, str) and _names_a_secret(item) for item in value)]
-        return [
-            MASK if named and isinstance(item, str) and not item.startswith("-") else masked(item)
-            for item, named in zip(value, given, strict=False)
-        ]
-    return redact(value) if isinstance(value, str) else value
-
-
-def _names_a_secret(item: str) -> bool:
-    """Whether an item of a command line is an option whose value, a secret, is the next item."""
-    return item.startswith("-") and "=" not in item and _SECRET_NAME.search(item) is not None
+from gpuctl.language.masking import masked, masked_pair
 
 
 def masked_change(change: Change) -> Change:
     """A change for output; secrets that differ look different, as in ``kubectl diff``."""
-    old, new = masked(change.old, change.path), masked(change.new, change.path)
-    return Change(change.path, *_told_apart(change.old, change.new, old, new))
-
-
-def _told_apart(old: Any, new: Any, shown_old: Any, shown_new: Any) -> tuple[Any, Any]:
-    if old == new or shown_old != shown_new or old is None or new is None:
-        return shown_old, shown_new
-    if isinstance(old, dict) and isinstance(new, dict):
-        pairs = {key: _told_apart(old.get(key), new.get(key), shown_old[key], shown_new[key]) for key in shown_old}
-        return {key: pair[0] for key, pair in pairs.items()}, {key: pair[1] for key, pair in pairs.items()}
-    if isinstance(old, list) and isinstance(new, list):
-        both = [_told_apart(*four) for four in zip(old, new, shown_old, shown_new, strict=True)]
-        return [one for one, _ in both], [other for _, other in both]
-    return f"{shown_old} (before)", f"{shown_new} (after)"
+    return Change(change.path, *masked_pair(change.old, change.new, change.path))
 
 
 def before_and_after(step: Step, keys: Records) -> tuple[Object | None, Object | None]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gpuctl.language.fields import visible
+from gpuctl.language.masking import redact
 
 _LONGEST = 600
 # A field error's text: kind of error, the value (which may be a whole Go struct or JSON document), the explanation.
@@ -27,8 +28,9 @@ class ClusterError(Exception):
     """A failure that is the cluster's, the connection's or the user's rights; ``str()`` is for people."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
+        # What is refused may be quoted.
+        self.message = redact(message)
+        super().__init__(self.message)
         self.hint = hint
 
 

@@ -22,9 +22,10 @@ from gpuctl.cluster.errors import ApiError, Changed, ClusterError, ConnectionFai
 from gpuctl.cluster.interrupts import ending_signals
 from gpuctl.cluster.lease import NAMESPACE_LEASE, Leases
 from gpuctl.cluster.plan import WRITING, Plan, Step
-from gpuctl.cluster.records import Records, tracking_marks
+from gpuctl.cluster.records import Records
 from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
-from gpuctl.cluster.workload import recreatable
+from gpuctl.cluster.trackers import tracking_marks
+from gpuctl.cluster.workload import is_pod_of, pod_labels, recreatable
 
 _QUOTA_PAUSE = 0.2
 _SLOWEST_PAUSE = 5.0
@@ -249,15 +250,12 @@ class Execution:
         """Grace 0 on a Job or Deployment is not handed on to its pods: each is deleted with it."""
         if live["kind"] not in WORKLOADS:
             return
-        selector = ((live.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
-        if live["kind"] == "JobSet":
-            selector = {"jobset.sigs.k8s.io/jobset-name": live["metadata"]["name"]}
-        if not selector:
+        labels = pod_labels(live)
+        if not labels:
             return
-        labels = ",".join(f"{name}={value}" for name, value in selector.items())
         pods, _ = self.connection.list_objects(RESOURCES["Pod"], live["metadata"]["namespace"], labels=labels)
         for pod in pods:
-            if _is_pod_of(pod, live):
+            if is_pod_of(pod, live):
                 self.connection.delete(key_of(pod), pod["metadata"]["uid"], grace=0, foreground=False)
 
     def _bring_about(self, step: Step) -> str:
@@ -457,29 +455,25 @@ class Execution:
 
 
 def _is_outage(error: BaseException) -> bool:
-    """Whether it is the cluster, or the way to it, that fails."""
-    return isinstance(error, ConnectionFailed) or (isinstance(error, ApiError) and error.is_outage)
+    """Whether it is the cluster, or the way to it, that fails, or does not allow it."""
+    return isinstance(error, ConnectionFailed) or (
+        isinstance(error, ApiError) and (error.is_outage or error.lacks_permission)
+    )
 
 
 def _rolled(step: Step, live: Object) -> Object:
-    """The object to send: as wanted, with the live one's version, and its replicas where the document names none."""
+    """The object to send: as planned, but for what moves meanwhile: the version, metadata of others, free replicas."""
     assert step.desired is not None
-    desired = step.desired
-    spec = dict(desired["spec"])
+    assert step.live is not None
+    spec = dict(step.desired["spec"])
     if "replicas" in live["spec"] and not any(change.path == "spec.replicas" for change in step.changes):
         spec["replicas"] = live["spec"]["replicas"]
-    metadata = {**desired["metadata"], "resourceVersion": live["metadata"]["resourceVersion"]}
-    return {**desired, "metadata": metadata, "spec": spec}
-
-
-def _is_pod_of(pod: Object, workload: Object) -> bool:
-    """Whether a workload, or a ReplicaSet or Job that it made, controls a pod: labels alone are anybody's."""
-    name, uid = workload["metadata"]["name"], workload["metadata"]["uid"]
-    for owner in pod["metadata"].get("ownerReferences") or []:
-        if owner.get("controller"):
-            made = owner["kind"] in ("ReplicaSet", "Job") and owner["name"].startswith(f"{name}-")
-            return bool(owner["uid"] == uid or (made and workload["kind"] in ("Deployment", "JobSet")))
-    return False
+    metadata = {**live["metadata"]}
+    for part in ("labels", "annotations"):
+        planned, was = step.desired["metadata"].get(part) or {}, step.live["metadata"].get(part) or {}
+        now = {key: value for key, value in (metadata.get(part) or {}).items() if key in planned or key not in was}
+        metadata[part] = {**now, **{key: value for key, value in planned.items() if was.get(key) != value}}
+    return {**live, "metadata": metadata, "spec": spec}
 
 
 def _grouped(steps: list[Step]) -> list[list[Step]]:

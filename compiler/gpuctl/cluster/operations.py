@@ -14,11 +14,12 @@ from gpuctl.cluster.evictions import foresee
 from gpuctl.cluster.execute import Execution, How
 from gpuctl.cluster.lease import holding
 from gpuctl.cluster.pending import Pending
-from gpuctl.cluster.plan import Plan, Refused
+from gpuctl.cluster.plan import Forbidden, Plan, Refused
 from gpuctl.cluster.planner import Request, make_plan
 from gpuctl.cluster.records import Records
 from gpuctl.cluster.resources import Key
 from gpuctl.cluster.sets import SetRun, plan_prune
+from gpuctl.cluster.stakes import weigh
 
 LEASE_WAIT = 20.0
 """Seconds that another run is waited for: a little more than a dead one's lease lasts."""
@@ -34,7 +35,10 @@ class Unasked(Refused):
 
 @dataclass(frozen=True)
 class SetOptions:
-    """``--set``: its name and namespace, what its documents came from, and what may be pruned."""
+    """``--set``: its name and namespace, what its documents came from, and what may be pruned.
+
+    ``allow_skipped`` prunes although files were not read that may hold documents.
+    """
 
     name: str
     namespace: str
@@ -42,6 +46,7 @@ class SetOptions:
     prune: bool = False
     allow_source: bool = False
     allow_empty: bool = False
+    allow_skipped: bool = False
 
 
 @dataclass
@@ -126,7 +131,8 @@ def execute(connection: Connection, plan: Plan, how: How, dialogue: Dialogue) ->
     pending = _pending(connection, how.keys, {step.key.namespace for step in plan.steps}, dialogue)
     pending.join(connection, plan, how.keys, {step.key: "it is to be deleted" for step in plan.steps})
     _refuse(plan)
-    if plan.questions and not dialogue.ask(plan):
+    weigh(connection, plan)
+    if (plan.questions or plan.courtesies) and not dialogue.ask(plan):
         raise Declined("not agreed to", plan)
     check(connection, plan)
     _refuse(plan)
@@ -148,7 +154,7 @@ def _namespaces(connection: Connection, request: Request, options: SetOptions | 
     """
     namespaces = {item.object["metadata"].get("namespace") or "" for item in request.lowered}
     if options is not None:
-        namespaces |= SetRun.read(connection, options, request).superset.all_namespaces
+        namespaces |= SetRun.read(connection, options).superset.all_namespaces
     return namespaces
 
 
@@ -200,7 +206,7 @@ def _plan(
                 f"there is no document left, and --prune would delete all that the set {options.name} contains: "
                 "--allow-empty if this is intended"
             )
-        run = SetRun.read(connection, options, request)
+        run = SetRun.read(connection, options)
         request = replace(request, part_of=run.id)
     absent: int | None = None
     while True:
@@ -209,11 +215,12 @@ def _plan(
             plan.set_name = options.name
             run.cover(request, plan)
             if options.prune:
-                plan.steps += plan_prune(connection, run, request.keys, plan)
+                plan.steps += plan_prune(connection, run, request, plan)
         if pending is not None:
             prunes = run is not None and options is not None and options.prune
             unwanted = others.pruned(pending, plan, run.id, options.name) if prunes and run and options else {}
             pending.join(connection, plan, request.keys, unwanted)
+        weigh(connection, plan)
         try:
             if server and not plan.errors:
                 check(connection, plan, Platform(request.keys, request.gpu_resources, request.no_probe))
@@ -248,7 +255,8 @@ def _leave_out_gone(connection: Connection, plan: Plan) -> None:
 def _refuse(plan: Plan, pending: Pending | None = None) -> None:
     if plan.obstacles:
         more = [] if pending is None or not pending.outlook.journals else [pending.advice]
-        raise Refused("\n".join([*plan.obstacles, *more]), plan)
+        kind = Refused if plan.errors else Forbidden
+        raise kind("\n".join([*plan.obstacles, *more]), plan)
 
 
 def _deletions(plan: Plan) -> set[tuple[str, object]]:

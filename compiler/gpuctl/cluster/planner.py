@@ -11,26 +11,20 @@ from gpuctl.backend.distribution import hostfile_name
 from gpuctl.backend.order import sort_key
 from gpuctl.backend.service import service_name
 from gpuctl.cluster import nodes
-from gpuctl.cluster.compare import Change
+from gpuctl.cluster.adoption import built_trainings, keep, replace
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.decide import Ask, OtherSet, Refusal, Target, Wish, decide, kept, settle, settle_alone
 from gpuctl.cluster.errors import ApiError
 from gpuctl.cluster.former import former_fields
+from gpuctl.cluster.losses import lost_fields
 from gpuctl.cluster.namespaces import undeclared
-from gpuctl.cluster.plan import WRITING, Plan, Step
-from gpuctl.cluster.records import (
-    PART_OF,
-    Records,
-    is_controlled,
-    is_ours,
-    is_shared,
-    stamp,
-    tracked_by,
-    tracking_marks,
-)
+from gpuctl.cluster.plan import Plan, Step
+from gpuctl.cluster.records import PART_OF, Records, is_controlled, is_ours, is_shared, stamp
 from gpuctl.cluster.resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.cluster.sets import in_other_sets
+from gpuctl.cluster.stakes import others_autoscalers
 from gpuctl.cluster.survey import COMPANIONS, Survey, read, survey
+from gpuctl.cluster.trackers import respect_trackers, tracked_by
 from gpuctl.cluster.trial import refused
 from gpuctl.cluster.workload import running
 from gpuctl.frontend.document import Document
@@ -47,7 +41,8 @@ class Request:
 
     ``create_only`` refuses what exists, ``offline`` decides without the server's dry-runs, ``rolling`` changes
     Deployments and StatefulSets in place (None: as the document or platform says). ``no_probe`` makes notes of what is
-    refused to pods that are tried; ``create_namespace`` creates also a namespace that no document names.
+    refused to pods that are tried; ``create_namespace`` creates also a namespace that no document names. ``unread`` are
+    the files that may hold documents and were not read.
     """
 
     lowered: list[Lowered]
@@ -63,6 +58,7 @@ class Request:
     create_namespace: bool = False
     gpu_resources: frozenset[str] = frozenset()
     settings: Settings = field(default_factory=Settings)
+    unread: tuple[str, ...] = ()
 
 
 @dataclass
@@ -70,7 +66,8 @@ class Draft:
     """A plan in the making, with the live state it rests on.
 
     ``unchanged_documents`` are the ids of documents whose live main object was made from an equal one;
-    ``in_other_sets`` are the ids of sets to which objects belong already.
+    ``in_other_sets`` are the ids of sets to which objects belong already; ``autoscaled`` are the workloads whose
+    replicas an autoscaler of somebody else sets.
     """
 
     plan: Plan
@@ -78,6 +75,7 @@ class Draft:
     steps: dict[Key, Step] = field(default_factory=dict)
     unchanged_documents: frozenset[int] = frozenset()
     in_other_sets: dict[Key, str] = field(default_factory=dict)
+    autoscaled: frozenset[Key] = frozenset()
 
     def workload(self, namespace: str, name: str) -> Step | None:
         """The step of the workload of a name."""
@@ -100,28 +98,78 @@ def make_plan(connection: Connection, request: Request) -> Plan:
     if request.adopt:
         live.objects.update(read(connection, wanted - live.objects.keys() - live.unreadable.keys()))
     draft = Draft(Plan(), live, unchanged_documents=_unchanged_documents(request, live))
+    _leave_to_autoscalers(connection, draft, request)
     asks: list[tuple[Ask, Wish]] = []
     in_old_form = _keep_old_forms(draft, request)
+    built = built_trainings(request.lowered, live.objects, request.keys, relower=request.relower)
+    for training in built:
+        if training.equal:
+            step = keep(training, title_of(training.document), Wish(request.keys, part_of=request.part_of))
+            draft.steps[step.key] = step
+            in_old_form.add(id(training.document))
     for lowered in request.lowered:
         if lowered.object["kind"] == "Node" or (id(lowered.document) in in_old_form and not lowered.shared):
             continue
         _decide(draft, request, lowered, asks)
     _ask(connection, draft, asks, request)
     draft.plan.errors += in_other_sets(connection, draft.in_other_sets)
+    for training in built:
+        replace(training, draft.steps, draft.plan, request.keys)
     for document in _documents(request.lowered):
         if isinstance(document.model, Workload):
             _other_kinds(draft, request, document, document.model.job.name)
             _companions(draft, request, document, document.model.job.name, wanted)
     for step in nodes.plan_nodes(connection, draft.plan, request.lowered, live, request.keys, adopt=request.adopt):
         draft.steps[step.key] = step
-    for step in draft.steps.values():
-        _respect_trackers(draft.plan, step, adopt=request.adopt)
+    _ask_about_fewer(draft)
     draft.plan.steps = sorted(draft.steps.values(), key=_order)
+    respect_trackers(draft.plan, draft.plan.steps, adopt=request.adopt)
     if not request.create_namespace:
         draft.plan.errors += undeclared(connection, draft.plan.steps, request.lowered)
     if request.create_only:
         _refuse_existing(draft.plan)
     return draft.plan
+
+
+def _leave_to_autoscalers(connection: Connection, draft: Draft, request: Request) -> None:
+    """Replicas that an autoscaler of somebody else sets are not the document's, nor ours."""
+    moved = {}
+    for item in request.lowered:
+        key, spec = key_of(item.object), item.object.get("spec") or {}
+        live = draft.live.objects.get(key)
+        if live is not None and key.kind in ("Deployment", "StatefulSet") and "replicas" in spec:
+            have = (live.get("spec") or {}).get("replicas", 1)
+            if have != spec["replicas"]:
+                moved[key] = (have, spec["replicas"])
+    found = others_autoscalers(connection, moved)
+    draft.autoscaled = frozenset(found.names)
+    draft.plan.notes += found.notes
+    for key, scaler in sorted(found.names.items()):
+        have, says = moved[key]
+        draft.plan.notes.append(
+            f"{key} keeps its replicas ({have}, where the document says {says}): the HorizontalPodAutoscaler {scaler}, "
+            "which is not gpuctl's, sets them"
+        )
+
+
+def _ask_about_fewer(draft: Draft) -> None:
+    """An autoscaler of ours whose maximum falls below the pods that are ready ends some of them."""
+    for step in draft.steps.values():
+        if (
+            step.key.kind != "HorizontalPodAutoscaler"
+            or step.desired is None
+            or step.action not in ("create", "update")
+        ):
+            continue
+        key = Key(step.desired["spec"]["scaleTargetRef"]["kind"], step.key.namespace, step.key.name)
+        live, most = draft.live.objects.get(key), step.desired["spec"]["maxReplicas"]
+        ready = ((live or {}).get("status") or {}).get("readyReplicas") or 0
+        main = draft.steps.get(key)
+        if ready > most and (main is None or not main.deletes):
+            draft.plan.confirm.append(
+                f"scales {step.title} in {step.key.namespace} to {most} at most: ends {ready - most} ready "
+                f"pod{'s' if ready - most > 1 else ''}"
+            )
 
 
 def _order(step: Step) -> tuple[int, str, str, str]:
@@ -154,6 +202,7 @@ def _decide(draft: Draft, request: Request, lowered: Lowered, asks: list[tuple[A
         adopt=request.adopt,
         part_of=None if shared else request.part_of,
         rolling=_is_rolling(request, draft.live.objects.get(key)),
+        autoscaled=draft.autoscaled,
     )
     target = Target(desired, shared, title_of(lowered.document), id(lowered.document) in draft.unchanged_documents)
     try:
@@ -251,14 +300,17 @@ def _ask(connection: Connection, draft: Draft, asks: list[tuple[Ask, Wish]], req
             if reply.lacks_permission:
                 draft.plan.notes.append(f"compared here, without the API server's dry-run: {reply.message}")
             reply = None
-        if reply is None:
-            # Of a refused temporary name nothing need be said: what is compared here is what the document says.
-            draft.steps[key] = settle_alone(ask, former_fields(ask.live, request.settings), wish)
-        else:
-            step = settle(ask, reply, wish)
-            # A replacement is what was asked about, under the name that it was asked under.
-            step.tried = step.action == "replace"
-            draft.steps[key] = step
+        try:
+            if reply is None:
+                # Of a refused temporary name nothing need be said: what is compared here is what the document says.
+                draft.steps[key] = settle_alone(ask, former_fields(ask.live, request.settings), wish)
+            else:
+                step = settle(ask, reply, wish)
+                # A replacement is what was asked about, under the name that it was asked under.
+                step.tried = step.action == "replace"
+                draft.steps[key] = step
+        except Refusal as refusal:
+            draft.plan.errors.append(str(refusal))
 
 
 def _other_kinds(draft: Draft, request: Request, document: Document, name: str) -> None:
@@ -280,6 +332,8 @@ def _other_kinds(draft: Draft, request: Request, document: Document, name: str) 
         if step is not None and step.action == "create":
             step.action, step.live, step.reason = "replace", live, f"was a {kind}"
             step.running = running(live)
+            assert step.desired is not None
+            step.lost = lost_fields(live, step.desired, None, ())
 
 
 def _companions(draft: Draft, request: Request, document: Document, name: str, wanted: set[Key]) -> None:
@@ -314,34 +368,6 @@ def _is_companion(live: Object, request: Request, document: Document, name: str)
         return False
     other = labels.get(PART_OF)
     return other is None or request.part_of is None or other == request.part_of
-
-
-def _respect_trackers(plan: Plan, step: Step, *, adopt: bool) -> None:
-    """What Argo CD or Flux keep as their repository has it is not ours to change, unless it is taken over."""
-    tracker = tracked_by(step.live) if step.live is not None and not step.shared else None
-    if step.live is None or tracker is None:
-        return
-    if adopt:
-        _take_over(step, step.live, tracker)
-    elif step.action == "update" and not step.changes:
-        step.action, step.method, step.desired, step.reason = "unchanged", "none", None, f"is managed by {tracker}"
-    elif step.action in WRITING:
-        plan.lacking.append(
-            f"{step.key} is managed by {tracker}, which would undo what is changed here: change it in its repository, "
-            "or take it over with --adopt"
-        )
-
-
-def _take_over(step: Step, live: Object, tracker: str) -> None:
-    """Without the marks of its former tool an object is not that one's any more."""
-    marks = tracking_marks(live)
-    if step.action == "unchanged":
-        step.action, step.method, step.desired = "update", "patch", {"metadata": {"uid": live["metadata"]["uid"]}}
-    if step.action == "update":
-        for part, names in marks.items():
-            step.changes += [Change(f"metadata.{part}[{name}]", live["metadata"][part][name], None) for name in names]
-    taken = f"taken over from {tracker}"
-    step.reason = f"{taken}; {step.reason}" if step.reason else taken
 
 
 def _refuse_existing(plan: Plan) -> None:

@@ -163,6 +163,6 @@ class Plugin:
 
 
 def _masked(text: str) -> str:
-    from gpuctl.frontend.lint import redact
+    from gpuctl.language.masking import redact
 
     return visible(redact(text.replace("\n", " ")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
+from gpuctl.backend.generations import bare_name
 from gpuctl.backend.pool import config_map_name
 from gpuctl.cluster.absent import no_such
 from gpuctl.cluster.connection import Connection
@@ -190,7 +191,7 @@ def _contents(connection: Connection, name: str, keys: Records) -> str:
 def _title(obj: Object, keys: Records) -> str:
     kind = labels_of(obj).get(keys.job_type, obj["kind"].lower())
     since = running(obj)
-    return f"{kind}/{obj['metadata']['name']}" + (f" ({since})" if since else "")
+    return f"{kind}/{bare_name(obj)}" + (f" ({since})" if since else "")
 
 
 def _namespaces(connection: Connection) -> list[str]:

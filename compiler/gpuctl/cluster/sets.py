@@ -15,9 +15,10 @@ from gpuctl.cluster.errors import ApiError, Changed, ClusterError
 from gpuctl.cluster.lease import set_lease
 from gpuctl.cluster.nodes import leaving, pool_of, users_of, warn_about_users
 from gpuctl.cluster.plan import Plan, Refused, Step
-from gpuctl.cluster.provenance import refused
-from gpuctl.cluster.records import PART_OF, Records, is_controlled, is_ours, is_shared, tracked_by
+from gpuctl.cluster.provenance import enumerated, refused
+from gpuctl.cluster.records import PART_OF, Records, is_controlled, is_ours, is_shared
 from gpuctl.cluster.resources import RESOURCES, Key, Object, Resource, key_of, labels_of
+from gpuctl.cluster.trackers import tracked_by
 from gpuctl.cluster.workload import running
 
 if TYPE_CHECKING:
@@ -30,13 +31,12 @@ class SetRun:
     """One apply of a set. ``parent`` is its Secret as it is, ``recorded`` what that says (None: a new set)."""
 
     options: SetOptions
-    label_prefix: str
     parent: Object | None
     recorded: ApplySet | None
     wanted: ApplySet = field(init=False)
 
     @classmethod
-    def read(cls, connection: Connection, options: SetOptions, request: Request) -> SetRun:
+    def read(cls, connection: Connection, options: SetOptions) -> SetRun:
         """Look the set up.
 
         :raises Refused: the set remembers other sources.
@@ -49,13 +49,12 @@ class SetRun:
             if not error.lacks_permission:
                 raise
             raise ClusterError(error.message, "-n NAMESPACE says where the set is kept") from None
-        prefix = request.keys.hash.rpartition("/")[0]
-        recorded = applyset.parse_parent(parent, label_prefix=prefix) if parent is not None else None
+        recorded = applyset.parse_parent(parent) if parent is not None else None
         if recorded is not None and not options.allow_source:
             why = refused(recorded.sources, options.sources)
             if why is not None:
                 raise Refused(f"set {options.name}: {why}")
-        run = cls(options, prefix, parent, recorded)
+        run = cls(options, parent, recorded)
         run.wanted = applyset.exact(options.name, options.namespace, [], options.sources)
         return run
 
@@ -97,7 +96,7 @@ class SetRun:
         """
         if self.recorded == state:
             return
-        secret = applyset.parent_object(state, existing=self.parent, label_prefix=self.label_prefix)
+        secret = applyset.parent_object(state, existing=self.parent)
         try:
             self.parent = connection.create(secret) if self.parent is None else connection.replace(secret)
         except ApiError as error:
@@ -107,12 +106,14 @@ class SetRun:
         self.recorded = state
 
 
-def plan_prune(connection: Connection, run: SetRun, keys: Records, plan: Plan) -> list[Step]:
+def plan_prune(connection: Connection, run: SetRun, request: Request, plan: Plan) -> list[Step]:
     """Steps that delete members which are no longer wanted, and take a pool's label off its nodes with it.
 
     Never an object that a controller made, a shared one, one that is not ours, or one of another set; nor one that
-    Argo CD or Flux track, or a copy that somebody made of a member with all its labels.
+    Argo CD or Flux track, or a copy that somebody made of a member with all its labels. What was not read may be what
+    is missing: then the plan has an error.
     """
+    keys = request.keys
     wanted = {step.key for step in plan.steps}
     gone = {key_of(step.live) for step in plan.steps if step.deletes and step.live is not None}
     steps = []
@@ -129,6 +130,8 @@ def plan_prune(connection: Connection, run: SetRun, keys: Records, plan: Plan) -
         reason = f"no longer in the set {run.options.name}"
         steps.append(Step("prune", key, reason, live=obj, method="delete", title=title, running=running(obj)))
     steps.sort(key=lambda step: step.key)
+    if steps and request.unread and not run.options.allow_skipped:
+        plan.errors.append(_unread(request.unread, len(steps)))
     gone.update(step.key for step in steps)
     return [*_leaving_nodes(connection, keys, plan, steps, gone), *steps]
 
@@ -137,6 +140,14 @@ def _has_joined(obj: Object) -> bool:
     """Whether it was us who gave an object its set's label: for each incarnation the server remembers who did."""
     metadata = owned_fields(obj).get("f:metadata") or {}
     return f"f:{PART_OF}" in (metadata.get("f:labels") or {})
+
+
+def _unread(files: tuple[str, ...], number: int) -> str:
+    objects = "1 object that is" if number == 1 else f"{number} objects that are"
+    return (
+        f"--prune would delete {objects} in no document, and these were not read as documents: {enumerated(files)}; "
+        "`gpuctl validate` says why. Correct, rename or remove them, or add --allow-skipped if none of them is meant"
+    )
 
 
 def _leaving_nodes(

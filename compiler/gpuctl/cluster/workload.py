@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
 
@@ -51,7 +52,10 @@ def finished(obj: Object) -> str | None:
 
 
 def running(obj: Object) -> str | None:
-    """``running for 3h`` when pods of a workload run, so that a user loses something by its end; else None."""
+    """``running for 3h`` when a workload's status says that it has pods, so that something may be lost; else None.
+
+    Pods that never started count too: :func:`work_of` tells.
+    """
     status = obj.get("status") or {}
     since = obj["metadata"].get("creationTimestamp")
     kind = obj["kind"]
@@ -73,6 +77,48 @@ def running(obj: Object) -> str | None:
     else:
         return None
     return f"running for {age(since)}"
+
+
+def work_of(pods: Iterable[Object]) -> str | None:
+    """What is lost with pods: ``running for 3h`` (the time since the first container started) or that they have run.
+
+    None when no container has started: pods that wait for nodes or images lose nothing, nor do those that failed.
+    """
+    started: list[str] = []
+    restarts, ran = 0, False
+    for pod in pods:
+        status = pod.get("status") or {}
+        if status.get("phase") == "Failed":
+            continue
+        for container in status.get("containerStatuses") or []:
+            state = container.get("state") or {}
+            restarts += container.get("restartCount") or 0
+            ran = ran or "terminated" in state or "terminated" in (container.get("lastState") or {})
+            if "running" in state:
+                started.append(state["running"].get("startedAt") or status.get("startTime") or "")
+    if started:
+        return f"running for {age(min(started))}"
+    if restarts:
+        return f"restarted {restarts} time{'s' if restarts > 1 else ''}"
+    return "partly finished" if ran else None
+
+
+def pod_labels(workload: Object) -> str:
+    """The label selector of a workload's pods, "" when it has none."""
+    selector = ((workload.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+    if workload["kind"] == "JobSet":
+        selector = {"jobset.sigs.k8s.io/jobset-name": workload["metadata"]["name"]}
+    return ",".join(f"{name}={value}" for name, value in selector.items())
+
+
+def is_pod_of(pod: Object, workload: Object) -> bool:
+    """Whether a workload, or a ReplicaSet or Job that it made, controls a pod: labels alone are anybody's."""
+    name, uid = workload["metadata"]["name"], workload["metadata"]["uid"]
+    for owner in pod["metadata"].get("ownerReferences") or []:
+        if owner.get("controller"):
+            made = owner["kind"] in ("ReplicaSet", "Job") and owner["name"].startswith(f"{name}-")
+            return bool(owner["uid"] == uid or (made and workload["kind"] in ("Deployment", "JobSet")))
+    return False
 
 
 def age(timestamp: str | None, now: datetime | None = None) -> str:
@@ -121,8 +167,13 @@ def recreatable(live: Object) -> Object:
     return result
 
 
-def carried_over(desired: Object, live: Object, keys: Records) -> Object:
-    """What a new incarnation takes from the old: a pause, the replicas an autoscaler chose, its set, its strategy."""
+def carried_over(desired: Object, live: Object, keys: Records, *, autoscaled: bool = False) -> Object:
+    """What a new incarnation takes from the old: a pause, the replicas an autoscaler chose, its set, its strategy.
+
+    This is all; docs/cluster.md lists it.
+
+    :param autoscaled: an autoscaler of somebody else sets the replicas, whatever the document says.
+    """
     result = copy.deepcopy(desired)
     metadata, spec = result["metadata"], result["spec"]
     old_annotations = live["metadata"].get("annotations") or {}
@@ -137,10 +188,12 @@ def carried_over(desired: Object, live: Object, keys: Records) -> Object:
             spec["suspend"] = True
             metadata.setdefault("annotations", {})[keys.paused] = paused
         else:
-            metadata.setdefault("annotations", {})[keys.paused] = str(spec.get("replicas", paused))
+            metadata.setdefault("annotations", {})[keys.paused] = (
+                paused if autoscaled else str(spec.get("replicas", paused))
+            )
             spec["replicas"] = 0
-    elif kind in ("Deployment", "StatefulSet") and "replicas" not in spec:
+    elif kind in ("Deployment", "StatefulSet") and (autoscaled or "replicas" not in spec):
         replicas = (live.get("spec") or {}).get("replicas")
-        if isinstance(replicas, int) and replicas > 0:
+        if isinstance(replicas, int) and (replicas > 0 or autoscaled):
             spec["replicas"] = replicas
     return result

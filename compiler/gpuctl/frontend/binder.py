@@ -16,6 +16,8 @@ from pydantic import ValidationError
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span, format_path
 from gpuctl.frontend.document import Path, child, locate, within
+from gpuctl.frontend.foreign import Owner, misspelt_kind, near_kind, owner_of
+from gpuctl.frontend.numbers import read_number
 from gpuctl.frontend.reader import Chunk, Node, RawDocument
 from gpuctl.frontend.shapes import (
     ListShape,
@@ -26,7 +28,7 @@ from gpuctl.frontend.shapes import (
     UnionShape,
     kind_shape,
 )
-from gpuctl.frontend.templates import expand
+from gpuctl.frontend.templates import expand, without_references
 from gpuctl.frontend.tentative import tentative
 from gpuctl.language.fields import Scalar, shorten
 from gpuctl.language.kinds import ALIASES, KINDS, VERSION, WORKLOADS, Model
@@ -125,40 +127,53 @@ class _Binder:
 
     def kind(self, *, direct: bool) -> str | None:
         """The document's kind in canonical form; None, with a diagnostic, when there is none of ours."""
-        if self.root.kind != "mapping":
-            if direct:
-                self._report("GPU106", "a document must be a mapping that starts with `kind:`", self.root)
-            else:
-                self._foreign("a document that is no mapping")
-            return None
         node, text = kind_of(self.root)
-        if node is None or text is None:
-            first = self.root.value[0][0] if self.root.value else self.root
-            if direct:
-                hint = f"add `kind:` with one of {', '.join(KINDS)}"
-                self._report("GPU101", "the document has no `kind`", first, hint)
-            else:
-                self._foreign("a document without `kind`")
-            return None
-        kind = ALIASES.get(text, text)
+        kind = ALIASES.get(text or "", text or "")
         if kind in KINDS:
             self.kind_name = kind
             return kind
-        close = nearest(text, [*KINDS, *ALIASES])
-        hint = f"did you mean `{close}`?" if close else f"the kinds are {', '.join(KINDS)}"
-        if not direct:
-            if not _is_manifest_of_ours(self.root):
-                self._foreign(f"kind `{shorten(text)}`", node, f"did you mean `{close}`?" if close else None)
-            return None
-        if any(key.value == "apiVersion" for key, _ in self.root.value):
-            hint = "this is a Kubernetes manifest already; `kubectl apply -f` takes it"
-        self._report("GPU102", f"unknown kind `{shorten(text)}`", node, hint, path=("kind",))
+        owner = Owner.OURS if direct else owner_of(self.root, self.chunk.source.name)
+        if owner is Owner.OURS:
+            self._no_kind(node, text)
+        elif not _is_manifest_of_ours(self.root):
+            self._foreign(owner, node, text)
         return None
 
-    def _foreign(self, what: str, node: Node | None = None, hint: str | None = None) -> None:
+    def _no_kind(self, node: Node | None, text: str | None) -> None:
+        if self.root.kind != "mapping":
+            self._report("GPU106", "a document must be a mapping that starts with `kind:`", self.root)
+        elif node is not None and text is not None:
+            close = near_kind(text) or nearest(text, [*KINDS, *ALIASES])
+            hint = f"did you mean `{close}`?" if close else f"the kinds are {', '.join(KINDS)}"
+            if owner_of(self.root, self.chunk.source.name) is Owner.OTHERS:
+                hint = "this is a Kubernetes manifest already; `kubectl apply -f` takes it"
+            self._report("GPU102", f"unknown kind `{shorten(text)}`", node, hint, path=("kind",))
+        elif (written := child(self.root, "kind")) is not None and not written[1].is_null:
+            self.path.append("kind")
+            self._wrong(written[1], "scalar")
+            self.path.pop()
+        else:
+            misspelt = misspelt_kind(self.root)
+            first = misspelt or (written[0] if written else self.root.value[0][0] if self.root.value else self.root)
+            hint = f"add `kind:` with one of {', '.join(KINDS)}" if misspelt is None else "did you mean `kind`?"
+            self._report("GPU101", "the document has no `kind`", first or self.root, hint)
+
+    def _foreign(self, owner: Owner, node: Node | None, text: str | None) -> None:
+        what = (
+            f"kind `{shorten(text)}`"
+            if text is not None
+            else "a document without `kind`"
+            if self.root.kind == "mapping"
+            else "a document that is no mapping"
+        )
         span = self.chunk.span(node) if node is not None else locate(self.chunk, self.root, ())
-        message = f"{what} is not one of ours: left alone"
-        self.diagnostics.append(Diagnostic(Severity.NOTE, "GPU105", message, span, hint=hint))
+        if owner is Owner.OTHERS:
+            found = Diagnostic(Severity.NOTE, "GPU105", f"{what} is not one of ours: left alone", span)
+        else:
+            hint = "add an `apiVersion` and a `kind` if it is a manifest, or move it elsewhere"
+            message = f"{what} is left alone, and nothing says whose it is"
+            found = Diagnostic(Severity.NOTE, "GPU107", message, span, hint=hint)
+        self.diagnostics.append(found)
 
     def document(self, kind: str) -> dict[str, Any]:
         """The first pass over the whole document."""
@@ -202,7 +217,7 @@ class _Binder:
             if key in partial.get("job", {}):
                 self._report_path(("defaults", kind, "job", key), "GPU213", f"a default `{key}` would be every job's")
         try:
-            kind_shape(kind).model.model_validate(merge(skeleton, partial))
+            kind_shape(kind).model.model_validate(merge(skeleton, without_references(partial)))
         except ValidationError as error:
             self._report_validation(error, ("defaults", kind))
 
@@ -368,7 +383,7 @@ class _Binder:
         return self._report("GPU202", f"{self._field()} is {expected}, not `{shorten(text)}`", node, hint)
 
     def _free(self, node: Node) -> Any:
-        """A JSON value by YAML 1.2's core schema, for parts whose schema is Kubernetes'."""
+        """A JSON value as kubectl reads it, for parts whose schema is Kubernetes'; `yes` and `on` stay text."""
         if node.kind == "list":
             items = [self._freechild(item, index) for index, item in enumerate(node.value)]
             return _NOTHING if any(item is _NOTHING for item in items) else items
@@ -382,13 +397,9 @@ class _Binder:
         text = node.value
         if text in _BOOLEANS:
             return _BOOLEANS[text]
-        if len(text) <= 40:
-            if re.match(_INTEGER, text):
-                return _integer(text)
-            if re.match(_FLOAT, text):
-                number = float(text)
-                if math.isfinite(number):
-                    return number
+        number = read_number(text)
+        if number is not None:
+            return number
         if text.lower() in (".inf", "-.inf", "+.inf", ".nan"):
             return self._report(
                 "GPU202", f"`{text}` is not a number that JSON can hold", node, "quote it, if it is text"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
@@ -10,6 +10,8 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.lint import HOSTFILE_DIRECTORY, lint_command, uses_deepspeed
 from gpuctl.frontend.tentative import usable
 from gpuctl.language import names
+from gpuctl.language.fields import shorten
+from gpuctl.language.images import is_from
 from gpuctl.language.job import RESERVED_LABELS, RESERVED_PREFIXES, Workload
 from gpuctl.language.kinds import Job
 from gpuctl.language.quantities import parse_quantity
@@ -48,6 +50,9 @@ if TYPE_CHECKING:
     from gpuctl.language.training import Training
 # k8s.io/apimachinery: TotalAnnotationSizeLimitB is 256 KiB; some of it is for what gpuctl and others add.
 MAX_ANNOTATIONS = 200 * 1024
+VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
+# With these values NVIDIA's runtime gives a container no card.
+_NO_DEVICES = ("void", "none", "")
 MODEL_ENV = {"MODEL_SOURCE": "source", "MODEL_NAME": "name", "MODEL_VERSION": "version", "MODEL_FORMAT": "format"}
 
 
@@ -110,12 +115,24 @@ def check_platform(document: Document, versions: tuple[str, ...]) -> Iterator[Di
             if earlier != level:
                 message = f"the priorities {earlier} and {level} have one {what}, `{key}`"
                 yield document.diagnostic(ERROR, "GPU218", message, ("priorities", level, what), "change one")
+    yield from _priority_order(document, Settings(platform))
     names_seen: set[str] = set()
     for index, pool in enumerate(platform.pools):
         if pool.name in names_seen:
             message = f"the pool `{pool.name}` is listed twice"
             yield document.diagnostic(ERROR, "GPU218", message, ("pools", index, "name"), "remove one")
         names_seen.add(pool.name)
+
+
+def _priority_order(document: Document, settings: Settings) -> Iterator[Diagnostic]:
+    """High is above medium and medium above low, or the urgent job is the one that is evicted."""
+    for upper, lower in (("high", "medium"), ("medium", "low")):
+        above, below = settings.priorities[upper].value, settings.priorities[lower].value
+        if above < below:
+            level = lower if document.is_written(("priorities", lower, "value")) else upper
+            message = f"the priority {lower} ({below}) is above {upper} ({above})"
+            hint = f"give {upper} a greater value than {lower}"
+            yield document.diagnostic(ERROR, "GPU221", message, ("priorities", level, "value"), hint)
 
 
 def _name_length(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
@@ -167,10 +184,16 @@ def _environment(document: Document, model: Job, settings: Settings) -> Iterator
                 path = ("environment", "env", position, "name")
             message = f"the variable `{variable.name}` is reserved: {reserved[variable.name]}"
             yield document.diagnostic(ERROR, "GPU214", message, path, "remove it", key=True)
-    registries = settings.platform.image.registries
-    if registries and not any(_in_registry(environment.image, registry) for registry in registries):
-        message = f"the image is not from a registry that the platform allows ({', '.join(registries)})"
-        yield document.diagnostic(ERROR, "GPU602", message, ("environment", "image"), "push it to one of them")
+        elif "nvidia" in settings.used_vendors:
+            path = ("environment", "env", variable.name)
+            if isinstance(environment.env, list):
+                path = ("environment", "env", position)
+            shown = visible_devices(variable.name, variable.value, has_gpu=_has_nvidia(model, settings))
+            if shown is not None:
+                yield document.diagnostic(ERROR, "GPU220", shown[0], path, shown[1], key=True)
+    foreign = foreign_image(environment.image, settings.platform.image.registries)
+    if foreign is not None:
+        yield document.diagnostic(ERROR, "GPU602", foreign[0], ("environment", "image"), foreign[1])
     size = sum(len(key) + len(value.encode()) for key, value in model.job.annotations.items())
     size += len((model.job.description or "").encode())
     if size > MAX_ANNOTATIONS:
@@ -188,15 +211,31 @@ def _environment(document: Document, model: Job, settings: Settings) -> Iterator
         )
 
 
-def _in_registry(image: str, registry: str) -> bool:
-    prefix = registry.rstrip("/")
-    if image.startswith(prefix + "/"):
-        return True
-    # Docker Hub's short names: `nginx` is docker.io/library/nginx, `team/app` is docker.io/team/app.
-    first, slash, _ = image.partition("/")
-    short = not slash or not ("." in first or ":" in first or first == "localhost")
-    full = f"docker.io/{image}" if slash else f"docker.io/library/{image}"
-    return short and full.startswith(prefix + "/")
+def foreign_image(image: str, registries: Sequence[str]) -> tuple[str, str] | None:
+    """That an image is from no registry of the platform's allow list, as message and hint; an empty list allows all."""
+    if not registries or any(is_from(image, registry) for registry in registries):
+        return None
+    message = f"the image `{shorten(image)}` is not from a registry that the platform allows ({', '.join(registries)})"
+    return message, "push it to one of them"
+
+
+def _has_nvidia(model: Job, settings: Settings) -> bool:
+    return model.resources.gpu > 0 and (model.resources.gpu_vendor or settings.default_vendor) == "nvidia"
+
+
+def visible_devices(name: str, value: str | None, *, has_gpu: bool) -> tuple[str, str] | None:
+    """What is wrong with a variable that says which cards of its node a container sees, as message and hint.
+
+    NVIDIA's runtime gives a container the cards that ``NVIDIA_VISIBLE_DEVICES`` names, whoever they were given to.
+    ``value`` is None for one that is read from a Secret.
+    """
+    if name != VISIBLE_DEVICES or (not has_gpu and value in _NO_DEVICES):
+        return None
+    if has_gpu:
+        message = f"{VISIBLE_DEVICES} is set by the device plugin; another value shows the container other pods' cards"
+        return message, "remove it; CUDA_VISIBLE_DEVICES chooses among the pod's own cards"
+    message = f"{VISIBLE_DEVICES} shows a container that asks for no GPU the cards of its node, which are other pods'"
+    return message, "remove it, or ask for the cards with `resources.gpu`"
 
 
 def _gpus(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:

@@ -37,9 +37,7 @@ _RULES = (
         "GPU001",
         "error",
         "unreadable input",
-        "A file or directory that was named cannot be read: it does not exist, permission is denied, or a directory "
-        "holds no "
-        "YAML file.",
+        "A file or directory cannot be read: it does not exist, permission is denied, or it is no file.",
         "Check the path. A directory is searched for *.yaml and *.yml below it.",
     ),
     Rule(
@@ -118,6 +116,30 @@ _RULES = (
         "kind: !custom training  #!\n",
     ),
     Rule(
+        "GPU011",
+        "note",
+        "file that is not read",
+        "In a directory, *.yaml and *.yml are read. This is a file of another name that holds a document, a link to a "
+        "directory, a pipe, or a submodule that is not checked out. Its documents do not exist for gpuctl, so "
+        "`--prune` refuses to delete anything while it is there.",
+        "Rename the file, name it or the linked directory itself, or remove it; `--allow-skipped` passes it over.",
+    ),
+    Rule(
+        "GPU012",
+        "note",
+        "file without a document, in a directory",
+        "The file is empty or holds only comments. Perhaps it was emptied by mistake, so `--prune` refuses to delete "
+        "anything while it is there.",
+        "Restore its documents, or remove the file; `--allow-skipped` passes it over.",
+    ),
+    Rule(
+        "GPU013",
+        "error",
+        "directory without documents",
+        "A directory that was named holds no *.yaml or *.yml file, at no depth.",
+        "Name a file or another directory.",
+    ),
+    Rule(
         "GPU030",
         "error",
         "too many problems",
@@ -160,10 +182,9 @@ _RULES = (
         "GPU105",
         "note",
         "document of somebody else",
-        "A directory may hold other YAML. A document whose kind is not one of gpuctl's is left alone; a file that is "
-        "named "
-        "directly must be gpuctl's.",
-        "Nothing, unless the kind is misspelt.",
+        "A directory may hold other YAML. A document with an `apiVersion` and a `kind` of somebody else's is left "
+        "alone; a file that is named directly must be gpuctl's.",
+        "Nothing.",
     ),
     Rule(
         "GPU106",
@@ -172,6 +193,15 @@ _RULES = (
         "A document is a mapping of `key: value` lines that starts with `kind:`.",
         "Start the document with `kind:`.",
         "- kind: training  #!\n",
+    ),
+    Rule(
+        "GPU107",
+        "note",
+        "document whose owner is unclear",
+        "A directory may hold other YAML, which is left alone. This document has neither one of gpuctl's kinds nor the "
+        "`apiVersion` and `kind` of a Kubernetes manifest, so it may be one of gpuctl's with a mistake: `--prune` "
+        "refuses to delete anything while it is there.",
+        "Correct its `kind`, or move it elsewhere; `--allow-skipped` passes it over.",
     ),
     Rule(
         "GPU201",
@@ -308,7 +338,8 @@ _RULES = (
         "GPU216",
         "error",
         "not an image reference",
-        "An image is named `registry/path/name:tag` or `...@sha256:...`, in lower case up to the tag.",
+        "An image is named `registry/path/name:tag` or `...@sha256:...`, in lower case up to the tag, without a scheme "
+        "such as `docker://`. The API server takes any text, and the pod then waits for ever with InvalidImageName.",
         "Correct the reference.",
         "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: Team/App:1  #!\n",
     ),
@@ -336,17 +367,39 @@ _RULES = (
         "error",
         "podPatch that cannot be applied",
         "A podPatch is a partial PodSpec, validated strictly against Kubernetes' schema. It cannot touch names, the "
-        "platform's labels, priority, or what a field of the language is for.",
+        "platform's labels, priority, or what a field of the language is for. The pod that comes out of all patches "
+        "must be one that the API server takes: names unique, mounts with their volumes, probes with their ports, "
+        "requests within limits.",
         "Correct the field that the message names.",
         _job("compute", "podPatch:\n  hostIpc: true  #!\n"),
+    ),
+    Rule(
+        "GPU220",
+        "error",
+        "variable that shows other pods' cards",
+        "NVIDIA's container runtime gives a container the cards that NVIDIA_VISIBLE_DEVICES names, without asking who "
+        "they were given to. Containers with GPUs get its value from the device plugin; for those without gpuctl sets "
+        "`void`, because images that default to `all` would see every card of the node. A value of one's own, in `env` "
+        "or in a podPatch, goes around both.",
+        "Remove the variable. CUDA_VISIBLE_DEVICES chooses among the cards that the pod was given.",
+        "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n  env:\n"
+        "    NVIDIA_VISIBLE_DEVICES: all  #!\n",
+    ),
+    Rule(
+        "GPU221",
+        "error",
+        "priorities out of order",
+        "The value of `high` is above that of `medium`, and `medium` above `low`: the scheduler goes by the values, "
+        "and with another order the urgent job waits, or is evicted by one that can wait.",
+        "Give the more urgent priority the greater value. The defaults are 1000000, 500000 and 100.",
+        "kind: platform\nversion: v0.1\npriorities:\n  low: {value: 600000}  #!\n",
     ),
     Rule(
         "GPU301",
         "error",
         "template that refers to nothing",
-        "`{{model.name}}` stands for a field of the same document, in strings of `environment` and `service`. The "
-        "field is "
-        "misspelt, not set, or not a single value. A chat template's `{{ messages }}` is left alone.",
+        "`{{model.name}}` stands for a field of the same document, in any text of a workload. The field, or the block "
+        "it is in, is misspelt, not set, or not a single value. A chat template's `{{ messages }}` is left alone.",
         "Correct the reference; write `{{{{` for a literal `{{`.",
         _job("inference", "model: {name: m}\n", environment='image: "app:{{model.nmae}}"').replace(
             'model.nmae}}"}\n', 'model.nmae}}"}  #!\n'
@@ -545,6 +598,16 @@ _RULES = (
         _job("compute", "service:\n  nodePort: 8080  #!\n"),
     ),
     Rule(
+        "GPU421",
+        "warning",
+        "one user in two quotas",
+        "Each quota becomes a ResourceQuota in the user's namespace, and Kubernetes holds all of them: of every amount "
+        "the smallest counts, whatever the other quota grants.",
+        "Remove the user from one of the two.",
+        "kind: quota\nversion: v0.1\nquota: {name: a}\nusers: {zhang-san: {gpu: 8}}\n---\n"
+        "kind: quota\nversion: v0.1\nquota: {name: b}\nusers:\n  zhang-san: {gpu: 4}  #!\n",
+    ),
+    Rule(
         "GPU501",
         "warning",
         "image without a fixed version",
@@ -598,7 +661,9 @@ _RULES = (
         "launcher that needs ssh",
         "DeepSpeed's launcher and mpirun start the other nodes' processes by ssh, and few images have a server and "
         "keys.",
-        "Add `--no_ssh` to deepspeed, or use torchrun.",
+        "Write `deepspeed --no_ssh --node_rank=$(NODE_RANK) --master_addr=$(MASTER_ADDR) train.py ...`: each pod then "
+        "starts its own processes, and the launcher must be told which node it is and where the first one is. The "
+        "options stand before the script. Or use torchrun.",
         "kind: training\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n"
         "  command: [deepspeed, t.py]  #!\nresources: {nodes: 2, gpu: 8, cpu: 8, memory: 64Gi, pool: q}\n",
         _PLATFORM + "training: {queue: {q: q}}\npools: [{name: q}]\n",
@@ -651,7 +716,9 @@ _RULES = (
         "GPU602",
         "error",
         "image from another registry",
-        "The platform lists the registries that images may come from.",
+        "The platform lists the registries that images may come from. The list holds for every image of the pod: "
+        "`environment.image`, and what a podPatch adds as a container, init container or image volume, the platform's "
+        "own podPatch too. `nginx` means docker.io/library/nginx.",
         "Push the image to one of them.",
         "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: elsewhere.example.com/app:1  #!\n",
         _PLATFORM + "image: {registries: [registry.example.com/]}\n",
@@ -691,6 +758,28 @@ _RULES = (
         "delete -f` deletes the machine's object.",
         "Label the nodes with `kubectl label node`, or include them with `--nodes`.",
         "kind: pool\nversion: v0.1\npool: {name: p}\nnodes:  #!\n  n1: {gpu-type: A100}\n",
+    ),
+    Rule(
+        "GPU607",
+        "note",
+        "namespace left out",
+        "Deleting a Namespace deletes all that is in it, also what others have put there. So the output of a job or a "
+        "pool does not hold the namespace that it uses: `gpuctl render -f job.yaml | kubectl delete -f -` would delete "
+        "it. The output of a quota holds the namespaces of its users.",
+        "Create the namespace with `kubectl create namespace`, or include it with `--namespaces`. `gpuctl apply` "
+        "creates the namespace that a document names.",
+        "kind: compute\nversion: v0.1\njob:\n  name: demo\n  namespace: team-a  #!\n"
+        "environment: {image: registry.example.com/app:1}\n",
+    ),
+    Rule(
+        "GPU608",
+        "warning",
+        "training replaced at every sync",
+        "A Job cannot be changed in place. With plain names Argo CD is told to replace it (`Force=true,Replace=true`), "
+        "and unless the Application has `ApplyOutOfSyncOnly=true` it applies, and so replaces, every Job at every "
+        "sync: trainings that did not change start anew.",
+        "Leave `--job-names plain` out: with the hash of what it is in its name, only a training that changed is a new "
+        "Job. Or set `ApplyOutOfSyncOnly=true` in the Application.",
     ),
     Rule(
         "GPU901",

@@ -49,15 +49,28 @@ class Document:
         """A diagnostic at one of the document's fields."""
         return Diagnostic(severity, code, message, self.span(path, key=key), path, hint, related)
 
+    def is_written(self, path: Path) -> bool:
+        """Whether the document itself has a field, and not only its default."""
+        node = self._tree()
+        for part in path:
+            step = child(node, part)
+            if step is None:
+                return False
+            node = step[1]
+        return True
+
+    def _tree(self) -> Node:
+        if self._root is None:
+            self._root = recompose(self.chunk, self.index)
+        return self._root
+
     def span(self, path: Path = (), *, key: bool = False) -> Span:
         """Where a field stands; of a field that is not written, where the nearest block around it stands.
 
         The tree is read again when first asked for: it takes far more memory than the model, and only documents
         that something is said about need it.
         """
-        if self._root is None:
-            self._root = recompose(self.chunk, self.index)
-        return locate(self.chunk, self._root, path, key=key)
+        return locate(self.chunk, self._tree(), path, key=key)
 
 
 def within(chunk: Chunk, span: Span, part: str) -> Span:

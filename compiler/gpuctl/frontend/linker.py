@@ -68,7 +68,8 @@ def link(
     pools = _pools(documents, settings)
     yield from _pool_references(documents, pools, settings, complete)
     for name in sorted(pools):
-        yield from _pool_capacity(name, pools[name])
+        yield from _pool_capacity(name, pools[name], settings)
+    yield from _users_in_two_quotas(documents)
     yield from _quotas(documents, settings)
 
 
@@ -270,7 +271,29 @@ def _over_pool_quota(document: Document, model: Job, pool: str, declared: _Decla
         )
 
 
-def _pool_capacity(name: str, declared: _Declared) -> Iterator[Diagnostic]:
+def _users_in_two_quotas(documents: Sequence[Document]) -> Iterator[Diagnostic]:
+    """Two quotas on one namespace both hold: what the larger one grants is not there."""
+    seen: dict[str, Document] = {}
+    for document in documents:
+        if document.model.kind != "quota":
+            continue
+        for name in document.model.entries:
+            earlier = seen.setdefault(name, document)
+            if earlier is document:
+                continue
+            assert earlier.model.kind == "quota", "only quotas are in the table"
+            yield document.diagnostic(
+                WARNING,
+                "GPU421",
+                f"`{name}` is in two quotas, `{earlier.model.header.name}` and `{document.model.header.name}`",
+                (document.model.entries_key, name),
+                "both would hold, so that the smaller of each amount counts: remove one of the two",
+                key=True,
+                related=(Related("the other one", earlier.span((earlier.model.entries_key, name), key=True)),),
+            )
+
+
+def _pool_capacity(name: str, declared: _Declared, settings: Settings) -> Iterator[Diagnostic]:
     """All jobs of a pool against its GPUs. Queueing is normal, so this only warns."""
     document, pool = declared.document, declared.model
     if document is None or pool is None:
@@ -288,25 +311,28 @@ def _pool_capacity(name: str, declared: _Declared) -> Iterator[Diagnostic]:
     if counts is None:
         return
     capacity = sum(counts)
-    total = sum(model.resources.gpu * replicas(model) for _, model in declared.jobs)
+    # A share in memory counts for nothing here: no document says how much a card has.
+    cards = [(settings.cards_of(model.resources) or Fraction(0)) * replicas(model) for _, model in declared.jobs]
+    total = sum(cards, Fraction(0))
     if total > capacity:
         yield document.diagnostic(
             WARNING,
             "GPU404",
-            f"the jobs of pool `{name}` ask for {total} GPUs together; it has {capacity}",
+            f"the jobs of pool `{name}` ask for {format_number(total)} GPUs together; it has {capacity}",
             (key, "name"),
             "some will wait; give the urgent ones `priority: high`",
         )
     for job, model in declared.jobs:
         if model.kind == "inference" and model.autoscaled:
-            most = model.resources.gpu * replicas(model, most=True)
-            if most > capacity:
+            each = settings.cards_of(model.resources)
+            most = (each or Fraction(0)) * replicas(model, most=True)
+            if each and most > capacity:
                 yield job.diagnostic(
                     WARNING,
                     "GPU405",
-                    f"maxReplicas x gpu is {most} GPUs; pool `{name}` has {capacity}",
+                    f"maxReplicas x gpu is {format_number(most)} GPUs; pool `{name}` has {capacity}",
                     ("autoscaling", "maxReplicas"),
-                    f"at most {capacity // model.resources.gpu} replicas fit",
+                    f"at most {capacity // each} replicas fit",
                 )
 
 

@@ -10,6 +10,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document, within
 from gpuctl.language.fields import shorten
 from gpuctl.language.kinds import Job
+from gpuctl.language.masking import CREDENTIAL
 
 WARNING, NOTE = Severity.WARNING, Severity.NOTE
 SECRET_CODES = frozenset({"GPU507"})
@@ -18,26 +19,17 @@ SECRET_CODES = frozenset({"GPU507"})
 HOSTFILE_DIRECTORY = "/job"
 """Where DeepSpeed looks for its hostfile, /job/hostfile."""
 
+# Options of DeepSpeed's launcher that take no value (deepspeed/launcher/runner.py, 0.19).
+_DEEPSPEED_FLAGS = frozenset(
+    {
+        *("--module", "--no_python", "--no_local_rank", "--no_ssh", "--no_ssh_check", "--force_multi", "--save_pid"),
+        *("--elastic_training", "--bind_cores_to_rank", "-q", "--quiet"),
+    }
+)
 _SHELLS = frozenset({"sh", "bash", "zsh", "dash", "ash", "ksh", "busybox"})
 _OPERATORS = frozenset({"&&", "||", "|", ";", ">", ">>", "<", "2>&1", "&"})
-_CREDENTIAL = r"hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|glpat-[\w-]{16,}|AKIA[0-9A-Z]{16}"
 _SECRET_OPTION = r"(?i)--?(?:[\w-]+\.)*(?:[\w-]*[-_])?(?:token|password|passwd|secret|api[-_]?key)\Z"  # noqa: S105 - options, not a password
 _REFERENCE = r"\$\([A-Za-z_][\w.-]*\)|\$\{?[A-Za-z_]"
-
-
-_GIVEN_VALUE = (
-    r"(?i)(--?(?:[\w-]+\.)*(?:[\w-]*[-_])?(?:token|password|passwd|secret|api[-_]?key)"
-    r"(?:=|[ \t]+|[\"'][ \t]*,[ \t]*[\"']?)[\"']?)(?![$/-]|\d+\b)([^\s\"',\]]+)"
-)
-
-
-def redact(text: str) -> str:
-    """Text with credentials blotted out, its length kept: options that give a token, and tokens of known form."""
-    if re.search(_GIVEN_VALUE, text):
-        text = re.sub(_GIVEN_VALUE, lambda match: match[1] + "*" * len(match[2]), text)
-    if re.search(_CREDENTIAL, text):
-        text = re.sub(_CREDENTIAL, lambda match: "*" * len(match[0]), text)
-    return text
 
 
 class Word(NamedTuple):
@@ -198,17 +190,54 @@ def _launchers(document: Document, model: Job, words: list[Word]) -> Iterator[Di
         yield document.diagnostic(WARNING, "GPU505", message, first.path, hint)
     if model.kind != "training":
         return
-    if model.resources.nodes > 1 and uses_deepspeed(argv) and "--no_ssh" not in argv:
-        yield document.diagnostic(
-            WARNING,
-            "GPU506",
-            "deepspeed reaches the other nodes by ssh, which few images have",
-            first.path,
-            "add `--no_ssh`, or use torchrun; the hostfile is mounted at /job/hostfile",
-        )
+    if model.resources.nodes > 1 and uses_deepspeed(argv):
+        yield from _deepspeed(document, words)
     if model.resources.nodes > 1 and programs(words)[:1] in (["mpirun"], ["mpiexec"]):
         message = "mpirun reaches the other nodes by ssh, which few images have"
         yield document.diagnostic(WARNING, "GPU506", message, first.path, "use torchrun, or an image with ssh keys")
+
+
+def _deepspeed(document: Document, words: list[Word]) -> Iterator[Diagnostic]:
+    """The launcher without ssh: each node starts its own processes, and must be told its rank and the first node."""
+    start = 1 if words[0].text.rpartition("/")[2] == "deepspeed" else 3
+    options, script = _launcher_options(words, start)
+    program = " ".join(word.text for word in words[:start])
+    missing = sorted({"--node_rank", "--master_addr"} - options.keys())
+    rank = options.get("--node_rank")
+    if "--no_ssh" not in options:
+        message, place = "deepspeed reaches the other nodes by ssh, which few images have", words[0]
+        if any(word.text == "--no_ssh" for word in words[script:]):
+            message = "`--no_ssh` stands after the script, which gets it as an argument: the launcher does not see it"
+            place = next(word for word in words[script:] if word.text == "--no_ssh")
+    elif missing:
+        message, place = f"deepspeed fails with `--no_ssh` and without {' and '.join(missing)}", options["--no_ssh"][0]
+    elif rank is not None and _number(rank[1]) is not None:
+        message, place = f"every node would start as node {rank[1]}", rank[0]
+    else:
+        return
+    kept = [
+        f"{name} {value}".rstrip()
+        for name, (_, value) in options.items()
+        if name not in ("--no_ssh", "--node_rank", "--master_addr")
+    ]
+    rest = " ".join([*kept, *(word.text for word in words[script : script + 1])])
+    advice = f"{program} --no_ssh --node_rank=$(NODE_RANK) --master_addr=$(MASTER_ADDR) {rest}".rstrip()
+    hint = f"write `{advice} ...`, one list item a word, or use torchrun; the hostfile is mounted at /job/hostfile"
+    yield document.diagnostic(WARNING, "GPU506", message, place.path, hint)
+
+
+def _launcher_options(words: Sequence[Word], start: int) -> tuple[dict[str, tuple[Word, str]], int]:
+    """The options before DeepSpeed's script, which are the launcher's own, and the script's index."""
+    options: dict[str, tuple[Word, str]] = {}
+    index = start
+    while index < len(words) and words[index].text.startswith("-"):
+        name, equals, value = words[index].text.partition("=")
+        if not equals and name not in _DEEPSPEED_FLAGS and index + 1 < len(words):
+            index += 1
+            value = words[index].text
+        options[name] = (words[index], value)
+        index += 1
+    return options, index
 
 
 def _credentials(document: Document, model: Job, words: list[Word]) -> Iterator[Diagnostic]:
@@ -221,10 +250,10 @@ def _credentials(document: Document, model: Job, words: list[Word]) -> Iterator[
         if named and not re.search(_REFERENCE, value) and not value.startswith("-") and not value.startswith("/"):
             target = word if equals else words[index + 1]
             yield _credential(document, target.path, f"`{name}` gives a credential in the command", name)
-        elif re.search(_CREDENTIAL, word.text) and (index == 0 or not re.match(_SECRET_OPTION, words[index - 1].text)):
+        elif re.search(CREDENTIAL, word.text) and (index == 0 or not re.match(_SECRET_OPTION, words[index - 1].text)):
             yield _credential(document, word.path, "the command holds what looks like a credential", None)
     for position, variable in enumerate(model.environment.variables):
-        if variable.value is not None and re.search(_CREDENTIAL, variable.value):
+        if variable.value is not None and re.search(CREDENTIAL, variable.value):
             path: tuple[str | int, ...] = ("environment", "env", variable.name)
             if isinstance(model.environment.env, list):
                 path = ("environment", "env", position, "value")

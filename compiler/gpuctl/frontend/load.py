@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -11,9 +12,10 @@ from gpuctl.frontend.binder import bind, kind_of
 from gpuctl.frontend.checks import check, check_faulty, check_platform
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.foreign import Owner, owner_of
 from gpuctl.frontend.linker import link
 from gpuctl.frontend.reader import RawDocument, read
-from gpuctl.frontend.source import Source, collect, find_platform
+from gpuctl.frontend.source import Source, Sources, collect, find_platform
 from gpuctl.language.kinds import ALIASES
 from gpuctl.language.settings import Settings
 
@@ -43,21 +45,24 @@ def load(
     versions: tuple[str, ...],
     directory: Path | None = None,
     stdin: BinaryIO | None = None,
+    without: Path | None = None,
 ) -> Loaded:
     """Read, bind, check and link all inputs. Never raises for what an input contains.
 
-    ``platform`` is the platform's file; without it, ``platform.yaml`` at or above the first input is used.
-    ``versions`` are the Kubernetes versions that the platform may name.
+    ``platform`` is the platform's file; without it, each input's ``platform.yaml`` at or above it is used, and they
+    must agree. ``versions`` are the Kubernetes versions that the platform may name. ``without`` is a directory below an
+    input whose files are not read.
     """
     loaded = Loaded()
-    found = collect(inputs, stdin)
+    found = collect(inputs, stdin, without)
     loaded.diagnostics += found.diagnostics
     for source in found.sources:
         loaded.sources[source.name] = source
-    _find_platform(inputs, platform, directory or Path.cwd(), found.sources, loaded, versions)
+    early = _Early(found.sources)
+    _use_platform(early.platforms, platform, found, directory, loaded, versions)
     defaults = _defaults(loaded.settings.platform)
     for source in found.sources:
-        for raw in read(source, loaded.diagnostics):
+        for raw in early.read(source, loaded.diagnostics):
             if _is_platform(raw):
                 continue
             bound = bind(raw, loaded.diagnostics, defaults)
@@ -85,8 +90,41 @@ def load_platform(
 ) -> Loaded:
     """The platform alone, for commands without documents: the file named, else the one at or above ``directory``."""
     loaded = Loaded()
-    _find_platform([], named, directory or Path.cwd(), [], loaded, versions)
+    _use_platform([], named, Sources([], [], [None]), directory, loaded, versions)
     return loaded
+
+
+class _Early:
+    """Sources that may hold a platform, read before all others: its defaults fill in what other documents leave out.
+
+    They are few, so their trees are kept until they are bound; of all others there is one at a time.
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._read: dict[int, tuple[list[RawDocument], list[Diagnostic]]] = {}
+        self.platforms: list[RawDocument] = []
+        for source in sources:
+            if "platform" in source.text and _MAY_BE_PLATFORM.search(source.text):
+                diagnostics: list[Diagnostic] = []
+                raws = list(read(source, diagnostics))
+                self._read[id(source)] = raws, diagnostics
+                self.platforms += [raw for raw in raws if _is_platform(raw)]
+
+    def read(self, source: Source, diagnostics: list[Diagnostic]) -> Iterator[RawDocument]:
+        """The documents of a source, from what was read already if it was."""
+        known = self._read.pop(id(source), None)
+        if known is None:
+            yield from read(source, diagnostics)
+        else:
+            diagnostics += known[1]
+            yield from known[0]
+
+
+# A key that may be `kind`, unless another word follows it at once: what is quoted with escapes, an anchor or an alias
+# may be `platform` as well.
+_MAY_BE_PLATFORM = re.compile(
+    r"""k[-_]*i[-_]*n[-_]*d[-_]*["']?\s*:(?![ \t]+["']?(?!platform)[a-z])|"[^"\n\\]*\\[^"\n]*"\s*:""", re.IGNORECASE
+)
 
 
 def _is_platform(raw: RawDocument) -> bool:
@@ -94,34 +132,40 @@ def _is_platform(raw: RawDocument) -> bool:
     return kind is not None and ALIASES.get(kind, kind) == "platform"
 
 
-def _find_platform(
-    inputs: Sequence[str | os.PathLike[str] | Source],
+def _use_platform(
+    among: Sequence[RawDocument],
     named: str | os.PathLike[str] | Source | None,
-    directory: Path,
-    sources: Sequence[Source],
+    found: Sources,
+    directory: Path | None,
     loaded: Loaded,
     versions: tuple[str, ...],
 ) -> None:
-    """Bind the platform: the one named, the ones among the documents, or the one found beside them.
+    """Bind the platform: the one named or else those found at or above the inputs, and those among the documents.
 
     Several that say the same are one; two different ones are an error, because a compile has one platform.
     """
-    # Sources are read for the platform first, because its defaults fill in what other documents leave out; what is
-    # wrong with their YAML is reported when they are read for good.
-    mentioned = (source for source in sources if "platform" in source.text)
-    candidates = [(raw, True) for source in mentioned for raw in read(source, []) if _is_platform(raw)]
     if named is not None:
-        candidates = [(raw, False) for raw in _platform_file(named, loaded)] + candidates
-    elif not candidates:
-        path = find_platform(inputs, directory)
-        if path is not None and str(path) not in loaded.sources:
-            candidates = [(raw, False) for raw in _platform_file(path, loaded)]
+        candidates = [*((raw, False) for raw in _platform_file(named, loaded)), *((raw, True) for raw in among)]
+    else:
+        beside = _platforms_beside(found, directory, is_given=bool(among))
+        read_already = {os.path.realpath(source.path): source for source in found.sources if source.path is not None}
+        candidates = [(raw, True) for raw in among]
+        for path in beside:
+            source = read_already.get(os.path.realpath(path))
+            if source is None:
+                candidates += [(raw, False) for raw in _platform_file(path, loaded, is_named=False)]
+            elif not any(raw.chunk.source is source for raw in among):
+                _platform_file(source, loaded, is_named=False)
+        candidates.sort(key=lambda candidate: candidate[0].chunk.source.name)
     chosen: Document | None = None
+    among_inputs = set()
     for raw, is_input in candidates:
         bound = bind(raw, loaded.diagnostics)
         if bound is None or bound.model is None or bound.model.kind != "platform":
             continue
         document = Document("platform", bound.model, raw.chunk, raw.number)
+        if is_input:
+            among_inputs.add(document)
         if chosen is None:
             chosen = document
             loaded.diagnostics += check_platform(document, versions)
@@ -129,35 +173,55 @@ def _find_platform(
             if is_input:
                 loaded.documents.append(document)
         elif chosen.model != bound.model:
-            loaded.diagnostics.append(
-                document.diagnostic(
-                    Severity.ERROR,
-                    "GPU603",
-                    "a second platform, different from the first: a compile has one",
-                    ("kind",),
-                    "remove one, or compile the two sets of files apart",
-                    related=(Related("the first", chosen.span(("kind",))),),
-                )
-            )
+            both = {chosen, document}
+            holds = None if both <= among_inputs else next(iter(both & among_inputs), chosen)
+            loaded.diagnostics.append(_second_platform(chosen, document, holds))
         elif is_input and chosen not in loaded.documents:
             loaded.documents.append(document)
 
 
-def _platform_file(named: str | os.PathLike[str] | Source, loaded: Loaded) -> list[RawDocument]:
-    source: Source
-    if isinstance(named, Source):
-        source = named
-    else:
-        found = collect([named])
-        loaded.diagnostics += found.diagnostics
-        if not found.sources:
-            return []
-        source = found.sources[0]
-    loaded.sources[source.name] = source
+def _platforms_beside(found: Sources, directory: Path | None, *, is_given: bool) -> list[str]:
+    """The ``platform.yaml`` of every input, each once, in the order of their names.
+
+    What comes from standard input or memory belongs to the current directory, unless it brings a platform along.
+    """
+    here = str(directory) if directory is not None else "."
+    starts = [here if start is None else start for start in found.starts if start is not None or not is_given]
+    return sorted({path for path in map(find_platform, starts) if path is not None})
+
+
+def _second_platform(chosen: Document, other: Document, holds: Document | None) -> Diagnostic:
+    """``holds`` is the one that --platform can name; None when both are documents, which are read in any case."""
+    first, second = sorted((chosen, other), key=lambda document: (document.file, document.span(("kind",)).line))
+    hint = "remove one, or compile the two sets of files apart"
+    if holds is not None:
+        hint = f"compile the two sets of files apart, or name the one that holds, such as `--platform {holds.file}`"
+    return second.diagnostic(
+        Severity.ERROR,
+        "GPU603",
+        f"a second platform, different from the first (`{first.file}`): a compile has one",
+        ("kind",),
+        hint,
+        related=(Related("the first", first.span(("kind",))),),
+    )
+
+
+def _platform_file(
+    named: str | os.PathLike[str] | Source, loaded: Loaded, *, is_named: bool = True
+) -> list[RawDocument]:
+    """The platforms in a file; one that was only found by its name may hold somebody else's documents alone."""
+    found = collect([named])
+    loaded.diagnostics += found.diagnostics
+    if not found.sources:
+        return []
+    source = found.sources[0]
     before = len(loaded.diagnostics)
-    raws = list(read(source, loaded.diagnostics))
+    is_read = loaded.sources.get(source.name) == source
+    loaded.sources[source.name] = source
+    raws = list(read(source, [] if is_read else loaded.diagnostics))
     platforms = [raw for raw in raws if _is_platform(raw)]
-    if not platforms and raws and len(loaded.diagnostics) == before:
+    theirs = not is_named and all(owner_of(raw.root, source.name) is Owner.OTHERS for raw in raws)
+    if not platforms and raws and not theirs and len(loaded.diagnostics) == before:
         span = raws[0].chunk.span(raws[0].root)
         message = "this file is used as the platform and holds no `kind: platform`"
         hint = "add a document of `kind: platform`, or name another file with --platform"
@@ -166,6 +230,12 @@ def _platform_file(named: str | os.PathLike[str] | Source, loaded: Loaded) -> li
 
 
 def _defaults(platform: Platform) -> dict[str, dict[str, Any]]:
-    """kind -> the partial document that fills in what documents of the kind leave out."""
+    """kind -> the partial document that fills in what documents of the kind leave out.
+
+    A ``podPatch`` is no filling: it is merged into the pod before the document's own (see the backend's ``patch``).
+    """
     found = platform.defaults.model_dump(exclude_none=True)
-    return {kind: partial for kind, partial in found.items() if partial}
+    partials = {
+        kind: {key: value for key, value in partial.items() if key != "podPatch"} for kind, partial in found.items()
+    }
+    return {kind: partial for kind, partial in partials.items() if partial}

@@ -41,6 +41,8 @@ _OURS = rf"(?mi)^[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?({'|'.join([*KINDS, *ALIASES
 _AFTER_MARK = frozenset({"", " ", "\t", "\r", "\n", ",", "[", "]", "{", "}"})
 _MOST_ROUNDS = 8
 """How often a chunk is scanned again because a ``?`` turned out to be text: each round finds all that can be seen."""
+_OTHERS = (r"(?m)^apiVersion:[ \t]+\S", r"(?m)^kind:[ \t]+\S")
+"""Lines that make a document a Kubernetes manifest, such as a Helm template, which is no YAML."""
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
@@ -131,13 +133,17 @@ def read(source: Source, diagnostics: list[Diagnostic]) -> Iterator[RawDocument]
             if source.direct or re.search(_OURS, chunk.text):
                 diagnostics.append(error.diagnostic)
             else:
+                code = "GPU105" if all(re.search(line, chunk.text) for line in _OTHERS) else "GPU107"
                 message = f"a document that is not ours cannot be read as YAML: left alone ({error.diagnostic.message})"
-                diagnostics.append(Diagnostic(Severity.NOTE, "GPU105", message, error.diagnostic.span))
-    if empty and len(diagnostics) == before and source.direct:
-        message = "there is no document in this file"
-        hint = "start with `gpuctl init training`, or name another file"
-        span = Span(source.name, 1, 1, 1, 1)
-        diagnostics.append(Diagnostic(Severity.ERROR, "GPU009", message, span, hint=hint))
+                diagnostics.append(Diagnostic(Severity.NOTE, code, message, error.diagnostic.span))
+    if empty and len(diagnostics) == before:
+        message, span = "there is no document in this file", Span(source.name, 1, 1, 1, 1)
+        if source.direct:
+            hint = "start with `gpuctl init training`, or name another file"
+            diagnostics.append(Diagnostic(Severity.ERROR, "GPU009", message, span, hint=hint))
+        else:
+            hint = "it is empty or holds only comments; remove it if that is intended"
+            diagnostics.append(Diagnostic(Severity.NOTE, "GPU012", message, span, hint=hint))
 
 
 def split(source: Source) -> Iterator[Chunk]:

@@ -2,121 +2,188 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span
+from gpuctl.frontend.walk import MAX_BYTES, SUFFIXES, NotAFile, read_bytes, walk, what_is
+from gpuctl.language.fields import shorten, visible
+
+__all__ = ["PLATFORM_FILE", "STDIN", "SUFFIXES", "Source", "Sources", "collect", "decode", "find_platform", "lines_of"]
 
 STDIN = "<stdin>"
-MAX_BYTES = 8 * 2**20
-SUFFIXES = (".yaml", ".yml")
 PLATFORM_FILE = "platform.yaml"
+_LONGEST_NAME = 200
 
 
 class Source(NamedTuple):
     """A text with a name for messages.
 
     ``direct`` tells whether the caller named it: a directory may hold other YAML, which is left alone with a note; a
-    file named directly must be ours.
+    file named directly must be ours. ``path`` is the file that it was read from, whose name may have bytes that no
+    message can show.
     """
 
     name: str
     text: str
     direct: bool = True
+    path: str | None = None
 
 
 class Sources(NamedTuple):
-    """What was found: readable sources in a deterministic order, and what could not be read."""
+    """What was found: readable sources in a deterministic order, and what could not be read.
+
+    ``starts`` are the directories that the inputs stand in; None is where standard input and texts belong.
+    """
 
     sources: list[Source]
     diagnostics: list[Diagnostic]
+    starts: list[str | None]
 
 
-def collect(inputs: Iterable[str | os.PathLike[str] | Source], stdin: BinaryIO | None = None) -> Sources:
+def collect(
+    inputs: Iterable[str | os.PathLike[str] | Source], stdin: BinaryIO | None = None, without: Path | None = None
+) -> Sources:
     """Read every input: a :class:`Source`, a file, a directory (recursive, ``*.yaml`` and ``*.yml``, sorted) or ``-``.
 
     Nothing is raised for what an input is or contains: missing, unreadable, binary and too large files become
-    diagnostics. A file reached twice is read once.
+    diagnostics. A file reached twice is read once. ``without`` is a directory below an input that is passed over.
     """
-    found = Sources([], [])
-    seen: set[str] = set()
-    for item in inputs:
-        if isinstance(item, Source):
-            found.sources.append(item)
-        elif os.fspath(item) == "-":
-            if STDIN not in seen:
-                seen.add(STDIN)
-                _add(found, STDIN, (stdin or sys.stdin.buffer).read(MAX_BYTES + 1), direct=True)
-        else:
-            _collect_path(Path(item), found, seen)
-    return found
+    return _Collector(stdin, os.path.realpath(without) if without is not None else None).collect(inputs)
 
 
-def _collect_path(path: Path, found: Sources, seen: set[str]) -> None:
+def shown_path(path: str) -> str:
+    """A path as text that every stream can show: bytes that are not UTF-8 and control characters as escapes."""
     try:
-        mode = path.stat().st_mode
-    except OSError as error:
-        found.diagnostics.append(_unreadable(str(path), error))
-        return
-    if not stat.S_ISDIR(mode):
-        _read_file(path, mode, found, seen, direct=True)
-        return
-    files = _walk(path, found)
-    if not files:
-        message = f"no .yaml or .yml file in directory `{path}`"
-        found.diagnostics.append(
-            Diagnostic(Severity.ERROR, "GPU001", message, _start(str(path)), hint="name a file or another directory")
-        )
-    for file in files:
+        path.encode()
+    except UnicodeEncodeError:
+        with contextlib.suppress(UnicodeEncodeError):
+            return visible(os.fsencode(path).decode("utf-8", "backslashreplace"))
+    return visible(path)
+
+
+class _Collector:
+    def __init__(self, stdin: BinaryIO | None, without: str | None) -> None:
+        self.stdin = stdin
+        self.without = without
+        self.sources: list[Source] = []
+        self.diagnostics: list[Diagnostic] = []
+        self.starts: dict[str | None, None] = {}
+        self.seen: set[str] = set()
+
+    def collect(self, inputs: Iterable[str | os.PathLike[str] | Source]) -> Sources:
+        for item in inputs:
+            if isinstance(item, Source):
+                self.starts[None] = None
+                self._text(item)
+            elif os.fspath(item) == "-":
+                self.starts[None] = None
+                if STDIN not in self.seen:
+                    self.seen.add(STDIN)
+                    self._standard_input()
+            else:
+                self._path(os.fspath(item))
+        return Sources(self.sources, self.diagnostics, list(self.starts))
+
+    def _standard_input(self) -> None:
         try:
-            _read_file(file, file.stat().st_mode, found, seen, direct=False)
+            data = (self.stdin or sys.stdin.buffer).read(MAX_BYTES + 1)
         except OSError as error:
-            found.diagnostics.append(_unreadable(str(file), error))
+            self.diagnostics.append(_unreadable(STDIN, error))
+        else:
+            self._bytes(STDIN, data, direct=True)
+
+    def _path(self, path: str) -> None:
+        try:
+            mode = os.stat(path).st_mode
+        except (OSError, ValueError) as error:
+            self.diagnostics.append(_unreadable(path, error))
+            return
+        if stat.S_ISDIR(mode):
+            self.starts[os.path.realpath(path)] = None
+            self._directory(path)
+            return
+        # What a shell puts in a command's place (`<(...)`, /dev/stdin) stands in no directory of anybody's.
+        self.starts[os.path.realpath(os.path.dirname(path) or ".") if stat.S_ISREG(mode) else None] = None
+        if stat.S_ISSOCK(mode):
+            self._not_a_file(path, what_is(mode))
+        else:
+            self._file(path, direct=True)
+
+    def _directory(self, path: str) -> None:
+        listing = walk(str(Path(path)), self.without)
+        self.diagnostics += [_unreadable(name, error) for name, error in listing.errors]
+        for name, reason, hint in listing.unread:
+            self._skipped(name, reason, hint)
+        if not listing.files and not listing.errors:
+            name = shown_path(path)
+            message = f"no .yaml or .yml file in directory `{name}`"
+            hint = "name a file or another directory"
+            self.diagnostics.append(Diagnostic(Severity.ERROR, "GPU013", message, _start(name), hint=hint))
+        for file in listing.files:
+            self._file(file, direct=False)
+
+    def _file(self, path: str, *, direct: bool) -> None:
+        identity = os.path.realpath(path)
+        if identity in self.seen:
+            return
+        self.seen.add(identity)
+        try:
+            data = read_bytes(path, any_kind=direct)
+        except OSError as error:
+            self.diagnostics.append(_unreadable(path, error))
+        except NotAFile as error:
+            if direct:
+                self._not_a_file(path, str(error))
+            else:
+                self._skipped(path, f"is {error}, so it is not read", "name it itself, or remove it")
+        else:
+            self._bytes(shown_path(str(Path(path))), data, direct=direct, path=path)
+
+    def _bytes(self, name: str, data: bytes, *, direct: bool, path: str | None = None) -> None:
+        decoded = decode(name, data)
+        if isinstance(decoded, Diagnostic):
+            self.diagnostics.append(decoded)
+        else:
+            self.sources.append(Source(name, _without_marks(decoded), direct, path))
+
+    def _text(self, source: Source) -> None:
+        """A text in memory, held to what a file could contain."""
+        name = shown_path(source.name)
+        match = _SURROGATE.search(source.text)
+        if match is None:
+            self.sources.append(source._replace(name=name, text=_without_marks(source.text)))
+            return
+        lines = lines_of(source.text[: match.start()])
+        span = Span(name, len(lines), len(lines[-1]) + 1, len(lines), len(lines[-1]) + 2)
+        message = f"the text contains U+{ord(match[0]):04X}, half of a character, which no UTF-8 file can"
+        hint = "decode the text as UTF-8"
+        self.diagnostics.append(Diagnostic(Severity.ERROR, "GPU002", message, span, hint=hint))
+
+    def _skipped(self, path: str, reason: str, hint: str) -> None:
+        name = shown_path(str(Path(path)))
+        message = f"`{name}` {reason}"
+        self.diagnostics.append(Diagnostic(Severity.NOTE, "GPU011", message, _start(name), hint=shown_path(hint)))
+
+    def _not_a_file(self, path: str, what: str) -> None:
+        name = shown_path(path)
+        message = f"`{name}` is {what}, not a file"
+        self.diagnostics.append(Diagnostic(Severity.ERROR, "GPU001", message, _start(name), hint="name a YAML file"))
 
 
-def _walk(directory: Path, found: Sources) -> list[Path]:
-    """YAML files below a directory in the order of their parts; hidden directories are skipped, links not followed."""
-    files: list[Path] = []
-
-    def unreadable(error: OSError) -> None:
-        found.diagnostics.append(_unreadable(str(error.filename or directory), error))
-
-    for root, directories, names in os.walk(directory, onerror=unreadable):
-        directories[:] = [name for name in directories if not name.startswith(".")]
-        files += [Path(root, name) for name in names if name.endswith(SUFFIXES) and not name.startswith(".")]
-    return sorted(files, key=lambda file: file.parts)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_MARK = re.compile("\\A\ufeff|(?<=\n)\ufeff(?=---)|(?<=\n---\n)\ufeff|(?<=\n---\r\n)\ufeff")
 
 
-def _read_file(path: Path, mode: int, found: Sources, seen: set[str], *, direct: bool) -> None:
-    name = str(path)
-    identity = os.path.realpath(path)
-    if identity in seen:
-        return
-    seen.add(identity)
-    if stat.S_ISSOCK(mode) or stat.S_ISBLK(mode):
-        message = f"`{name}` is not a file"
-        found.diagnostics.append(Diagnostic(Severity.ERROR, "GPU001", message, _start(name), hint="name a YAML file"))
-        return
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        found.diagnostics.append(_unreadable(name, error))
-        return
-    _add(found, name, data, direct=direct)
-
-
-def _add(found: Sources, name: str, data: bytes, *, direct: bool) -> None:
-    decoded = decode(name, data)
-    if isinstance(decoded, Diagnostic):
-        found.diagnostics.append(decoded)
-    else:
-        found.sources.append(Source(name, decoded, direct))
+def _without_marks(text: str) -> str:
+    """Without byte-order marks where a document may start with one: joined files have several."""
+    return _MARK.sub("", text) if "\ufeff" in text else text
 
 
 def lines_of(text: str) -> list[str]:
@@ -148,17 +215,23 @@ def _start(name: str) -> Span:
     return Span(name, 1, 1, 1, 1)
 
 
-def _unreadable(name: str, error: OSError) -> Diagnostic:
-    reason = {
-        FileNotFoundError: "there is no such file or directory",
-        PermissionError: "permission denied",
-        NotADirectoryError: "a part of the path is not a directory",
-        IsADirectoryError: "it is a directory",
-    }.get(type(error), (error.strerror or "it cannot be read").lower())
+def _unreadable(path: str, error: OSError | ValueError) -> Diagnostic:
+    name = shown_path(path)
     hint = None
+    if isinstance(error, ValueError):
+        # os.stat, of a NUL or of a character that no file name can have.
+        reason = "no file has such a name"
+    else:
+        reason = {
+            FileNotFoundError: "there is no such file or directory",
+            PermissionError: "permission denied",
+            NotADirectoryError: "a part of the path is not a directory",
+            IsADirectoryError: "it is a directory",
+        }.get(type(error), (error.strerror or "it cannot be read").lower())
     if isinstance(error, FileNotFoundError):
-        hint = _similar_file(name)
-    return Diagnostic(Severity.ERROR, "GPU001", f"cannot read `{name}`: {reason}", _start(name), hint=hint)
+        hint = _similar_file(path)
+    shown = shorten(name, _LONGEST_NAME)
+    return Diagnostic(Severity.ERROR, "GPU001", f"cannot read `{shown}`: {reason}", _start(name), hint=hint)
 
 
 def _similar_file(name: str) -> str | None:
@@ -172,23 +245,17 @@ def _similar_file(name: str) -> str | None:
     # By the part that people misspell: by whole names, everything that ends in .yaml is near.
     stems = {Path(entry).stem: entry for entry in present}
     close = difflib.get_close_matches(path.stem, stems, n=1)
-    return f"did you mean `{path.parent / stems[close[0]]}`?" if close else None
+    return shown_path(f"did you mean `{path.parent / stems[close[0]]}`?") if close else None
 
 
-def find_platform(inputs: Sequence[str | os.PathLike[str] | Source], directory: Path) -> Path | None:
-    """``platform.yaml`` at or above the first input, no higher than the git root.
-
-    Standard input and in-memory sources count as ``directory``.
-    """
-    start = directory
-    if inputs and not isinstance(inputs[0], Source) and os.fspath(inputs[0]) != "-":
-        first = Path(inputs[0])
-        start = first if first.is_dir() else first.parent
-    start = Path(os.path.abspath(start))
-    chain = [start, *start.parents]
-    roots = [index for index, folder in enumerate(chain) if (folder / ".git").exists()]
-    for folder in chain[: roots[0] + 1] if roots else chain:
-        candidate = folder / PLATFORM_FILE
-        if candidate.is_file():
+def find_platform(start: str) -> str | None:
+    """``platform.yaml`` in a directory or above it, no higher than the git root."""
+    folder = os.path.realpath(start)
+    while True:
+        candidate = os.path.join(folder, PLATFORM_FILE)
+        if os.path.isfile(candidate):
             return candidate
-    return None
+        parent = os.path.dirname(folder)
+        if parent == folder or os.path.lexists(os.path.join(folder, ".git")):
+            return None
+        folder = parent

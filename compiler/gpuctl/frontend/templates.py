@@ -1,11 +1,12 @@
-"""``{{model.name}}`` in strings of ``environment`` and ``service``: a reference to a field of the same document.
+"""``{{model.name}}`` in the text of a workload: a reference to a field of the same document.
 
-Only a known root followed by a dot makes a reference, so a chat template's ``{{ messages }}`` stays as it is;
-``{{{{`` is a literal ``{{``. No logic, no I/O.
+Only a known root followed by a dot makes a reference, so a chat template's ``{{ messages }}`` stays as it is; what
+nearly is a known root (``{{modle.name}}``) is an error. ``{{{{`` is a literal ``{{``. No logic, no I/O.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable
 from typing import Any
@@ -15,16 +16,20 @@ from gpuctl.language.fields import Block, shorten
 from gpuctl.language.spelling import fold, nearest
 
 ROOTS = ("job", "model", "resources", "service", "environment", "storage")
-PLACES = ("environment", "service")
-MAX_LENGTH = 65536
-"""Characters that one string may expand to."""
+PLACES = ("job", "model", "environment", "resources", "storage", "service", "autoscaling", "podPatch")
+IDENTITY = (("job", "name"), ("job", "namespace"))
+"""What a job is found by is written out: it refers to nothing."""
 MAX_TOTAL = 2**20
 """Characters that all strings of a document together may expand to."""
 _FEWER = "use fewer references"
 
-_TOKEN = r"\{\{\{\{|\{\{[ \t]*(" + "|".join(ROOTS) + r")[ \t]*\.([^{}]*)\}\}"
+MAX_LENGTH = 65536
+"""Characters that one string may expand to."""
+_NEARLY = 0.79
+
+_MENTION = r"\{\{\{\{|\{\{[ \t]*([A-Za-z][A-Za-z_-]*)[ \t]*\.([^{}]*)\}\}"
 _STEP = r"[A-Za-z0-9_-]+\Z"
-_SPECIAL = r"\{\{\{\{|\{\{[ \t]*(?:" + "|".join(ROOTS) + r")[ \t]*\."
+_SPECIAL = r"\{\{\{\{|\{\{[ \t]*([A-Za-z][A-Za-z_-]*)[ \t]*\."
 
 Path = tuple[str | int, ...]
 Report = Callable[[Path, str, str, str | None], None]
@@ -38,15 +43,45 @@ class _Failed(Exception):
 def expand(data: dict[str, Any], shape: ModelShape, report: Report) -> set[Path]:
     """Replace the references in a bound document's data, in place. Returns the paths of strings that have bad ones."""
     expander = _Expander(data, shape, report)
-    for place in PLACES:
-        if place in data:
-            data[place] = expander.value((place,), data[place])
+    # References are looked up in what was written, so that a literal `{{` of one field is not expanded in another.
+    data.update({place: expander.value((place,), data[place]) for place in PLACES if place in data})
     return expander.bad
+
+
+def expand_patch(patch: dict[str, Any], data: dict[str, Any], shape: ModelShape, report: Report) -> dict[str, Any]:
+    """A platform's patch with its references to a document replaced; ``data`` is the document's, expanded already."""
+    expanded: dict[str, Any] = _Expander(data, shape, report).value(("podPatch",), patch)
+    return expanded
+
+
+def without_references(value: Any) -> Any:
+    """The same data with a letter for each reference: for checks of what is no whole document."""
+    if isinstance(value, str):
+        return re.sub(_MENTION, lambda match: "x" if match[1] in ROOTS else match[0], value) if "{{" in value else value
+    if isinstance(value, list):
+        return [without_references(item) for item in value]
+    if isinstance(value, dict):
+        return {key: without_references(item) for key, item in value.items()}
+    return value
+
+
+def _meant_root(root: str) -> str | None:
+    """The root that a word is one of, or nearly; None for words of other template languages."""
+    if root in ROOTS:
+        return root
+    word = fold(root)
+    for known in ROOTS:
+        close = word[0] == known[0] and difflib.SequenceMatcher(None, word, known).ratio() >= _NEARLY
+        if word == known or close or sorted(word) == sorted(known):
+            return known
+    return None
 
 
 def escape(text: str) -> str:
     """Text that :func:`expand` turns back into ``text``: for strings that were expanded already."""
-    return text.replace("{{", "{{{{") if re.search(_SPECIAL, text) else text
+    found = "{{" in text and re.finditer(_SPECIAL, text)
+    special = found and any(match[1] is None or _meant_root(match[1]) is not None for match in found)
+    return text.replace("{{", "{{{{") if special else text
 
 
 def escape_document(data: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +113,7 @@ class _Expander:
 
     def value(self, path: Path, value: Any) -> Any:
         if isinstance(value, str):
-            if "{{" not in value:
+            if "{{" not in value or path in IDENTITY:
                 return value
             try:
                 return self.text(path, value)
@@ -97,9 +132,9 @@ class _Expander:
         length = end = 0
         failed = False
         self.active.append(path)
-        for match in re.finditer(_TOKEN, text):
+        for match in re.finditer(_MENTION, text):
             try:
-                piece = "{{" if match[1] is None else self.reference(path, match)
+                piece = self.piece(path, match)
             except _Failed:
                 failed = True
                 continue
@@ -124,6 +159,18 @@ class _Expander:
             message = f"the document's templates together expand to more than {MAX_TOTAL} characters"
             self.report(path, text, message, _FEWER)
         return _Failed()
+
+    def piece(self, path: Path, match: re.Match[str]) -> str:
+        """What stands for one mention: another template language's stays as it is."""
+        if match[1] is None:
+            return "{{"
+        meant = _meant_root(match[1])
+        if meant is None:
+            return match[0]
+        if meant != match[1]:
+            hint = f"did you mean `{meant}`? Write `{{{{{{{{` for a literal `{{{{`"
+            self.fail(path, match[0], f"`{shorten(match[0])}`: there is no `{match[1]}` to refer to", hint)
+        return self.reference(path, match)
 
     def reference(self, path: Path, match: re.Match[str]) -> str:
         root, rest = match[1], match[2].strip()
@@ -183,7 +230,7 @@ class _Expander:
                 path, written, f"`{shorten(written)}`: `{field}` is not a single value", "refer to one of its fields"
             )
         text = str(value)
-        if at and at[0] in PLACES and "{{" in text:
+        if at and at[0] in PLACES and at not in IDENTITY and "{{" in text:
             if at in self.active:
                 self.fail(path, written, f"`{shorten(written)}` refers to itself", "break the circle")
             if len(self.active) > 8:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from difflib import unified_diff
 from typing import Literal, NamedTuple
 
-from gpuctl.frontend.lint import redact
 from gpuctl.language.fields import visible
+from gpuctl.language.masking import masked_lines
 
 Action = Literal["create", "change", "remove"]
 Tree = Mapping[str, bytes]
@@ -43,11 +43,29 @@ def unified(change: Change, before: str = "a", after: str = "b") -> Iterator[str
         "/dev/null" if change.after is None else f"{after}/{path}",
         lineterm="",
     ):
-        yield visible(redact(line)) + "\n"
+        yield visible(line) + "\n"
+
+
+class _Line(str):
+    """A line without its credentials, which equals another when they do with them: a changed one is seen to change."""
+
+    __slots__ = ("whole",)
+    whole: str
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Line) and self.whole == other.whole
+
+    def __hash__(self) -> int:
+        return hash(self.whole)
 
 
 def _lines(data: bytes | None) -> list[str]:
     if not data:
         return []
-    lines = data.decode("utf-8", "replace").split("\n")
+    text = data.decode("utf-8", "replace")
+    lines: list[str] = []
+    for shown, whole in zip(masked_lines(text), text.split("\n"), strict=True):
+        line = _Line(shown)
+        line.whole = whole
+        lines.append(line)
     return lines[:-1] if lines[-1] == "" else [*lines[:-1], lines[-1] + " (no newline at the end)"]

@@ -6,12 +6,13 @@ at its most.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
 
 from gpuctl.gitops.breakages import Breakage, breakages
 from gpuctl.gitops.objects import ObjectKey, value_changes
+from gpuctl.gitops.restarts import Rendered, Restart, restarts
 from gpuctl.gitops.rows import PoolRow, QuotaRow, pool_rows, quota_rows
 from gpuctl.gitops.sides import Demand, JobId, Side
 
@@ -28,6 +29,7 @@ class Impact:
     """The difference of two states.
 
     ``costs`` are before and after, None without prices; ``unpriced`` are pools with GPUs in use that have none.
+    ``restarts`` are the trainings that start anew.
     """
 
     added: list[ObjectKey]
@@ -39,10 +41,11 @@ class Impact:
     breakages: list[Breakage]
     costs: tuple[Cost, Cost] | None
     unpriced: list[str]
+    restarts: list[Restart] = field(default_factory=list)
 
 
-def impact(before: Side, after: Side) -> Impact:
-    """What going from one state to the other does."""
+def impact(before: Side, after: Side, rendered: Rendered = frozenset()) -> Impact:
+    """What going from one state to the other does; ``rendered`` is what was built of the first."""
     pools = list(pool_rows(before, after))
     quotas = list(quota_rows(before, after))
     pairs = [(job, before.jobs.get(job), after.jobs.get(job)) for job in sorted({*before.jobs, *after.jobs})]
@@ -54,6 +57,7 @@ def impact(before: Side, after: Side) -> Impact:
             if (paths := [change.path for change in value_changes(before.objects[key], after.objects[key])])
         ],
         removed=sorted(before.objects.keys() - after.objects.keys()),
+        restarts=restarts(before, after, rendered),
         jobs=[
             (job, old, new)
             for job, old, new in pairs

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from gpuctl.backend.context import Lowered, Object
 from gpuctl.backend.emitter import emit_object
+from gpuctl.backend.order import sort_key
 from gpuctl.gitops.errors import BuildError
 from gpuctl.language.fields import visible
 
@@ -37,15 +38,20 @@ class File(NamedTuple):
 
 
 def files_of(
-    lowered: Iterable[Lowered], source_name: Callable[[str], str], *, kustomization: bool = False
+    lowered: Iterable[Lowered],
+    source_name: Callable[[str], str],
+    *,
+    kustomization: bool = False,
+    kept: Iterable[Object] = (),
 ) -> dict[str, File]:
     """path -> file of all objects, in the order of application, and ``kustomization.yaml`` when it is wanted.
 
-    ``source_name`` makes of a source's name one that is the same on every machine.
+    ``source_name`` makes of a source's name one that is the same on every machine; ``kept`` are objects that no
+    document needs any more and whose files stay.
 
     :raises BuildError: when two objects would share a file, or a name is illegal on a file system.
     """
-    files: dict[str, File] = {}
+    files = {path_of(obj): File(path_of(obj), emit_object(obj).encode(), None, obj) for obj in kept}
     owners: dict[str, Lowered] = {}
     problems: list[str] = []
     for item in lowered:
@@ -66,6 +72,7 @@ def files_of(
         files[path] = File(path, emit_object(item.object).encode(), source, item.object)
     if problems:
         raise BuildError(*problems)
+    files = dict(sorted(files.items(), key=lambda pair: sort_key(pair[1].object or {})))
     if kustomization:
         files[KUSTOMIZATION] = File(KUSTOMIZATION, _kustomization(files))
     return files

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from gpuctl.backend.context import MANAGER, Object
+from gpuctl.backend.generations import CHANGEABLE, bare_name
 from gpuctl.backend.metadata import MANAGED_BY
 from gpuctl.frontend.source import SUFFIXES
 from gpuctl.gitops.errors import BuildError
@@ -38,7 +39,10 @@ class ValueChange(NamedTuple):
 
 
 class ObjectChange(NamedTuple):
-    """An object that differs: ``before`` is None for a new one, ``after`` for one that goes."""
+    """An object that differs: ``before`` is None for a new one, ``after`` for one that goes.
+
+    Of a training whose name holds a hash they have different names.
+    """
 
     key: ObjectKey
     before: Object | None
@@ -46,8 +50,10 @@ class ObjectChange(NamedTuple):
 
     @property
     def action(self) -> str:
-        """``create``, ``update`` or ``delete``."""
-        return "create" if self.before is None else "delete" if self.after is None else "update"
+        """``create``, ``update``, ``replace`` (by one of another name) or ``delete``."""
+        if self.before is None or self.after is None:
+            return "create" if self.before is None else "delete"
+        return "update" if key_of(self.before) == key_of(self.after) else "replace"
 
     @property
     def changes(self) -> list[ValueChange]:
@@ -69,10 +75,28 @@ def key_of(obj: Object) -> ObjectKey:
 
 
 def differences(before: dict[ObjectKey, Object], after: dict[ObjectKey, Object]) -> list[ObjectChange]:
-    """The objects that differ, by key."""
-    keys = sorted({*before, *after})
-    changes = (ObjectChange(key, before.get(key), after.get(key)) for key in keys)
+    """The objects that differ, by key. What a job has under another name now is one change, not two."""
+    replaced = _replaced(before, after)
+    keys = sorted({*before, *after} - set(replaced.values()))
+    changes = (ObjectChange(key, before.get(replaced.get(key, key)), after.get(key)) for key in keys)
     return [change for change in changes if change.before != change.after]
+
+
+def _replaced(before: dict[ObjectKey, Object], after: dict[ObjectKey, Object]) -> dict[ObjectKey, ObjectKey]:
+    """New key -> old key of the objects of a training that bear another hash, or none, in their names."""
+    gone = {_bare(key, before[key]): key for key in before.keys() - after.keys()}
+    new = {key: _bare(key, after[key]) for key in after.keys() - before.keys()}
+    return {key: gone[bare] for key, bare in new.items() if bare in gone}
+
+
+def _bare(key: ObjectKey, obj: Object) -> ObjectKey:
+    """A key without the hash in its name."""
+    return key._replace(name=bare_name(obj))
+
+
+def has_generations(objects: dict[ObjectKey, Object]) -> bool:
+    """Whether trainings among objects bear hashes in their names."""
+    return any(key.kind in CHANGEABLE and _bare(key, obj) != key for key, obj in objects.items())
 
 
 def value_changes(before: Any, after: Any, path: str = "") -> Iterator[ValueChange]:
@@ -128,10 +152,11 @@ def _read(path: Path) -> Iterator[Object]:
         if b"gpuctl" not in path.read_bytes():
             return
         raise BuildError(f"`{path}` is not YAML: {str(error).splitlines()[0]}") from None
-    yield from (document for document in documents if _is_object(document))
+    yield from (document for document in documents if is_object(document))
 
 
-def _is_object(document: Any) -> bool:
+def is_object(document: Any) -> bool:
+    """Whether a value that YAML holds is an object of Kubernetes."""
     if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
         return False
     named = (document.get("apiVersion"), document.get("kind"), document["metadata"].get("name"))

@@ -57,6 +57,9 @@ def _lines(impact: Impact, live: Live | None, style: _Style) -> list[str]:
     for heading, told in live.lists if live is not None else ():
         lines += [heading, "", *_list([style.sentence(item) for item in told])]
         lines += [""] if told else []
+    if impact.restarts:
+        told = [style.sentence(f"{item.job}: {item.reason}") for item in impact.restarts]
+        lines += ["Starts anew:", "", *_list(told), ""]
     if impact.jobs:
         rows = [_job_row(*item) for item in impact.jobs]
         lines += [*_table(style, ["job", "GPUs before", "GPUs after"], rows), ""]
@@ -209,6 +212,7 @@ def as_json(impact: Impact, live: Live | None = None) -> str:
         "added": [_object(key) for key in impact.added],
         "changed": [{**_object(key), "paths": paths} for key, paths in impact.changed],
         "removed": [_object(key) for key in impact.removed],
+        "restarts": [{**item.job._asdict(), "reason": item.reason} for item in impact.restarts],
         "jobs": [
             {**job._asdict(), "before": _demand(before), "after": _demand(after)} for job, before, after in impact.jobs
         ],

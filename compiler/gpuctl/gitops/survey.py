@@ -98,6 +98,19 @@ def look(directory: Path, wanted: Mapping[str, bytes]) -> Survey:
     return survey
 
 
+def owned_paths(directory: Path) -> set[str]:
+    """The paths that the manifest of a directory names and that are there; none where there is no such directory.
+
+    :raises BuildError: the manifest is damaged, or cannot be read.
+    """
+    path = directory / MANIFEST
+    try:
+        data = path.read_bytes() if path.is_file() else b""
+    except OSError as error:
+        raise BuildError(f"cannot read `{shown(path)}`: {(error.strerror or str(error)).lower()}") from None
+    return {name for name in parse_manifest(data, str(path)) if (directory / name).is_file()}
+
+
 def unwritable(survey: Survey) -> list[str]:
     """The directories that a build would change and may not.
 

@@ -2,7 +2,7 @@
 
 from pydantic import Field, model_validator
 
-from gpuctl.language.fields import AbsolutePath, Block, EnvName, Image, ObjectName, Text
+from gpuctl.language.fields import AbsolutePath, Block, DataKey, EnvName, Image, ObjectName, Text
 from gpuctl.language.problems import problem
 
 
@@ -18,7 +18,7 @@ class EnvVar(Block):
     secret: ObjectName | None = Field(
         None, description="Name of a Secret in the job's namespace to read the value from.", examples=["hf-token"]
     )
-    key: Text | None = Field(None, description="Key within the Secret.", examples=["token"])
+    key: DataKey | None = Field(None, description="Key within the Secret.", examples=["token"])
 
     @model_validator(mode="after")
     def _one_source(self) -> "EnvVar":
@@ -71,6 +71,14 @@ class Environment(Block):
     workdir: AbsolutePath | None = Field(
         None, description="Directory the command starts in. Default: the image's.", examples=["/workspace"]
     )
+
+    @model_validator(mode="after")
+    def _unique_secrets(self) -> "Environment":
+        for index, name in enumerate(self.pull_secrets):
+            if name in self.pull_secrets[:index]:
+                message = f"the pull secret `{name}` is listed twice"
+                raise problem("GPU218", message, "remove one", ("imagePullSecret", index))
+        return self
 
     @model_validator(mode="after")
     def _unique_names(self) -> "Environment":

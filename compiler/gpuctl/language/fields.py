@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from gpuctl.language import names
 from gpuctl.language.durations import LONGEST, format_duration, is_too_long, parse_duration, suggest_duration
+from gpuctl.language.images import image_problem
 from gpuctl.language.problems import problem
 from gpuctl.language.quantities import parse_quantity, suggest_quantity
 
@@ -273,21 +274,23 @@ def _url_path(value: str) -> str:
 def _image(value: str) -> str:
     if not value:
         raise problem("GPU205", "the image is empty", "name a container image")
-    if not re.fullmatch(r"[^\s\x00-\x1f]+", value) or value[0] in "/:@-" or value[-1] in "/:@":
-        message = f"`{shorten(value)}` is not an image reference such as `registry/team/name:tag`"
-        raise problem("GPU216", message, _no_variables(value))
     if "$" in value:
         raise problem("GPU216", f"`{shorten(value)}` holds a `$`, which no image name has", _no_variables(value))
-    name = value.partition("@")[0]
-    registry, slash, rest = name.partition("/")
-    path = rest if slash and (":" in registry or "." in registry or registry == "localhost") else name
-    repository = path.rpartition(":")[0] if ":" in path else path
-    if repository != repository.lower():
-        raise problem(
-            "GPU216",
-            f"the image name `{shorten(repository)}` has upper-case letters, which no registry accepts",
-            f"write `{value.replace(repository, repository.lower())}`",
-        )
+    wrong = image_problem(value)
+    if wrong is not None:
+        raise problem("GPU216", f"the image `{shorten(value)}` {shorten(wrong[0], 200)}", wrong[1])
+    return value
+
+
+def _data_key(value: str) -> str:
+    if not names.is_data_key(value):
+        raise _illegal("GPU212", value, "a key of a Secret: at most 253 letters, digits, `-`, `_` and `.`")
+    return value
+
+
+def _server(value: str) -> str:
+    if not names.is_host(value):
+        raise _illegal("GPU207", value, "the name or address of a server such as `nfs.example.com`")
     return value
 
 
@@ -326,6 +329,8 @@ LabelKey = Annotated[str, Scalar.TEXT, Check(_label_key)]
 LabelValue = Annotated[str, Scalar.TEXT, Check(_label_value)]
 RequiredLabelValue = Annotated[str, Scalar.TEXT, Check(_required_label_value)]
 Domain = Annotated[str, Scalar.TEXT, Check(_domain)]
+DataKey = Annotated[str, Scalar.TEXT, Check(_data_key)]
+Server = Annotated[str, Scalar.TEXT, Check(_server)]
 EnvName = Annotated[str, Scalar.TEXT, Check(_env_name)]
 PortName = Annotated[str, Scalar.TEXT, Check(_port_name)]
 Quantity = Annotated[str, Scalar.TEXT, Check(check_quantity)]

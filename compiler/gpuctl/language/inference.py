@@ -44,7 +44,10 @@ class Autoscaling(Block):
         examples=[70],
     )
     targetMemoryUtilization: Percent | None = Field(  # noqa: N815
-        None, description="Average GPU memory in use, in percent, to hold.", examples=[85]
+        None,
+        description="Average GPU memory in use, in percent, to hold. The metrics adapter must serve "
+        "`gpu_memory_used_percent`, or what the platform's `autoscaling.metrics.memory` names.",
+        examples=[85],
     )
     targetQueueLength: PositiveCount | None = Field(  # noqa: N815
         None, description="With `metric: queue`: waiting requests per pod to hold. Default 5.", examples=[5]

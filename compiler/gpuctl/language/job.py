@@ -62,8 +62,8 @@ class Workload(Block):
     storage: Storage = Field(default_factory=Storage, description="What is mounted into the container.")
     podPatch: Free | None = Field(  # noqa: N815 - the language's own spelling
         None,
-        description="The escape hatch: a partial Kubernetes PodSpec merged into the pod last (containers, volumes "
-        "and env "
-        "by name). Strictly validated; it cannot change names or the platform's labels.",
+        description="The escape hatch: a partial Kubernetes PodSpec merged into the pod last, after the platform's for "
+        "the kind and the pool's (containers, volumes and env by name). Strictly validated, and so is the pod that "
+        "comes out; it cannot change names, GPUs or the platform's labels.",
         examples=[{"hostIPC": True, "containers": [{"name": "main", "securityContext": {"privileged": True}}]}],
     )

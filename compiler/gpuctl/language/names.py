@@ -16,6 +16,9 @@ _DNS_1123 = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?\Z"
 _SUBDOMAIN = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*\Z"
 _QUALIFIED = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?\Z"
 _ENV_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*\Z"
+_HOST = r"(?=.{1,253}\Z)[A-Za-z0-9](?:[-A-Za-z0-9_]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[-A-Za-z0-9_]*[A-Za-z0-9])?)*\Z"
+_IPV6 = r"(?=[^:]*:[^:]*:)[0-9a-fA-F:.]{2,45}\Z"
+_DATA_KEY = r"[-._a-zA-Z0-9]+\Z"
 _PORT_NAME = r"(?=.*[a-z])[a-z0-9](?:[a-z0-9]|-(?!-))*(?<!-)\Z"
 
 LABEL_MAX = 63
@@ -53,6 +56,18 @@ def is_qualified_name(key: str) -> bool:
 def is_env_name(name: str) -> bool:
     """An environment variable's name, as Kubernetes before relaxed validation (1.30) takes it."""
     return re.match(_ENV_NAME, name) is not None and name != "." and not name.startswith("..")
+
+
+def is_data_key(key: str) -> bool:
+    """A key of a Secret or ConfigMap (IsConfigMapKey)."""
+    legal = len(key) <= SUBDOMAIN_MAX and re.match(_DATA_KEY, key) is not None
+    return legal and key != "." and not key.startswith("..")
+
+
+def is_host(text: str) -> bool:
+    """A host's name or its IP address, with or without brackets."""
+    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    return re.match(_HOST, bare) is not None or re.match(_IPV6, bare) is not None
 
 
 def is_port_name(name: str) -> bool:

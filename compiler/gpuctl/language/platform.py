@@ -112,7 +112,8 @@ class ExternalPool(Block):
     )
     podPatch: Free | None = Field(  # noqa: N815
         None,
-        description="Partial PodSpec merged into every pod of the pool, before the job's own podPatch.",
+        description="Partial PodSpec merged into every pod of the pool, after the one of `defaults` and before the "
+        "job's own.",
         examples=[{"tolerations": [{"key": "dedicated", "operator": "Exists"}]}],
     )
 
@@ -165,7 +166,8 @@ class ImageSettings(Block):
 
     registries: list[NonEmpty] = Field(
         default_factory=list,
-        description="Allow list of image prefixes; empty allows all.",
+        description="Registries, directories of them, or repositories that images may come from, those of a podPatch "
+        "included; empty allows all.",
         examples=[["registry.example.com/"]],
     )
     pullSecret: ObjectName | None = Field(  # noqa: N815
@@ -200,11 +202,21 @@ class Priorities(Block):
 
 
 class MetricNames(Block):
-    """Names of the pod metrics that the cluster's metrics adapter serves."""
+    """Names of the pod metrics that the cluster's metrics adapter serves.
 
-    gpu: NonEmpty = Field("DCGM_FI_DEV_GPU_UTIL", description="GPU utilisation, percent.", examples=["gpu_utilization"])
+    deploy/prometheus-adapter/values.yaml has the rules that make the default ones.
+    """
+
+    gpu: NonEmpty = Field(
+        "DCGM_FI_DEV_GPU_UTIL",
+        description="GPU utilisation, percent, averaged over the pod's cards.",
+        examples=["gpu_utilization"],
+    )
     memory: NonEmpty = Field(
-        "DCGM_FI_DEV_MEM_COPY_UTIL", description="GPU memory in use, percent.", examples=["gpu_memory_used_percent"]
+        "gpu_memory_used_percent",
+        description="GPU memory in use, percent: FB_USED / (FB_USED + FB_FREE) of dcgm-exporter. No exporter has it "
+        "ready; a rule of the adapter makes it (deploy/prometheus-adapter/values.yaml).",
+        examples=["gpu_memory_used_percent"],
     )
     queue: NonEmpty = Field(
         "vllm:num_requests_waiting", description="Waiting requests of a pod.", examples=["vllm:num_requests_waiting"]
@@ -269,7 +281,8 @@ class Platform(Block):
     image: ImageSettings = Field(default_factory=ImageSettings.model_construct, description="Settings of images.")
     defaults: KindDefaults = Field(
         default_factory=KindDefaults.model_construct,
-        description="What documents of a kind leave out; a document's own value wins.",
+        description="What documents of a kind leave out; a document's own value wins. A podPatch is merged into every "
+        "pod of the kind, before the pool's and the job's own.",
     )
     priorities: Priorities = Field(default_factory=Priorities.model_construct, description="The three priorities.")
     autoscaling: AutoscalingSettings = Field(

@@ -239,6 +239,8 @@ TEXT_TYPES: dict[Checks, str] = {
         (fields.LabelValue, "label value"),
         (fields.RequiredLabelValue, "label value that is not empty"),
         (fields.Domain, "DNS domain"),
+        (fields.DataKey, "key of a Secret"),
+        (fields.Server, "host name or address"),
         (fields.EnvName, "environment variable name"),
         (fields.PortName, "port name"),
         (fields.Quantity, "Kubernetes quantity"),

@@ -50,8 +50,10 @@ from gpuctl.language.storage import Workdir
 Schema = dict[str, Any]
 DIALECT = "http://json-schema.org/draft-07/schema#"
 
-TEMPLATED = ("environment", "service")
+TEMPLATED = ("job", "model", "environment", "resources", "storage", "service", "autoscaling", "podPatch")
 """The blocks of a workload whose strings may hold templates; the frontend's own list is tested to be the same."""
+IDENTITY = (("job", "name"), ("job", "namespace"))
+"""The texts in these blocks that may not; tested to be the frontend's too."""
 
 _LABEL = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(?:\.{_LABEL})*"
@@ -218,6 +220,11 @@ TEXT_RULES: dict[Checks, TextRule] = {
             ),
         ),
         (fields.UrlPath, TextRule(r"^/[^\x00-\x20\x7f]*$", None, _TEXT, "Not a URL path such as `/health`.")),
+        (fields.DataKey, TextRule(r"^(?!\.\.)(?!\.$)[-._a-zA-Z0-9]+$", 253, _ANY, "Not a key of a Secret.")),
+        (
+            fields.Server,
+            TextRule(r"^[-A-Za-z0-9_.:\[\]]+$", 255, _ANY, "Not the name or address of a server."),
+        ),
         (
             fields.Image,
             TextRule(
@@ -509,7 +516,7 @@ class _Place(NamedTuple):
     @property
     def templated(self) -> bool:
         """Whether text here may hold templates."""
-        return self.kind in WORKLOADS and self.path[0] in TEMPLATED
+        return self.kind in WORKLOADS and self.path[0] in TEMPLATED and self.path not in IDENTITY
 
     @property
     def may_be_left_out(self) -> bool:

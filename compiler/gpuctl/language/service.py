@@ -7,7 +7,6 @@ from pydantic import Field, model_validator
 from gpuctl.language.fields import (
     Block,
     Count,
-    Duration,
     NodePort,
     Port,
     PortName,
@@ -69,7 +68,7 @@ class ServiceBlock(Block):
         "minutes.",
         examples=["20m"],
     )
-    timeout: Duration | None = Field(
+    timeout: PositiveDuration | None = Field(
         None,
         description="Longest a request may take: the pod is given that long to finish its requests before it is "
         "stopped. "

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
 from gpuctl.language.platform import ExternalPool, Platform, Vendor
+from gpuctl.language.quantities import parse_quantity
 from gpuctl.language.resources import Resources
 
 # Extended resource, taint key and product label of each vendor's device plugin and feature discovery.
@@ -91,6 +93,22 @@ class Settings:
     def gpu_of(self, resources: Resources) -> Gpu | None:
         """The GPUs a job asks for, or None when its vendor is unknown."""
         return self.gpus.get(resources.gpu_vendor or self.default_vendor)
+
+    def is_shared(self, resources: Resources) -> bool:
+        """Whether pods get parts of cards, and something enforces it."""
+        share = resources.gpu_share
+        return (
+            share is not None
+            and resources.gpu > 0
+            and parse_quantity(share) != 1
+            and self.platform.gpu.sharing != "none"
+            and (resources.gpu_vendor or self.default_vendor) == "nvidia"
+        )
+
+    def cards_of(self, resources: Resources) -> Fraction | None:
+        """How many whole cards a pod takes; None for a share in memory, as nobody says how much a card has."""
+        share = parse_quantity(resources.gpu_share or "1") if self.is_shared(resources) else Fraction(1)
+        return resources.gpu * share if share is not None and share <= 1 else None
 
     @cached_property
     def priorities(self) -> dict[str, Priority]:

@@ -9,9 +9,9 @@ from gpuctl.language.fields import (
     Block,
     Boolean,
     Memory,
-    NonEmpty,
     ObjectName,
     RelativePath,
+    Server,
     normal_path,
 )
 from gpuctl.language.problems import problem
@@ -31,7 +31,7 @@ class ClaimSource(Block):
 class NfsSource(Block):
     """A directory of an NFS server."""
 
-    server: NonEmpty = Field(description="Host name or address of the server.", examples=["nfs.example.com"])
+    server: Server = Field(description="Host name or address of the server.", examples=["nfs.example.com"])
     path: AbsolutePath = Field(description="Directory exported by the server.", examples=["/exports/models"])
 
 

@@ -12,6 +12,7 @@ from gpuctl.cluster.quota import format_amount
 from gpuctl.cluster.records import Records
 from gpuctl.cluster.requests import pod_requests, pod_templates
 from gpuctl.cluster.resources import Object, annotations_of, labels_of
+from gpuctl.language.masking import masked
 from gpuctl.language.settings import Settings
 from gpuctl.reading.access import Access, access
 from gpuctl.reading.events import event_order, event_time
@@ -67,8 +68,8 @@ class JobDetail:
 
     @property
     def text(self) -> str | None:
-        """The document as YAML."""
-        return emit_object(self.document) if self.document is not None else None
+        """The document as YAML, without credentials."""
+        return emit_object(masked(self.document)) if self.document is not None else None
 
     @property
     def started_at(self) -> str | None:

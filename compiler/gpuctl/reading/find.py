@@ -6,11 +6,12 @@ import difflib
 import re
 from collections.abc import Iterable
 
+from gpuctl.backend.generations import bare_name, job_of
 from gpuctl.cluster.plan import NoSuchJob
 from gpuctl.cluster.records import Records, is_controlled
 from gpuctl.cluster.resources import Object, labels_of
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
-from gpuctl.reading.jobs import Job, identity_of, read, refusals, together, workloads
+from gpuctl.reading.jobs import Job, identity_of, newest, read, refusals, together, workloads
 from gpuctl.reading.scope import Scope
 
 _FEW = 3
@@ -37,12 +38,14 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
     if prefix not in ("pod", "pods", "po"):
         jobs = _named(scope, name, keys)
         found = [job for job in jobs if kind in (None, job.identity.kind)]
-        if len(found) > 1:
-            listed = ", ".join(f"{job.identity.kind}/{name} in {job.identity.namespace}" for job in found)
-            raise NoSuchJob(f"there are several jobs {name}: {listed}", _which(found))
+        if len({(job.identity.namespace, job.identity.kind) for job in found}) > 1:
+            titles = dict.fromkeys(f"{job.identity.kind}/{name} in {job.identity.namespace}" for job in found)
+            raise NoSuchJob(f"there are several jobs {name}: {', '.join(titles)}", _which(found))
         if found:
-            refusals(scope, found)
-            return found[0], None
+            job = newest(found)
+            refusals(scope, [job])
+            _tell_others(scope, job, found)
+            return job, None
         if jobs:
             raise NoSuchJob(f"{name} in {jobs[0].identity.namespace} is no {kind}, but {jobs[0].identity.kind}/{name}")
     if prefix in ("", "pod", "pods", "po"):
@@ -52,7 +55,8 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
             raise NoSuchJob(f"there are several pods {name}: in {places}", "say which with -n NAMESPACE")
         if pods:
             identity = identity_of(pods[0], keys)
-            jobs = [job for job in _named(scope, identity.name if identity else name, keys) if job.identity == identity]
+            jobs = _of_job(scope, identity.name if identity else name, keys)
+            jobs = [job for job in jobs if job.identity == identity]
             # None without the label `app`, as of pods made by hand; nor where the job has just been deleted.
             return (jobs or together([], pods, keys))[0], name
     raise Absent(*_nothing(scope, name, keys))
@@ -66,10 +70,10 @@ def find_jobs(scope: Scope, names: Iterable[str], keys: Records, selector: str =
     bare = list(dict.fromkeys(name.rpartition("/")[2] for name in names))
     wanted = ",".join(part for part in (f"app in ({','.join(filter(_is_label_value, bare))})", selector) if part)
     jobs = {job.identity: job for job in read(scope, keys, wanted)} if any(map(_is_label_value, bare)) else {}
-    there = {identity.name for identity in jobs}
+    there = {word for identity in jobs for word in (identity.name, identity.object_name)}
     for name in bare:
         if name not in there:
-            job, _ = find_job(scope, f"pod/{name}", keys)
+            job, _ = find_job(scope, name if job_of(name) else f"pod/{name}", keys)
             jobs.setdefault(job.identity, job)
     return [jobs[identity] for identity in sorted(jobs)]
 
@@ -94,13 +98,33 @@ def _which(jobs: list[Job]) -> str:
     return f"say which {', or '.join(ways)}"
 
 
+def _tell_others(scope: Scope, job: Job, found: Iterable[Job]) -> None:
+    """While a GitOps controller replaces a training, both are there under one name."""
+    for other in found:
+        if other.identity != job.identity:
+            leaving = other.workload is None or other.workload["metadata"].get("deletionTimestamp")
+            state = "is being deleted" if leaving else "is there too"
+            title = f"{job.identity.kind}/{job.identity.name}"
+            own, old = job.identity.object_name, other.identity.object_name
+            scope.note(f"{title} is {own} here, the newer one; {old} {state}: `{old}` as the name means that one")
+
+
 def _named(scope: Scope, name: str, keys: Records) -> list[Job]:
-    """All jobs of a name, wherever they are."""
+    """All jobs of a name, wherever they are; a name with a hash is that of one generation."""
+    found = _of_job(scope, name, keys)
+    job = job_of(name)
+    if found or job is None:
+        return found
+    return [generation for generation in _of_job(scope, job, keys) if generation.identity.generation == name]
+
+
+def _of_job(scope: Scope, name: str, keys: Records) -> list[Job]:
+    """All jobs of a name, each of their generations."""
     selector = f"{keys.job_type},app={name}"
     if not _is_label_value(name):
         return []
     listed = scope.lists(["Job", "Deployment", "StatefulSet", "JobSet", "Pod"], labels=selector)
-    mains = [obj for items in listed[:-1] for obj in items if obj["metadata"]["name"] == name]
+    mains = [obj for items in listed[:-1] for obj in items if bare_name(obj) == name]
     # What the JobSet made carries its labels; what is controlled is not a job of its own.
     mains = [obj for obj in mains if not is_controlled(obj)]
     return together(mains, listed[-1], keys)

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gpuctl.backend.generations import bare_name
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError, ClusterError
 from gpuctl.cluster.records import Records, is_controlled
 from gpuctl.cluster.resources import WORKLOADS, Object
 from gpuctl.cluster.workload import condition, finished
 from gpuctl.reading.follow import Event, Follower, Watched
-from gpuctl.reading.jobs import Job
+from gpuctl.reading.jobs import Job, newest, together
 from gpuctl.reading.logs import Batch, Problem, Source, Wanted, container_of, container_state, explain, has_log, told
 from gpuctl.reading.logs import waiting as why_waiting
 from gpuctl.reading.status import pod_status, sentence
@@ -213,6 +214,7 @@ class Following:
         self._pods: dict[str, _Pod] = {}
         self._tails: dict[Source, _Tail] = {}
         self._workload: Object | None = None
+        self._mains: dict[str, Object] = {}
         self._unlisted: set[str] = set()
         self._absent: float | None = None
         self._said = ""
@@ -267,8 +269,17 @@ class Following:
             self._unlisted.discard(item.kind)
         elif item.kind == "Pod":
             yield from self._pod_event(item)
-        elif item.object["metadata"]["name"] == self._job.identity.name and not is_controlled(item.object):
-            self._workload = None if item.type == "DELETED" else item.object
+        elif bare_name(item.object) == self._job.identity.name and not is_controlled(item.object):
+            self._note(item)
+
+    def _note(self, event: Event) -> None:
+        """Hear of the job's main object; of two generations the newest counts."""
+        if event.type == "DELETED":
+            self._mains.pop(event.object["metadata"]["uid"], None)
+        else:
+            self._mains[event.object["metadata"]["uid"]] = event.object
+        generations = together(self._mains.values(), [], self._keys)
+        self._workload = newest(generations).workload if generations else None
 
     def _pod_event(self, event: Event) -> Iterator[Notice]:
         uid, name = event.object["metadata"]["uid"], event.object["metadata"]["name"]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from gpuctl.backend.generations import CHANGEABLE, is_generation
 from gpuctl.cluster.records import Records, is_controlled
 from gpuctl.cluster.requests import pod_requests, pod_templates, replicas
 from gpuctl.cluster.resources import WORKLOADS, Object, labels_of
@@ -17,14 +18,25 @@ from gpuctl.reading.scope import Scope
 from gpuctl.reading.status import Status, is_ready, job_status, pod_status, ready_containers, refused
 
 JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")
+_OWNER_LABELS = ("jobset.sigs.k8s.io/jobset-name", *JOB_LABELS)
 
 
 class Identity(NamedTuple):
-    """Which job: the same on its workload and on its pods."""
+    """Which job: the same on its workload and on its pods.
+
+    ``generation`` is the name with a hash that its main object was built under for a GitOps controller, "" where the
+    object is called as the job is. While a controller replaces one generation by the next, both are there.
+    """
 
     namespace: str
     name: str
     kind: str
+    generation: str = ""
+
+    @property
+    def object_name(self) -> str:
+        """What its main object is called."""
+        return self.generation or self.name
 
 
 @dataclass
@@ -103,7 +115,7 @@ class Filter:
             (not self.pool or row.pool == self.pool)
             and (not self.kind or row.identity.kind == self.kind)
             and (not self.status or row.status.is_called(self.status))
-            and (not self.names or row.identity.name in self.names or row.job_id in self.names)
+            and (not self.names or not {row.job_id, row.identity.name, row.identity.object_name}.isdisjoint(self.names))
         )
 
 
@@ -129,7 +141,25 @@ def identity_of(obj: Object, keys: Records) -> Identity | None:
     if kind is None:
         return None
     name = found.get("app") or next((found[label] for label in JOB_LABELS if label in found), None)
-    return Identity(obj["metadata"].get("namespace") or "", name or obj["metadata"]["name"], kind)
+    name = name or obj["metadata"]["name"]
+    # A pod tells whose it is; what made it may be gone.
+    owner = next((found[label] for label in _OWNER_LABELS if label in found), None)
+    if obj.get("kind") in CHANGEABLE:
+        owner = obj["metadata"]["name"]
+    generation = owner if owner is not None and is_generation(owner, name) else ""
+    return Identity(obj["metadata"].get("namespace") or "", name, kind, generation)
+
+
+def newest(jobs: Iterable[Job]) -> Job:
+    """The generation that is there to stay: a controller creates the new one while it deletes the old."""
+
+    def order(job: Job) -> tuple[bool, bool, str, str]:
+        metadata = job.workload["metadata"] if job.workload is not None else {}
+        lasting = job.workload is not None and not metadata.get("deletionTimestamp")
+        created = metadata.get("creationTimestamp") or ""
+        return lasting, job.workload is not None, created, job.identity.object_name
+
+    return max(jobs, key=order)
 
 
 def workloads(scope: Scope, keys: Records, selector: str = "") -> list[Object]:
@@ -210,7 +240,7 @@ def refusals(scope: Scope, jobs: Iterable[Job]) -> None:
     events = scope.maybe("Event", fields=f"reason=FailedCreate{field}", why="why jobs have no pods is not shown")
     named: dict[tuple[str, str], list[Job]] = {}
     for job in without.values():
-        named.setdefault((job.identity.namespace, job.identity.name), []).append(job)
+        named.setdefault((job.identity.namespace, job.identity.object_name), []).append(job)
     for event in sorted(events or [], key=event_order):
         about = event.get("involvedObject") or {}
         for name in _beginnings(about.get("name") or ""):
@@ -297,14 +327,14 @@ def job_row(job: Job, names: Labels) -> Row:
         gpus = sum(
             _gpus(pod["spec"], names) for pod in job.pods if pod_status(pod).phase not in ("succeeded", "failed")
         )
-        return Row(**{**newest.__dict__, "job_id": job.identity.name, "ready": ready, "gpu": gpus})
+        return Row(**{**newest.__dict__, "job_id": job.identity.object_name, "ready": ready, "gpu": gpus})
     templates = pod_templates(_awake(job.workload))
     spec = templates[0][0].get("spec") or {} if templates else {}
     nodes = sorted({pod["spec"]["nodeName"] for pod in job.pods if (pod.get("spec") or {}).get("nodeName")})
     starts = [pod["status"]["startTime"] for pod in job.pods if (pod.get("status") or {}).get("startTime")]
     main = labels_of(job.workload)
     return Row(
-        job_id=job.identity.name,
+        job_id=job.identity.object_name,
         identity=job.identity,
         status=job.status(names.keys),
         ready=f"{_ready(job)}/{replicas(job.workload) or _done(job)}",

@@ -134,7 +134,9 @@ def pods_of(job: Job, text: str | None) -> list[Object]:
     found = [pod for pod in job.pods if pod["metadata"]["name"] == wanted]
     found = found or [pod for pod in job.pods if pod["metadata"]["name"].endswith(f"-{wanted}")]
     # An index of a training may have had several pods.
-    found = found or [pod for pod in job.pods if pod["metadata"]["name"].startswith(f"{job.identity.name}-{wanted}-")]
+    found = found or [
+        pod for pod in job.pods if pod["metadata"]["name"].startswith(f"{job.identity.object_name}-{wanted}-")
+    ]
     if len(found) != 1:
         what = "several pods" if found else "no pod"
         raise NotThere(
@@ -182,7 +184,7 @@ def container_state(pod: Object, container: str) -> dict[str, Any]:
 @lru_cache(maxsize=1024)
 def short_name(pod: str, identity: Identity) -> str:
     """What distinguishes a pod from the others of its job: its name without the job's, or without the replica set's."""
-    rest = pod.removeprefix(f"{identity.name}-")
+    rest = pod.removeprefix(f"{identity.object_name}-")
     match = re.fullmatch(r"[a-z0-9]{6,10}-([a-z0-9]{5})", rest)
     return match[1] if match else rest
 

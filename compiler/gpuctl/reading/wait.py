@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpuctl.backend.generations import bare_name
 from gpuctl.cluster.records import Records, is_controlled
 from gpuctl.cluster.requests import replicas
 from gpuctl.cluster.resources import WORKLOADS, Object
@@ -15,7 +16,7 @@ from gpuctl.cluster.workload import finished
 from gpuctl.language.settings import Settings
 from gpuctl.reading.find import Absent, find_job
 from gpuctl.reading.follow import Event, Follower, Watched
-from gpuctl.reading.jobs import Identity, Job, identity_of, refusals
+from gpuctl.reading.jobs import Identity, Job, identity_of, newest, refusals, together
 from gpuctl.reading.scope import Scope
 from gpuctl.reading.status import Status, pod_status
 from gpuctl.reading.why.sentence import cause_of
@@ -54,32 +55,37 @@ class Outcome:
 
 @dataclass
 class _Waited:
-    """A job that is waited for, as the events tell of it. ``uid`` is of its main object when the wait began."""
+    """A job that is waited for, as the events tell of it. ``uid`` is of its main object when the wait began.
+
+    A controller may replace it by another generation meanwhile: then the newest is the one.
+    """
 
     name: str
     job: Job
     uid: str | None
     pods: dict[str, Object] = field(default_factory=dict)
+    mains: dict[str, Object] = field(default_factory=dict)
     absent: float | None = None
 
     @property
     def title(self) -> str:
         return f"{self.job.identity.kind}/{self.job.identity.name}"
 
-    def note(self, event: Event) -> None:
+    def note(self, event: Event, keys: Records) -> None:
         """Hear of one of its objects."""
+        objects = self.pods if event.kind == "Pod" else self.mains
+        if event.kind != "Pod" and (bare_name(event.object) != self.job.identity.name or is_controlled(event.object)):
+            return
         uid = event.object["metadata"]["uid"]
-        if event.kind == "Pod":
-            if event.type == "DELETED":
-                self.pods.pop(uid, None)
-            else:
-                self.pods[uid] = event.object
-            self.job.pods = list(self.pods.values())
-        elif event.object["metadata"]["name"] == self.job.identity.name and not is_controlled(event.object):
-            if event.type != "DELETED":
-                self.job.workload = event.object
-            elif self.job.workload is not None and self.job.workload["metadata"]["uid"] == uid:
-                self.job.workload = None
+        if event.type == "DELETED":
+            objects.pop(uid, None)
+        else:
+            objects[uid] = event.object
+        generations = together(self.mains.values(), self.pods.values(), keys)
+        if generations:
+            self.job = newest(generations)
+        else:
+            self.job.workload, self.job.pods = None, []
 
 
 def wait_for(
@@ -125,7 +131,7 @@ class _Wait:
         timeout: float | None,
     ) -> None:
         self._scope = scope
-        self._waiting = {item.job.identity: item for item in waited}
+        self._waiting = {item.job.identity._replace(generation=""): item for item in waited}
         self._condition = condition
         self._keys = keys
         self._settings = settings
@@ -145,8 +151,9 @@ class _Wait:
                     unread -= 1
                 elif event is not None:
                     identity = identity_of(event.object, self._keys)
-                    if identity in self._waiting:
-                        self._waiting[identity].note(event)
+                    heard = self._waiting.get(identity._replace(generation="")) if identity is not None else None
+                    if heard is not None:
+                        heard.note(event, self._keys)
                 if not unread:
                     yield from self._decided()
                     if not self._waiting:

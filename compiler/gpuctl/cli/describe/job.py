@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuctl.cli.completing import complete_job
+from gpuctl.cli.connecting import secrets_option
 from gpuctl.cli.reading import detail_options, namespace_options, reader, reading_options, show_value
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ _SHOWN = 20
     epilog="Examples:\n\n  $ gpuctl describe job qwen-sft\n\n  $ gpuctl describe job qwen-sft -o json",
 )
 @click.argument("job", metavar="JOB", shell_complete=complete_job)
+@secrets_option
 @detail_options
 @namespace_options
 @reading_options
@@ -41,6 +43,7 @@ def command(
 
     JOB is the job's name, KIND/NAME, or the name of one of its pods. When it does not run, why is told as well.
     """
+    from gpuctl.language.masking import masked
     from gpuctl.reading.describe_job import describe
     from gpuctl.reading.find import find_job
 
@@ -53,7 +56,7 @@ def command(
         if output == "text":
             _show(detail)
         else:
-            show_value(detail.json(), output)
+            show_value(masked(detail.json()), output)
     return 0
 
 
@@ -110,6 +113,7 @@ def _facts(detail: JobDetail) -> list[tuple[str, str]]:
 def _why(detail: JobDetail) -> Iterator[str]:
     from gpuctl.cli.printers.paragraphs import section
     from gpuctl.cli.reading import terminal_width
+    from gpuctl.language.masking import redact
     from gpuctl.reading.describe_job import FINE
 
     found, identity = detail.answer.finding, detail.job.identity
@@ -118,7 +122,9 @@ def _why(detail: JobDetail) -> Iterator[str]:
     more = f"`gpuctl why {identity.name} -n {identity.namespace}` tells what speaks for it"
     width = terminal_width()
     fix = [f"fix: {found.fix}"] if found.fix else []
-    yield from section("", [found.message, *fix, more], None if width is None else width - 2, indent=0)
+    yield from section(
+        "", [redact(found.message), *map(redact, fix), more], None if width is None else width - 2, indent=0
+    )
 
 
 def _shown(detail: JobDetail) -> list[Row]:
@@ -190,6 +196,7 @@ def _events(detail: JobDetail) -> Iterator[str]:
     from gpuctl.cli.printers.paragraphs import section
     from gpuctl.cli.reading import terminal_width
     from gpuctl.cluster.workload import age
+    from gpuctl.language.masking import redact
 
     events = detail.events or []
     if len(events) > _SHOWN:
@@ -197,7 +204,7 @@ def _events(detail: JobDetail) -> Iterator[str]:
     width = terminal_width()
     for event in events[-_SHOWN:]:
         often = f" (x{event.count})" if event.count > 1 else ""
-        text = f"{event.reason} {event.about}{often}: {event.message}"
+        text = f"{event.reason} {event.about}{often}: {redact(event.message)}"
         # Only some events have fractions of seconds: with them the newest could look older than the one before.
         time = event.time and event.time[:19] + "Z"
         yield from section(age(time), [text], None if width is None else width - 2, indent=6)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import unified_diff
 from typing import Any
 
 import click
 
 from gpuctl.backend.emitter import emit_object
+from gpuctl.cluster.compare import Change, named
 from gpuctl.cluster.differences import before_and_after, masked_change
+from gpuctl.cluster.losses import Lost
 from gpuctl.cluster.plan import Plan, Step
 from gpuctl.cluster.records import Records
 from gpuctl.cluster.resources import Object
+from gpuctl.language.masking import redact
 
 _DONE = {
     "create": "created",
@@ -40,14 +43,13 @@ _WIDTH = 9
 def planned_line(step: Step, *, coloured: bool = False) -> str:
     """What will be done: ``replace   deployment.apps/chat -n team-a  (containers[main].image; running for 3h)``."""
     evicts = f"evicts {', '.join(map(str, step.victims))}" if step.victims else ""
-    running = "; ".join(part for part in (step.running, evicts) if part)
-    return _line(step.action, step.action, step, step.reason, running, coloured)
+    return _line(step.action, step.action, step, step.reason, [step.running, evicts, *step.losses], coloured)
 
 
 def recovery_line(step: Step, *, coloured: bool = False) -> str:
     """What is done first about what a killed run left."""
     word = "recover" if step.action == "create" else step.action
-    return _line(word, step.action, step, step.reason, None, coloured)
+    return _line(word, step.action, step, step.reason, [], coloured)
 
 
 def result_line(step: Step, *, coloured: bool = False) -> str:
@@ -56,16 +58,16 @@ def result_line(step: Step, *, coloured: bool = False) -> str:
         word = step.result.replace("-", " ")
         # The line names the object already.
         error = re.sub(rf"\A{re.escape(str(step.key))}:? ", "", step.error or "")
-        return _line(word, step.result, step, error, None, coloured)
-    return _line(_DONE[step.action], step.action, step, step.reason, None, coloured)
+        return _line(word, step.result, step, error, [], coloured)
+    return _line(_DONE[step.action], step.action, step, step.reason, step.losses, coloured)
 
 
-def _line(word: str, colour: str, step: Step, reason: str, running: str | None, coloured: bool) -> str:
+def _line(word: str, colour: str, step: Step, reason: str, more: Sequence[str | None], coloured: bool) -> str:
     word = f"{word:<{_WIDTH}}"
     if coloured and colour in _COLOURS:
         word = click.style(word, fg=_COLOURS[colour])
     where = f" -n {step.key.namespace}" if step.key.namespace else ""
-    said = "; ".join(part for part in (reason, running) if part)
+    said = "; ".join(part for part in (reason, *more) if part)
     return f"{word} {step.key.resource.title}/{step.key.name}{where}" + (f"  ({said})" if said else "")
 
 
@@ -101,13 +103,29 @@ def diff_text(step: Step, keys: Records, *, coloured: bool = False) -> Iterator[
         f"live/{name}" if before is not None else "/dev/null",
         f"wanted/{name}" if after is not None else "/dev/null",
     )
-    return _coloured(lines, coloured)
+    yield from _coloured(lines, coloured)
+    for line in _lost(step):
+        yield click.style(line, fg="red") if coloured else line
 
 
 def _coloured(lines: Iterable[str], coloured: bool) -> Iterator[str]:
     for line in lines:
         colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
         yield click.style(line, fg=colour) if coloured and colour else line
+
+
+def _lost(step: Step) -> Iterator[str]:
+    """A line for each field that others put there and the replacement drops; ``!`` is no sign of a unified diff."""
+    for one in step.lost:
+        change = masked_change(Change(one.path, one.value, one.new))
+        becomes = f" -> {_flow(change.new)}" if one.new is not None else ""
+        yield f"! lost {named(one.path)}: {_flow(change.old)}{becomes} (from {one.manager})\n"
+    for key in step.dependents:
+        yield f"! lost {key.resource.title}/{key.name}: garbage collection deletes it with its owner\n"
+
+
+def _flow(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
 
 
 def fallback_text(step: Step, old: Object, keys: Records, *, coloured: bool = False) -> Iterator[str]:
@@ -126,7 +144,7 @@ def render_json(plan: Plan, *, error: str | None = None) -> str:
         "set": plan.set_name,
         "steps": [_step(step) for step in plan.steps],
         "summary": plan.summary,
-        "notes": plan.notes,
+        "notes": [redact(note) for note in plan.notes],
     }
     if plan.recovery:
         value["recovery"] = [planned_json(step) for step in plan.recovery]
@@ -156,9 +174,17 @@ def _step(step: Step) -> dict[str, Any]:
         "changes": [{"path": change.path, "from": change.old, "to": change.new} for change in _changes(step)],
         "verdict": step.verdict,
         "victims": [loss.json() for loss in step.victims],
+        "lost": [_lost_value(one) for one in step.lost],
+        "dependents": [{"kind": key.kind, "name": key.name} for key in step.dependents],
+        "unseen": step.unseen,
         "result": step.result,
         "error": step.error,
     }
+
+
+def _lost_value(one: Lost) -> dict[str, Any]:
+    change = masked_change(Change(one.path, one.value, one.new))
+    return {"path": one.path, "from": change.old, "to": change.new, "manager": one.manager}
 
 
 def _changes(step: Step) -> Iterable[Any]:

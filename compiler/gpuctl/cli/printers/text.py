@@ -10,8 +10,9 @@ from typing import TextIO
 import click
 
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span, count
-from gpuctl.frontend.lint import SECRET_CODES, redact
+from gpuctl.frontend.lint import SECRET_CODES
 from gpuctl.frontend.source import Source, lines_of
+from gpuctl.language.masking import redact
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 _WIDEST = 120

@@ -137,7 +137,7 @@ def _holders(evidence: Evidence, resource: str) -> list[tuple[str, Any]]:
         identity = identity_of(pod, evidence.keys)
         amount = charges(pod).get(resource)
         if amount and identity != evidence.job.identity:
-            name = f"{identity.kind}/{identity.name}" if identity else f"pod/{pod['metadata']['name']}"
+            name = f"{identity.kind}/{identity.object_name}" if identity else f"pod/{pod['metadata']['name']}"
             found[name] = found.get(name, 0) + amount
     return sorted(found.items(), key=lambda item: (-item[1], item[0]))
 

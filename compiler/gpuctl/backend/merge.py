@@ -1,0 +1,165 @@
+"""Strategic merge of partial PodSpecs, and its inverse.
+
+Lists that have a merge key (containers, env, volumes ...) are merged by it, at every depth; tolerations are added to
+ours; other lists are replaced. Required node affinity is narrowed, never widened: the pool's terms stay. What only one
+of may be there (a volume's source, a probe's handler) takes the place of ours when it is another one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuctl.backend.context import Object
+
+# The list-map keys of core/v1 (x-kubernetes-list-map-keys); the first one is required, others have defaults.
+MERGE_KEYS: dict[str, tuple[str, ...]] = {
+    "containers": ("name",),
+    "initContainers": ("name",),
+    "ephemeralContainers": ("name",),
+    "volumes": ("name",),
+    "env": ("name",),
+    "volumeMounts": ("mountPath",),
+    "volumeDevices": ("devicePath",),
+    "ports": ("containerPort", "protocol"),
+    "imagePullSecrets": ("name",),
+    "hostAliases": ("ip",),
+    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
+    "resourceClaims": ("name",),
+    "claims": ("name",),
+}
+KEY_FIELDS = frozenset(field for fields in MERGE_KEYS.values() for field in fields)
+"""The fields by which entries of lists are told apart."""
+
+_KEY_DEFAULTS = {"protocol": "TCP"}
+_ADDED = frozenset({"tolerations", "envFrom", "schedulingGates"})
+# Of these fields one may be set, in the mappings of these names.
+_HANDLERS = frozenset({"httpGet", "exec", "tcpSocket", "grpc", "sleep"})
+_HANDLED = frozenset({"livenessProbe", "readinessProbe", "startupProbe", "postStart", "preStop"})
+_REQUIRED_NODES = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def key_of(field: str, item: Object) -> tuple[Any, ...] | None:
+    """What an entry of a list is merged by; None where the list has no key, or the entry does not have it."""
+    keys = MERGE_KEYS.get(field)
+    if keys is None or not isinstance(item, dict) or keys[0] not in item:
+        return None
+    return tuple(item.get(key, _KEY_DEFAULTS.get(key)) for key in keys)
+
+
+def merge_spec(base: Object, patch: Object) -> None:
+    """Merge a partial PodSpec into another, in place."""
+    for key, value in patch.items():
+        own = base.get(key)
+        if own is None:
+            base[key] = _copy(value)
+        elif key == _REQUIRED_NODES and "nodeSelectorTerms" in value:
+            base[key] = {"nodeSelectorTerms": _narrowed(own["nodeSelectorTerms"], value["nodeSelectorTerms"])}
+        elif isinstance(value, dict) and isinstance(own, dict):
+            if key in _HANDLED and _HANDLERS & value.keys():
+                for handler in _HANDLERS & own.keys() - value.keys():
+                    del own[handler]
+            merge_spec(own, value)
+        elif isinstance(value, list) and key in MERGE_KEYS:
+            _merge_list(own, value, key)
+        elif isinstance(value, list) and key in _ADDED:
+            base[key] = [*own, *(_copy(item) for item in value if item not in own)]
+        else:
+            base[key] = _copy(value)
+
+
+def _merge_list(base: list[Object], patch: list[Object], field: str) -> None:
+    by_key = {key_of(field, item): item for item in base}
+    for item in patch:
+        own = by_key.get(key_of(field, item))
+        if own is None:
+            base.append(_copy(item))
+            by_key[key_of(field, item)] = base[-1]
+        elif _takes_its_place(field, own, item):
+            own.clear()
+            own.update(_copy(item))
+        else:
+            merge_spec(own, item)
+
+
+def _takes_its_place(field: str, own: Object, item: Object) -> bool:
+    """Whether an entry replaces the one of its key: a variable has one value, and a volume one source."""
+    if field == "env":
+        return not {"value", "valueFrom"}.isdisjoint(item)
+    return field == "volumes" and not item.keys() <= own.keys()
+
+
+def _narrowed(ours: list[Object], theirs: list[Object]) -> list[Object]:
+    """Terms that hold where one of ours and one of theirs holds: terms are alternatives, their expressions all hold."""
+    terms = []
+    for own in ours:
+        for other in theirs:
+            term: Object = {}
+            for part in ("matchExpressions", "matchFields"):
+                joined = [*own.get(part, []), *(item for item in other.get(part, []) if item not in own.get(part, []))]
+                if joined:
+                    term[part] = _copy(joined)
+            terms.append(term)
+    return terms
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copy(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_copy(item) for item in value]
+    return value
+
+
+def diff_spec(base: Object, target: Object) -> Object:
+    """The patch that turns ``base`` into ``target`` by :func:`merge_spec`; it removes nothing."""
+    patch: Object = {}
+    for key, value in target.items():
+        own = base.get(key)
+        if own == value:
+            continue
+        if own is None:
+            patch[key] = _copy(value)
+        elif key == _REQUIRED_NODES:
+            patch[key] = {"nodeSelectorTerms": _widened(own["nodeSelectorTerms"], value["nodeSelectorTerms"])}
+        elif isinstance(value, dict) and isinstance(own, dict):
+            inner = diff_spec(own, value)
+            if inner:
+                patch[key] = inner
+        elif isinstance(value, list) and key in MERGE_KEYS:
+            items = _diff_list(own, value, key)
+            if items:
+                patch[key] = items
+        elif isinstance(value, list) and key in _ADDED:
+            patch[key] = [_copy(item) for item in value if item not in own]
+        else:
+            patch[key] = _copy(value)
+    return patch
+
+
+def _diff_list(base: list[Object], target: list[Object], field: str) -> list[Object]:
+    by_key = {key_of(field, item): item for item in base}
+    items = []
+    for item in target:
+        own = by_key.get(key_of(field, item))
+        if own == item:
+            continue
+        if own is None or _takes_its_place(field, own, item):
+            items.append(_copy(item))
+            continue
+        inner = diff_spec(own, item)
+        if inner:
+            items.append({**{key: item[key] for key in MERGE_KEYS[field] if key in item}, **inner})
+    return items
+
+
+def _widened(ours: list[Object], narrowed: list[Object]) -> list[Object]:
+    """The terms that :func:`_narrowed` joined to ours: those of our first term, without its own expressions."""
+    others = []
+    for term in narrowed[: max(1, len(narrowed) // max(1, len(ours)))]:
+        other: Object = {}
+        for part in ("matchExpressions", "matchFields"):
+            rest = [item for item in term.get(part, []) if item not in ours[0].get(part, [])]
+            if rest:
+                other[part] = _copy(rest)
+        others.append(other)
+    return others

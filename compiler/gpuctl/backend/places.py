@@ -1,0 +1,53 @@
+"""Places in a pod's spec, and what is wrong at one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+Path = tuple[str | int, ...]
+"""The way to a value: field names and list indexes."""
+
+
+class Problem(NamedTuple):
+    """Something wrong with a pod's spec: where, what, and what to write instead.
+
+    ``causes`` are further places that may be what is to blame, as the port whose name a probe does not find.
+    """
+
+    path: Path
+    message: str
+    hint: str | None = None
+    causes: tuple[Path, ...] = ()
+    code: str = "GPU219"
+
+
+def at(value: Any, pattern: str) -> Iterator[tuple[Path, Any]]:
+    """Every value of a pattern such as ``volumes[].hostPath.type`` with its place."""
+    yield from _at(value, _steps(pattern), ())
+
+
+def texts(value: Any, pattern: str) -> Iterator[tuple[Path, str]]:
+    """The same for text alone: what is of another type is the schema's to refuse."""
+    return ((place, found) for place, found in at(value, pattern) if isinstance(found, str))
+
+
+@cache
+def _steps(pattern: str) -> tuple[str | None, ...]:
+    steps: list[str | None] = []
+    for part in pattern.split("."):
+        steps.append(part.removesuffix("[]"))
+        if part.endswith("[]"):
+            steps.append(None)
+    return tuple(steps)
+
+
+def _at(value: Any, steps: tuple[str | None, ...], place: Path) -> Iterator[tuple[Path, Any]]:
+    if not steps:
+        yield place, value
+    elif steps[0] is None:
+        for index, item in enumerate(value if isinstance(value, list) else ()):
+            yield from _at(item, steps[1:], (*place, index))
+    elif isinstance(value, dict) and steps[0] in value:
+        yield from _at(value[steps[0]], steps[1:], (*place, steps[0]))

@@ -1,0 +1,313 @@
+"""What the API server and the kubelet ask of a pod beyond its schema: names, references, enumerations, amounts.
+
+The compiler's own pods keep these rules; they are checked where a ``podPatch`` had a hand in a pod. Source:
+``k8s.io/kubernetes/pkg/apis/core/validation`` (ValidatePodSpec), held against the API server's dry-run by
+``tests/cluster/test_pod_rules.py``. What only a cluster can know (whether a Secret or a RuntimeClass is there, feature
+gates, admission) is left to it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpuctl.backend import container_rules, volume_rules
+from gpuctl.backend.context import Object
+from gpuctl.backend.places import Path, Problem, at, texts
+from gpuctl.language import names
+from gpuctl.language.spelling import nearest
+
+_CONTAINERS = ("containers", "initContainers")
+
+
+class _Choice(NamedTuple):
+    """A field with a closed list of values. ``empty`` is allowed where the server fills in a default for it."""
+
+    path: str
+    values: tuple[str, ...]
+    empty: bool = False
+
+
+_PROFILES = ("RuntimeDefault", "Localhost", "Unconfined")
+_NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+_LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_POD_TERMS = tuple(
+    f"affinity.{kind}.{term}"
+    for kind in ("podAffinity", "podAntiAffinity")
+    for term in (f"{_REQUIRED}[]", f"{_PREFERRED}[].podAffinityTerm")
+)
+_NODE_TERMS = (
+    f"affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms[]",
+    f"affinity.nodeAffinity.{_PREFERRED}[].preference",
+)
+_SELECTORS = (
+    *(f"{term}.{name}" for term in _POD_TERMS for name in ("labelSelector", "namespaceSelector")),
+    "topologySpreadConstraints[].labelSelector",
+)
+
+_CHOICES = (
+    _Choice("restartPolicy", ("Always", "OnFailure", "Never"), True),
+    _Choice("dnsPolicy", ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"), True),
+    _Choice("os.name", ("linux", "windows")),
+    _Choice("securityContext.fsGroupChangePolicy", ("OnRootMismatch", "Always")),
+    _Choice("securityContext.supplementalGroupsPolicy", ("Merge", "Strict")),
+    _Choice("securityContext.seLinuxChangePolicy", ("Recursive", "MountOption")),
+    _Choice("securityContext.seccompProfile.type", _PROFILES),
+    _Choice("securityContext.appArmorProfile.type", _PROFILES),
+    _Choice("tolerations[].operator", ("Equal", "Exists", "Gt", "Lt"), True),
+    _Choice("tolerations[].effect", ("NoSchedule", "PreferNoSchedule", "NoExecute"), True),
+    _Choice("topologySpreadConstraints[].whenUnsatisfiable", ("DoNotSchedule", "ScheduleAnyway")),
+    _Choice("topologySpreadConstraints[].nodeAffinityPolicy", ("Honor", "Ignore")),
+    _Choice("topologySpreadConstraints[].nodeTaintsPolicy", ("Honor", "Ignore")),
+    *(_Choice(f"{term}.matchExpressions[].operator", _NODE_OPERATORS) for term in _NODE_TERMS),
+    *(_Choice(f"{term}.matchFields[].operator", ("In", "NotIn")) for term in _NODE_TERMS),
+    *(_Choice(f"{selector}.matchExpressions[].operator", _LABEL_OPERATORS) for selector in _SELECTORS),
+    _Choice("volumes[].hostPath.type", volume_rules.HOST_PATH_TYPES, True),
+    _Choice("volumes[].image.pullPolicy", container_rules.PULL_POLICIES, True),
+    *(
+        _Choice(f"{containers}[].{field}", values, empty)
+        for containers in _CONTAINERS
+        for field, values, empty in container_rules.CHOICES
+    ),
+)
+
+# Path -> least and most.
+_RANGES: dict[str, tuple[int, int]] = {
+    "activeDeadlineSeconds": (1, 2**31 - 1),
+    "terminationGracePeriodSeconds": (0, 2**63 - 1),
+    "securityContext.runAsUser": (0, 2**31 - 1),
+    "securityContext.runAsGroup": (0, 2**31 - 1),
+    "securityContext.fsGroup": (0, 2**31 - 1),
+    "securityContext.supplementalGroups[]": (0, 2**31 - 1),
+    "topologySpreadConstraints[].maxSkew": (1, 2**31 - 1),
+    "topologySpreadConstraints[].minDomains": (1, 2**31 - 1),
+    f"affinity.nodeAffinity.{_PREFERRED}[].weight": (1, 100),
+    f"affinity.podAffinity.{_PREFERRED}[].weight": (1, 100),
+    f"affinity.podAntiAffinity.{_PREFERRED}[].weight": (1, 100),
+    **{
+        f"{containers}[].{field}": limits
+        for containers in _CONTAINERS
+        for field, limits in container_rules.RANGES.items()
+    },
+    **{
+        f"volumes[].{field}": (0, 0o777)
+        for source in ("configMap", "secret", "downwardAPI", "projected")
+        for field in (f"{source}.defaultMode", f"{source}.items[].mode")
+    },
+    **{f"volumes[].projected.sources[].{source}.items[].mode": (0, 0o777) for source in ("configMap", "secret")},
+    "volumes[].projected.sources[].serviceAccountToken.expirationSeconds": (600, 2**32),
+}
+
+
+def check_pod(pod: Object) -> Iterator[Problem]:
+    """Everything that the API server would refuse in a pod's spec, or that would keep the pod from starting."""
+    for choice in _CHOICES:
+        yield from _chosen(pod, choice)
+    for path, (least, most) in _RANGES.items():
+        for place, value in at(pod, path):
+            if isinstance(value, int) and not least <= value <= most:
+                modes = most == 0o777
+                shown = f"{value:#o} is not a file mode between 0 and 0777" if modes else ""
+                bound = f"at least {least}" if value < least else f"at most {most}"
+                yield Problem(place, shown or f"must be {bound}, got {value}")
+    yield from _names(pod)
+    yield from _tolerations(pod)
+    yield from _affinity(pod)
+    yield from _spread(pod)
+    yield from _network(pod)
+    yield from _security(pod)
+    yield from volume_rules.check_volumes(pod)
+    yield from container_rules.check_containers(pod)
+
+
+def _chosen(pod: Object, choice: _Choice) -> Iterator[Problem]:
+    for place, value in at(pod, choice.path):
+        if value in choice.values or (value == "" and choice.empty) or not isinstance(value, str):
+            continue
+        close = nearest(value, choice.values)
+        listed = ", ".join(choice.values)
+        message = f"`{value}` is not a value of `{place[-1]}`"
+        yield Problem(place, message, f"did you mean `{close}`?" if close else f"write one of {listed}")
+
+
+def _names(pod: Object) -> Iterator[Problem]:
+    """Names of objects and labels that have a form."""
+    for path in ("serviceAccountName", "serviceAccount", "runtimeClassName"):
+        for place, value in texts(pod, path):
+            if not names.is_dns_subdomain(value) and (value or path == "runtimeClassName"):
+                yield Problem(place, f"`{value}` is not a legal object name")
+    for key, value in pod.get("nodeSelector", {}).items():
+        if not names.is_qualified_name(key) or not names.is_label_value(str(value)):
+            yield Problem(("nodeSelector", key), f"`{key}: {value}` is not a legal label")
+    for place, value in [*at(pod, "schedulingGates[].name"), *at(pod, "readinessGates[].conditionType")]:
+        if not names.is_qualified_name(str(value)):
+            yield Problem(place, f"`{value}` is not a qualified name such as `example.com/name`")
+    seen: set[str] = set()
+    for place, value in texts(pod, "schedulingGates[].name"):
+        if value in seen:
+            yield Problem(place, f"the scheduling gate `{value}` stands twice")
+        seen.add(value)
+    for index, claim in enumerate(pod.get("resourceClaims", [])):
+        if not names.is_dns_label(claim.get("name", "")):
+            yield Problem(("resourceClaims", index, "name"), f"`{claim.get('name', '')}` is not a DNS label")
+        sources = [name for name in ("resourceClaimName", "resourceClaimTemplateName") if name in claim]
+        if len(sources) != 1:
+            yield Problem(("resourceClaims", index), "needs one of resourceClaimName and resourceClaimTemplateName")
+        for source in sources:
+            if not names.is_dns_subdomain(claim[source]):
+                yield Problem(("resourceClaims", index, source), f"`{claim[source]}` is not a legal object name")
+
+
+def _tolerations(pod: Object) -> Iterator[Problem]:
+    for index, toleration in enumerate(pod.get("tolerations", [])):
+        place: Path = ("tolerations", index)
+        key, operator = toleration.get("key", ""), toleration.get("operator") or "Equal"
+        value = toleration.get("value", "")
+        if key and not names.is_qualified_name(key):
+            yield Problem((*place, "key"), f"`{key}` is not a legal taint key")
+        if not key and operator != "Exists":
+            yield Problem(place, "a toleration without a key needs `operator: Exists`")
+        if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
+            yield Problem((*place, "tolerationSeconds"), "`tolerationSeconds` needs `effect: NoExecute`")
+        if operator == "Exists" and value:
+            yield Problem((*place, "value"), "`operator: Exists` takes no value", "remove it, or use `operator: Equal`")
+        elif operator == "Equal" and not names.is_label_value(value):
+            yield Problem((*place, "value"), f"`{value}` is not a legal taint value")
+        elif operator in ("Gt", "Lt") and not value.lstrip("-").isdigit():
+            yield Problem((*place, "operator"), f"`operator: {operator}` compares numbers, and `{value}` is none")
+
+
+def _affinity(pod: Object) -> Iterator[Problem]:
+    for path in _NODE_TERMS:
+        for place, term in at(pod, path):
+            for part in ("matchExpressions", "matchFields"):
+                for index, item in enumerate(term.get(part, [])):
+                    yield from _requirement((*place, part, index), item, fields=part == "matchFields")
+    terms = ("affinity", "nodeAffinity", _REQUIRED)
+    for _, required in at(pod, ".".join(terms)):
+        if not required.get("nodeSelectorTerms"):
+            yield Problem((*terms, "nodeSelectorTerms"), "needs at least one term")
+    for path in _POD_TERMS:
+        for place, term in at(pod, path):
+            if not names.is_qualified_name(term.get("topologyKey", "")):
+                found = term.get("topologyKey")
+                message = f"`{found}` is not a legal label key" if found else "needs a `topologyKey`"
+                yield Problem((*place, "topologyKey") if found else place, message)
+            for index, namespace in enumerate(term.get("namespaces", [])):
+                if not names.is_dns_label(namespace):
+                    yield Problem((*place, "namespaces", index), f"`{namespace}` is not a legal namespace name")
+    for path in _SELECTORS:
+        for place, selector in at(pod, path):
+            yield from _selector(place, selector)
+
+
+def _requirement(place: Path, item: Object, *, fields: bool = False, numbers: bool = True) -> Iterator[Problem]:
+    """One expression of a selector, of nodes or, without ``numbers``, of labels."""
+    key, operator, values = item.get("key", ""), item.get("operator"), item.get("values", [])
+    if fields:
+        if key != "metadata.name":
+            yield Problem((*place, "key"), "`matchFields` knows the field `metadata.name` only")
+        if len(values) != 1:
+            yield Problem(place, f"`operator: {operator}` on a field needs exactly one value")
+        return
+    if not names.is_qualified_name(key):
+        yield Problem((*place, "key"), f"`{key}` is not a legal label key")
+    if operator in ("In", "NotIn") and not values:
+        yield Problem(place, f"`operator: {operator}` needs `values`")
+    elif operator in ("Exists", "DoesNotExist") and values:
+        yield Problem((*place, "values"), f"`operator: {operator}` takes no values")
+    elif operator in ("Gt", "Lt") and numbers and len(values) != 1:
+        yield Problem(place, f"`operator: {operator}` needs exactly one value")
+    for index, value in enumerate(values):
+        if not names.is_label_value(value):
+            yield Problem((*place, "values", index), f"`{value}` is not a legal label value")
+
+
+def _selector(place: Path, selector: Object) -> Iterator[Problem]:
+    for key, value in selector.get("matchLabels", {}).items():
+        if not names.is_qualified_name(key) or not names.is_label_value(str(value)):
+            yield Problem((*place, "matchLabels", key), f"`{key}: {value}` is not a legal label")
+    for index, item in enumerate(selector.get("matchExpressions", [])):
+        yield from _requirement((*place, "matchExpressions", index), item, numbers=False)
+
+
+def _spread(pod: Object) -> Iterator[Problem]:
+    for index, item in enumerate(pod.get("topologySpreadConstraints", [])):
+        place: Path = ("topologySpreadConstraints", index)
+        if not names.is_qualified_name(item.get("topologyKey", "")):
+            yield Problem((*place, "topologyKey"), f"`{item.get('topologyKey', '')}` is not a legal label key")
+        if "minDomains" in item and item.get("whenUnsatisfiable") != "DoNotSchedule":
+            yield Problem((*place, "minDomains"), "`minDomains` needs `whenUnsatisfiable: DoNotSchedule`")
+        if item.get("matchLabelKeys") and "labelSelector" not in item:
+            yield Problem((*place, "matchLabelKeys"), "`matchLabelKeys` needs a `labelSelector`")
+        for position, key in enumerate(item.get("matchLabelKeys", [])):
+            if not names.is_qualified_name(key):
+                yield Problem((*place, "matchLabelKeys", position), f"`{key}` is not a legal label key")
+
+
+def _network(pod: Object) -> Iterator[Problem]:
+    dns = pod.get("dnsConfig", {})
+    servers = dns.get("nameservers", [])
+    if pod.get("dnsPolicy") == "None" and not servers:
+        yield Problem(("dnsPolicy",), "`dnsPolicy: None` needs `dnsConfig.nameservers`")
+    for what, most in (("nameservers", 3), ("searches", 32)):
+        if len(dns.get(what, [])) > most:
+            yield Problem(("dnsConfig", what), f"has more than {most} entries")
+    for index, server in enumerate(servers):
+        if not _is_address(server):
+            yield Problem(("dnsConfig", "nameservers", index), f"`{server}` is not an IP address")
+    for index, search in enumerate(dns.get("searches", [])):
+        if search != "." and not names.is_dns_subdomain(search.removesuffix(".").replace("_", "x")):
+            yield Problem(("dnsConfig", "searches", index), f"`{search}` is not a DNS domain")
+    if len(" ".join(map(str, dns.get("searches", [])))) > 2048:
+        yield Problem(("dnsConfig", "searches"), "the search list has more than 2048 characters")
+    for index, option in enumerate(dns.get("options", [])):
+        if not option.get("name"):
+            yield Problem(("dnsConfig", "options", index), "an option of the resolver needs a name")
+    for index, alias in enumerate(pod.get("hostAliases", [])):
+        if not _is_address(alias.get("ip", "")):
+            yield Problem(("hostAliases", index, "ip"), f"`{alias.get('ip', '')}` is not an IP address")
+        for position, hostname in enumerate(alias.get("hostnames", [])):
+            if not names.is_dns_subdomain(hostname):
+                yield Problem(("hostAliases", index, "hostnames", position), f"`{hostname}` is not a host name")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return "%" not in text
+
+
+def _security(pod: Object) -> Iterator[Problem]:
+    """Pairs of settings that exclude each other."""
+    context: Object = pod.get("securityContext", {})
+    if pod.get("hostPID") and pod.get("shareProcessNamespace"):
+        yield Problem(("shareProcessNamespace",), "`shareProcessNamespace` and `hostPID` cannot both be set")
+    if pod.get("hostUsers") is False:
+        for field in ("hostNetwork", "hostPID", "hostIPC"):
+            if pod.get(field):
+                yield Problem((field,), f"`{field}` cannot be set with `hostUsers: false`")
+    seen: set[str] = set()
+    for place, value in texts(pod, "securityContext.sysctls[].name"):
+        bare = value.replace("/", ".")
+        if not bare or len(bare) > 253 or not all(names.is_dns_subdomain(p.replace("_", "x")) for p in bare.split(".")):
+            yield Problem(place, f"`{value}` is not the name of a sysctl")
+        elif bare in seen:
+            yield Problem(place, f"the sysctl `{value}` is set twice")
+        elif (pod.get("hostNetwork") and bare.startswith("net.")) or (pod.get("hostIPC") and _is_ipc(bare)):
+            yield Problem(place, f"the sysctl `{value}` is the host's with hostNetwork or hostIPC")
+        seen.add(bare)
+    yield from container_rules.check_profiles(context, ("securityContext",))
+    if pod.get("os", {}).get("name") == "windows":
+        yield Problem(("os", "name"), "gpuctl makes pods for Linux nodes")
+    for place, _ in at(pod, "securityContext.windowsOptions"):
+        yield Problem(place, "gpuctl makes pods for Linux nodes")
+
+
+def _is_ipc(sysctl: str) -> bool:
+    return sysctl.startswith(("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."))

@@ -1,0 +1,127 @@
+"""What tells one git repository from every other, the same in all its clones: where it was cloned from, or its root.
+
+The configuration is read here, not by git: in a pipeline's container there may be no git, or it refuses a directory
+that another user owns.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import subprocess
+from pathlib import Path
+from urllib.parse import unquote
+
+_SECTION = re.compile(r"\s*\[\s*([\w.-]+)(?:\s+\"((?:[^\"\\]|\\.)*)\")?\s*\]\s*(.*)")
+_ENTRY = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*)")
+_SHORT_FORM = re.compile(r"(?:[^@/]*@)?(\[[^\]/]+\]|[^:/\[\]]+):(?!//)(.*)")
+_PORT = re.compile(r":\d*\Z")
+_COMMIT = re.compile(r"[0-9a-f]{40,64}\Z")
+_MOST_BYTES = 2**20
+_MOST_SECONDS = 20.0
+
+_HOSTS = {
+    "ssh.github.com": "github.com",
+    "altssh.gitlab.com": "gitlab.com",
+    "altssh.bitbucket.org": "bitbucket.org",
+    "ssh.dev.azure.com": "dev.azure.com",
+}
+"""Hosts under which a service answers to SSH, and its name."""
+
+
+def work_tree(path: Path) -> Path | None:
+    """The root of the git work tree that a path is in: where the nearest ``.git`` is, a directory or a file."""
+    return next((folder for folder in (path, *path.parents) if os.path.exists(folder / ".git")), None)
+
+
+def identity(root: Path) -> str | None:
+    """``github.com/team/jobs``: the repository of a work tree, the same for each of its clones; None if it has none.
+
+    It is the address of its remote ``origin``, or of its only one, without scheme, user, password and port: the forms
+    for SSH and HTTPS are one. Without a remote it is the id of the first commit, which a shallow clone does not have.
+    """
+    folder = _common_folder(root)
+    if folder is None:
+        return None
+    remotes = _remotes(folder / "config")
+    url = remotes.get("origin") or (next(iter(remotes.values())) if len(remotes) == 1 else None)
+    if url is not None:
+        return normalised(url, root)
+    return None if (folder / "shallow").exists() else _first_commit(root)
+
+
+def normalised(url: str, root: Path) -> str:
+    """The address of a repository in one form, whatever the way to reach it; ``root`` is where relative paths start.
+
+    A path on this machine gets the machine's name.
+    """
+    scheme, mark, rest = url.partition("://")
+    if mark and scheme.lower() != "file":
+        authority, _, path = rest.partition("/")
+        host = _PORT.sub("", authority.rpartition("@")[2])
+    else:
+        short = None if mark else _SHORT_FORM.fullmatch(url)
+        if short is None:
+            local = os.path.realpath(root / (rest if mark else url))
+            return f"{os.uname().nodename}:{local.removesuffix('/.git').removesuffix('.git')}"
+        scheme, host, path = "ssh", short[1], short[2]
+    host = host.lower().rstrip(".")
+    host = _HOSTS.get(host, host)
+    path = posixpath.normpath("/" + unquote(re.split("[?#]", path)[0])).lstrip("/").removesuffix(".git")
+    if host == "dev.azure.com":
+        path = path.removeprefix("v3/").replace("/_git/", "/")
+    elif scheme.lower() in ("http", "https") and path.count("/") == 2:
+        # Bitbucket Data Center serves PROJECT/REPOSITORY below this path.
+        path = path.removeprefix("scm/")
+    return f"{host}/{path}"
+
+
+def _common_folder(root: Path) -> Path | None:
+    """The directory with a work tree's configuration. Source: gitrepository-layout(5), ``gitdir`` and ``commondir``."""
+    folder = root / ".git"
+    if not folder.is_dir():
+        line = _read(folder)
+        if not line.startswith("gitdir:"):
+            return None
+        folder = root / line.removeprefix("gitdir:").strip()
+    common = _read(folder / "commondir").strip()
+    return folder / common if common else folder
+
+
+def _remotes(config: Path) -> dict[str, str]:
+    """Remote -> the address that it is fetched from. Source: git-config(1), syntax."""
+    remotes: dict[str, str] = {}
+    remote = None
+    for line in _read(config).splitlines():
+        section = _SECTION.match(line)
+        if section is not None:
+            remote = section[2] if section[1].lower() == "remote" else None
+            line = section[3]
+        entry = _ENTRY.match(line)
+        if entry is not None and remote is not None and entry[1].lower() == "url":
+            url = re.split(r"\s[#;]", entry[2])[0].strip().strip('"')
+            if url:
+                remotes.setdefault(remote, url)
+    return remotes
+
+
+def _first_commit(root: Path) -> str | None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    # Not that of a repository around this one.
+    environment["GIT_CEILING_DIRECTORIES"] = str(root.parent)
+    command = ["git", "-C", str(root), "rev-list", "--max-parents=0", "--first-parent", "HEAD", "--"]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_MOST_SECONDS)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    commit = done.stdout.strip()
+    return commit if done.returncode == 0 and _COMMIT.match(commit) else None
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", errors="surrogateescape") as stream:
+            return stream.read(_MOST_BYTES)
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,176 @@
+"""The files below a directory: which are read, and which are not although they could hold a document.
+
+A document that is not read does not exist for a build or a prune, which remove what documents no longer yield. So
+nothing that may hold one is passed over in silence.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from typing import NamedTuple
+
+from gpuctl.language.kinds import ALIASES, KINDS
+
+SUFFIXES = (".yaml", ".yml")
+MAX_BYTES = 8 * 2**20
+_FIRST_BYTES = 2**18
+"""What is looked at of a file that is not read: a document says near its beginning what it is."""
+
+_LIKE_YAML = re.compile(r"\.(ya?ml|json)", re.IGNORECASE)
+_DOCUMENT = re.compile(
+    rf"(?mi)^[ \t{{,]*[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?({'|'.join([*KINDS, *ALIASES])})\b".encode()
+)
+# Directories of tools: thousands of files, and none is anybody's document.
+_OF_TOOLS = frozenset({".git", ".hg", ".svn", ".tox", ".venv", ".terraform", "node_modules"})
+_SUBMODULE = re.compile(r"(?m)^[ \t]*path[ \t]*=[ \t]*(.*?)[ \t]*$")
+
+
+class Unread(NamedTuple):
+    """A path that is not read, why, and what to do about it."""
+
+    path: str
+    reason: str
+    hint: str
+
+
+class NotAFile(Exception):
+    """What stands at a path is no file; ``args[0]`` says what it is."""
+
+
+class Listing(NamedTuple):
+    """What is below a directory: the files to read, in the order of their parts, and what is not read."""
+
+    files: list[str]
+    unread: list[Unread]
+    errors: list[tuple[str, OSError]]
+
+
+def walk(directory: str, without: str | None = None) -> Listing:
+    """List what is below a directory.
+
+    Read are ``*.yaml`` and ``*.yml``, but no hidden ones. Links to directories are not followed. ``without`` is the
+    real path of a directory whose files are passed over.
+    """
+    walker = _Walker(without)
+    walker.walk(directory)
+    walker.settle()
+    return Listing(sorted(walker.files, key=lambda name: name.split(os.sep)), walker.unread, walker.errors)
+
+
+def read_bytes(path: str, *, any_kind: bool, most: int = MAX_BYTES + 1) -> bytes:
+    """The first bytes of a file: by default one more than a source may have.
+
+    ``any_kind`` reads pipes and devices too, which may wait for who writes to them.
+
+    :raises OSError: it cannot be read.
+    :raises NotAFile: it is no file.
+    """
+    # Opening a pipe waits for its writer, so what is no file is found out without waiting.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if any_kind else os.O_NONBLOCK))
+    with os.fdopen(descriptor, "rb") as stream:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        if not stat.S_ISREG(mode) and (not any_kind or stat.S_ISBLK(mode)):
+            raise NotAFile(what_is(mode))
+        return stream.read(most)
+
+
+def what_is(mode: int) -> str:
+    """What stands at a path that is no file and no directory."""
+    if stat.S_ISFIFO(mode):
+        return "a named pipe"
+    return "a socket" if stat.S_ISSOCK(mode) else "a device"
+
+
+class _Walker:
+    def __init__(self, without: str | None) -> None:
+        self.without = without
+        self.files: list[str] = []
+        self.unread: list[Unread] = []
+        self.errors: list[tuple[str, OSError]] = []
+        self.real_folders: set[str] = set()
+        self.links: list[str] = []
+        self.others: list[tuple[str, bool]] = []
+
+    def walk(self, directory: str) -> None:
+        """Look at every entry. Without recursion: directories may be nested deeper than Python's stack."""
+        folders = [(directory, os.path.realpath(directory), False)]
+        while folders:
+            folder, real, hidden = folders.pop()
+            self.real_folders.add(real)
+            try:
+                with os.scandir(folder) as entries:
+                    found = list(entries)
+            except OSError as error:
+                if not hidden:
+                    self.errors.append((folder, error))
+                continue
+            if not found and folder != directory and not hidden and _is_submodule(real):
+                hint = "check it out with `git submodule update --init`"
+                self.unread.append(Unread(folder, "is a submodule that is not checked out", hint))
+            for entry in found:
+                below = os.path.join(real, entry.name)
+                concealed = hidden or entry.name.startswith(".")
+                if not entry.is_dir(follow_symlinks=False):
+                    self._file(os.path.join(folder, entry.name), entry, concealed)
+                elif entry.name not in _OF_TOOLS and below != self.without:
+                    folders.append((os.path.join(folder, entry.name), below, concealed))
+
+    def _file(self, path: str, entry: os.DirEntry[str], hidden: bool) -> None:
+        named = entry.name.endswith(SUFFIXES)
+        if entry.is_symlink() and os.path.isdir(path):
+            if not hidden:
+                self.links.append(path)
+        elif named and not hidden:
+            self.files.append(path)
+        elif _LIKE_YAML.search(entry.name):
+            self.others.append((path, named))
+        elif not hidden and entry.is_symlink() and not os.path.exists(path):
+            reason, hint = "is a link that leads nowhere", "mend or remove it: it may have led to a directory"
+            self.unread.append(Unread(path, reason, hint))
+
+    def settle(self) -> None:
+        """Judge links and files of other names, now that all that is read is known."""
+        read = {os.path.realpath(path) for path in self.files}
+        for path in self.links:
+            real = os.path.realpath(path)
+            if real not in self.real_folders and not self._is_left_out(real):
+                reason = "is a link to a directory, which is not followed"
+                self.unread.append(Unread(path, reason, f"name it too, if its documents belong here: `-f {path}`"))
+        for path, named in self.others:
+            if os.path.realpath(path) not in read and _holds_document(path):
+                reason = "holds a document and is hidden" if named else "holds a document and does not end in .yaml"
+                self.unread.append(
+                    Unread(path, f"{reason}, so it is not read", "rename it, name it itself, or remove it")
+                )
+
+    def _is_left_out(self, real: str) -> bool:
+        return self.without is not None and os.path.join(real, "").startswith(os.path.join(self.without, ""))
+
+
+def _holds_document(path: str) -> bool:
+    """Whether a file that is not read looks as if it held a document of ours."""
+    try:
+        data = read_bytes(path, any_kind=False, most=_FIRST_BYTES)
+    except (OSError, NotAFile):
+        return False
+    return _DOCUMENT.search(data.removeprefix(b"\xef\xbb\xbf")) is not None
+
+
+def _is_submodule(real: str) -> bool:
+    """Whether an empty directory is one that git has yet to fill."""
+    folder = os.path.dirname(real)
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        if folder == os.path.dirname(folder):
+            return False
+        folder = os.path.dirname(folder)
+    try:
+        with open(os.path.join(folder, ".gitmodules"), encoding="utf-8", errors="replace") as stream:
+            paths = _SUBMODULE.findall(stream.read(MAX_BYTES))
+    except OSError:
+        return False
+    return os.path.relpath(real, folder).replace(os.sep, "/") in paths

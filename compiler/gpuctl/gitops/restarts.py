@@ -1,0 +1,104 @@
+"""Which trainings a change starts anew: what cannot change in place differs, so that their objects get other names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from gpuctl.backend.context import Object
+from gpuctl.backend.generations import CHANGEABLE, bare_name, digest, generation_name, is_generation
+from gpuctl.gitops.objects import ObjectKey, differences, value_changes
+from gpuctl.gitops.sides import JobId, Side
+
+OTHERWISE = "lowered otherwise by this version"
+"""The reason of a restart that no change of a document causes."""
+_SHOWN = 3
+
+Rendered = frozenset[tuple[str, str]]
+"""Namespace and name of the Jobs and JobSets in directories of manifests."""
+
+
+class Restart(NamedTuple):
+    """A training that starts anew, and why."""
+
+    job: JobId
+    reason: str
+
+
+def restarts(before: Side, after: Side, rendered: Rendered = frozenset()) -> list[Restart]:
+    """The trainings of both sides that do not go on as they are.
+
+    :param rendered: what was built of ``before``, perhaps by another version of gpuctl.
+    """
+    found = []
+    was, becomes = _trainings(before), _trainings(after)
+    for job in sorted(was.keys() & becomes.keys()):
+        old, new = digest(was[job]), digest(becomes[job])
+        names = {name for namespace, name in rendered if namespace == job.namespace and is_generation(name, job.name)}
+        if names and generation_name(job.name, new) not in names:
+            found.append(Restart(job, OTHERWISE if old == new else _why(was[job], becomes[job])))
+        elif not names and old != new:
+            found.append(Restart(job, _why(was[job], becomes[job])))
+    return found
+
+
+def rebuilt(before: Mapping[ObjectKey, Object], after: Mapping[ObjectKey, Object], document_key: str) -> list[Restart]:
+    """The trainings among the objects of a built directory that get other names; their documents are not at hand.
+
+    :param document_key: the annotation that tells where a document did not change.
+    """
+    found = []
+    for change in differences(dict(before), dict(after)):
+        if change.action != "replace" or change.key.kind not in CHANGEABLE:
+            continue
+        assert change.before is not None
+        assert change.after is not None
+        texts = [(obj["metadata"].get("annotations") or {}).get(document_key) for obj in (change.before, change.after)]
+        same = texts[0] is not None and texts[0] == texts[1]
+        job = JobId("training", change.key.namespace, bare_name(change.after))
+        found.append(Restart(job, OTHERWISE if same else _fields(change.before, change.after)))
+    return found
+
+
+def _trainings(side: Side) -> dict[JobId, list[Object]]:
+    """The objects of each training."""
+    found: dict[JobId, list[Object]] = {job: [] for job in side.jobs if job.kind == "training"}
+    for key, obj in side.objects.items():
+        job = JobId("training", key.namespace, (obj["metadata"].get("labels") or {}).get("app") or "")
+        if job in found:
+            found[job].append(obj)
+    return found
+
+
+def _why(before: list[Object], after: list[Object]) -> str:
+    old, new = (next(obj for obj in objects if obj["kind"] in CHANGEABLE) for objects in (before, after))
+    return f"was a {old['kind']}" if old["kind"] != new["kind"] else _fields(old, new)
+
+
+def _fields(before: Object, after: Object) -> str:
+    """The fields that differ and cannot change in place, the first few by name."""
+    kept = {f"spec.{field}" for field in CHANGEABLE[after["kind"]]}
+    paths = [change.path for change in value_changes(before.get("spec"), after.get("spec"), "spec")]
+    paths = [path for path in paths if path not in kept]
+    # Many variables follow from another field, which says more.
+    named = [path.removeprefix("spec.template.spec.").removeprefix("spec.") for path in paths]
+    named = sorted((path.removeprefix("containers[0].") for path in named), key=lambda path: path.startswith("env["))
+    more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+    return ", ".join(named[:_SHOWN]) + more or "its name has a hash now"
+
+
+def objects_of(files: Iterable[bytes]) -> dict[ObjectKey, Object]:
+    """The objects in manifests that gpuctl wrote; what somebody made unreadable is passed over."""
+    import yaml
+
+    from gpuctl.gitops.objects import by_key, is_object
+
+    found: dict[ObjectKey, Object] = {}
+    for data in files:
+        try:
+            value = yaml.load(data, Loader=yaml.CSafeLoader)
+        except (yaml.YAMLError, ValueError):
+            continue
+        if is_object(value):
+            found.update(by_key([value]))
+    return found

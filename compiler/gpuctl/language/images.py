@@ -1,0 +1,100 @@
+"""Image references, as kubelets and container runtimes parse them, and the registry that each one names.
+
+Source: ``github.com/distribution/reference`` (regexp.go, normalize.go). The API server takes any text for an image, and
+the pod then waits for ever with InvalidImageName.
+"""
+
+from __future__ import annotations
+
+import re
+
+_COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_PATH = rf"{_COMPONENT}(?:/{_COMPONENT})*\Z"
+_HOST_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_HOST = rf"(?:{_HOST_LABEL}(?:\.{_HOST_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?\Z"
+_TAG = r"(?a)\w[\w.-]{0,127}\Z"
+_DIGEST_LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
+_DOCKER_HUB = "docker.io"
+_LONGEST_PATH = 255
+
+
+def split_host(name: str) -> tuple[str, str]:
+    """The registry's host, empty where the name leaves it out, and the rest."""
+    first, slash, rest = name.partition("/")
+    return (first, rest) if slash and ("." in first or ":" in first or first == "localhost") else ("", name)
+
+
+def split_reference(image: str) -> tuple[str, str, str]:
+    """Name, tag and digest; the last two are empty where there is none."""
+    name, _, digest = image.partition("@")
+    path = name.rpartition("/")[2]
+    if ":" in path:
+        name, _, tag = name.rpartition(":")
+        return name, tag, digest
+    return name, "", digest
+
+
+def image_problem(image: str) -> tuple[str, str | None] | None:
+    """What is wrong with an image reference and what to write instead; None for a legal one."""
+    scheme, mark, rest = image.partition("://")
+    if mark and re.match(r"[a-z][a-z0-9+.-]*\Z", scheme):
+        return f"starts with `{scheme}://`, and an image has no scheme", f"write `{rest}`" if image_problem(
+            rest
+        ) is None else None
+    name, tag, digest = split_reference(image)
+    host, path = split_host(name)
+    if host and not re.match(_HOST, host):
+        return f"names the registry `{host}`, which is not a host name with an optional port", None
+    if ":" in path:
+        better = f"{name[: name.index(path)]}{path.partition(':')[0]}:{tag}"
+        return "has more than one tag", f"write `{better}`" if re.match(_TAG, tag) else None
+    if not re.match(_PATH, path):
+        if path != path.lower() and re.match(_PATH, path.lower()):
+            better = image.replace(path, path.lower())
+            return f"has upper-case letters in `{path}`, which no registry accepts", f"write `{better}`"
+        return "is not an image reference such as `registry/team/name:tag`", None
+    if len(path) > _LONGEST_PATH or (not host and re.match(r"[a-f0-9]{64}\Z", path)):
+        return "is not the name of an image: at most 255 characters, and no bare digest", None
+    if (tag or image.partition("@")[0].endswith(":")) and not re.match(_TAG, tag):
+        what = f"has the tag `{tag}`: a tag is at most 128 letters, digits, `_`, `.` and `-`"
+        return what, None
+    if "@" in image:
+        return _digest_problem(digest)
+    return None
+
+
+def _digest_problem(digest: str) -> tuple[str, str | None] | None:
+    algorithm, _, value = digest.partition(":")
+    length = _DIGEST_LENGTHS.get(algorithm)
+    if length is None or not re.match(rf"[0-9a-f]{{{length}}}\Z", value):
+        return f"has the digest `{digest}`, which is not `sha256:` and 64 hexadecimal digits", None
+    return None
+
+
+def full_name(name: str) -> str:
+    """A name with its registry: ``nginx`` -> ``docker.io/library/nginx``. Hosts are compared in lower case."""
+    host, path = split_host(name)
+    host = host.lower()
+    if host in ("", "index.docker.io", _DOCKER_HUB):
+        host = _DOCKER_HUB
+        if path and "/" not in path:
+            path = f"library/{path}"
+    return f"{host}/{path}"
+
+
+def is_from(image: str, registry: str) -> bool:
+    """Whether an image is below a prefix of an allow list: a registry, a directory of one, or one repository.
+
+    The prefix ends at a slash: ``registry.example.com`` does not allow ``registry.example.com.evil``.
+    """
+    name = full_name(split_reference(image)[0])
+    prefix = registry.rstrip("/")
+    host, path = split_host(prefix + "/")
+    path = path.rstrip("/")
+    if host and not path:
+        host = host.lower()
+        return name.startswith(f"{_DOCKER_HUB if host == 'index.docker.io' else host}/")
+    # A path without a host is an organisation of Docker Hub, or one of its own images.
+    full = full_name(prefix)
+    below = full_name(f"{prefix}/x").removesuffix("x")
+    return name == full or name.startswith(below)

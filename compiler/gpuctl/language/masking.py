@@ -1,0 +1,228 @@
+"""Credentials in what people and programs get to see: by the names they are given, and by their form.
+
+One module for all output: diagnostics, differences, plans, descriptions, quoted logs. Manifests are never masked. Every
+function takes linear time: its input is anybody's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+MASK = "***"
+CHANGED = "<masked, changed>"
+"""What stands for a new value that differs from the old one, when both are masked."""
+
+CREDENTIAL = (
+    r"hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}"
+    r"|glpat-[\w-]{16,}|(?:AKIA|ASIA)[0-9A-Z]{16}|xox[abeoprs]-[A-Za-z0-9-]{10,}|AIza[0-9A-Za-z_-]{35}"
+    # Without the look behind every `eyJ` of a long word would be a start.
+    r"|(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]*"
+)
+"""Tokens of known form: Hugging Face, OpenAI, GitHub, GitLab, AWS, Slack, Google, JSON Web Tokens."""
+
+_CREDENTIAL = re.compile(CREDENTIAL)
+_PRIVATE_KEY = re.compile(
+    r"(-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)(.*?)(-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)", re.DOTALL
+)
+_USER_INFO = re.compile(r"(://[^\s/@:'\"]*:)([^\s/'\"]+)(@)")
+_AUTHORIZATION = re.compile(
+    r"(?i)(\bbearer[ \t]+|authorization[\"']?[ \t]*[:=][ \t]*[\"']?basic[ \t]+)([\w.~+/=-]{6,})()"
+)
+_WORD = r"token|passw(?:or)?d|passphrase|pwd|secret|credentials?|key|signature"
+_GIVEN = re.compile(
+    rf"(?i)((?:{_WORD})[\w-]{{0,40}}(?:=|[ \t]{{1,8}}|[\"'][ \t]{{0,8}}[,:][ \t]{{0,8}}[\"']?)[\"']?)"
+    r"(?![$/<-]|\.\.\.)([^\s\"',\]\[}&;]+)"
+)
+_NAME_CHARACTERS = string.ascii_letters + string.digits + "_.-"
+_SECRET_NAME = re.compile(
+    r"(?i)token(?!i[sz])|passw|passphrase|pwd|secret|credential|api[-_]?key|access[-_]?key|private[-_]?key"
+    r"|signature|(?:\A|[-_.])key\Z|[a-z]Key\Z"
+)
+_ABOUT = re.compile(r"(?i)[-_](?:file|path|dir|name|ref)\Z|\Apwd\Z|\Aoldpwd\Z")
+_HARMLESS = re.compile(r"(?i)-?[\d.]+\Z|true\Z|false\Z|none\Z|null\Z|\Z")
+_REFERENCE = re.compile(r"\$\([\w.-]+\)\Z|\$\{?\w+\}?\Z")
+_LONGEST_NAME = 200
+
+# Maps from names that people choose to values.
+_MAPS = frozenset({"env", "data", "stringData", "annotations"})
+_ENTRY = re.compile(r"\.(?:env|data|stringData|annotations)(?:\[([^\]]*)\]|\.([^.\[\]]+))(?:\.value)?\Z")
+_OPEN: ContextVar[bool] = ContextVar("secrets are shown", default=False)
+
+
+@contextmanager
+def shown() -> Iterator[None]:
+    """Within it nothing is masked: for somebody at a terminal who asked for it."""
+    token = _OPEN.set(True)
+    try:
+        yield
+    finally:
+        _OPEN.reset(token)
+
+
+def names_a_secret(name: str, value: str = "x") -> bool:
+    """Whether a variable, option or key of this name holds a credential: ``HF_TOKEN``, ``--db-password``.
+
+    Not what only tells where one is (``TOKEN_FILE``), nor numbers that count tokens (``MAX_TOKENS``).
+    """
+    name = name[-_LONGEST_NAME:].rpartition("/")[2]
+    if not _SECRET_NAME.search(name) or _ABOUT.search(name) or _REFERENCE.match(value):
+        return False
+    # `--eos-token 2`, `MAX_TOKENS`, `USE_TOKEN=true`: numbers and switches are credentials as passwords only.
+    return not _HARMLESS.match(value) or (value != "" and "pass" in name.lower() and value.isdigit())
+
+
+def redact(text: str) -> str:
+    """Text with its credentials blotted out, its length and lines kept."""
+    return _masked_text(text, lambda secret: "".join("\n" if char == "\n" else "*" for char in secret))
+
+
+def _masked_text(text: str, mask: Callable[[str], str]) -> str:
+    if _OPEN.get():
+        return text
+    if "PRIVATE KEY-----" in text:
+        text = _PRIVATE_KEY.sub(lambda match: match[1] + mask(match[2]) + match[3], text)
+    if "://" in text:
+        text = _USER_INFO.sub(lambda match: match[1] + mask(match[2]) + match[3], text)
+    text = _AUTHORIZATION.sub(lambda match: match[1] + mask(match[2]), text)
+    text = _GIVEN.sub(lambda match: match[1] + mask(match[2]) if _is_given(match) else match[0], text)
+    return _CREDENTIAL.sub(lambda match: mask(match[0]), text)
+
+
+def _is_given(match: re.Match[str]) -> bool:
+    """Whether what looks like a name with its value is one: ``--token x`` is, ``the token is`` is not."""
+    start = match.start()
+    before = match.string[max(0, start - _LONGEST_NAME) : start]
+    head = match[1].lstrip(_NAME_CHARACTERS)
+    name = before[len(before.rstrip(_NAME_CHARACTERS)) :] + match[1][: len(match[1]) - len(head)]
+    sign = head[0]
+    if sign in " \t" and not name.startswith("-"):
+        return False
+    return names_a_secret(name.lstrip("-"), match[2])
+
+
+def masked(value: Any, path: str = "") -> Any:
+    """An object, or a part of it, without credentials.
+
+    :param path: where it is, as in a plan's changes: ``spec.template.spec.containers[main].env[HF_TOKEN].value``.
+    """
+    if _OPEN.get():
+        return value
+    entry = _ENTRY.search(path)
+    if entry and isinstance(value, str) and names_a_secret(entry[1] or entry[2] or "", value):
+        return MASK
+    return _masked(value, path.rpartition(".")[2])
+
+
+def _masked(value: Any, field: str) -> Any:
+    if isinstance(value, dict):
+        return _masked_map(value, field)
+    if isinstance(value, list):
+        given = [None, *(item if isinstance(item, str) and item.startswith("-") else None for item in value)]
+        return [
+            MASK if _is_argument(name, item) else _masked(item, "") for item, name in zip(value, given, strict=False)
+        ]
+    if not isinstance(value, str):
+        return value
+    if value.startswith(("{", "[")):
+        # The document in an annotation, kubectl's record of what was applied.
+        try:
+            inner = json.loads(value)
+        except (ValueError, RecursionError):
+            inner = None
+        if isinstance(inner, (dict, list)) and (found := _masked(inner, "")) != inner:
+            return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    return _masked_text(value, lambda secret: MASK)
+
+
+def _is_argument(option: str | None, item: Any) -> bool:
+    """Whether an item of a command line is the value of the option before it, and secret."""
+    if option is None or "=" in option or not isinstance(item, str) or item.startswith("-"):
+        return False
+    return names_a_secret(option.lstrip("-"), item)
+
+
+def _masked_map(value: dict[Any, Any], field: str) -> dict[Any, Any]:
+    name, text = value.get("name"), value.get("value")
+    if isinstance(name, str) and isinstance(text, str) and names_a_secret(name, text):
+        return {**value, "value": MASK}
+    is_secret = value.get("kind") == "Secret"
+    result: dict[Any, Any] = {}
+    for key, item in value.items():
+        if is_secret and key in ("data", "stringData") and isinstance(item, dict):
+            result[key] = dict.fromkeys(item, MASK)
+        elif field in _MAPS and isinstance(item, str) and names_a_secret(str(key), item):
+            result[key] = MASK
+        else:
+            result[key] = _masked(item, str(key))
+    return result
+
+
+def masked_pair(old: Any, new: Any, path: str = "") -> tuple[Any, Any]:
+    """Two values of one field, both masked; where it is a secret that differs, that is to be seen."""
+    return _told_apart(old, new, masked(old, path), masked(new, path))
+
+
+def _told_apart(old: Any, new: Any, shown_old: Any, shown_new: Any) -> tuple[Any, Any]:
+    if old == new or old is None or new is None:
+        return shown_old, shown_new
+    if isinstance(shown_old, dict) and isinstance(shown_new, dict):
+        both = shown_old.keys() & shown_new.keys()
+        pairs = {key: _told_apart(old[key], new[key], shown_old[key], shown_new[key]) for key in both}
+        return (
+            {**shown_old, **{key: pair[0] for key, pair in pairs.items()}},
+            {**shown_new, **{key: pair[1] for key, pair in pairs.items()}},
+        )
+    if isinstance(shown_old, list) and isinstance(shown_new, list):
+        result = list(shown_new)
+        places = _places(old)
+        for index, (item, key) in enumerate(zip(new, _places(new), strict=True)):
+            if key in places:
+                before = places[key]
+                _, result[index] = _told_apart(old[before], item, shown_old[before], shown_new[index])
+        return shown_old, result
+    if shown_old != shown_new:
+        return shown_old, shown_new
+    return shown_old, CHANGED if shown_new == MASK else f"{shown_new} {CHANGED}"
+
+
+def _places(items: list[Any]) -> dict[Any, int]:
+    """Where the items of a list are, by name where all have one, else by number."""
+    names = [item.get("name") if isinstance(item, dict) else None for item in items]
+    if None in names or len({*map(str, names)}) < len(names):
+        return {number: number for number in range(len(items))}
+    return {str(name): number for number, name in enumerate(names)}
+
+
+_NAMED_LINE = re.compile(r"\s*(?:- )?name: [\"']?([^\s\"']+)")
+_VALUE_LINE = re.compile(r"(\s*(?:- )?value: )(.+)")
+_ITEM_LINE = re.compile(r"(\s*- )(.+)")
+_PAIR_LINE = re.compile(r"(\s*(?:- )?[\"']?([\w./-]{1,200})[\"']?: )(.+)")
+# Fields of Kubernetes and of documents that name a Secret, or a key in it.
+_STRUCTURE = frozenset({"key", "secret", "secretName", "secretKeyRef", "secretRef", "imagePullSecret", "pullSecret"})
+
+
+def masked_lines(text: str) -> list[str]:
+    """The lines of a YAML text without credentials, as many as there are: for differences of files."""
+    lines = redact(text).split("\n")
+    if _OPEN.get():
+        return lines
+    name = option = ""
+    for number, line in enumerate(lines):
+        value, pair, item = _VALUE_LINE.fullmatch(line), _PAIR_LINE.fullmatch(line), _ITEM_LINE.fullmatch(line)
+        if value and names_a_secret(name, value[2].strip("\"'")):
+            lines[number] = value[1] + MASK
+        elif pair and pair[2] not in _STRUCTURE and names_a_secret(pair[2], pair[3].strip("\"'")):
+            lines[number] = pair[1] + MASK
+        elif item and option and _is_argument(option, item[2].strip("\"'")):
+            lines[number] = item[1] + MASK
+        named = _NAMED_LINE.match(line)
+        name = named[1] if named else name if value is None else ""
+        said = item[2].strip("\"'") if item else ""
+        option = said if said.startswith("-") else ""
+    return lines

@@ -1,0 +1,73 @@
+"""Patched pods that gpuctl takes are taken by the API server; what the server refuses gpuctl refuses."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import gpuctl
+from fault_tools.world import Api, path_of
+from gpuctl.backend.merge import merge_spec
+from pod_patches import patch
+
+Object = dict[str, Any]
+SEEDS, PARTS = 600, 4
+
+DOCUMENTS: dict[str, Object] = {
+    "training": {"resources": {"gpu": 1, "cpu": 2, "memory": "2Gi"}, "storage": {"workdirs": [{"path": "/data"}]}},
+    "inference": {
+        "resources": {"cpu": 2, "memory": "2Gi"},
+        "service": {"health_check": "/health", "ports": [{"name": "metrics", "port": 9000}]},
+        "storage": {"workdirs": [{"path": "/data"}]},
+    },
+    "notebook": {"resources": {"gpu": 2, "cpu": 2, "memory": "2Gi"}, "service": {"port": 8000}},
+}
+WORKLOADS = {"training": "Job", "inference": "Deployment", "notebook": "StatefulSet"}
+
+
+def compiled(kind: str, patched: Object | None) -> tuple[Object | None, list[str]]:
+    """The workload of a document with a patch, and the errors."""
+    document = {"kind": kind, "version": "v0.1", "job": {"name": "demo"}, "environment": {"image": "app:1"}}
+    document |= DOCUMENTS[kind]
+    if patched is not None:
+        document["podPatch"] = patched
+    result = gpuctl.compile(gpuctl.Source("demo.yaml", json.dumps(document)), shared=False)
+    errors = [f"{item.code} {item.message}" for item in result.diagnostics if item.severity.value == "error"]
+    assert not any(error.startswith("GPU901") for error in errors), errors
+    return next((obj for obj in result.objects if obj["kind"] == WORKLOADS[kind]), None), errors
+
+
+def refusal(api: Api, obj: Object) -> str | None:
+    """What the API server says against an object, nothing when it takes it."""
+    path = f"{path_of(obj['kind'], 'default')}?dryRun=All&fieldValidation=Strict"
+    status, answer = api.request("POST", path, obj)
+    return None if status < 300 else str(answer.get("message"))
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_both_say_the_same(api: Api, part: int) -> None:
+    taken = refused = strict = 0
+    for seed in range(part, SEEDS, PARTS):
+        kind = sorted(DOCUMENTS)[seed % 3]
+        wanted = patch(seed)
+        ours, _ = compiled(kind, wanted)
+        if ours is not None:
+            assert refusal(api, ours) is None, f"seed {seed}, {kind}: {json.dumps(wanted)}"
+            taken += 1
+            continue
+        # The server's own opinion, of the pod that would come out without our checks.
+        base, _ = compiled(kind, None)
+        assert base is not None
+        try:
+            merge_spec(base["spec"]["template"]["spec"], wanted)
+        except (KeyError, TypeError):
+            continue
+        if refusal(api, base) is None:
+            strict += 1
+        refused += 1
+    assert taken > SEEDS / PARTS / 6
+    assert refused > SEEDS / PARTS / 4
+    # What gpuctl refuses on its own account: images no runtime takes, ports no probe finds, entries that stand twice.
+    assert strict < refused / 5

@@ -1,0 +1,42 @@
+"""The command that a warning about a launcher advises is one that raises no warning."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import gpuctl
+
+PLATFORM = gpuctl.Source("platform.yaml", "kind: platform\nversion: v0.1\ntraining: {queue: {default: all}}\n")
+
+
+def said(command: list[str]) -> list[gpuctl.Diagnostic]:
+    """The warnings about a training on two nodes with the command."""
+    text = (
+        "kind: training\nversion: v0.1\njob: {name: demo}\nresources: {nodes: 2, gpu: 8, cpu: 64, memory: 512Gi}\n"
+        f"environment: {{image: 'app:1', command: {command!r}}}\n"
+    )
+    return gpuctl.compile(gpuctl.Source("demo.yaml", text), platform=PLATFORM).diagnostics
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["deepspeed", "train.py"],
+        ["/opt/bin/deepspeed", "--num_gpus", "8", "train.py", "--deepspeed"],
+        ["python", "-m", "deepspeed", "--module", "pkg.train"],
+        ["deepspeed", "--no_ssh", "train.py"],
+        ["deepspeed", "--no_ssh", "--node_rank=0", "--master_addr=$(MASTER_ADDR)", "train.py"],
+        ["deepspeed", "--no_ssh", "--node_rank=$(NODE_RANK)", "train.py"],
+        ["deepspeed", "-H", "/job/hostfile", "train.py", "--no_ssh"],
+    ],
+)
+def test_the_advised_command_is_right(command: list[str]) -> None:
+    (warning,) = said(command)
+    assert warning.code == "GPU506"
+    advised = re.search(r"`(.*) \.\.\.`", warning.hint or "")
+    assert advised is not None
+    words = advised[1].split()
+    assert words[-1] in command
+    assert said(words) == []

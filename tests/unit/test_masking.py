@@ -1,0 +1,142 @@
+"""Credentials do not show; what only looks like one does; and long inputs take no longer than their length."""
+
+from __future__ import annotations
+
+import json
+import string
+from typing import Any
+
+import pytest
+
+from gpuctl.language.masking import CHANGED, MASK, masked, masked_lines, masked_pair, names_a_secret, redact, shown
+
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"
+PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEabc\nhunter2\n-----END RSA PRIVATE KEY-----"
+TEXTS = [
+    ("postgres://u:hunter2@db/x", "hunter2"),
+    ("redis://:hunter2@cache:6379", "hunter2"),
+    ("amqp://u:hun@ter2@mq/", "ter2"),
+    ("hf_" + "a" * 20, "a" * 20),
+    ("sk-" + "b" * 24, "b" * 24),
+    ("x ghp_" + "c" * 36, "c" * 36),
+    ("github_pat_" + "d" * 30, "d" * 30),
+    ("glpat-" + "e" * 20, "e" * 20),
+    ("AKIA" + "F" * 16, "F" * 16),
+    ("xoxb-" + "1" * 12, "1" * 12),
+    (f"jwt {JWT} end", JWT),
+    (PEM, "hunter2"),
+    ("Authorization: Bearer hunter2hunter2", "hunter2"),
+    ("curl -H 'authorization: basic aHVudGVyMg=='", "aHVudGVyMg"),
+    ("run --password=hunter2", "hunter2"),
+    ("run --db.password hunter2", "hunter2"),
+    ("export HF_TOKEN=hunter2; run", "hunter2"),
+    ('{"api_key": "hunter2"}', "hunter2"),
+    ("https://s3/x?X-Amz-Signature=hunter2", "hunter2"),
+]
+HARMLESS = [
+    "--max-tokens 4096",
+    "MAX_TOKENS=4096",
+    "TOKENIZERS_PARALLELISM=false",
+    "--tokenizer Qwen/Qwen2",
+    "--eos-token 2",
+    "PASSWORD_FILE=/run/secrets/x",
+    "--token=$(TOKEN)",
+    "http://user@host/path:80@x",
+    "the token is read from the Secret",
+    "ssh://git@example.com/x",
+]
+
+
+@pytest.mark.parametrize(("text", "secret"), TEXTS)
+def test_credentials_in_text(text: str, secret: str) -> None:
+    found = redact(text)
+    assert secret not in found
+    assert len(found) == len(text)
+    assert found.count("\n") == text.count("\n")
+    for value in (masked({"args": [text]}), masked({"env": [{"name": "X", "value": text}]})):
+        assert secret not in json.dumps(value)
+    with shown():
+        assert redact(text) == text
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_is_no_credential(text: str) -> None:
+    assert redact(text) == text
+    assert masked([text]) == [text]
+
+
+@pytest.mark.parametrize(
+    "name", ["DB_PASSWORD", "HF_TOKEN", "MY_SECRET", "WANDB_API_KEY", "ENCRYPTION_KEY", "pgpasswd"]
+)
+def test_names(name: str) -> None:
+    assert names_a_secret(name)
+    assert masked({"env": {name: "hunter2"}}) == {"env": {name: MASK}}
+    assert masked({"env": [{"name": name, "value": "hunter2"}]}) == {"env": [{"name": name, "value": MASK}]}
+    assert masked("hunter2", f"spec.containers[main].env[{name}].value") == MASK
+    assert masked({"args": [f"--{name}", "hunter2", "x"]}) == {"args": [f"--{name}", MASK, "x"]}
+
+
+def test_references_and_structure_stay() -> None:
+    value: dict[str, Any] = {
+        "env": [
+            {"name": "A_TOKEN", "valueFrom": {"secretKeyRef": {"name": "s", "key": "token"}}},
+            {"name": "B_TOKEN", "secret": "s", "key": "token"},
+            {"name": "C_TOKEN", "value": "$(OTHER)"},
+        ],
+        "tolerations": [{"key": "nvidia.com/gpu", "value": "x"}],
+        "imagePullSecrets": [{"name": "registry"}],
+    }
+    assert masked(value) == value
+
+
+def test_a_secret_and_what_is_in_annotations() -> None:
+    assert masked({"kind": "Secret", "data": {"a": "eA=="}}) == {"kind": "Secret", "data": {"a": MASK}}
+    document = json.dumps({"environment": {"env": {"HF_TOKEN": "hunter2"}}})
+    assert "hunter2" not in str(masked({"annotations": {"x/document": document, "x/api-token": "hunter2"}}))
+
+
+def test_a_change_of_what_is_masked_is_seen() -> None:
+    assert masked_pair("a-secret", "b-secret", "spec.env[TOKEN].value") == (MASK, CHANGED)
+    old, new = masked_pair("postgres://u:a@db", "postgres://u:b@db")
+    assert (old, new) == ("postgres://u:***@db", f"postgres://u:***@db {CHANGED}")
+    one, two = ({"env": [{"name": "TOKEN", "value": value}]} for value in "ab")
+    assert masked_pair(one, two)[1] == {"env": [{"name": "TOKEN", "value": CHANGED}]}
+
+
+def test_lines_of_yaml() -> None:
+    text = "env:\n- name: HF_TOKEN\n  value: hunter2\n- name: OTHER\n  value: x\nargs:\n- --password\n- hunter2\n- y\n"
+    lines = masked_lines(text + f"key: |\n  {PEM}\n".replace("\n", "\n  "))
+    assert "hunter2" not in "\n".join(lines)
+    assert {"  value: x", "- y", "- --password"} <= set(lines)
+
+
+LONG = 600_000
+PATHOLOGICAL = [
+    "a",
+    "-",
+    "_",
+    "eyJ",
+    "token",
+    "token ",
+    "--token ",
+    "://",
+    ":",
+    "://a:",
+    "bearer ",
+    "key=",
+    "-----BEGIN PRIVATE KEY-----",
+    "a.",
+    "'\"",
+    string.ascii_letters,
+]
+
+
+@pytest.mark.parametrize("piece", PATHOLOGICAL)
+def test_long_inputs(piece: str) -> None:
+    """What is quadratic takes minutes here."""
+    text = (piece * (LONG // len(piece) + 1))[:LONG]
+    assert len(redact(text)) == LONG
+    assert len(redact(f"--{text}=x")) == LONG + 4
+    names_a_secret(text)
+    masked({"name": text, "value": text, "args": [text, text]})
+    masked_lines(text)
