@@ -32,7 +32,7 @@ def dump(evidence: Evidence, cause: str) -> str:
     """Evidence as JSON, with the cause that was told. What only the API server needs is left out."""
     value = {
         "cause": cause,
-        "identity": list(evidence.job.identity),
+        "identity": [part for part in evidence.job.identity if part],
         "workload": evidence.job.workload,
         "pods": evidence.job.pods,
         "now": evidence.now.isoformat(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -114,13 +115,35 @@ def compile(
     namespaces = namespaces or gitops is not None
     context = Context(loaded.settings, Options(nodes, shared, gitops, embed, namespaces, hashed))
     lowered: list[Lowered] = []
-    if _stands(loaded.diagnostics, tolerated):
-        validator = schema_validator(loaded.settings.platform.kubernetes.version.removeprefix("v"))
+    if not _stands(loaded.diagnostics, tolerated):
+        _check_patches(context, loaded)
+    else:
+        validator = _validator(loaded.settings)
         context.check_pod_spec = _pod_spec_check(validator)
         lowered = lower(context, loaded.documents)
-        if not context.diagnostics:
+        if _stands(context.diagnostics, tolerated):
             _validate(context, lowered, validator)
     return _result(loaded, context, lowered, strict, tolerated)
+
+
+def _check_patches(context: Context, loaded: Loaded) -> None:
+    """Report what is wrong with podPatches although no pod is made: all mistakes in one run."""
+    for document in (*loaded.documents, *loaded.faulty):
+        model = document.model
+        if not isinstance(model, Workload) or model.podPatch is None:
+            continue
+        from gpuctl.backend.patch import check_own_patch
+        from gpuctl.frontend.tentative import Unusable
+
+        version = loaded.settings.platform.kubernetes.version.removeprefix("v")
+        if version in VERSIONS:
+            context.check_pod_spec = _pod_spec_check(_validator(loaded.settings))
+        with contextlib.suppress(Unusable):
+            check_own_patch(context, document, model)
+
+
+def _validator(settings: Settings) -> SchemaValidator:
+    return schema_validator(settings.platform.kubernetes.version.removeprefix("v"))
 
 
 def _pod_spec_check(validator: SchemaValidator) -> PodSpecCheck:

@@ -72,6 +72,7 @@ def wanted(base: Base, tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
 def shared_objects(base: Base, tmp_path_factory: pytest.TempPathFactory) -> None:
     """What jobs of all namespaces share is there: otherwise the first apply would differ from all later ones."""
     with site(base, "shared", tmp_path_factory.mktemp("shared")) as place:
+        base.api.create_namespace(place.namespace)
         place.file.write_text(OLD)
         result = place.apply()
         assert result.code == 0, result.stderr

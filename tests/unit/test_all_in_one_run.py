@@ -37,6 +37,9 @@ storage:
   - /data
   - {path: relative}
   - {path: /a/../b}
+podPatch:
+  hostname: mine
+  tolerations: {key: x}
 """
     assert said(text) == [
         ("GPU211", "job.priority"),
@@ -45,7 +48,12 @@ storage:
         ("GPU202", "storage.workdirs.0"),
         ("GPU210", "storage.workdirs.1.path"),
         ("GPU210", "storage.workdirs.2.path"),
+        ("GPU219", "podPatch.tolerations"),
     ]
+    forbidden = HEAD + "resources: {gpu: four}\npodPatch: {hostname: mine}\n"
+    assert [code for code, _ in said(forbidden)] == ["GPU202", "GPU219"]
+    beside = f"{HEAD}b: 1\n---\n{HEAD.replace('name: a', 'name: b')}podPatch: {{hostname: mine}}\n"
+    assert [code for code, _ in said(beside)] == ["GPU203", "GPU219"], "also of a document that is right otherwise"
     warnings = [item.code for item in found(text, severity=Severity.WARNING)]
     assert warnings == ["GPU409"], "memory and shm are right, so that they are compared; the GPUs are not counted"
 

@@ -330,7 +330,6 @@ def test_explain_nothing_lists_the_kinds(gpuctl: Cli) -> None:
     [
         ("resorces.gpu", "Did you mean `resources.gpu` or"),
         ("xyzzy", "`gpuctl explain` lists the kinds"),
-        ("", "`gpuctl explain` lists the kinds"),
     ],
 )
 def test_explain_what_is_unknown(gpuctl: Cli, topic: str, message: str) -> None:

@@ -90,6 +90,14 @@ def apply_pod_patches(context: Context, document: Document, model: Job, pod: Obj
         _check_whole(context, document, model, pod, layers)
 
 
+def check_own_patch(context: Context, document: Document, model: Job) -> None:
+    """What is wrong with a document's own patch, whatever else is: for a document that has other mistakes."""
+    if isinstance(model.podPatch, dict):
+        layer = Layer(model.podPatch, ("podPatch",))
+        for problem in _of_patch(context, model, layer.patch):
+            _report(context, document, layer, problem, problem.path)
+
+
 def _expanded(context: Context, document: Document, model: Job, layer: Layer) -> Layer:
     """A platform's patch with its templates filled in from the document; the document's own is so already."""
     if layer.owner is None or "{{" not in repr(layer.patch):
@@ -213,7 +221,25 @@ def _protect(context: Context, model: Job, pod: Object) -> None:
 
 
 def _problems(context: Context, model: Job, pod: Object, patch: Object) -> Iterator[Problem]:
-    """What a patch may not say, whatever the pod is; ``pod`` is what the patches before it made."""
+    """What a patch may not say; ``pod`` is what the patches before it made."""
+    found = list(_of_patch(context, model, patch))
+    yield from found
+    if any(not problem.path or problem.path[0] in ("containers", "initContainers") for problem in found):
+        return
+    for field in ("containers", "initContainers"):
+        present = {container["name"] for container in pod.get(field, [])}
+        for index, container in enumerate(patch.get(field, [])):
+            name = container.get("name")
+            is_ours = name == CONTAINER and field == "containers"
+            if not is_ours and "image" not in container and name not in present:
+                listed = " and ".join(f"`{name}`" for name in sorted(present))
+                existing = f"only {listed} {'exists' if len(present) == 1 else 'exist'} already" if listed else ""
+                message = f"the container `{name}` has no image; {existing or 'no init container exists yet'}"
+                yield Problem((field, index), message)
+
+
+def _of_patch(context: Context, model: Job, patch: Object) -> Iterator[Problem]:
+    """What a patch may not say, whatever the pod is."""
     if context.check_pod_spec is not None:
         invalid = [
             Problem(path, message, _QUOTE if message.startswith(_NOT_TEXT) else None)
@@ -239,18 +265,10 @@ def _problems(context: Context, model: Job, pod: Object, patch: Object) -> Itera
             message = f"`{key}` is the platform's own label: use resources.pool and resources.gpu-type"
             yield Problem(("nodeSelector", key), message)
     yield from _unkeyed(patch, ())
-    for field in ("containers", "initContainers"):
-        present = {container["name"] for container in pod.get(field, [])}
-        for index, container in enumerate(patch.get(field, [])):
-            name = container.get("name")
-            if name == CONTAINER and field == "containers":
-                for problem in _main(context, model, container):
-                    yield problem._replace(path=(field, index, *problem.path))
-            elif "image" not in container and name not in present:
-                listed = " and ".join(f"`{name}`" for name in sorted(present))
-                existing = f"only {listed} {'exists' if len(present) == 1 else 'exist'} already" if listed else ""
-                message = f"the container `{name}` has no image; {existing or 'no init container exists yet'}"
-                yield Problem((field, index), message)
+    for index, container in enumerate(patch.get("containers", [])):
+        if container.get("name") == CONTAINER:
+            for problem in _main(context, model, container):
+                yield problem._replace(path=("containers", index, *problem.path))
 
 
 def _main(context: Context, model: Job, container: Object) -> Iterator[Problem]:

@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 class Loaded:
     """What the frontend found.
 
-    ``documents`` are the valid ones, in source order, without a platform file that was only looked up; ``sources`` are
-    by name, for showing lines.
+    ``documents`` are the valid ones, in source order, without a platform file that was only looked up; ``faulty`` are
+    jobs that have mistakes, as far as they can be looked at; ``sources`` are by name, for showing lines.
     """
 
     def __init__(self) -> None:
         self.documents: list[Document] = []
+        self.faulty: list[Document] = []
         self.diagnostics: list[Diagnostic] = []
         self.settings = Settings()
         self.sources: dict[str, Source] = {}
@@ -72,6 +73,7 @@ def load(
                 loaded.documents.append(Document(bound.kind, bound.model, raw.chunk, raw.number))
             elif bound.tentative is not None:
                 faulty = Document(bound.kind, bound.tentative, raw.chunk, raw.number)
+                loaded.faulty.append(faulty)
                 loaded.diagnostics += check_faulty(faulty, loaded.settings)
     complete = not any(diagnostic.severity is Severity.ERROR for diagnostic in loaded.diagnostics)
     if complete and not loaded.documents and loaded.sources:
