@@ -12,6 +12,7 @@ from gpuctl.backend.context import Context, GitOps, JobNames, Lowered, Object, O
 from gpuctl.backend.lower import lower
 from gpuctl.backend.shared import EXISTING_NAMESPACES
 from gpuctl.backend.validation import VERSIONS, SchemaValidator, schema_validator
+from gpuctl.collector import patient
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, capped, count, in_source_order
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.load import Loaded, load
@@ -101,29 +102,30 @@ def compile(
         raise ValueError(f"job_names is None, 'hashed' or 'plain', not {job_names!r}")
     if isinstance(sources, (str, os.PathLike, Source)):
         sources = [sources]
-    loaded = load(
-        sources,
-        platform=platform,
-        namespace=namespace,
-        versions=VERSIONS,
-        directory=directory,
-        stdin=stdin,
-        without=without,
-    )
-    hashed = job_names == "hashed" or (job_names is None and gitops is not None)
-    # A controller takes what is missing from its input for what is to go, a Namespace too.
-    namespaces = namespaces or gitops is not None
-    context = Context(loaded.settings, Options(nodes, shared, gitops, embed, namespaces, hashed))
-    lowered: list[Lowered] = []
-    if not _stands(loaded.diagnostics, tolerated):
-        _check_patches(context, loaded)
-    else:
-        validator = _validator(loaded.settings)
-        context.check_pod_spec = _pod_spec_check(validator)
-        lowered = lower(context, loaded.documents)
-        if _stands(context.diagnostics, tolerated):
-            _validate(context, lowered, validator)
-    return _result(loaded, context, lowered, strict, tolerated)
+    with patient():
+        loaded = load(
+            sources,
+            platform=platform,
+            namespace=namespace,
+            versions=VERSIONS,
+            directory=directory,
+            stdin=stdin,
+            without=without,
+        )
+        hashed = job_names == "hashed" or (job_names is None and gitops is not None)
+        # A controller takes what is missing from its input for what is to go, a Namespace too.
+        namespaces = namespaces or gitops is not None
+        context = Context(loaded.settings, Options(nodes, shared, gitops, embed, namespaces, hashed))
+        lowered: list[Lowered] = []
+        if not _stands(loaded.diagnostics, tolerated):
+            _check_patches(context, loaded)
+        else:
+            validator = _validator(loaded.settings)
+            context.check_pod_spec = _pod_spec_check(validator)
+            lowered = lower(context, loaded.documents)
+            if _stands(context.diagnostics, tolerated):
+                _validate(context, lowered, validator)
+        return _result(loaded, context, lowered, strict, tolerated)
 
 
 def _check_patches(context: Context, loaded: Loaded) -> None:

@@ -16,6 +16,7 @@ import click
 
 from gpuctl import __version__
 from gpuctl.cli.blanks import without_blanks
+from gpuctl.collector import THRESHOLDS
 
 # Command -> what it does, as `gpuctl --help` lists it: importing every module for its help would cost its start-up.
 COMMANDS: dict[str, str] = {
@@ -118,7 +119,7 @@ def cli(debug: bool) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code: 0 ok, 1 the answer is no, 2 usage, 3 the cluster."""
     # A compile builds large trees that live to its end: collecting them in between only costs time.
-    gc.set_threshold(200_000, 50, 100)
+    gc.set_threshold(*THRESHOLDS)
     gc.enable()
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
         # Python has no stream for a descriptor that is closed at the start.
