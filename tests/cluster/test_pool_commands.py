@@ -110,7 +110,7 @@ def test_describe_pool(place: Place) -> None:
         said = facts(printed)
         assert said["Description"] == DESCRIPTION
         assert said["GPUs"] == "2 in all, 0 used, 2 free"
-        assert (said["GPU types"], said["Most jobs"], said["Most GPUs per job"]) == ("t4: 2", "100", "8")
+        assert (said["GPU types"], said["Job limit"], said["GPU limit per job"]) == ("t4: 2", "100", "8")
         assert said["Missing nodes"].startswith("spare-9 ")
         assert [tuple(row.values()) for row in section(printed, "Nodes")] == [
             ("spare-1", "active", "2", "0", "2", "t4")

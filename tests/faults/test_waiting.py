@@ -184,7 +184,7 @@ def _away_at_the_end(place: Site, wanted: Snapshot) -> None:
     old = place.snapshot()
     place.proxy.reset(first_of(on(matching(watch=True), hang), _from(nth(2, ends_workload), cut_before)))
     result = place.apply(None, "--timeout", "1s")
-    assert_clear(result, CLUSTER, "whether it is gone cannot be told", "cannot be reached", "recover")
+    assert_clear(result, CLUSTER, "whether it is gone is unknown", "cannot be reached", "recover")
     assert "still there" not in result.stdout
     assert_recoverable(place, old, wanted)
 

@@ -520,10 +520,10 @@ def _verdicts(quota: Object, added: list[Usage], freed: list[Usage] | None = Non
 def test_sum() -> None:
     quota = _quota({GPU: "8"}, {GPU: "8"})
     assert _verdicts(quota, [GPU_POD._replace(number=4)], [GPU_POD._replace(number=2)]) == [
-        "quota team-a: requests.nvidia.com/gpu would be 12 of 8 (in use 8, given back 4, needed 8)"
+        "quota team-a: requests.nvidia.com/gpu would be 12 of 8 (in use 8, released 4, needed 8)"
     ]
     assert _verdicts(quota, [GPU_POD, GPU_POD], [GPU_POD]) == [
-        "quota team-a: requests.nvidia.com/gpu would be 10 of 8 (in use 8, given back 2, needed 4)"
+        "quota team-a: requests.nvidia.com/gpu would be 10 of 8 (in use 8, released 2, needed 4)"
     ]
     assert _verdicts(quota, [GPU_POD]) == [
         "quota team-a: requests.nvidia.com/gpu would be 10 of 8 (in use 8, needed 2)"

@@ -37,7 +37,7 @@ def diff_against(
 ) -> int:
     """The difference from a directory (``DIR``) or a revision (``git:REF``) to the documents as they are.
 
-    0: none; 1: there is one; 2: it could not be told.
+    0: none; 1: there is one; 2: it could not be determined.
     """
     from gpuctl.cli.impact import compiled_at, compiled_pair
     from gpuctl.gitops.errors import BuildError

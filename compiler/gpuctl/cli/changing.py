@@ -149,7 +149,7 @@ def _show_diff(plan: Plan, keys: Records, *, markdown: bool) -> None:
 def _compiled_for_diff(
     connection: Connection, documents: Documents, *, as_json: bool, empty: bool
 ) -> Compilation | None:
-    """As :func:`compiled`, but wrong documents mean that the difference cannot be told."""
+    """As :func:`compiled`, but wrong documents mean that the difference cannot be determined."""
     try:
         return compiled(connection, documents, as_json=as_json, empty=empty)
     except click.exceptions.Exit:
@@ -274,7 +274,7 @@ def how_of(keys: Records, manner: Manner, progress: Progress) -> How:
 
 
 def dialogue_of(manner: Manner, progress: Progress) -> Dialogue:
-    """How questions are asked and news are told."""
+    """How questions are asked and progress is reported."""
 
     def ask(plan: Plan) -> bool:
         progress.clear()

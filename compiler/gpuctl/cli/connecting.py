@@ -55,7 +55,7 @@ def _impersonating(name: str, metavar: str, text: str, *, multiple: bool = False
 def changing_options(function: Function) -> Function:
     """Options of commands that change the cluster."""
     for decorate in (
-        click.option("-y", "--yes", is_flag=True, help="Agree to everything that would be asked."),
+        click.option("-y", "--yes", is_flag=True, help="Confirm everything that would be asked."),
         click.option(
             "--timeout",
             default="5m",
@@ -136,7 +136,7 @@ class Refusal(ClusterFailure):
 
 
 class NotTold(Refusal):
-    """A difference that cannot be told: exit code 2, because 1 says that there is one."""
+    """A difference that cannot be determined: exit code 2, because 1 says that there is one."""
 
     exit_code = 2
 

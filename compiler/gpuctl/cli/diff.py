@@ -14,7 +14,7 @@ from gpuctl.cli.requests import Documents, Planning, planning_options
 @click.command(
     "diff",
     short_help="Show what apply would do.",
-    epilog="Exit code 0: no difference; 1: differences; above: it could not be told.\n\nExample:\n\n"
+    epilog="Exit code 0: no difference; 1: differences; above: it could not be determined.\n\nExample:\n\n"
     "  $ gpuctl diff -f training.yaml",
 )
 @input_options

@@ -28,7 +28,7 @@ SAID = {
     "preempts": "fits by evicting others",
     "fits-when-empty": "does not fit now, only when others end",
     "never": "never fits",
-    "unknown": "cannot be told",
+    "unknown": "is unknown",
 }
 """What each verdict is called."""
 _COLOURS = {"fits": "green", "preempts": "yellow", "fits-when-empty": "red", "never": "red", "unknown": "magenta"}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.command(
     "impact",
     short_help="Show what a change in git does to the machines.",
-    epilog="Exit code 0: all fits; 1: something would not fit; 2: it could not be told.\n\nExample:\n\n"
+    epilog="Exit code 0: all fits; 1: something would not fit; 2: it could not be determined.\n\nExample:\n\n"
     "  $ gpuctl impact --from HEAD -f training.yaml",
 )
 @input_options
@@ -132,7 +132,7 @@ def compiled_at(
     """The compilation of inputs at a revision, or as they are on disk; None when there is no document.
 
     An input that is not there, or a directory without YAML, holds no document. What does not compile is reported, and
-    ends the command: nothing can be told (2).
+    ends the command: nothing can be determined (2).
     """
     return _compiled(reference, inputs, platform, namespace, strict, frozenset(), job_names)[0]
 

@@ -47,7 +47,7 @@ def recover_all(namespace: str | None, platform: str | None, manner: Manner) -> 
 
 
 def _ask(outlook: Outlook, keys: Records, manner: Manner) -> None:
-    """Have it agreed to that things are created, after showing them whole.
+    """Have the creation of objects confirmed, after showing them whole.
 
     :raises Declined: somebody said no.
     :raises Unasked: nobody can be asked.

@@ -61,7 +61,7 @@ def _carry_out(
     if plan.steps:
         execute(connection, plan, how, dialogue)
     elif plan.questions and not dialogue.ask(plan):
-        raise Declined("not agreed to", plan)
+        raise Declined("not confirmed", plan)
     if namespaces.steps and all(step.result == "done" for step in plan.steps):
         removal.delete_namespaces(connection, namespaces, manner.timeout, how.done, progress.wait)
     for step in namespaces.steps:

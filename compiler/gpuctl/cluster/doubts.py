@@ -1,4 +1,4 @@
-"""Why it cannot be told from a snapshot where pods would go."""
+"""Why it cannot be known from a snapshot where pods would go."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def claims_of(spec: Object) -> list[str]:
 def doubts(
     spec: Object, namespace: str, snapshot: Snapshot, classes: Mapping[str, Object], shown: frozenset[str]
 ) -> Iterator[str]:
-    """Why it cannot be told from a snapshot where such pods would go."""
+    """Why it cannot be known from a snapshot where such pods would go."""
     for resource in units(pod_requests(spec)):
         if resource not in shown:
             yield f"no node reports {resource} as allocatable"

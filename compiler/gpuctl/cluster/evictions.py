@@ -138,7 +138,7 @@ def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, keys: Records
     elif answer.verdict == "fits-when-empty":
         plan.notes.append(f"{title} will wait as of now: {answer.reason}")
     elif answer.verdict == "unknown" and may_evict and not step.victims and _has_lesser(answer, snapshot):
-        plan.notes.append(f"whether {title} fits, and whom it evicts, cannot be told: {answer.reason}")
+        plan.notes.append(f"whether {title} fits, and whom it evicts, is not known: {answer.reason}")
 
 
 def _is_told(plan: Plan, title: str) -> bool:

@@ -349,7 +349,7 @@ class Execution:
                     return
                 if not error.exceeds_quota or not lagging or time.monotonic() + pause > deadline:
                     raise
-            self.how.tell(f"waiting for the quota in {obj['metadata'].get('namespace')} to be given back")
+            self.how.tell(f"waiting until the quota in {obj['metadata'].get('namespace')} has room again")
             time.sleep(pause)
             pause = min(pause * 1.5, _SLOWEST_PAUSE)
 
@@ -402,7 +402,7 @@ class Execution:
                 continue
             step.result = "failed"
             if unknown:
-                step.error = f"{key}: whether it is gone cannot be told: {unknown}"
+                step.error = f"{key}: whether it is gone is unknown: {unknown}"
             else:
                 step.error = f"{key} is still there after {self.how.timeout:.0f} s{self._held_by(key)}"
             if step.action == "replace":

@@ -50,7 +50,7 @@ class Failure:
 
 @dataclass
 class Report:
-    """What became of several nodes: those that can be done are done. ``notes`` are worth telling."""
+    """What became of several nodes: those that can be done are done. ``notes`` are worth knowing."""
 
     done: list[Done] = field(default_factory=list)
     failed: list[Failure] = field(default_factory=list)

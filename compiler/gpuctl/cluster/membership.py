@@ -32,7 +32,7 @@ from gpuctl.language.resources import DEFAULT_POOL
 from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
 
 _ATTEMPTS = 20
-"""Each time somebody else was faster, who is through then: enough for as many at once."""
+"""Each time somebody else was faster, and has finished then: enough for as many at once."""
 
 
 class Move(NamedTuple):

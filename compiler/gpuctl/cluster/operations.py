@@ -77,7 +77,7 @@ def apply(
     plan, run = _plan(connection, request, options, pending, server=True)
     _refuse(plan, pending)
     if plan.questions and not dialogue.ask(plan):
-        raise Declined("not agreed to", plan)
+        raise Declined("not confirmed", plan)
     _recover(connection, pending, plan, how, dialogue)
     if not plan.writes and (run is None or run.is_settled):
         Execution(connection, plan, how).run()
@@ -110,7 +110,7 @@ def _carry_out(
                 Execution(connection, plan, how).run(held)
                 break
             except Changed:
-                # Planned once more; what takes nothing away that was not agreed to may go on.
+                # Planned once more; what takes nothing away that was not confirmed may go on.
                 again, run = _plan(connection, request, options, pending, server=True)
                 _refuse(again)
                 if attempt == 2 or not _deletions(again) <= _deletions(plan):
@@ -133,7 +133,7 @@ def execute(connection: Connection, plan: Plan, how: How, dialogue: Dialogue) ->
     _refuse(plan)
     weigh(connection, plan)
     if (plan.questions or plan.courtesies) and not dialogue.ask(plan):
-        raise Declined("not agreed to", plan)
+        raise Declined("not confirmed", plan)
     check(connection, plan)
     _refuse(plan)
     _recover(connection, pending, plan, how, dialogue)

@@ -105,7 +105,7 @@ class Plan:
     """All steps, in the order in which they are carried out.
 
     ``errors`` forbid carrying it out, and so do the rights that are ``lacking``, which a look at it does not need.
-    ``notes`` are worth telling; ``confirm`` are further reasons to ask first. ``interrupted`` is the signal
+    ``notes`` are worth knowing; ``confirm`` are further reasons to ask first. ``interrupted`` is the signal
     that stopped it on the way (0: none); ``outage`` tells that the cluster failed, or did not allow it, ``unfinished``
     that a journal stays. ``recovery`` is what is done first about what killed runs left; its ``create`` steps bring
     objects back.

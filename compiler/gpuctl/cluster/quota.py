@@ -89,7 +89,7 @@ class Shortfall(NamedTuple):
         total, hard, used, freed, needed = (
             format_amount(self.resource, value) for value in (self.total, self.hard, self.used, self.freed, self.needed)
         )
-        parts = [f"in use {used}", f"given back {freed}", f"needed {needed}"]
+        parts = [f"in use {used}", f"released {freed}", f"needed {needed}"]
         if not self.freed:
             del parts[1]
         return f"quota {self.quota}: {self.resource} would be {total} of {hard} ({', '.join(parts)})"

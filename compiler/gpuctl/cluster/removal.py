@@ -100,7 +100,7 @@ def plan_delete_quotas(connection: Connection, names: Iterable[str], settings: S
 
 
 def plan_delete_namespaces(connection: Connection, names: Iterable[str], keys: Records) -> Plan:
-    """Deletes namespaces with all that is in them, which is named and has to be agreed to.
+    """Deletes namespaces with all that is in them, which is named and has to be confirmed.
 
     :raises Refused: Kubernetes or gpuctl itself lives there.
     :raises NotThere: there is no such namespace.

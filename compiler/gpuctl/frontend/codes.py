@@ -641,7 +641,7 @@ _RULES = (
         "GPU504",
         "warning",
         "processes and GPUs or nodes differ",
-        "The launcher is told another number of processes or nodes than the document gives it.",
+        "The launcher is given another number of processes or nodes than the document gives it.",
         "Remove the option: NPROC_PER_NODE, NNODES and torchrun's PET_ variables are set already.",
         "kind: training\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n"
         "  command: [torchrun, --nproc_per_node=8, t.py]  #!\nresources: {gpu: 4, cpu: 1, memory: 1Gi}\n",

@@ -51,7 +51,7 @@ class Told:
 
 @dataclass(frozen=True)
 class JobDetail:
-    """A job as ``describe`` shows it. ``document`` is None where it cannot be told from the objects."""
+    """A job as ``describe`` shows it. ``document`` is None where it cannot be read from the objects."""
 
     job: Job
     row: Row

@@ -366,7 +366,7 @@ def rows(jobs: Iterable[Job], names: Labels, *, by_job: bool = False, pods_only:
 
 
 def _ready(job: Job) -> int:
-    """Pods that are up, and those of a training that are through."""
+    """Pods that are up, and those of a training that have finished."""
     through = sum(pod_status(pod).phase == "succeeded" for pod in job.pods)
     return sum(map(is_ready, job.pods)) + (through if job.workload and job.workload["kind"] in ("Job", "JobSet") else 0)
 

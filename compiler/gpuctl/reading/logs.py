@@ -231,7 +231,7 @@ def sources_of(connection: Connection, pods: list[Object], wanted: Wanted) -> tu
 
 
 class Reading:
-    """Logs as they are now: all sources at once, merged by time. ``problems`` are complete when it is through."""
+    """Logs as they are now: all sources at once, merged by time. ``problems`` are complete when it has finished."""
 
     def __init__(self, connection: Connection, sources: list[Source]) -> None:
         self._connection = connection

@@ -190,7 +190,7 @@ def refused(message: str) -> Status:
 def _at_work(workload: Object, pods: list[Object], refusal: str) -> Status:
     wanted = max(1, replicas(workload))
     phases = [_before_deletion(pod).phase for pod in pods]
-    # A training's pod works as soon as it runs, and those that are through have done their part.
+    # A training's pod works as soon as it runs, and those that have finished have done their part.
     at_work = phases.count(_RUNNING) + phases.count(_SUCCEEDED)
     up = at_work if workload["kind"] in ("Job", "JobSet") else sum(map(is_ready, pods))
     if up >= wanted:
@@ -208,7 +208,7 @@ def _at_work(workload: Object, pods: list[Object], refusal: str) -> Status:
 
 
 def _worst(pods: Iterable[Object]) -> Status | None:
-    """What keeps the pods that neither run nor are through; when all have failed, that of the newest."""
+    """What keeps the pods that neither run nor have finished; when all have failed, that of the newest."""
     newest = sorted(pods, key=lambda pod: pod["metadata"].get("creationTimestamp") or "", reverse=True)
     statuses = [_before_deletion(pod) for pod in newest]
     for status in statuses:

@@ -41,7 +41,7 @@ def command(
 ) -> int:
     """Show a job: status, resources, when its pods came how far, how it is reached, events, and its document.
 
-    JOB is the job's name, KIND/NAME, or the name of one of its pods. When it does not run, why is told as well.
+    JOB is the job's name, KIND/NAME, or the name of one of its pods. When it does not run, the cause is shown as well.
     """
     from gpuctl.language.masking import masked
     from gpuctl.reading.describe_job import describe

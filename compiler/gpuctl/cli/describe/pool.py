@@ -58,8 +58,8 @@ def _show(pool: Pool) -> None:
         ("Status", sections.state(pool.status)),
         ("GPUs", gpus),
         ("GPU types", ", ".join(f"{name}: {number}" for name, number in pool.gpu_types.items())),
-        ("Most jobs", count(pool.max_jobs) or "no limit"),
-        ("Most GPUs per job", count(pool.max_gpu_per_job) or "no limit"),
+        ("Job limit", count(pool.max_jobs) or "none"),
+        ("GPU limit per job", count(pool.max_gpu_per_job) or "none"),
     ]
     if pool.missing:
         facts.append(("Missing nodes", ", ".join(pool.missing) + " (named by its definition, not in the pool)"))
