@@ -2,10 +2,12 @@
 
 ``schemas/KIND.json``
     the JSON Schema of each kind, and ``schemas/gpuctl.json`` of all of them, for editors.
-``docs/reference.md``
-    the field reference: a heading for each kind, a table for each block.
+``docs/reference.md``, ``docs/reference.zh-CN.md``
+    the field reference: a heading for each kind, a table for each block. Its words come from the models; the Chinese
+    ones from ``tools/reference.zh-CN.yaml``, a list of ``en`` and ``zh``.
 
-With ``--check`` nothing is written, and the exit code is 1 when a file is not what this tool would write.
+With ``--check`` nothing is written, and the exit code is 1 when a file is not what this tool would write. A text that
+has no translation, and a translation that belongs to no text any more, are mistakes with and without ``--check``.
 """
 
 from __future__ import annotations
@@ -13,10 +15,14 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).resolve().parent.parent
+TRANSLATIONS = Path(__file__).resolve().with_name("reference.zh-CN.yaml")
 sys.path.insert(0, str(ROOT / "compiler"))
 
 from gpuctl.language.fields import Block  # noqa: E402
@@ -24,8 +30,13 @@ from gpuctl.language.kinds import KINDS, model_of  # noqa: E402
 from gpuctl.language.reference import Entry, fields_of, in_yaml  # noqa: E402
 from gpuctl.language.schema import combined_schema, schema_of, to_json  # noqa: E402
 
+Words = Callable[[str], str]
+"""The words of a language for an English text of the reference."""
+
 INTRODUCTION = """\
 # Field reference
+
+{switch}
 
 <!-- Written by tools/schemas.py from the models in compiler/gpuctl/language: `make docs`. -->
 
@@ -43,57 +54,113 @@ Every field of every kind of document. `gpuctl explain training.resources.gpu-ty
 Kinds: {kinds}
 """
 
+ENGLISH = "English | [简体中文](reference.zh-CN.md)"
+CHINESE = "[English](reference.md) | 简体中文"
 
-def outputs() -> dict[Path, str]:
-    """Every file that this tool writes, with its text."""
+
+class Translation:
+    """The Chinese texts of the reference, and what is wrong with them once the reference has been written.
+
+    A text without a translation stays as it is and is in :attr:`problems`, as is a translation that nothing uses.
+    """
+
+    def __init__(self, pairs: Sequence[dict[str, str]]) -> None:
+        self._texts = {pair["en"]: pair["zh"] for pair in pairs}
+        self._twice = [text for text, times in Counter(pair["en"] for pair in pairs).items() if times > 1]
+        self._missing: dict[str, None] = {}
+        self._unused = dict.fromkeys(self._texts)
+
+    def __call__(self, text: str) -> str:
+        if text not in self._texts:
+            self._missing[text] = None
+        self._unused.pop(text, None)
+        return self._texts.get(text, text)
+
+    @property
+    def problems(self) -> list[str]:
+        """A sentence for each text that has no translation, or two, and each translation that has no text."""
+        return [
+            *(f"no translation of: {text}" for text in self._missing),
+            *(f"two translations of: {text}" for text in self._twice),
+            *(f"a translation of a text that is no longer in the reference: {text}" for text in self._unused),
+        ]
+
+
+def outputs() -> tuple[dict[Path, str], list[str]]:
+    """Every file that this tool writes, with its text; and what is wrong with the translation."""
     files = {ROOT / "schemas" / f"{kind}.json": to_json(schema_of(kind)) for kind in KINDS}
     files[ROOT / "schemas" / "gpuctl.json"] = to_json(combined_schema())
     files[ROOT / "docs" / "reference.md"] = reference()
-    return files
+    chinese = Translation(yaml.safe_load(TRANSLATIONS.read_text(encoding="utf-8")))
+    files[ROOT / "docs" / "reference.zh-CN.md"] = reference(CHINESE, chinese)
+    return files, chinese.problems
 
 
-def reference() -> str:
-    """The field reference in Markdown."""
-    kinds = ", ".join(f"[{kind}](#{kind})" for kind in KINDS)
-    parts = [INTRODUCTION.format(kinds=kinds)]
+def reference(switch: str = ENGLISH, words: Words = str) -> str:
+    """The field reference in Markdown: in English, or in the language that ``words`` translates to.
+
+    ``switch`` is the line that leads from one language to the other.
+    """
+    introduction = _introduction(words)
+    kinds = words(", ").join(f"[{kind}](#{kind})" for kind in KINDS)
+    parts = [introduction.format(switch=switch, kinds=kinds)]
     documented: dict[type[Block], str] = {}
     for kind in KINDS:
-        parts.append(f"## {kind}\n\n{' '.join((model_of(kind).__doc__ or '').split())}\n")
-        parts.append(_table(fields_of(kind), documented))
-        parts += _blocks(kind, fields_of(kind), documented)
+        parts.append(f"## {kind}\n\n{words(_flowed(model_of(kind).__doc__ or ''))}\n")
+        parts.append(_table(fields_of(kind), documented, words))
+        parts += _blocks(kind, fields_of(kind), documented, words)
     return "\n".join(parts)
 
 
-def _blocks(kind: str, fields: Sequence[Entry], documented: dict[type[Block], str]) -> Iterator[str]:
+def _introduction(words: Words) -> str:
+    """The introduction; a paragraph that is translated is one line, as a line break in Chinese is shown as a blank."""
+
+    def translated(found: re.Match[str]) -> str:
+        english = _flowed(found["text"])
+        text = words(english)
+        return found["mark"] + (found["text"] if text == english else text)
+
+    paragraph = r"^(?P<mark>(?:# |- )?)(?P<text>[^\s#<{-].*(?:\n(?!- ).+)*)"
+    return re.sub(paragraph, translated, INTRODUCTION, flags=re.MULTILINE)
+
+
+def _blocks(kind: str, fields: Sequence[Entry], documented: dict[type[Block], str], words: Words) -> Iterator[str]:
     """The sections of the blocks below some fields; a block that several places share has one section."""
     for entry in fields:
         block = entry.inner
         if block is None or documented[block] != _heading(entry):
             continue
         below = fields_of(kind, entry.path)
-        yield f"### {_heading(entry)}\n\n{' '.join((block.__doc__ or '').split())}\n"
-        yield _table(below, documented)
-        yield from _blocks(kind, below, documented)
+        yield f"### {_heading(entry)}\n\n{words(_flowed(block.__doc__ or ''))}\n"
+        yield _table(below, documented, words)
+        yield from _blocks(kind, below, documented, words)
 
 
-def _table(fields: Sequence[Entry], documented: dict[type[Block], str]) -> str:
-    rows = ["| field | type | default | description | example |", "| --- | --- | --- | --- | --- |"]
+def _table(fields: Sequence[Entry], documented: dict[type[Block], str], words: Words) -> str:
+    heading = [words(column) for column in ("field", "type", "default", "description", "example")]
+    rows = [f"| {' | '.join(heading)} |", "| --- | --- | --- | --- | --- |"]
     for entry in fields:
-        default = "required" if entry.required else _code(entry.default_text) if entry.default_text else ""
+        default = words("required") if entry.required else _code(entry.default_text) if entry.default_text else ""
         examples = ", ".join(_code(in_yaml(example, entry.form)) for example in entry.examples)
-        cells = (_code(entry.key), _type(entry, documented), default, entry.description, examples)
+        cells = (_code(entry.key), _type(entry, documented, words), default, words(entry.description), examples)
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(rows) + "\n"
 
 
-def _type(entry: Entry, documented: dict[type[Block], str]) -> str:
+def _type(entry: Entry, documented: dict[type[Block], str], words: Words) -> str:
     """The type in words, with a link to the section of the block that it holds."""
+    text = words(entry.type_text)
     if entry.form.partial is not None:
-        return entry.type_text.replace(entry.form.partial, f"[{entry.form.partial}](#{entry.form.partial})")
+        return text.replace(entry.form.partial, f"[{entry.form.partial}](#{entry.form.partial})")
     if entry.inner is None:
-        return entry.type_text
+        return text
     heading = documented.setdefault(entry.inner, _heading(entry))
-    return re.sub(r"\bblocks?\b", lambda match: f"[{match[0]}](#{_anchor(heading)})", entry.type_text, count=1)
+    return re.sub(r"\bblocks?\b|配置块", lambda match: f"[{match[0]}](#{_anchor(heading)})", text, count=1)
+
+
+def _flowed(text: str) -> str:
+    """A docstring on one line."""
+    return " ".join(text.split())
 
 
 def _heading(entry: Entry) -> str:
@@ -116,7 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Write the JSON Schemas and the field reference.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a file is out of date")
     check = parser.parse_args(arguments).check
-    files = outputs()
+    files, problems = outputs()
     stale = [path for path, text in files.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     extra = sorted(set((ROOT / "schemas").glob("*.json")) - set(files))
     for path in stale:
@@ -130,7 +197,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{path.relative_to(ROOT)} belongs to no kind: remove it", file=sys.stderr)
         else:
             path.unlink()
-    return 1 if check and (stale or extra) else 0
+    for problem in problems:
+        print(f"tools/{TRANSLATIONS.name}: {problem}", file=sys.stderr)
+    return 1 if problems or (check and (stale or extra)) else 0
 
 
 if __name__ == "__main__":

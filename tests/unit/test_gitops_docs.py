@@ -1,4 +1,4 @@
-"""``docs/gitops.md``: its commands run from top to bottom in one directory, and its twin says the same."""
+"""``docs/gitops.md``: its commands run from top to bottom in one directory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from test_readme import ROOT, assert_output, blocks, prose, read
+from test_readme import ROOT, assert_output, blocks, read
 
-DOCUMENT, TWIN = "docs/gitops.md", "docs/gitops.zh-CN.md"
+DOCUMENT = "docs/gitops.md"
 NOT_RUN = {"kubectl apply -f application.yaml\n": "needs a cluster with Argo CD"}
 """Blocks that are not run, and why."""
 
@@ -79,37 +79,3 @@ def test_a_ttl_is_warned_of(tmp_path: Path) -> None:
     found = gpuctl(tmp_path, "build", "a.yaml", "-o", "rendered", "--gitops", "argocd")
     assert found.code == 0
     assert re.search(r"warning\[GPU\d+\]: .*ttl", found.err)
-
-
-@pytest.mark.parametrize("document", [DOCUMENT, TWIN])
-def test_links_lead_somewhere(document: str) -> None:
-    targets = re.findall(r"\]\(([^)]+)\)", prose(document))
-    assert targets
-    for target in targets:
-        assert target.startswith("https://") or ((ROOT / document).parent / target).exists(), target
-
-
-@pytest.mark.parametrize("document", [DOCUMENT, TWIN])
-def test_plain_text(document: str) -> None:
-    text = read(document)
-    assert not re.search("[\U0001f000-\U0001faff\u2600-\u27bf\ufe0f]", text)
-    assert not re.search(r"[ \t]$", prose(document), re.MULTILINE)
-    assert text.endswith("\n")
-    assert not text.endswith("\n\n")
-
-
-def test_the_twin_says_the_same() -> None:
-    assert blocks(TWIN) == blocks(DOCUMENT)
-
-    def shape(document: str) -> list[str]:
-        return re.findall(r"^(#+ |\||- )", prose(document), re.MULTILINE)
-
-    def code(document: str) -> list[str]:
-        text = re.sub(r"^.*gitops(\.zh-CN)?\.md\).*$", "", prose(document), count=1, flags=re.MULTILINE)
-        return sorted(re.findall(r"`[^`]+`|\]\([^)]+\)", text))
-
-    assert shape(TWIN) == shape(DOCUMENT)
-    assert code(TWIN) == code(DOCUMENT)
-    lines = prose(TWIN).splitlines()
-    plain = [bool(line) and not line.startswith(("#", "|", "- ")) for line in lines]
-    assert not [lines[index] for index in range(1, len(lines)) if plain[index - 1] and plain[index]]

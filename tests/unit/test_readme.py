@@ -37,16 +37,9 @@ from gpuctl.language.kinds import KINDS
 ROOT = Path(__file__).resolve().parents[2]
 README, TWIN = "README.md", "README.zh-CN.md"
 LIBRARY = "docs/library.md"
-DOCUMENTS = [
-    README,
-    TWIN,
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-    "docs/README.md",
-    "docs/cluster.md",
-    "docs/gitops.md",
-    LIBRARY,
-]
+DOCUMENTS = sorted(
+    str(path.relative_to(ROOT)) for directory in (ROOT, ROOT / "docs") for path in directory.glob("*.md")
+)
 
 NOT_RUN = {
     "pip install .": "needs the network",
@@ -228,11 +221,21 @@ def test_tables_are_complete(document: str, kinds: str, commands: str) -> None:
     assert [row[0].strip("`").split()[1] for row in rows(document, commands)] == list(COMMANDS)
 
 
+def anchors(document: str) -> set[str]:
+    """What GitHub makes of the headings of a document."""
+    headings = re.findall(r"^#+ (.+)$", prose(document), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document: str) -> None:
-    for target in re.findall(r"\]\(([^)]+)\)", prose(document)):
-        if not target.startswith("https://"):
-            assert ((ROOT / document).parent / target.partition("#")[0]).exists(), target
+    for target in re.findall(r"\]\(([^)]+)\)", re.sub(r"`[^`\n]*`", "", prose(document))):
+        if target.startswith("https://"):
+            continue
+        name, _, heading = target.partition("#")
+        path = os.path.normpath(ROOT / document / ".." / name) if name else ROOT / document
+        assert Path(path).exists(), target
+        assert not heading or heading in anchors(str(Path(path).relative_to(ROOT))), target
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -254,36 +257,6 @@ def test_plain_text(document: str) -> None:
     assert not re.search(r"[ \t]$", prose(document), re.MULTILINE)
     assert text.endswith("\n")
     assert not text.endswith("\n\n")
-
-
-# The twin --------------------------------------------------------------------------------------------------
-
-
-def test_the_twin_says_the_same() -> None:
-    assert blocks(TWIN) == blocks(README)
-
-    def shape(document: str) -> list[str]:
-        """Headings, tables and lists, in order, without their words."""
-        found = re.findall(r"^(#+ |\||- )", prose(document), re.MULTILINE)
-        return [mark.strip() for mark in found]
-
-    assert shape(TWIN) == shape(README)
-
-    def code(document: str) -> list[str]:
-        """Everything in backticks, and every link; the order of words differs between languages."""
-        text = re.sub(r"^.*README(\.zh-CN)?\.md\).*$", "", prose(document), count=1, flags=re.MULTILINE)
-        return sorted(re.findall(r"`[^`]+`|\]\([^)]+\)", text))
-
-    assert code(TWIN) == code(README)
-    assert f"]({TWIN})" in read(README)
-    assert f"]({README})" in read(TWIN)
-
-
-def test_chinese_paragraphs_are_one_line() -> None:
-    """A line break between two Chinese words is shown as a blank."""
-    lines = prose(TWIN).splitlines()
-    plain = [bool(line) and not line.startswith(("#", "|", "- ")) for line in lines]
-    assert not [lines[index] for index in range(1, len(lines)) if plain[index - 1] and plain[index]]
 
 
 # The library -----------------------------------------------------------------------------------------------

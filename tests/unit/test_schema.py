@@ -589,6 +589,27 @@ def test_check_names_what_is_out_of_date(
     assert tool.main(["--check"]) == 0
 
 
+def test_the_chinese_reference_has_every_text_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever changes a description is told to translate it; `make docs` and `--check` both fail until then."""
+    pairs = yaml.safe_load(tool.TRANSLATIONS.read_text(encoding="utf-8"))
+    changed = next(pair for pair in pairs if pair["en"].startswith("Longest one attempt may run"))
+    changed["en"] = "Longest one attempt may run."
+    pairs.append(pairs[0])
+    translations = tmp_path / "reference.zh-CN.yaml"
+    translations.write_text(yaml.safe_dump(pairs), encoding="utf-8")
+    monkeypatch.setattr(tool, "TRANSLATIONS", translations)
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
+    assert tool.main([]) == tool.main(["--check"]) == 1
+    said = [
+        "no translation of: Longest one attempt may run, counted while its pod runs and not while it waits for GPUs.",
+        "two translations of: Field reference",
+        "a translation of a text that is no longer in the reference: Longest one attempt may run.",
+    ]
+    assert capsys.readouterr().err.splitlines() == [f"tools/reference.zh-CN.yaml: {line}" for line in said] * 2
+
+
 @pytest.mark.parametrize("kind", [*KINDS, None])
 def test_schemas_are_schemas(kind: str | None) -> None:
     schema = schema_of(kind) if kind else combined_schema()
