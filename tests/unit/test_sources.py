@@ -202,6 +202,30 @@ def test_a_dangling_link_to_a_file_is_an_error(jobs: Path) -> None:
     assert found(jobs) == {"b.yaml": "GPU001"}
 
 
+@pytest.mark.parametrize("in_git", [True, False])
+def test_a_link_that_leads_out_is_not_read(tmp_path: Path, in_git: bool) -> None:
+    """A stranger's pull request would show files of the machine that checks it, a line of each in a message."""
+    (tmp_path / "secret.yaml").write_text("kind: nothing that anybody else should read\n")
+    repository = tmp_path / "repository"
+    jobs = repository / "jobs"
+    jobs.mkdir(parents=True)
+    if in_git:
+        (repository / ".git").mkdir()
+    (repository / "shared.yaml").write_text(JOB % "shared")
+    (jobs / "a.yaml").write_text(JOB % "a")
+    (jobs / "inside.yaml").symlink_to("../shared.yaml")
+    (jobs / "outside.yaml").symlink_to(tmp_path / "secret.yaml")
+    result = gpuctl.compile(jobs)
+    names = {document.model.job.name for document in result.documents}
+    assert names == ({"a", "shared"} if in_git else {"a"})
+    assert found(jobs) == {"outside.yaml": "GPU011", **({} if in_git else {"inside.yaml": "GPU011"})}
+    assert "secret.yaml" not in result.sources
+    assert "nothing that anybody" not in str(result.diagnostics)
+    # Whoever names it means it.
+    (error,) = gpuctl.compile(jobs / "outside.yaml").diagnostics
+    assert error.code == "GPU102"
+
+
 def test_a_submodule_that_is_not_checked_out(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "repository")
     repository.write("jobs/a.yaml", JOB % "a")

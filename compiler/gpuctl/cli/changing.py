@@ -112,8 +112,8 @@ def diff_documents(
     else:
         _show_diff(plan, request.keys, markdown=output == "markdown")
     _tell_notes(plan)
-    for right in plan.lacking:
-        click.echo(f"note: this could not be applied: {right}", err=True)
+    for obstacle in (*plan.tracked, *plan.lacking):
+        click.echo(f"note: this could not be applied: {obstacle}", err=True)
     for error in dict.fromkeys(plan.errors):
         click.echo(f"error: {error}", err=True)
     if plan.errors:
@@ -299,7 +299,7 @@ def _show_plan(plan: Plan, manner: Manner) -> int:
             click.echo(f"{printer.summary_line(plan)} ({manner.dry_run} dry run, nothing was changed)", err=True)
     for error in plan.obstacles:
         click.echo(f"error: {error}", err=True)
-    return 1 if plan.errors else 3 if plan.lacking else 0
+    return 1 if plan.errors or plan.tracked else 3 if plan.lacking else 0
 
 
 def show_result(plan: Plan, manner: Manner) -> int:

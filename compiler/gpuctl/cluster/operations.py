@@ -255,7 +255,7 @@ def _leave_out_gone(connection: Connection, plan: Plan) -> None:
 def _refuse(plan: Plan, pending: Pending | None = None) -> None:
     if plan.obstacles:
         more = [] if pending is None or not pending.outlook.journals else [pending.advice]
-        kind = Refused if plan.errors else Forbidden
+        kind = Refused if plan.errors or plan.tracked else Forbidden
         raise kind("\n".join([*plan.obstacles, *more]), plan)
 
 

@@ -104,7 +104,8 @@ class Step:
 class Plan:
     """All steps, in the order in which they are carried out.
 
-    ``errors`` forbid carrying it out, and so do the rights that are ``lacking``, which a look at it does not need.
+    ``errors`` forbid carrying it out. So do the rights that are ``lacking`` and the objects that a GitOps controller
+    has ``tracked``, but not a look at it.
     ``notes`` are worth knowing; ``confirm`` are further reasons to ask first. ``interrupted`` is the signal
     that stopped it on the way (0: none); ``outage`` tells that the cluster failed, or did not allow it, ``unfinished``
     that a journal stays. ``recovery`` is what is done first about what killed runs left; its ``create`` steps bring
@@ -114,6 +115,7 @@ class Plan:
     steps: list[Step] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)
+    tracked: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     confirm: list[str] = field(default_factory=list)
     set_name: str | None = None
@@ -125,7 +127,7 @@ class Plan:
     @property
     def obstacles(self) -> list[str]:
         """All that forbids carrying it out."""
-        return list(dict.fromkeys([*self.errors, *self.lacking]))
+        return list(dict.fromkeys([*self.errors, *self.tracked, *self.lacking]))
 
     @property
     def writes(self) -> bool:

@@ -61,7 +61,7 @@ def respect_trackers(plan: Plan, steps: Iterable[Step], *, adopt: bool) -> None:
         elif step.action == "update" and not step.changes:
             step.action, step.method, step.desired, step.reason = "unchanged", "none", None, f"is managed by {tracker}"
         elif step.action in WRITING:
-            plan.lacking.append(
+            plan.tracked.append(
                 f"{step.key} is managed by {tracker}, which would undo what is changed here: change it in its "
                 "repository, or take it over with --adopt"
             )

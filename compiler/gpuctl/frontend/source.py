@@ -126,8 +126,13 @@ class _Collector:
             message = f"no .yaml or .yml file in directory `{name}`"
             hint = "name a file or another directory"
             self.diagnostics.append(Diagnostic(Severity.ERROR, "GPU013", message, _start(name), hint=hint))
+        bounds = _bounds(path)
         for file in listing.files:
-            self._file(file, direct=False)
+            # A link that somebody has put into a repository would show files of the machine that reads it.
+            if os.path.commonpath((bounds, os.path.realpath(file))) == bounds:
+                self._file(file, direct=False)
+            else:
+                self._skipped(file, f"is a link to a file outside of `{bounds}`, so it is not read", "name it itself")
 
     def _file(self, path: str, *, direct: bool) -> None:
         identity = os.path.realpath(path)
@@ -179,6 +184,17 @@ class _Collector:
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MARK = re.compile("\\A\ufeff|(?<=\n)\ufeff(?=---)|(?<=\n---\n)\ufeff|(?<=\n---\r\n)\ufeff")
+
+
+def _bounds(directory: str) -> str:
+    """What a directory's files may be links to: the git repository around it, else the directory itself."""
+    start = folder = os.path.realpath(directory)
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return start
+        folder = parent
+    return folder
 
 
 def _without_marks(text: str) -> str:
