@@ -330,3 +330,16 @@ def test_a_node_that_ran_short_is_told_from_a_limit_of_the_pod() -> None:
     }
     for message, fix in limits.items():
         assert fix in str(explain(changed(found, message=message)).finding.fix)
+
+
+def test_an_eviction_is_history_when_another_pod_has_taken_its_place() -> None:
+    """What keeps the new pod comes first; pods of a Deployment that were evicted stay for days."""
+    found, held = recorded("evicted"), recorded("image-not-found").job.pods[0]
+    workload = json.loads(json.dumps(found.job.workload))
+    workload["status"].pop("conditions", None)
+    answer = explain(replace(found, job=replace(found.job, workload=workload, pods=[*found.job.pods, held])))
+    assert answer.finding.cause == "image-not-found"
+    assert [item.cause for item in answer.also] == ["evicted"]
+    crashed = recorded("application-error").job.pods[0]
+    answer = explain(replace(found, job=replace(found.job, workload=workload, pods=[*found.job.pods, crashed])))
+    assert answer.finding.cause == "application-error"
