@@ -1081,7 +1081,7 @@ def test_a_node_is_shut_down(place: Place) -> None:
     told = [item for item in answer["evidence"] if item["object"] == f"pod/{pods['serve']}"]
     assert told == []
     (evicted,) = [item for item in answer["also"] if item["cause"] == "evicted"]
-    assert evicted["fix"] == "its controller creates another pod"
+    assert evicted["fix"] == "its controller replaces the pod"
     place.until(lambda: "Failed" in str(place.get("Job", "train")["status"].get("conditions")), "its end")
     answer = why(place, "train", "evicted")
     assert "was shut down, and with it the pod train-" in answer["message"]

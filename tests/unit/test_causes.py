@@ -27,6 +27,7 @@ from why_records import RECORDED, dump, load
 DOCS = Path(__file__).parents[2] / "docs" / "daily.md"
 RECORDS = sorted(path.stem for path in RECORDED.glob("*.json"))
 NOT_RECORDED = {"image-pull-failed"}
+SERVING = ["services", "slices", "scaler", "preemptors"]
 # What a cause may be taken for by who sees less: always something true.
 POORER: dict[str, set[str]] = {
     "events": {"unknown", "starting", "quota-exceeded", "killed", "application-error", "queued", "running"},
@@ -34,6 +35,9 @@ POORER: dict[str, set[str]] = {
     "logs": {"application-error", "shm-exhausted"},
     "nodes": {"running"},
     "claims": {"claim-missing", "claim-unbound"},
+    "services": {"running"},
+    "slices": {"running"},
+    "scaler": {"running"},
 }
 
 
@@ -73,10 +77,10 @@ def test_the_text_fits(cause: str, width: int | None) -> None:
 
 
 @pytest.mark.parametrize("cause", RECORDS)
-@pytest.mark.parametrize("part", ["events", "snapshot", "logs", "nodes", "claims", "quotas", "neighbours"])
+@pytest.mark.parametrize("part", ["events", "snapshot", "logs", "nodes", "claims", "quotas", "neighbours", *SERVING])
 def test_who_sees_less_is_never_told_something_wrong(cause: str, part: str) -> None:
     """Each list in turn may not be read: the cause stays, or becomes one that is true of less."""
-    nothing: Any = {} if part in ("logs", "nodes", "claims") else None
+    nothing: Any = {} if part in ("logs", "nodes", "claims", "preemptors") else None
     answer = explain(replace(recorded(cause), **{part: nothing}))
     assert answer.finding.cause in {cause, *POORER.get(part, ())}
 
@@ -265,6 +269,18 @@ def test_a_command_is_never_made_of_the_words_of_an_event() -> None:
     assert "reboot" not in str(answer.finding.fix)
 
 
+def test_a_quota_that_is_not_there_refuses_nothing() -> None:
+    """An event may name any."""
+    found = recorded("quota-exceeded")
+    assert found.quotas
+    workload, events = (
+        json.loads(json.dumps(item).replace("quota: team", "quota: forged"))
+        for item in (found.job.workload, found.events)
+    )
+    answer = explain(replace(found, events=events, job=replace(found.job, workload=workload)))
+    assert answer.finding.cause == "admission-refused"
+
+
 NO_DRIVER = (
     "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to "
     "start container process: error during container init: error running prestart hook #0: exit status 1, stderr: "
@@ -330,3 +346,16 @@ def test_a_node_that_ran_short_is_told_from_a_limit_of_the_pod() -> None:
     }
     for message, fix in limits.items():
         assert fix in str(explain(changed(found, message=message)).finding.fix)
+
+
+def test_an_eviction_is_history_when_another_pod_has_taken_its_place() -> None:
+    """What keeps the new pod comes first; pods of a Deployment that were evicted stay for days."""
+    found, held = recorded("evicted"), recorded("image-not-found").job.pods[0]
+    workload = json.loads(json.dumps(found.job.workload))
+    workload["status"].pop("conditions", None)
+    answer = explain(replace(found, job=replace(found.job, workload=workload, pods=[*found.job.pods, held])))
+    assert answer.finding.cause == "image-not-found"
+    assert [item.cause for item in answer.also] == ["evicted"]
+    crashed = recorded("application-error").job.pods[0]
+    answer = explain(replace(found, job=replace(found.job, workload=workload, pods=[*found.job.pods, crashed])))
+    assert answer.finding.cause == "application-error"

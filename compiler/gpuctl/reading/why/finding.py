@@ -96,6 +96,7 @@ class Finding:
     """A cause of :data:`CAUSES` as a sentence, with its numbers (units in their names), sources, and what helps.
 
     ``pod`` is the one that it is about. ``weight`` ranks findings of one cause: the largest matters most.
+    ``is_past``: another pod has taken that one's place since; what is wrong now comes first.
     """
 
     cause: str
@@ -105,11 +106,12 @@ class Finding:
     sources: tuple[Source, ...] = ()
     pod: str | None = None
     weight: float = 0
+    is_past: bool = False
 
     @property
-    def rank(self) -> tuple[int, float]:
+    def rank(self) -> tuple[bool, int, float]:
         """Less has to be solved first."""
-        return RANKS[self.cause], -self.weight
+        return self.is_past, RANKS[self.cause], -self.weight
 
 
 def first(findings: Iterable[Finding | None]) -> Finding | None:

@@ -26,7 +26,7 @@ def again(evidence: Evidence) -> str:
     workload = evidence.job.workload
     if workload is None:
         return "no controller creates its pods: apply its document"
-    return command("rerun", evidence) if finished(workload) == "failed" else "its controller creates another pod"
+    return command("rerun", evidence) if finished(workload) == "failed" else "its controller replaces the pod"
 
 
 def succeeded(evidence: Evidence) -> Finding | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from gpuctl.cluster.resources import Object, labels_of
 from gpuctl.reading.status import sentence
@@ -78,10 +79,13 @@ def refused(evidence: Evidence) -> Finding | None:
 
 def _is_replaced(evidence: Evidence, pod: Object) -> bool:
     """Whether others have taken a failed pod's place: what became of it is history then."""
-    index = labels_of(pod).get(INDEX)
-    alike = [item for item in evidence.pods if labels_of(item).get(INDEX) == index]
-    live = sum((item.get("status") or {}).get("phase") != "Failed" for item in alike)
-    return bool(live >= (max(1, evidence.wanted) if index is None else 1))
+    names = [item["metadata"]["name"] for item in evidence.job.pods]
+    younger = evidence.job.pods[names.index(pod["metadata"]["name"]) + 1 :]
+    workload = evidence.job.workload
+    if workload is not None and workload["kind"] == "Job":
+        return any(labels_of(item).get(INDEX) == labels_of(pod).get(INDEX) for item in younger)
+    live = sum((item.get("status") or {}).get("phase") != "Failed" for item in evidence.pods)
+    return bool(live >= max(1, evidence.wanted))
 
 
 def evicted(evidence: Evidence) -> Finding | None:
@@ -89,7 +93,7 @@ def evicted(evidence: Evidence) -> Finding | None:
     for pod in reversed(evidence.job.pods):
         found = _evicted(evidence, pod)
         if found is not None:
-            return found
+            return replace(found, is_past=_is_replaced(evidence, pod))
     gone = evidence.told("Evicted", "Preempted", "TaintManagerEviction")[-1:]
     if not gone or evidence.pods or "Cancelling" in (gone[0].get("message") or ""):
         return None
