@@ -120,8 +120,8 @@ _RULES = (
         "note",
         "file that is not read",
         "In a directory, *.yaml and *.yml are read. This is a file of another name that holds a document, a link to a "
-        "directory or out of the repository, a pipe, or a submodule that is not checked out. Its documents do not exist "
-        "for gpuctl, so `--prune` refuses to delete anything while it is there.",
+        "directory or out of the repository, a pipe, or a submodule that is not checked out. Its documents do not "
+        "exist for gpuctl, so `--prune` refuses to delete anything while it is there.",
         "Rename the file, name it or the linked directory itself, or remove it; `--allow-skipped` passes it over.",
     ),
     Rule(
