@@ -7,15 +7,16 @@ Kueue would start a Job again that somebody else suspends.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from typing import NamedTuple
 
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError, Changed, NotPossible
+from gpuctl.cluster.plan import Step
 from gpuctl.cluster.records import Records
 from gpuctl.cluster.requests import pod_templates, replicas
 from gpuctl.cluster.resources import Key, Object, Resource, annotations_of, key_of, labels_of
+from gpuctl.cluster.trial import Pod, as_its_controller_makes_it
 from gpuctl.cluster.workload import finished
 
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -136,26 +137,12 @@ def _resume(connection: Connection, live: Object, keys: Records) -> Paused:
 
 
 def _refusal(connection: Connection, live: Object) -> str:
-    """Whether a quota, which gave the pods' room to others meanwhile, refuses a pod of the job now; "" when none does.
-
-    Other refusals are not looked for: policies may treat a pod without a controller as something else.
-    """
+    """Whether a quota, which gave the pods' room to others meanwhile, refuses a pod of the job now; "" when none does."""
     awake = {**live, "spec": {**live["spec"], "suspend": False}}
-    for template, _ in pod_templates(awake):
-        metadata = template.get("metadata") or {}
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                # As its controller would name it; never made, so that nothing can have it already.
-                "name": f"{live['metadata']['name'][:57]}-{secrets.token_hex(3)}",
-                "namespace": live["metadata"]["namespace"],
-                "labels": metadata.get("labels") or {},
-            },
-            "spec": template["spec"],
-        }
+    step = Step("create", key_of(live), desired=awake)
+    for template, pods in pod_templates(awake):
         try:
-            connection.create(pod, dry_run=True)
+            connection.create(as_its_controller_makes_it(Pod(step, template, pods, template)), dry_run=True)
         except ApiError as error:
             if error.exceeds_quota:
                 return f"but its pods are refused for now: {error.message}"
