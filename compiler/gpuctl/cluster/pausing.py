@@ -137,7 +137,7 @@ def _resume(connection: Connection, live: Object, keys: Records) -> Paused:
 
 
 def _refusal(connection: Connection, live: Object) -> str:
-    """Whether a quota, which gave the pods' room to others meanwhile, refuses a pod of the job now; "" when none does."""
+    """Whether a quota, which gave the room to others meanwhile, refuses a pod of the job now; "" when none does."""
     awake = {**live, "spec": {**live["spec"], "suspend": False}}
     step = Step("create", key_of(live), desired=awake)
     for template, pods in pod_templates(awake):
