@@ -347,7 +347,8 @@ def test_two_applies_of_new_documents_converge(base: Base, tmp_path: Path) -> No
     for round in range(6):
         with site(base, f"two-at-once-{round}", tmp_path / str(round)) as place:
             place.file.write_text(OLD)
-            both = [place.start(place.apply_arguments, place.direct) for _ in range(2)]
+            arguments = [*place.apply_arguments, "--create-namespace"]
+            both = [place.start(arguments, place.direct) for _ in range(2)]
             results = [running.wait() for running in both]
             assert [result.code for result in results] == [0, 0], results
             place.proxy.reset()

@@ -119,8 +119,9 @@ def _resume(connection: Connection, live: Object, keys: Records) -> Paused:
     if key.kind in _BATCH:
         if not spec.get("suspend"):
             return _not_paused(connection, live, remembered, keys)
-        _patch(connection, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"suspend": False}})
+        # Before: afterwards its own pods are what fills the quota.
         said = _refusal(connection, live) or "it starts from its beginning, or its last checkpoint"
+        _patch(connection, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"suspend": False}})
         return Paused(key, "resumed", True, f"is resumed; {said}")
     if spec.get("replicas", 1):
         return _not_paused(connection, live, remembered, keys)
@@ -129,8 +130,8 @@ def _resume(connection: Connection, live: Object, keys: Records) -> Paused:
             f"{key} has 0 replicas, and not by `gpuctl pause`", "its document knows how many it is to have: apply it"
         )
     count = int(remembered) if remembered.isdecimal() and int(remembered) else 1
-    _patch(connection, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"replicas": count}})
     said = _refusal(connection, live)
+    _patch(connection, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"replicas": count}})
     return Paused(
         key, "resumed", True, f"is resumed with {count} replica{'' if count == 1 else 's'}{said and f'; {said}'}"
     )
