@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from control_plane import ControlPlane
-from control_plane.outcomes import OUTCOMES
+from control_plane.outcomes import INIT_FAILS, OUTCOMES
 
 NAMESPACE = "outcomes"
 LABEL = {"gpuctl.test/for": "outcomes"}
@@ -48,6 +48,10 @@ NEVER: dict[str, Expected] = {
         "Failed", "terminated", "StartError", r'exec: "torchrun": executable file not found in \$PATH$', 128
     ),
     "evicted": Expected("Failed", "terminated", "Error", r"^The node was low on resource: memory\. ", 137),
+    "volume-full": Expected("Failed", "terminated", "Error", r'^Usage of EmptyDir volume "" exceeds the limit', 137),
+    "shutdown": Expected(
+        "Failed", "terminated", "Error", r"^Pod was terminated in response to imminent node shutdown", 143
+    ),
     "overdue": Expected("Failed", "terminated", "Error", exit_code=143),
     "gpu-unavailable": Expected(
         "Failed",
@@ -226,7 +230,8 @@ def settled(outcomes: ControlPlane) -> dict[str, Object]:
 
 
 def test_every_outcome_is_tested() -> None:
-    assert set(NEVER) - {""} == set(OUTCOMES)
+    # What needs an init container of a pod that is restarted is brought about where `why` looks at it.
+    assert set(NEVER) - {""} == set(OUTCOMES) - {INIT_FAILS}
 
 
 @pytest.mark.parametrize(

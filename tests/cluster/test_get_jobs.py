@@ -260,7 +260,7 @@ def test_every_namespace_or_what_one_may_see(
         plane.kubectl("config", "set-context", "--current", f"--namespace={other.namespace}", user="alice")
         answer = place.anywhere("get", "jobs")
         assert [(row["NAMESPACE"], row["NAME"]) for row in table(answer.out)] == [(other.namespace, "mine")]
-        assert f"shown are those of {other.namespace}" in answer.err
+        assert f"shown is what is in {other.namespace}" in answer.err
         refused = place.gpuctl("get", "jobs", code=3)
         assert "may not list" in refused.err
         plane.kubectl("config", "set-context", "--current", "--namespace=default", user="alice")
