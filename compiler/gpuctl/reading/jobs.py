@@ -202,7 +202,7 @@ def batches(scope: Scope, keys: Records, selector: str = "") -> Iterator[list[Jo
             job.elsewhere = True
             if job.identity in bare:
                 job.workload = bare[job.identity].workload
-                bare[job.identity].seen += sum(map(_counts, job.pods))
+                bare[job.identity].seen += _made(job)
                 bare[job.identity].elsewhere = True
         yield jobs
     without = [job for job in bare.values() if lacks_pods(job) or not job.elsewhere]
@@ -262,15 +262,21 @@ def _beginnings(name: str) -> Iterator[str]:
 
 
 def lacks_pods(job: Job) -> int:
-    """How many of the pods that a job should have are not there, neither at work nor finished."""
+    """How many of the pods that a job should have are not there."""
     if job.workload is None or finished(job.workload) or job.workload["metadata"].get("deletionTimestamp"):
         return 0
-    return max(0, replicas(job.workload) - job.seen - sum(map(_counts, job.pods)))
+    return max(0, replicas(job.workload) - job.seen - _made(job))
 
 
-def _counts(pod: Object) -> bool:
-    """Whether a pod is one of those that its job should have: what has failed is made again."""
-    return not pod["metadata"].get("deletionTimestamp") and (pod.get("status") or {}).get("phase") != "Failed"
+def _made(job: Job) -> int:
+    """The pods that count as those that a job should have. A failed one of a training does: its own row says so, and
+    its controller takes its time before it makes another."""
+    is_training = job.workload is not None and job.workload["kind"] in ("Job", "JobSet")
+    return sum(
+        not pod["metadata"].get("deletionTimestamp")
+        and (is_training or (pod.get("status") or {}).get("phase") != "Failed")
+        for pod in job.pods
+    )
 
 
 def missing_row(job: Job, names: Labels) -> Row | None:
