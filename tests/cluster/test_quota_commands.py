@@ -267,7 +267,7 @@ def test_a_tenant_sees_their_own(place: Place, monkeypatch: pytest.MonkeyPatch) 
         )
         refused = place.anywhere("delete", "namespace", "team-a", "--yes", code=3)
         assert "user alice may not delete namespaces" in refused.err
-        refused = place.anywhere("delete", "quota", "team-a", code=1)
+        refused = place.anywhere("delete", "quota", "team-a", code=3)
         assert "you may not delete" in refused.err
     finally:
         monkeypatch.setenv("KUBECONFIG", str(place.plane.kubeconfig()))
