@@ -147,7 +147,8 @@ def test_set_in_a_namespace_that_its_apply_creates(place: Place, repository: Rep
     place.namespace, before = new, place.namespace
     outcome = repository.apply("-o", "json")
     assert [step["result"] for step in outcome.value["steps"]] == ["done"] * len(outcome.value["steps"])
-    assert not any(step["reason"] for step in outcome.value["steps"] if step["kind"] == "Namespace")
+    (made,) = [step for step in outcome.value["steps"] if step["kind"] == "Namespace"]
+    assert (made["action"], made["reason"]) == ("create", "a training document names it")
     assert repository.recorded() == ("Job.batch", "")
     assert place.exists("Job", "a")
     place.namespace = before
@@ -196,7 +197,7 @@ def test_removed_file_is_previewed_asked_for_and_pruned_last(place: Place, repos
     expected |= {"job.batch/b": "prune", "deployment.apps/c": "prune", "service/svc-c": "prune"}
     assert actions(preview) == expected
     asked = repository.apply("--prune", code=2)
-    assert f"prunes training/b (job.batch/b in {place.namespace}); it is running for " in asked.err
+    assert f"prunes training/b (job.batch/b in {place.namespace}): running for " in asked.err
     assert asked.err.endswith("error: nobody can be asked here: confirm with --yes\n  = nothing was changed\n")
     assert asked.out == ""
     assert place.uids() == before

@@ -170,7 +170,7 @@ def test_killed_tenant_recovers(place: Place, become: Become, zygote: Zygote) ->
 def test_first_tenant_of_a_cluster(place: Place, become: Become, api: Api) -> None:
     """Before anybody who may has made the priority class: refused, with what has to be done by whom."""
     become("alice", "edit")
-    platform = "priorities:\n  medium: {className: not-yet-there, value: 77}"
+    platform = "priorities:\n  medium: {className: not-yet-there, value: 770}"
     place.platform(platform)
     refused = place.apply(training("a"), code=1)
     assert refused.err == (

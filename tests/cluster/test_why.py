@@ -713,7 +713,7 @@ def test_preemption(place: Place, pools: None) -> None:
     running = place.running("slow-a", "slow-b")
     for pod in running:
         place.plane.annotate(place.namespace, pod, termination="slow")
-    place.apply(refilled("urgent", 8, priority="high"))
+    place.apply(refilled("urgent", 8, priority="high"), flags=("--yes",))
     answer = why(place, "urgent", "preempting")
     assert answer["numbers"]["leavingPods"] == 1
     assert "evicted pods to end, of Job/slow-" in answer["message"]
@@ -722,6 +722,9 @@ def test_preemption(place: Place, pools: None) -> None:
     answer = why(place, victim, "gpu-shortage")
     by = f"Preempted: by training/urgent in {place.namespace}, on node {FULL}-"
     assert any(item["text"].startswith(by) for item in answer["evidence"])
+    # Pods that end slowly would be in the way of the next test.
+    place.kubectl("delete", "jobs", "--all", "--wait=false")
+    place.kubectl("delete", "pods", "--all", "--force", "--grace-period=0")
 
 
 def test_what_is_not_on_the_list(place: Place) -> None:
