@@ -13,6 +13,7 @@ from cluster_tools import Place, training
 from gpuctl.cli.main import run
 
 NAME = re.compile(r"train-[0-9a-f]{6}")
+TWO = {"resources": {"nodes": 2}}
 OTHER = {"environment": {"image": "registry.example.com/train:v2"}}
 
 
@@ -122,6 +123,35 @@ def test_apply_replaces_what_was_made_from_another_document(place: Place) -> Non
     assert {"Job/train", "Service/train"} <= place.names()
     assert not {f"Job/{name}", f"Service/{name}"} & place.names()
     assert place.plan(document).actions == {"Job/train": "unchanged", "Service/train": "unchanged"}
+
+
+def half_replaced(place: Place, new: dict[str, Any]) -> str:
+    """An apply has deleted what a controller made, and did not get to its successor; the name with a hash."""
+    name = sync(place, training(**TWO))
+    place.kubectl("patch", "job", name, "--type=merge", "-p", '{"metadata":{"finalizers":["example.com/hold"]}}')
+    place.apply(new, flags=("--yes", "--timeout", "2s"), code=1)
+    place.kubectl("patch", "job", name, "--type=merge", "-p", '{"metadata":{"finalizers":[]}}')
+    place.until(lambda: not place.exists("Job", name), "the old one to go")
+    # A run that is killed does not put it up again.
+    place.kubectl("delete", "service", name)
+    assert not place.exists("Job", "train")
+    return name
+
+
+@pytest.mark.parametrize("command", ["recover", "apply", "delete"])
+def test_a_replacement_that_did_not_finish_is_finished(place: Place, command: str) -> None:
+    """The journal is of a training that comes back under another name than it had."""
+    document = training(**TWO, **OTHER)
+    half_replaced(place, document)
+    if command == "delete":
+        assert "does not come back" in place.gpuctl("delete", "job", "train", "--yes").out
+        assert place.gpuctl("recover", "--yes").err == "Nothing to recover.\n"
+        assert not place.exists("Job", "train")
+        return
+    place.gpuctl("recover", "--yes") if command == "recover" else place.apply(document, flags=("--yes",))
+    assert {"Job/train", "Service/train"} <= place.names()
+    assert place.plan(document).actions == {"Job/train": "unchanged", "Service/train": "unchanged"}
+    assert place.gpuctl("recover").err == "Nothing to recover.\n"
 
 
 def test_an_upgrade_that_lowers_otherwise_restarts_nothing_by_apply(place: Place) -> None:

@@ -162,7 +162,7 @@ def stays_with(entry: Entry, live: Mapping[Key, Object], keys: Records) -> bool:
 
 def _steps(journal: Journal, live: Mapping[Key, Object], keys: Records, spared: Spared) -> Iterator[Step]:
     began = "an apply that did not finish"
-    mains = {entry.key: entry for entry in journal.entries if entry.companion_of is None}
+    mains = {entry.successor: entry for entry in journal.entries if entry.companion_of is None}
     for entry in journal.entries:
         if spared.leaves(entry):
             continue

@@ -93,17 +93,18 @@ class Pending:
     def _refuse_another(self, plan: Plan, entry: Entry, made: dict[Key, Step]) -> None:
         """A job of another kind cannot have the name of one that is to come back."""
         for kind in WORKLOADS:
-            other = Key(kind, entry.key.namespace, entry.key.name)
+            other = Key(kind, entry.key.namespace, entry.successor.name)
             same = kind == entry.successor.kind or {kind, entry.successor.kind} == _FORMS
             if other in made and entry.key.kind in WORKLOADS and not same:
                 plan.errors.append(
                     f"{other}: an apply that did not finish had deleted {entry.key}, and a job of another kind cannot "
-                    f"have its name; `gpuctl delete job {entry.key.name} -n {entry.key.namespace}` first"
+                    f"have its name; `gpuctl delete job {entry.successor.name} -n {entry.key.namespace}` first"
                 )
 
     def gone(self, connection: Connection, name: str) -> list[Step]:
         """What a deletion says of a job that was there when a run was killed, and is not now."""
-        entries = [entry for entry in self.entries if entry.key.name == name and entry.key.kind in WORKLOADS]
+        entries = [item for item in self.entries if name in (item.key.name, item.successor.name)]
+        entries = [entry for entry in entries if entry.key.kind in WORKLOADS]
         live: dict[Key, Object] = read(connection, [entry.key for entry in entries])
         return [
             Step("skip", entry.key, "an apply that did not finish had deleted it; it does not come back")

@@ -169,7 +169,7 @@ def _finish(connection: Connection, journal: Journal, work: _Work) -> list[Recov
             task.cancel()
         futures.wait(tasks, _LAST_REQUESTS)
         raise
-    outcomes = {entry.key: result.outcome for entry, result in zip(main, results, strict=True)}
+    outcomes = {entry.successor: result.outcome for entry, result in zip(main, results, strict=True)}
     for entry in mine:
         if entry.companion_of is not None:
             results.append(_companion(connection, entry, outcomes.get(entry.companion_of), work))
