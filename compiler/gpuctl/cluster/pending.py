@@ -63,11 +63,12 @@ class Pending:
         """Add to a plan what is to be recovered before it.
 
         What the plan itself creates or changes is left to it; what it creates takes over what it would have from the
-        object that is gone. ``unwanted`` (key -> why) is not created again.
+        object that is gone. ``unwanted`` (key -> why) and what it prunes are not created again.
         """
         if not self.journals:
             return
-        made = {step.key: step for step in plan.steps if step.action in WRITING and step.action != "delete"}
+        made = {step.key: step for step in plan.steps if step.action in WRITING - {"delete", "prune"}}
+        unwanted = {**unwanted, **{step.key: step.reason for step in plan.steps if step.action == "prune"}}
         for entry in self.entries:
             step = made.get(entry.successor)
             if step is not None and step.action == "create" and step.desired is not None and entry.new is not None:
