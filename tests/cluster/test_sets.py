@@ -147,7 +147,8 @@ def test_set_in_a_namespace_that_its_apply_creates(place: Place, repository: Rep
     place.namespace, before = new, place.namespace
     outcome = repository.apply("-o", "json")
     assert [step["result"] for step in outcome.value["steps"]] == ["done"] * len(outcome.value["steps"])
-    assert not any(step["reason"] for step in outcome.value["steps"] if step["kind"] == "Namespace")
+    reasons = [step["reason"] for step in outcome.value["steps"] if step["kind"] == "Namespace"]
+    assert reasons == ["a training document names it"]
     assert repository.recorded() == ("Job.batch", "")
     assert place.exists("Job", "a")
     place.namespace = before

@@ -13,6 +13,7 @@ from gpuctl.cluster.errors import Changed
 from gpuctl.cluster.evictions import foresee
 from gpuctl.cluster.execute import Execution, How
 from gpuctl.cluster.lease import holding
+from gpuctl.cluster.namespaces import add_home
 from gpuctl.cluster.pending import Pending
 from gpuctl.cluster.plan import Forbidden, Plan, Refused
 from gpuctl.cluster.planner import Request, make_plan
@@ -218,6 +219,7 @@ def _plan(
         if run is not None and options is not None:
             plan.set_name = options.name
             run.cover(request, plan)
+            add_home(connection, plan, options.namespace, request.settings, create=request.create_namespace)
             if options.prune:
                 plan.steps += plan_prune(connection, run, request, plan)
         if pending is not None:
