@@ -458,3 +458,12 @@ def test_a_rerun_ends_the_journal_of_its_job(place: Place, connection: Connectio
     place.gpuctl("rerun", "a", "--yes")
     assert place.uid("Job", "a") != before
     assert secrets_of(place) == set()
+
+
+def test_what_stood_beside_a_job_that_is_gone_leaves_with_its_name(place: Place, connection: Connection) -> None:
+    place.apply(training("a", resources={**SMALL, "nodes": 2}))
+    killed(place, connection, "a")
+    assert place.exists("Service", "a")
+    place.gpuctl("delete", "job", "a", "--yes")
+    assert not {name for name in place.names() if name.endswith("/a")}
+    assert place.gpuctl("recover").err == "Nothing to recover.\n"
