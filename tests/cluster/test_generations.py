@@ -13,6 +13,7 @@ from cluster_tools import Place, training
 from gpuctl.cli.main import run
 
 NAME = re.compile(r"train-[0-9a-f]{6}")
+TWO = {"resources": {"nodes": 2}}
 OTHER = {"environment": {"image": "registry.example.com/train:v2"}}
 
 
@@ -102,7 +103,7 @@ def test_apply_leaves_what_was_made_from_an_equal_document(place: Place) -> None
     name = sync(place, document)
     uid = place.uid("Job", name)
     plan = place.plan(document)
-    assert plan.actions == {f"Job/{name}": "unchanged"}
+    assert plan.actions == {f"Job/{name}": "unchanged", f"Service/{name}": "unchanged"}
     place.apply(document)
     assert place.uid("Job", name) == uid
     assert not place.exists("Job", "train")
@@ -122,6 +123,69 @@ def test_apply_replaces_what_was_made_from_another_document(place: Place) -> Non
     assert {"Job/train", "Service/train"} <= place.names()
     assert not {f"Job/{name}", f"Service/{name}"} & place.names()
     assert place.plan(document).actions == {"Job/train": "unchanged", "Service/train": "unchanged"}
+
+
+def test_what_is_beside_a_built_training_joins_its_set_and_leaves_with_it(place: Place) -> None:
+    name = sync(place, training(**TWO))
+    (directory := place.directory / "jobs").mkdir()
+    for document in (training(**TWO), training("other")):
+        place.file(document, name=f"jobs/{document['job']['name']}.yaml")
+    arguments = ("apply", "-f", str(directory), "--set", "jobs", "--prune", "--yes")
+    for _ in range(2):
+        place.gpuctl(*arguments)
+        assert {f"Job/{name}", f"Service/{name}"} <= place.names()
+    (directory / "train.yaml").unlink()
+    place.gpuctl(*arguments)
+    assert not {name for name in place.names() if "train" in name}
+
+
+def test_what_is_beside_a_built_training_is_taken_over_with_it(place: Place) -> None:
+    """Else Argo CD prunes the Service of the ranks when the documents leave its repository."""
+    document = training(**TWO)
+    name = sync(place, document)
+    for kind, group in (("Job", "batch"), ("Service", "")):
+        tracking = f"argocd.argoproj.io/tracking-id=app:{group}/{kind}:{place.namespace}/{name}"
+        place.kubectl("annotate", kind.lower(), name, tracking)
+    place.apply(document, flags=("--adopt", "--yes"))
+    for kind in ("Job", "Service"):
+        assert not any("argocd" in key for key in place.get(kind, name)["metadata"].get("annotations") or {})
+
+
+def test_what_others_added_to_a_built_training_is_shown_as_lost(place: Place) -> None:
+    name = sync(place, training(**TWO))
+    place.kubectl("annotate", "job", name, "example.com/owner=me")
+    path = place.file(training(**TWO, **OTHER))
+    lost = [line for line in place.gpuctl("diff", "-f", path, code=1).out.splitlines() if line.startswith("! lost")]
+    assert lost == ['! lost annotation example.com/owner: "me" (from kubectl-annotate)']
+
+
+def half_replaced(place: Place, new: dict[str, Any]) -> str:
+    """An apply has deleted what a controller made, and did not get to its successor; the name with a hash."""
+    name = sync(place, training(**TWO))
+    place.kubectl("patch", "job", name, "--type=merge", "-p", '{"metadata":{"finalizers":["example.com/hold"]}}')
+    place.apply(new, flags=("--yes", "--timeout", "2s"), code=1)
+    place.kubectl("patch", "job", name, "--type=merge", "-p", '{"metadata":{"finalizers":[]}}')
+    place.until(lambda: not place.exists("Job", name), "the old one to go")
+    # A run that is killed does not put it up again.
+    place.kubectl("delete", "service", name)
+    assert not place.exists("Job", "train")
+    return name
+
+
+@pytest.mark.parametrize("command", ["recover", "apply", "delete"])
+def test_a_replacement_that_did_not_finish_is_finished(place: Place, command: str) -> None:
+    """The journal is of a training that comes back under another name than it had."""
+    document = training(**TWO, **OTHER)
+    half_replaced(place, document)
+    if command == "delete":
+        assert "does not come back" in place.gpuctl("delete", "job", "train", "--yes").out
+        assert place.gpuctl("recover", "--yes").err == "Nothing to recover.\n"
+        assert not place.exists("Job", "train")
+        return
+    place.gpuctl("recover", "--yes") if command == "recover" else place.apply(document, flags=("--yes",))
+    assert {"Job/train", "Service/train"} <= place.names()
+    assert place.plan(document).actions == {"Job/train": "unchanged", "Service/train": "unchanged"}
+    assert place.gpuctl("recover").err == "Nothing to recover.\n"
 
 
 def test_an_upgrade_that_lowers_otherwise_restarts_nothing_by_apply(place: Place) -> None:

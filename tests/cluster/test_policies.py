@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from test_generations import OTHER, TWO, half_replaced
 
 from cluster_tools import Place, compute, image, inference, notebook, training
 
@@ -222,3 +223,14 @@ def test_a_namespace_to_come_is_not_judged_by_the_policies_of_another(place: Pla
     finally:
         place.namespace = home
         place.plane.kubectl("delete", "namespace", name, "--ignore-not-found", "--wait=false")
+
+
+def test_a_successor_that_is_refused_leaves_the_old_one_with_its_service(place: Place, deny: Deny) -> None:
+    """A built training's ranks find each other by the Service under its name with a hash, which had left with it."""
+    name = half_replaced(place, training(**TWO, **OTHER))
+    deny("object.metadata.name != 'train'", "not by this name", (("batch", "jobs"),), job("train"))
+    said = place.gpuctl("recover", "--yes").out
+    assert "the old object was created again" in said
+    assert f"service/{name} in {place.namespace}: was created again with its workload" in said
+    assert {f"Job/{name}", f"Service/{name}"} <= place.names()
+    assert not place.exists("Job", "train")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from test_get_jobs import outcome
 
 from cluster_tools import DOMAIN, HASH, Place, image, inference, training
 from control_plane import ControlPlane
@@ -410,3 +411,59 @@ def test_an_autoscaler_that_left_before_its_deployment_was_changed(place: Place,
     assert "left with the change" in place.gpuctl("recover").out
     assert not place.exists("HorizontalPodAutoscaler", "b")
     assert secrets_of(place) == set()
+
+
+@pytest.mark.parametrize("form", ["untouched", "deleted", "being deleted"])
+def test_what_is_pruned_does_not_come_back(place: Place, connection: Connection, form: str) -> None:
+    """Its document was removed after the apply that was killed."""
+    (directory := place.directory / "jobs").mkdir()
+    for name in ("a", "b"):
+        place.file(training(name, resources=SMALL), name=f"jobs/{name}.yaml")
+    arguments = ("apply", "-f", str(directory), "--set", "jobs", "--prune", "--yes")
+    place.gpuctl(*arguments)
+    journals.write(connection, remembered(place, "a"), KEYS)
+    (directory / "a.yaml").unlink()
+    if form == "deleted":
+        deleted(place, "a")
+    elif form == "being deleted":
+        place.kubectl("patch", "job", "a", "--type=merge", "-p", '{"metadata":{"finalizers":["example.com/hold"]}}')
+        place.kubectl("delete", "job", "a", "--wait=false")
+        place.gpuctl(*arguments, "--timeout", "2s", code=1)
+        place.kubectl("patch", "job", "a", "--type=merge", "-p", '{"metadata":{"finalizers":[]}}')
+        place.until(lambda: not place.exists("Job", "a"), "the job to go")
+    place.gpuctl(*arguments)
+    assert place.names() & {"Job/a", "Job/b"} == {"Job/b"}
+    assert place.gpuctl("recover").err == "Nothing to recover.\n"
+
+
+def test_a_job_that_leaves_keeps_nothing_beside_it(place: Place, connection: Connection) -> None:
+    """Its autoscaler had left before it: it does not come back only to stay alone."""
+    place.apply(inference("serve", autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 3}))
+    (entry,) = remembered(place, "serve", kind="Deployment")
+    scaler = place.get("HorizontalPodAutoscaler", "serve")
+    companion = Entry(scaler["metadata"]["uid"], recreatable(scaler), None, "post", entry.key)
+    journals.write(connection, [entry, companion], KEYS)
+    place.kubectl("delete", "hpa", "serve")
+    place.gpuctl("delete", "job", "serve", "--yes")
+    assert "serve" not in " ".join(place.names())
+    assert place.gpuctl("recover").err == "Nothing to recover.\n"
+
+
+def test_a_rerun_ends_the_journal_of_its_job(place: Place, connection: Connection) -> None:
+    """Else somebody who deletes the job by other means would see it come back."""
+    place.apply(training("a", job=outcome("complete"), resources=SMALL))
+    place.gpuctl("wait", "a", "--for", "done", "--timeout", "30s")
+    journals.write(connection, remembered(place, "a"), KEYS)
+    before = place.uid("Job", "a")
+    place.gpuctl("rerun", "a", "--yes")
+    assert place.uid("Job", "a") != before
+    assert secrets_of(place) == set()
+
+
+def test_what_stood_beside_a_job_that_is_gone_leaves_with_its_name(place: Place, connection: Connection) -> None:
+    place.apply(training("a", resources={**SMALL, "nodes": 2}))
+    killed(place, connection, "a")
+    assert place.exists("Service", "a")
+    place.gpuctl("delete", "job", "a", "--yes")
+    assert not {name for name in place.names() if name.endswith("/a")}
+    assert place.gpuctl("recover").err == "Nothing to recover.\n"

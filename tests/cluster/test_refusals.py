@@ -393,6 +393,25 @@ def test_a_namespace_that_only_the_command_line_names_must_be_there(place: Place
         place.plane.kubectl("delete", "namespace", typo, "--ignore-not-found", "--wait=false")
 
 
+def test_the_namespace_in_which_a_set_is_kept_must_be_there(place: Place) -> None:
+    """Also where all of its documents name another one."""
+    home = f"{place.namespace[:50]}-home"
+    arguments = ("-f", place.file(training("a", job={"namespace": place.namespace})), "-n", home, "--set", "jobs")
+    for flags, code in ((("apply",), 1), (("apply", "--dry-run=client"), 1), (("diff",), 2)):
+        refused = place.anywhere(*flags, *arguments, code=code)
+        assert f"error: there is no namespace {home}, and no document names it: " in refused.err
+    assert not place.exists("Job", "a")
+    try:
+        line = f"namespace/{home}  (the set is kept there)"
+        assert f"create    {line}" in place.anywhere("diff", *arguments, "--create-namespace", code=1).out
+        assert f"created   {line}" in place.anywhere("apply", *arguments, "--create-namespace").out
+        assert place.exists("Job", "a")
+        assert place.api.request("GET", f"/api/v1/namespaces/{home}/secrets/jobs")[0] == 200
+        assert "home" not in place.anywhere("apply", *arguments).out
+    finally:
+        place.plane.kubectl("delete", "namespace", home, "--ignore-not-found", "--wait=false")
+
+
 def test_a_namespace_that_only_the_context_names_must_be_there(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     config = json.loads(place.plane.kubeconfig().read_text())
     config["contexts"][0]["context"]["namespace"] = "nobody-made-this"

@@ -337,7 +337,7 @@ def test_companions_of_other_jobs_are_not_believed(main: Any, obj: Object) -> No
 
 
 def test_forms_that_are_believed() -> None:
-    """A training in its other form, an adopted object, a member of a set, a Service that goes headless."""
+    """A training in its other form or without the hash of its name, an adopted object, a member of a set, a Service that goes headless."""
     jobset = {**job("a"), "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
     adopted = {**job("a"), "metadata": {"name": "a", "namespace": SPACE, "labels": {"team": "nlp"}}}
     member = job("a", "v2")
@@ -345,6 +345,9 @@ def test_forms_that_are_believed() -> None:
         **member["metadata"]["labels"],
         "applyset.kubernetes.io/part-of": "applyset-0eFHV8ySqp7XoShsGvyWFQD3s96yqwHmzc4e0HR1dsY-v1",
     }
-    for old, new in ((job("a"), jobset), (adopted, job("a")), (job("a"), member), (service("a"), service("a"))):
+    built = job("a")
+    built["metadata"] = {**built["metadata"], "name": "a-3f9a1c"}
+    forms = ((job("a"), jobset), (adopted, job("a")), (job("a"), member), (service("a"), service("a")))
+    for old, new in (*forms, (built, job("a")), (built, jobset)):
         entry = Entry(UID.format(1), old, new, "post")
         assert decoded(encoded(entry), SPACE, KEYS) == entry

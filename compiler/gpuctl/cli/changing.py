@@ -220,12 +220,15 @@ def _deletion(
 def _deleted_already(connection: Connection, name: str, namespace: str | None, keys: Records) -> list[Step]:
     """Steps for a job that a killed apply had deleted, and would bring back; none where there are none, or several."""
     from gpuctl.cluster import recover as recovery
+    from gpuctl.cluster.delete import plan_delete_rest
     from gpuctl.cluster.errors import ClusterError
     from gpuctl.cluster.pending import Pending
 
     with contextlib.suppress(ClusterError):
         steps = Pending(recovery.find(connection, keys, namespace)).gone(connection, name)
-        return steps if len({step.key.namespace for step in steps}) == 1 else []
+        places = {step.key.namespace for step in steps}
+        if len(places) == 1:
+            return [*steps, *plan_delete_rest(connection, name, places.pop(), keys)]
     return []
 
 

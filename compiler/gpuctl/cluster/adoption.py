@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from gpuctl.backend.context import Lowered
 from gpuctl.backend.generations import CHANGEABLE, digest, generation_name, generation_of
 from gpuctl.cluster.compare import spec_changes
 from gpuctl.cluster.decide import Wish, joined
+from gpuctl.cluster.losses import lost_fields
 from gpuctl.cluster.plan import Plan, Step
 from gpuctl.cluster.records import Records, is_controlled, is_ours
 from gpuctl.cluster.resources import Key, Object, annotations_of, key_of, labels_of
@@ -83,17 +84,26 @@ def _is_same_document(one: Object, other: Object, keys: Records) -> bool:
         return False
 
 
-def keep(built: Built, title: str, wish: Wish) -> Step:
-    """The step for a training that a controller made from an equal document: it stays, under its name."""
+def keep(built: Built, title: str, wish: Wish) -> list[Step]:
+    """The steps for a training that a controller made from an equal document, and for its Service and hostfile.
+
+    They stay, under their names: all join the set that is applied, and are taken over together.
+    """
     job = built.wanted.name
     ended = finished(built.live)
     reason = f"{ended}; `gpuctl rerun {job}` runs it again" if ended else "made from an equal document by `build`"
-    key = key_of(built.live)
-    return joined(Step("unchanged", key, reason, live=built.live, title=title), built.live, wish)
+    first = Step("unchanged", key_of(built.live), reason, live=built.live, title=title)
+    others = [Step("unchanged", key_of(obj), live=obj, title=title) for obj in built.beside]
+    return [joined(step, obj, wish) for step, obj in zip([first, *others], [built.live, *built.beside], strict=True)]
 
 
-def replace(built: Built, steps: dict[Key, Step], plan: Plan, keys: Records) -> None:
-    """Make of the creation under the job's own name a replacement of what a controller made, with what is beside it."""
+def replace(
+    built: Built, steps: dict[Key, Step], plan: Plan, keys: Records, ask: Callable[[Object], Object | None]
+) -> None:
+    """Make of the creation under the job's own name a replacement of what a controller made, with what is beside it.
+
+    :param ask: returns what the server would make of an object, None when it is not asked.
+    """
     step = steps.get(built.wanted)
     for other in built.older:
         plan.notes.append(
@@ -107,6 +117,10 @@ def replace(built: Built, steps: dict[Key, Step], plan: Plan, keys: Records) -> 
     step.desired = carried_over(step.desired, built.live, keys)
     if built.live["kind"] == built.wanted.kind:
         step.changes = spec_changes(built.wanted.kind, step.desired, built.live)
+    answer = ask(step.desired)
+    # Without the server's answer its defaults could not be told from what somebody set through a controller.
+    if answer is not None:
+        step.lost = lost_fields(built.live, step.desired, answer, {change.path for change in step.changes})
     for obj in built.beside:
         key = key_of(obj)
         reason = f"{step.title} no longer has it"

@@ -100,6 +100,16 @@ def plan_delete_job(connection: Connection, name: str, namespace: str | None, ke
     return Plan(steps=_in_order(steps))
 
 
+def plan_delete_rest(connection: Connection, name: str, namespace: str, keys: Records) -> list[Step]:
+    """What still stands beside a job that is gone itself."""
+    steps = []
+    for obj in _of_job(connection, namespace, name):
+        kind = labels_of(obj).get(keys.job_type, "")
+        if obj["kind"] in COMPANIONS and _parts_of([obj], keys, namespace, name, kind):
+            steps.append(_step(key_of(obj), obj, f"{kind}/{name}", keys, kind))
+    return steps
+
+
 def _of_job(connection: Connection, namespace: str | None, name: str) -> list[Object]:
     return [obj for kind in (*WORKLOADS, *COMPANIONS) for obj in _named(connection, kind, namespace, name)]
 

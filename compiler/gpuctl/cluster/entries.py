@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuctl.backend.distribution import hostfile_name
+from gpuctl.backend.generations import bare_name
 from gpuctl.backend.metadata import MANAGED_BY
 from gpuctl.backend.service import service_name
 from gpuctl.cluster.plan import Step
@@ -136,7 +137,8 @@ def _workload_of(value: Any, old: Object, keys: Records) -> Key:
     names = {"Service": {service_name(main.name), main.name}, "ConfigMap": {hostfile_name(main.name)}}
     if main.kind not in WORKLOADS or main.namespace != key.namespace or key.kind not in COMPANIONS:
         raise Unfit(f"{key}: {visible(str(main[0]))} {visible(main.name)} has no such companion")
-    if key.name not in names.get(key.kind, {main.name}) or labels_of(old).get("app") != main.name:
+    # Beside a training that was built under a name with a hash they have that hash too.
+    if bare_name(old) not in names.get(key.kind, {main.name}) or labels_of(old).get("app") != main.name:
         raise Unfit(f"{key} is not what belongs to a job {visible(main.name)}")
     _must_be_ours(old)
     return main
@@ -148,7 +150,7 @@ def _successor(old: Object, new: Object | None, keys: Records) -> Object:
     if new is None:
         raise Unfit(f"{was}: nothing is to come in its place")
     key = key_of(new)
-    same = key == was or (key[1:] == was[1:] and {key.kind, was.kind} == _FORMS)
+    same = key == was or (key[1:] == was[1:] and {key.kind, was.kind} == _FORMS) or _takes_over(key, old, keys)
     if was.kind not in _MAIN or not same:
         raise Unfit(f"{key} is not what comes in place of {was}")
     _must_be_ours(new)
@@ -157,6 +159,14 @@ def _successor(old: Object, new: Object | None, keys: Records) -> Object:
             if labels_of(old).get(label, labels_of(new).get(label)) != labels_of(new).get(label):
                 raise Unfit(f"{key}: the label {label} is another job's than before")
     return new
+
+
+def _takes_over(key: Key, old: Object, keys: Records) -> bool:
+    """Whether a training under its own name comes in place of one that was built under a name with a hash."""
+    was = key_of(old)
+    is_training = labels_of(old).get(MANAGED_BY) == "gpuctl" and labels_of(old).get(keys.job_type) == "training"
+    same = key.namespace == was.namespace and {key.kind, was.kind} <= _FORMS
+    return is_training and same and was.name != key.name and bare_name(old) == key.name
 
 
 def _must_be_ours(obj: Object) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuctl.backend.context import Lowered
+from gpuctl.backend import shared
+from gpuctl.backend.context import Context, Lowered
 from gpuctl.cluster.connection import Connection
 from gpuctl.cluster.errors import ApiError
-from gpuctl.cluster.plan import Step
-from gpuctl.cluster.resources import RESOURCES
+from gpuctl.cluster.plan import Plan, Step
+from gpuctl.cluster.resources import RESOURCES, Key
 from gpuctl.language.job import Workload
+from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
 
 
@@ -26,6 +28,26 @@ def undeclared(connection: Connection, steps: Iterable[Step], lowered: Iterable[
         for name in _named(item) & absent.keys():
             absent.pop(name).reason = f"a {item.document.kind} document names it"
     return [_refusal(connection, name) for name in sorted(absent)]
+
+
+def add_home(connection: Connection, plan: Plan, name: str, settings: Settings, *, create: bool) -> None:
+    """The namespace that a set is kept in, where no document of it is: it must be there, or it is created."""
+    key = Key("Namespace", "", name)
+    namespace = shared.namespace(Context(settings), name)
+    if namespace is None or any(step.key == key for step in plan.steps):
+        return
+    try:
+        if connection.get(key) is not None:
+            return
+    except ApiError as error:
+        if error.lacks_permission:
+            return
+        raise
+    if create:
+        reason = "the set is kept there"
+        plan.steps.insert(0, Step("create", key, reason, desired=namespace, method="apply", shared=True))
+    else:
+        plan.errors.append(_refusal(connection, name))
 
 
 def _named(item: Lowered) -> set[str]:

@@ -13,6 +13,7 @@ from gpuctl.cluster.errors import Changed
 from gpuctl.cluster.evictions import foresee
 from gpuctl.cluster.execute import Execution, How
 from gpuctl.cluster.lease import holding
+from gpuctl.cluster.namespaces import add_home
 from gpuctl.cluster.pending import Pending
 from gpuctl.cluster.plan import Forbidden, Plan, Refused
 from gpuctl.cluster.planner import Request, make_plan
@@ -79,6 +80,8 @@ def apply(
     if plan.questions and not dialogue.ask(plan):
         raise Declined("not confirmed", plan)
     _recover(connection, pending, plan, how, dialogue)
+    if pending.journals:
+        _leave_out_gone(connection, plan)
     if not plan.writes and (run is None or run.is_settled):
         Execution(connection, plan, how).run()
         return plan
@@ -143,6 +146,8 @@ def execute(connection: Connection, plan: Plan, how: How, dialogue: Dialogue) ->
     leases = execution.lease_keys()
     with holding(connection, leases, LEASE_WAIT, dialogue.tell, optional=True) as held, held.interrupts.let_through():
         execution.run(held)
+    if pending.is_left:
+        _finish(connection, pending, plan, how)
     return plan
 
 
@@ -214,6 +219,7 @@ def _plan(
         if run is not None and options is not None:
             plan.set_name = options.name
             run.cover(request, plan)
+            add_home(connection, plan, options.namespace, request.settings, create=request.create_namespace)
             if options.prune:
                 plan.steps += plan_prune(connection, run, request, plan)
         if pending is not None:
@@ -246,7 +252,7 @@ def _make_home(connection: Connection, plan: Plan, run: SetRun) -> None:
 def _leave_out_gone(connection: Connection, plan: Plan) -> None:
     """What was leaving when a run was killed is gone by now."""
     for step in plan.steps:
-        if step.deletes and step.live is not None:
+        if step.action in ("delete", "prune") and step.live is not None:
             live = connection.get(step.key)
             if live is None or live["metadata"]["uid"] != step.live["metadata"]["uid"]:
                 step.action, step.live, step.reason = "skip", None, "is gone"

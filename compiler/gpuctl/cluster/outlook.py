@@ -50,7 +50,8 @@ class Spared:
 
     def refusal(self, entry: Entry) -> str | None:
         """Why what an entry remembers is not created again."""
-        return next((why for key, why in self.unwanted.items() if key in (entry.key, entry.successor)), None)
+        keys = (entry.key, entry.successor, entry.companion_of)
+        return next((why for key, why in self.unwanted.items() if key in keys), None)
 
 
 @dataclass
@@ -162,7 +163,7 @@ def stays_with(entry: Entry, live: Mapping[Key, Object], keys: Records) -> bool:
 
 def _steps(journal: Journal, live: Mapping[Key, Object], keys: Records, spared: Spared) -> Iterator[Step]:
     began = "an apply that did not finish"
-    mains = {entry.key: entry for entry in journal.entries if entry.companion_of is None}
+    mains = {entry.successor: entry for entry in journal.entries if entry.companion_of is None}
     for entry in journal.entries:
         if spared.leaves(entry):
             continue
@@ -174,6 +175,8 @@ def _steps(journal: Journal, live: Mapping[Key, Object], keys: Records, spared: 
             main = mains.get(entry.companion_of)
             if obj is not None and not obj["metadata"].get("deletionTimestamp"):
                 yield Step("unchanged", key, "is there", live=obj, title=title)
+            elif refusal is not None:
+                yield Step("skip", key, f"{began} had deleted it; is not created again: {refusal}", title=title)
             elif (main is not None and is_untouched(main, live.get(main.key))) or stays_with(entry, live, keys):
                 why = f"{began} had deleted it before it changed {entry.companion_of}{_powers(entry.old)}"
                 yield Step("create", key, why, desired=entry.old, method="post", title=title)

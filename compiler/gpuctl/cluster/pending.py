@@ -63,11 +63,12 @@ class Pending:
         """Add to a plan what is to be recovered before it.
 
         What the plan itself creates or changes is left to it; what it creates takes over what it would have from the
-        object that is gone. ``unwanted`` (key -> why) is not created again.
+        object that is gone. ``unwanted`` (key -> why) and what it prunes are not created again.
         """
         if not self.journals:
             return
-        made = {step.key: step for step in plan.steps if step.action in WRITING and step.action != "delete"}
+        made = {step.key: step for step in plan.steps if step.action in WRITING - {"delete", "prune"}}
+        unwanted = {**unwanted, **{step.key: step.reason for step in plan.steps if step.action == "prune"}}
         for entry in self.entries:
             step = made.get(entry.successor)
             if step is not None and step.action == "create" and step.desired is not None and entry.new is not None:
@@ -93,17 +94,18 @@ class Pending:
     def _refuse_another(self, plan: Plan, entry: Entry, made: dict[Key, Step]) -> None:
         """A job of another kind cannot have the name of one that is to come back."""
         for kind in WORKLOADS:
-            other = Key(kind, entry.key.namespace, entry.key.name)
+            other = Key(kind, entry.key.namespace, entry.successor.name)
             same = kind == entry.successor.kind or {kind, entry.successor.kind} == _FORMS
             if other in made and entry.key.kind in WORKLOADS and not same:
                 plan.errors.append(
                     f"{other}: an apply that did not finish had deleted {entry.key}, and a job of another kind cannot "
-                    f"have its name; `gpuctl delete job {entry.key.name} -n {entry.key.namespace}` first"
+                    f"have its name; `gpuctl delete job {entry.successor.name} -n {entry.key.namespace}` first"
                 )
 
     def gone(self, connection: Connection, name: str) -> list[Step]:
         """What a deletion says of a job that was there when a run was killed, and is not now."""
-        entries = [entry for entry in self.entries if entry.key.name == name and entry.key.kind in WORKLOADS]
+        entries = [item for item in self.entries if name in (item.key.name, item.successor.name)]
+        entries = [entry for entry in entries if entry.key.kind in WORKLOADS]
         live: dict[Key, Object] = read(connection, [entry.key for entry in entries])
         return [
             Step("skip", entry.key, "an apply that did not finish had deleted it; it does not come back")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from gpuctl.backend.context import Lowered
 from gpuctl.backend.distribution import hostfile_name
@@ -13,7 +14,7 @@ from gpuctl.backend.service import service_name
 from gpuctl.cluster import nodes
 from gpuctl.cluster.adoption import built_trainings, keep, replace
 from gpuctl.cluster.connection import Connection
-from gpuctl.cluster.decide import Ask, OtherSet, Refusal, Target, Wish, decide, kept, settle, settle_alone
+from gpuctl.cluster.decide import Ask, OtherSet, Refusal, Target, Wish, decide, kept, probe, settle, settle_alone
 from gpuctl.cluster.errors import ApiError
 from gpuctl.cluster.former import former_fields
 from gpuctl.cluster.losses import lost_fields
@@ -104,8 +105,8 @@ def make_plan(connection: Connection, request: Request) -> Plan:
     built = built_trainings(request.lowered, live.objects, request.keys, relower=request.relower)
     for training in built:
         if training.equal:
-            step = keep(training, title_of(training.document), Wish(request.keys, part_of=request.part_of))
-            draft.steps[step.key] = step
+            wish = Wish(request.keys, part_of=request.part_of)
+            draft.steps.update((step.key, step) for step in keep(training, title_of(training.document), wish))
             in_old_form.add(id(training.document))
     for lowered in request.lowered:
         if lowered.object["kind"] == "Node" or (id(lowered.document) in in_old_form and not lowered.shared):
@@ -114,7 +115,7 @@ def make_plan(connection: Connection, request: Request) -> Plan:
     _ask(connection, draft, asks, request)
     draft.plan.errors += in_other_sets(connection, draft.in_other_sets)
     for training in built:
-        replace(training, draft.steps, draft.plan, request.keys)
+        replace(training, draft.steps, draft.plan, request.keys, partial(_as_created, connection, request))
     for document in _documents(request.lowered):
         if isinstance(document.model, Workload):
             _other_kinds(draft, request, document, document.model.job.name)
@@ -311,6 +312,16 @@ def _ask(connection: Connection, draft: Draft, asks: list[tuple[Ask, Wish]], req
                 draft.steps[key] = step
         except Refusal as refusal:
             draft.plan.errors.append(str(refusal))
+
+
+def _as_created(connection: Connection, request: Request, desired: Object) -> Object | None:
+    """What the server would make of an object; None when it is not asked, or refuses it, which the checks tell."""
+    if request.offline:
+        return None
+    try:
+        return connection.create(probe(desired), dry_run=True)
+    except ApiError:
+        return None
 
 
 def _other_kinds(draft: Draft, request: Request, document: Document, name: str) -> None:

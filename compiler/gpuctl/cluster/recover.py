@@ -169,7 +169,7 @@ def _finish(connection: Connection, journal: Journal, work: _Work) -> list[Recov
             task.cancel()
         futures.wait(tasks, _LAST_REQUESTS)
         raise
-    outcomes = {entry.key: result.outcome for entry, result in zip(main, results, strict=True)}
+    outcomes = {entry.successor: result.outcome for entry, result in zip(main, results, strict=True)}
     for entry in mine:
         if entry.companion_of is not None:
             results.append(_companion(connection, entry, outcomes.get(entry.companion_of), work))
@@ -258,6 +258,9 @@ def _companion(connection: Connection, entry: Entry, main: str | None, work: _Wo
         stays = workload is not None and stays_with(entry, {key_of(workload): workload}, work.keys)
         if main != "old" and not stays:
             return Recovered(entry.key, "gone", "left with the change, as it was meant to")
+        refusal = work.spared.refusal(entry)
+        if refusal is not None:
+            return Recovered(entry.key, "gone", f"is not created again: {refusal}")
         _wait_until_gone(connection, entry, work)
         _put_up(connection, entry.old, work)
         return Recovered(entry.key, "old", "was created again with its workload")
