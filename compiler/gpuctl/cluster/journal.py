@@ -79,11 +79,21 @@ class Journal:
 
 
 def write(connection: Connection, entries: Iterable[Entry], keys: Records) -> list[Journal]:
-    """Write a journal of the entries, one a namespace. When this returns they may be deleted."""
+    """Write a journal of the entries, one a namespace. When this returns they may be deleted.
+
+    :raises ClusterError: a recovery would not believe an entry; nothing was written.
+    """
     identifier = secrets.token_hex(5)
     namespaces: dict[str, list[Entry]] = {}
     for entry in entries:
         namespaces.setdefault(entry.key.namespace, []).append(entry)
+        try:
+            decoded(encoded(entry), entry.key.namespace, keys)
+        except Unfit as error:
+            raise ClusterError(
+                f"{entry.key} would be lost if this were interrupted, because a recovery would refuse it: {error}",
+                "nothing was deleted; delete the object yourself if it is to go",
+            ) from None
     planned = {namespace: _secrets(identifier, namespace, group, keys) for namespace, group in namespaces.items()}
     try:
         written = connection.each(connection.create, [part for _, parts in planned.values() for part in parts])
