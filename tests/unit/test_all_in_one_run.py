@@ -217,3 +217,10 @@ def test_errors_are_shown_before_warnings() -> None:
     assert [item.code for item in result.diagnostics if item.severity is Severity.ERROR] == ["GPU203"]
     (rest,) = [item for item in result.diagnostics if item.code == "GPU030"]
     assert (rest.severity, rest.message) == (Severity.WARNING, "51 warnings more in this file are not shown")
+
+
+def test_a_variable_from_kubernetes_own_spelling_gets_ours() -> None:
+    env = "env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]"
+    [said] = [item for item in found(HEAD.replace("command: [x]", f"command: [x], {env}")) if item.code == "GPU203"]
+    assert said.hint is not None
+    assert "`secret: NAME` and `key: KEY`" in said.hint

@@ -23,6 +23,7 @@ TEXTS = [
     ("glpat-" + "e" * 20, "e" * 20),
     ("AKIA" + "F" * 16, "F" * 16),
     ("xoxb-" + "1" * 12, "1" * 12),
+    ("https://hooks.slack.com/services/T" + "0" * 8 + "/B" + "0" * 8 + "/" + "x" * 24, "x" * 24),
     (f"jwt {JWT} end", JWT),
     (PEM, "hunter2"),
     ("Authorization: Bearer hunter2hunter2", "hunter2"),

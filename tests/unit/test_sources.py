@@ -499,3 +499,13 @@ def test_a_near_miss_stops_a_build(tmp_path: Path) -> None:
 )
 def test_lift_passes_over_what_is_no_object_of_ours(objects: list[dict[str, object]]) -> None:
     assert gpuctl.lift(objects) == []
+
+
+def test_a_link_out_of_the_directory_that_leads_nowhere_is_not_to_be_named(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    (jobs / "a.yaml").write_text(JOB % "a", encoding="utf-8")
+    (jobs / "gone.yaml").symlink_to(tmp_path / "absent" / "gone.yaml")
+    [said] = [item for item in gpuctl.compile(jobs).diagnostics if "gone.yaml" in item.message]
+    assert "leads nowhere" in said.message
+    assert said.hint == "mend or remove it"

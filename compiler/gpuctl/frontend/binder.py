@@ -443,6 +443,8 @@ class _Binder:
 
     def _known_elsewhere(self, text: str, shape: ModelShape) -> str:
         hint = None
+        if fold(text) == "valuefrom" and "secret" in shape.keys:
+            return "write `secret: NAME` and `key: KEY` for a Secret; other sources go into `podPatch`"
         close = nearest(text, shape.keys)
         if close is not None and fold(close) != fold(text):
             hint = f"did you mean `{close}`?"

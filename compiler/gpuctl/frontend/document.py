@@ -8,6 +8,8 @@ from gpuctl.frontend.source import lines_of
 from gpuctl.language.kinds import Model
 from gpuctl.language.spelling import fold
 
+_LONG = 32
+
 Path = tuple[str | int, ...]
 """Where a field stands in its document: keys in canonical spelling, and indices."""
 
@@ -115,6 +117,8 @@ def child(node: Node, part: str | int) -> tuple[Node | None, Node] | None:
         return None
     if node.kind != "mapping":
         return None
+    if len(node.value) > _LONG:
+        return _child_of_long(node, part)
     for candidate, value in node.value:
         if candidate.value == part:
             return (candidate, value)
@@ -122,3 +126,19 @@ def child(node: Node, part: str | int) -> tuple[Node | None, Node] | None:
         if fold(candidate.value) == fold(part):
             return (candidate, value)
     return None
+
+
+def _child_of_long(node: Node, part: str) -> tuple[Node, Node] | None:
+    """As :func:`child`, of a mapping whose many keys may each be asked for: one search a key would be quadratic."""
+    if node.keys is None:
+        written: dict[str, int] = {}
+        folded: dict[str, int] = {}
+        for index, (key, _) in enumerate(node.value):
+            # A key can be a mapping or a list, which is no text and names nothing.
+            if isinstance(key.value, str):
+                written.setdefault(key.value, index)
+                folded.setdefault(fold(key.value), index)
+        node.keys = (written, folded)
+    written, folded = node.keys
+    index = written.get(part, folded.get(fold(part), -1))
+    return None if index < 0 else node.value[index]

@@ -50,10 +50,11 @@ class Node:
     """A node of the YAML tree.
 
     ``value`` is the text of a scalar, the list of ``(key node, value node)`` of a mapping, the list of nodes of a
-    sequence. ``plain`` is true for an unquoted scalar, whose meaning depends on the field that it is for.
+    sequence. ``plain`` is true for an unquoted scalar, whose meaning depends on the field that it is for. ``keys`` are
+    the places of a long mapping's keys, as written and folded, once somebody has asked for one.
     """
 
-    __slots__ = ("end", "kind", "plain", "start", "value")
+    __slots__ = ("end", "keys", "kind", "plain", "start", "value")
 
     def __init__(self, kind: str, value: Any, start: Any, end: Any, plain: bool = False) -> None:
         self.kind = kind
@@ -61,6 +62,7 @@ class Node:
         self.start = start
         self.end = end
         self.plain = plain
+        self.keys: tuple[dict[str, int], dict[str, int]] | None = None
 
     @property
     def is_null(self) -> bool:

@@ -131,6 +131,8 @@ class _Collector:
             # A link that somebody has put into a repository would show files of the machine that reads it.
             if os.path.commonpath((bounds, os.path.realpath(file))) == bounds:
                 self._file(file, direct=False)
+            elif not os.path.exists(file):
+                self._skipped(file, "is a link that leads nowhere", "mend or remove it")
             else:
                 self._skipped(file, f"is a link to a file outside of `{bounds}`, so it is not read", "name it itself")
 

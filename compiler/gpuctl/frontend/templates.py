@@ -178,11 +178,11 @@ class _Expander:
         for step in steps:
             if not re.match(_STEP, step):
                 what = (
-                    "has no filters or expressions"
+                    ": templates have no filters or expressions"
                     if re.search(r"[^A-Za-z0-9_.\s-]", rest)
-                    else "is not a field's path"
+                    else " is not a field's path"
                 )
-                self.fail(path, match[0], f"`{shorten(match[0])}` {what}", "write `{{{{` for a literal `{{`")
+                self.fail(path, match[0], f"`{shorten(match[0])}`{what}", "write `{{{{` for a literal `{{`")
         return self.lookup(path, match[0], [root, *steps])
 
     def lookup(self, path: Path, written: str, steps: list[str]) -> str:

@@ -220,13 +220,14 @@ def _duration(value: str) -> str:
         better = suggest_duration(value)
         hint = f"did you mean `{better}`?" if better else _no_variables(value)
         if value.isascii() and value.isdigit() and len(value) < 10:
-            hint = f"write `{value}s`, `{value}m` or `{value}h`"
+            hint = f"write `{value}s`, `{value}m` or `{value}h`" if int(value) else "write `0s`"
         raise problem("GPU209", f"`{shorten(value)}` is not a duration such as `30s`, `45m`, `12h` or `7d`", hint)
     return value
 
 
 def _positive_duration(value: str) -> str:
-    if parse_duration(_duration(value)) == 0:
+    # A zero without its unit gets one hint that helps, not first `0s` and then this.
+    if re.fullmatch(r"0{1,9}", value) or parse_duration(_duration(value)) == 0:
         raise problem("GPU206", "the duration is zero", "give a time, or remove the line")
     return value
 

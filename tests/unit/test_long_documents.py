@@ -1,0 +1,56 @@
+"""Documents with very many entries, each of which something is said about."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import gpuctl
+from gpuctl.frontend.document import child
+from gpuctl.frontend.reader import Node
+
+PLATFORM = gpuctl.Source("platform", "kind: platform\nversion: v0.1\n")
+JOB = "kind: training\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: r/x:1, env: {{{}}}}}\n"
+
+
+class Counted(list[Any]):
+    """Pairs that count how often somebody goes through them."""
+
+    def __init__(self, pairs: list[Any]) -> None:
+        super().__init__(pairs)
+        self.passes = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.passes += 1
+        return super().__iter__()
+
+
+def scalar(text: str) -> Node:
+    return Node("scalar", text, None, None)
+
+
+def test_a_long_mapping_is_gone_through_once_for_all_its_keys() -> None:
+    pairs = Counted([(scalar(f"key-{number}"), scalar(str(number))) for number in range(500)])
+    node = Node("mapping", pairs, None, None)
+    for number in range(500):
+        written, folded = child(node, f"key-{number}"), child(node, f"Key_{number}")
+        assert written is not None
+        assert written[1].value == str(number)
+        assert folded is not None
+        assert folded[1].value == str(number)
+    assert child(node, "key-500") is None
+    assert pairs.passes == 1
+
+
+def test_the_key_as_written_comes_before_one_that_folds_to_it() -> None:
+    pairs = [(scalar(f"k{number}"), scalar("x")) for number in range(40)]
+    node = Node("mapping", [(scalar("A_B"), scalar("first")), *pairs, (scalar("ab"), scalar("second"))], None, None)
+    found = [child(node, part) for part in ("ab", "A_B", "a-b")]
+    assert [step and step[1].value for step in found] == ["second", "first", "first"]
+
+
+def test_the_places_of_many_mistakes_are_their_own() -> None:
+    names = ", ".join(f"1A{number}: b" for number in range(60))
+    result = gpuctl.compile(gpuctl.Source("j.yaml", JOB.format(names)), platform=PLATFORM)
+    spans = [item.span for item in result.diagnostics if item.code == "GPU215"]
+    assert len(spans) == 60
+    columns = [span.column for span in spans if span is not None]
+    assert columns == sorted(set(columns))
