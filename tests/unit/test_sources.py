@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -509,3 +510,26 @@ def test_a_link_out_of_the_directory_that_leads_nowhere_is_not_to_be_named(tmp_p
     [said] = [item for item in gpuctl.compile(jobs).diagnostics if "gone.yaml" in item.message]
     assert "leads nowhere" in said.message
     assert said.hint == "mend or remove it"
+
+
+_OURS = {"app.kubernetes.io/managed-by": "gpuctl", "runwhere.ai/job-type": "training"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        1,
+        [],
+        {},
+        {"kind": "Job", "metadata": {"labels": _OURS}},
+        {"kind": "Job", "metadata": {"name": "a", "labels": _OURS}},
+        {"kind": "JobSet", "metadata": {"name": "a", "labels": _OURS}, "spec": {"replicatedJobs": [{}]}},
+        {"kind": "Job", "metadata": {"name": "a", "labels": _OURS}, "spec": {"template": {"spec": {}}}},
+        {"kind": "ConfigMap", "metadata": {"name": "a", "labels": _OURS}, "data": {"pool.yaml": ""}},
+        {"kind": "ConfigMap", "metadata": {"name": "a", "labels": _OURS}, "data": {"pool.yaml": "kind: quota"}},
+        {"kind": "ResourceQuota", "metadata": {"name": "a", "labels": _OURS}},
+    ],
+)
+def test_what_is_no_whole_object_is_lifted_to_nothing(value: Any) -> None:
+    assert gpuctl.lift([value]) == []

@@ -61,7 +61,7 @@ def lift(objects: Iterable[Object], settings: Settings | None = None, *, use_ann
     ``settings`` are the platform's that they were lowered with.
     """
     context = Context(settings or Settings())
-    ours = [obj for obj in objects if _is_ours(obj)]
+    ours = [obj for obj in objects if isinstance(obj, dict) and _is_ours(obj)]
     documents: list[Data] = []
     quotas: dict[str, list[Object]] = {}
     for obj in ours:
@@ -70,9 +70,10 @@ def lift(objects: Iterable[Object], settings: Settings | None = None, *, use_ann
             if embedded not in documents:
                 documents.append(embedded)
         elif obj["kind"] in MAIN_KINDS:
-            documents.append(_lift_workload(context, obj, ours))
+            if _has_containers(obj):
+                documents.append(_lift_workload(context, obj, ours))
         elif obj["kind"] == "ConfigMap" and DATA_KEY in (obj.get("data") or {}):
-            documents.append(_lift_pool(obj))
+            documents += _lift_pool(obj)
         elif obj["kind"] == "ResourceQuota":
             quotas.setdefault(obj["metadata"]["labels"].get(context.label("quota"), ""), []).append(obj)
     documents += [_lift_quota(context, name, members) for name, members in quotas.items() if name]
@@ -81,7 +82,17 @@ def lift(objects: Iterable[Object], settings: Settings | None = None, *, use_ann
 
 def _is_ours(obj: Object) -> bool:
     metadata = obj.get("metadata") or {}
-    return "kind" in obj and (metadata.get("labels") or {}).get(MANAGED_BY) == MANAGER
+    labels = metadata.get("labels") or {}
+    return "kind" in obj and isinstance(metadata.get("name"), str) and labels.get(MANAGED_BY) == MANAGER
+
+
+def _has_containers(obj: Object) -> bool:
+    """Whether a workload is whole: what a server has is, what somebody hands to the library need not be."""
+    spec = obj.get("spec") or {}
+    if obj["kind"] == "JobSet":
+        jobs = spec.get("replicatedJobs") or [{}]
+        spec = (jobs[0].get("template") or {}).get("spec") or {}
+    return bool(((spec.get("template") or {}).get("spec") or {}).get("containers"))
 
 
 def _embedded(context: Context, obj: Object) -> Data | None:
@@ -95,16 +106,14 @@ def _embedded(context: Context, obj: Object) -> Data | None:
     return data if isinstance(data, dict) else None
 
 
-def _lift_pool(obj: Object) -> Data:
-    bound = bind(next(read(Source("pool", obj["data"][DATA_KEY]), [])), [])
-    assert bound is not None
-    assert bound.model is not None, "the definition is a valid document"
-    data = bound.model.model_dump(by_alias=True, exclude_unset=True)
-    return {
-        "kind": "pool",
-        "version": data.pop("version"),
-        **{key: value for key, value in data.items() if key != "kind"},
-    }
+def _lift_pool(obj: Object) -> list[Data]:
+    """The pool that a definition tells of; none where it is no valid document any more."""
+    bound = [bind(raw, []) for raw in read(Source("pool", str(obj["data"][DATA_KEY])), [])]
+    if len(bound) != 1 or bound[0] is None or bound[0].model is None:
+        return []
+    data = bound[0].model.model_dump(by_alias=True, exclude_unset=True)
+    rest = {key: value for key, value in data.items() if key not in ("kind", "version")}
+    return [{"kind": "pool", "version": data["version"], **rest}]
 
 
 def _lift_quota(context: Context, name: str, members: Sequence[Object]) -> Data:
