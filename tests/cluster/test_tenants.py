@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+import yaml
 
 import gpuctl
 from cluster_tools import DOMAIN, Document, Place, image, inference, notebook, training
@@ -228,7 +229,8 @@ def test_that_not_all_namespaces_may_be_read_is_said_once(place: Place, become: 
     place.apply(training("a"))
     place.running("a")
     become("alice", "edit")
-    config = json.loads(place.plane.kubeconfig("alice").read_text())
+    # kubectl may have written it anew since: as YAML.
+    config = yaml.safe_load(place.plane.kubeconfig("alice").read_text())
     config["contexts"][0]["context"]["namespace"] = place.namespace
     own = place.directory / "kubeconfig"
     own.write_text(json.dumps(config))
