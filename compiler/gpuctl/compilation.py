@@ -130,16 +130,19 @@ def compile(
 
 def _check_patches(context: Context, loaded: Loaded) -> None:
     """Report what is wrong with podPatches although no pod is made: all mistakes in one run."""
-    for document in (*loaded.documents, *loaded.faulty):
-        model = document.model
-        if not isinstance(model, Workload) or model.podPatch is None:
-            continue
-        from gpuctl.backend.patch import check_own_patch
-        from gpuctl.frontend.tentative import Unusable
+    patched = [
+        (document, document.model)
+        for document in (*loaded.documents, *loaded.faulty)
+        if isinstance(document.model, Workload) and document.model.podPatch is not None
+    ]
+    if not patched:
+        return
+    from gpuctl.backend.patch import check_own_patch
+    from gpuctl.frontend.tentative import Unusable
 
-        version = loaded.settings.platform.kubernetes.version.removeprefix("v")
-        if version in VERSIONS:
-            context.check_pod_spec = _pod_spec_check(_validator(loaded.settings))
+    if loaded.settings.platform.kubernetes.version.removeprefix("v") in VERSIONS:
+        context.check_pod_spec = _pod_spec_check(_validator(loaded.settings))
+    for document, model in patched:
         with contextlib.suppress(Unusable):
             check_own_patch(context, document, model)
 
