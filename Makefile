@@ -31,7 +31,7 @@ demo: setup ## Render the examples to standard output and to demo-out/
 	@echo "The manifests are in demo-out/: $$(ls demo-out | tr '\n' ' ')" >&2
 
 test: setup ## Run all tests
-	@$(BIN)/python tests/report.py
+	@PYTHONPATH=tests $(BIN)/python -m support.report
 	$(BIN)/python -m pytest
 
 lint: setup ## ruff, mypy --strict, import contracts
@@ -56,7 +56,7 @@ docs: setup ## Generate the field reference and the list of diagnostics
 	$(BIN)/python tools/diagnostics.py
 
 control-plane: ## Build the Kubernetes control plane for tests, in a cache outside the tree
-	tests/control-plane/build
+	tests/binaries/build
 
 sandbox: setup ## Run a Kubernetes with simulated GPU nodes to try gpuctl on, until Ctrl-C
 	@PYTHONPATH=tests $(BIN)/python -m control_plane.sandbox

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cluster_tools import POOL, Place, places
-from command import Command, Start
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
 from fault_tools.world import Api
-from real_parts import control_plane_binaries
+from support.cluster_tools import POOL, Place, places
+from support.command import Command, Start
+from support.real_parts import control_plane_binaries
 
 _numbers = itertools.count(1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster_tools import Place, compute, image, inference, notebook, training
+from support.cluster_tools import Place, compute, image, inference, notebook, training
 
 EVERYTHING: tuple[dict[str, Any], ...] = (
     training(),

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cluster_tools import Place, notebook
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
 from fault_tools.world import Api
@@ -34,6 +33,7 @@ from gpuctl.cluster.configuration import Impersonated, connect
 from gpuctl.cluster.errors import ApiError, ConnectionFailed
 from gpuctl.cluster.proxies import proxy_for
 from gpuctl.cluster.resources import RESOURCES
+from support.cluster_tools import Place, notebook
 
 Config = dict[str, Any]
 HERE = "connection-here"

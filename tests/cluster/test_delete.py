@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from cluster_tools import DOMAIN, JOB_TYPE, Place, compute, inference, notebook, training
 from control_plane import ControlPlane
+from support.cluster_tools import DOMAIN, JOB_TYPE, Place, compute, inference, notebook, training
 
 MULTI = training("multi", resources={"nodes": 2}, environment={"command": ["deepspeed", "--no_ssh", "x.py"]})
 AUTOSCALED = inference(autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 4})

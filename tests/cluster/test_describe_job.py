@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from cluster_tools import POOL, Place, inference, merged, training
+from support.cluster_tools import POOL, Place, inference, merged, training
 
 OOM = {"annotations": {"gpuctl.test/outcome": "oom"}, "retries": 0}
 

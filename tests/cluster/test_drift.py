@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cluster_tools import (
+from support.cluster_tools import (
     DOMAIN,
     HASH,
     JOB_TYPE,

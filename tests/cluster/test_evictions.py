@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cluster_tools import Place, places, training
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, matching, on, refuse
 from fault_tools.world import Api
+from support.cluster_tools import Place, places, training
 
 _numbers = itertools.count(1)
 

@@ -22,10 +22,10 @@ from fcntl import ioctl
 
 import pytest
 
-from cluster_tools import Place, inference, notebook, training
-from command import Command, Start
 from control_plane import ControlPlane
 from control_plane.streams import Streams
+from support.cluster_tools import Place, inference, notebook, training
+from support.command import Command, Start
 
 
 @pytest.fixture

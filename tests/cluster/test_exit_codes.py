@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster_tools import Place, image, inference, training
+from support.cluster_tools import Place, image, inference, training
 
 FILE = "jobs.yaml"
 # Command -> the exit code where RBAC forbids it. `diff` needs no right to write.

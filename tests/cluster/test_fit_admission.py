@@ -18,13 +18,13 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
-from fit_admission import CLASSES, DRIVER, KINDS, AdmissionWorld, admission_world
-from fit_trials import MERGE_PATCH, QUIET, hasten
 from gpuctl.cluster import admission, demand
 from gpuctl.cluster.configuration import connect
 from gpuctl.cluster.fit import Fit, fit
 from gpuctl.cluster.snapshot import Snapshot, load, render, take
-from real_parts import control_plane_binaries
+from support.fit_admission import CLASSES, DRIVER, KINDS, AdmissionWorld, admission_world
+from support.fit_trials import MERGE_PATCH, QUIET, hasten
+from support.real_parts import control_plane_binaries
 
 Object = dict[str, Any]
 

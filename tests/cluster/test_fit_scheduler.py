@@ -13,17 +13,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 from control_plane import ControlPlane
-from fit_oddities import oddity
-from fit_parts import CARD, GPU, MISSING
-from fit_trials import Trial, Trials, disagreements, hasten
-from fit_worlds import world
 from gpuctl.cli.connecting import ClusterFailure
 from gpuctl.cli.main import cli
 from gpuctl.cluster import admission, demand, placement, preemption, requests, scheduling, snapshot
 from gpuctl.cluster import fit as fit_module
 from gpuctl.cluster.configuration import connect
 from gpuctl.cluster.fit import VERDICTS
-from real_parts import control_plane_binaries
+from support.fit_oddities import oddity
+from support.fit_parts import CARD, GPU, MISSING
+from support.fit_trials import Trial, Trials, disagreements, hasten
+from support.fit_worlds import world
+from support.real_parts import control_plane_binaries
 
 Object = dict[str, Any]
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from test_get_jobs import outcome, rows
 
-from cluster_tools import Place, training
 from gpuctl.cli.main import run
+from support.cluster_tools import Place, training
 
 NAME = re.compile(r"train-[0-9a-f]{6}")
 TWO = {"resources": {"nodes": 2}}

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from cluster_tools import POOL, Place, compute, inference, notebook, places, training
-from command import Command, Start
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy
 from fault_tools.world import Api
+from support.cluster_tools import POOL, Place, compute, inference, notebook, places, training
+from support.command import Command, Start
 
 HEADERS = ["JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP", "AGE"]
 WIDE = [*HEADERS, "POOL", "GPU", "GPU-TYPE", "PRIORITY", "REASON"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cluster_tools import Document, Place, compute, image, inference, merged, notebook, training
-from repositories import Repository
+from support.cluster_tools import Document, Place, compute, image, inference, merged, notebook, training
+from support.repositories import Repository
 
 BEFORE = (
     training(),

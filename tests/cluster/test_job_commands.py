@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-import node_world
-from cluster_tools import DOMAIN, Outcome, Place
 from control_plane import ControlPlane
-from node_world import table
-from real_parts import control_plane_binaries
+from support import node_world
+from support.cluster_tools import DOMAIN, Outcome, Place
+from support.node_world import table
+from support.real_parts import control_plane_binaries
 
 README = Path(__file__).resolve().parents[2] / "examples" / "readme"
 TRAINING, INFERENCE, NOTEBOOK, COMPUTE = (

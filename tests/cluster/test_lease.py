@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from cluster_tools import Place, image, inference, training
 from fault_tools.proxy import Exchange, Proxy, cut_after, delay, first_of, matching, meanwhile, nth, on, refuse
 from fault_tools.zygote import Running, Zygote
 from gpuctl.cluster import lease as leases
 from gpuctl.cluster import operations
+from support.cluster_tools import Place, image, inference, training
 
 LEASE = leases.NAMESPACE_LEASE
 WAITING = "waiting for carol@far (process 4711), who is applying in {}\n"

@@ -10,11 +10,11 @@ import time
 
 import pytest
 
-from cluster_tools import Place, inference, notebook, training
-from command import Start
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Request, cut_stream, nth
 from gpuctl.reading.loglines import instant
+from support.cluster_tools import Place, inference, notebook, training
+from support.command import Start
 
 
 def write(place: Place, pod: str, text: str | bytes, **options: bool) -> None:

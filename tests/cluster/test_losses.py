@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cluster_tools import Place, image, inference, notebook, training
+from support.cluster_tools import Place, image, inference, notebook, training
 
 Object = dict[str, Any]
 SIDECAR = {"name": "proxy", "image": "registry.example.com/proxy:1"}

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-import node_world
-from cluster_tools import Place
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
-from node_world import POOL, SYSTEM, TYPE, column, facts, section, spare_nodes, table
+from support import node_world
+from support.cluster_tools import Place
+from support.node_world import POOL, SYSTEM, TYPE, column, facts, section, spare_nodes, table
 
 HEADERS = ["NODE NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "GPU TYPE", "POOL"]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cluster_tools import HASH, PAUSED, Place, inference, notebook, training
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, matching, nth, on, refuse
+from support.cluster_tools import HASH, PAUSED, Place, inference, notebook, training
 
 SCALED = inference(autoscaling={"enabled": True, "minReplicas": 2, "maxReplicas": 4}, service={"replicas": 2})
 

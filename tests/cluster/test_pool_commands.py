@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 import yaml
 
-import node_world
-from cluster_tools import Place
 from control_plane import ControlPlane
 from gpuctl.cluster.configuration import connect
 from gpuctl.cluster.membership import add_to_pool
 from gpuctl.cluster.nodes import POOLS_MANAGER
 from gpuctl.language.settings import Settings
-from node_world import POOL, SYSTEM, TYPE, column, facts, section, spare_nodes, table
+from support import node_world
+from support.cluster_tools import Place
+from support.node_world import POOL, SYSTEM, TYPE, column, facts, section, spare_nodes, table
 
 HEADERS = ["POOL NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "NODE COUNT"]
 DESCRIPTION = "训练任务专用资源池"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cluster_tools import MERGE_PATCH, Document, Place, training
 from fault_tools.proxy import Proxy, matching, meanwhile, nth, on
 from fault_tools.world import Api
 from gpuctl.cluster.nodes import POOLS_MANAGER
+from support.cluster_tools import MERGE_PATCH, Document, Place, training
 
 DOMAIN = "runwhere.ai"
 POOL_LABEL, TYPE_LABEL = f"{DOMAIN}/pool", f"{DOMAIN}/gpu-type"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from cluster_tools import STRATEGY, Outcome, Place, compute, image, inference, notebook, training
 from fault_tools.proxy import Proxy, matching, meanwhile, nth, on
+from support.cluster_tools import STRATEGY, Outcome, Place, compute, image, inference, notebook, training
 
 AUTOSCALED = inference(autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 4})
 MULTI = training("multi", resources={"nodes": 2}, environment={"command": ["deepspeed", "--no_ssh", "x.py"]})

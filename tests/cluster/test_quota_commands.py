@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-import node_world
-from cluster_tools import DOMAIN, Place
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
-from node_world import POOL, column, facts, section, table
+from support import node_world
+from support.cluster_tools import DOMAIN, Place
+from support.node_world import POOL, column, facts, section, table
 
 QUOTA = "team-resource-quota"
 USERS = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cluster_tools import Place, image, training
 from fault_tools.proxy import Proxy
 from fault_tools.world import Api
+from support.cluster_tools import Place, image, training
 
 OTHERS = 30
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from test_get_jobs import outcome
 
-from cluster_tools import DOMAIN, HASH, Place, image, inference, training
 from control_plane import ControlPlane
 from fault_tools.world import Api
 from gpuctl.cluster import journal as journals
@@ -22,6 +21,7 @@ from gpuctl.cluster.records import records
 from gpuctl.cluster.resources import Key
 from gpuctl.cluster.workload import recreatable
 from gpuctl.language.settings import Settings
+from support.cluster_tools import DOMAIN, HASH, Place, image, inference, training
 
 Object = dict[str, Any]
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from cluster_tools import DOMAIN, Place, compute, image, inference, training
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy
 from fault_tools.world import Api
 from gpuctl.cluster.resources import RESOURCES
+from support.cluster_tools import DOMAIN, Place, compute, image, inference, training
 
 V2 = {"environment": image("v2")}
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cluster_tools import Place, image, inference, training
 from control_plane import ControlPlane
 from fault_tools.world import Api
+from support.cluster_tools import Place, image, inference, training
 
 ROLES = Path(__file__).resolve().parents[2] / "deploy" / "rbac"
 JOBS = (training("a"), inference("b", autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 2}))

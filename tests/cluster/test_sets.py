@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from cluster_tools import Document, Place, image, inference, notebook, training
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, matching, meanwhile, nth, on, refuse
 from fault_tools.world import Api
 from gpuctl.cluster import applyset
 from gpuctl.cluster.records import PART_OF
+from support.cluster_tools import Document, Place, image, inference, notebook, training
 
 MACHINE = os.uname().nodename
 SCALED = {"enabled": True, "minReplicas": 1, "maxReplicas": 4}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cluster_tools import DOMAIN, Place
 from control_plane import ControlPlane
+from support.cluster_tools import DOMAIN, Place
 
 POD = {"containers": [{"name": "main", "image": "registry.example.com/i:v1"}], "restartPolicy": "Never"}
 

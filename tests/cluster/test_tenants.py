@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 import gpuctl
-from cluster_tools import DOMAIN, Document, Place, image, inference, notebook, training
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream, delay, matching, on
 from fault_tools.world import Api
 from fault_tools.zygote import Zygote
 from gpuctl.cluster.decide import probe
+from support.cluster_tools import DOMAIN, Document, Place, image, inference, notebook, training
 
 Rule = dict[str, list[str]]
 Become = Callable[..., None]

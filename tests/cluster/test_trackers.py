@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cluster_tools import Place, image, inference, training
+from support.cluster_tools import Place, image, inference, training
 
 ID = "argocd.argoproj.io/tracking-id"
 FLUX = {f"kustomize.toolkit.fluxcd.io/{part}": part for part in ("name", "namespace")}

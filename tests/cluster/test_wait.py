@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from cluster_tools import Place, inference, notebook, training
-from command import Start
 from fault_tools.proxy import Proxy, Request, cut_stream, matching, nth, on, refuse, respond
+from support.cluster_tools import Place, inference, notebook, training
+from support.command import Start
 
 
 def watched(place: Place, proxy: Proxy) -> None:

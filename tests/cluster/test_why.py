@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from test_pausing import KUEUE_WORKLOADS
 
-from cluster_tools import MERGE_PATCH, POOL, Document, Place, compute, inference, merged, notebook, training
 from control_plane import ControlPlane
 from gpuctl.cluster.configuration import connect
 from gpuctl.cluster.records import records
@@ -23,7 +22,8 @@ from gpuctl.language.settings import Settings
 from gpuctl.reading.find import find_job
 from gpuctl.reading.scope import Scope
 from gpuctl.reading.why.evidence import gather
-from why_records import dump
+from support.cluster_tools import MERGE_PATCH, POOL, Document, Place, compute, inference, merged, notebook, training
+from support.why_records import dump
 
 Object = dict[str, Any]
 Answer = dict[str, Any]

@@ -27,7 +27,7 @@ from control_plane.stages import stages
 from control_plane.streams import Streams
 from control_plane.users import USERS, Rule, grants, namespaces_and_roles
 
-BUILD = Path(__file__).resolve().parents[1] / "control-plane" / "build"
+BUILD = Path(__file__).resolve().parents[1] / "binaries" / "build"
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from control_plane.processes import Process, free_ports
 
-MODULE = Path(__file__).resolve().parents[1] / "control-plane" / "kwok"
+MODULE = Path(__file__).resolve().parents[1] / "binaries" / "kwok"
 
 
 def program(binaries: Path) -> Path:

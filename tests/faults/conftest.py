@@ -14,7 +14,7 @@ from fault_tools.proxy import Proxy, Upstream
 from fault_tools.site import Base, site
 from fault_tools.world import Api, Snapshot
 from fault_tools.zygote import Zygote
-from real_parts import control_plane_binaries
+from support.real_parts import control_plane_binaries
 
 # Pytest then shows what its assertions compared, as it does for those of tests.
 pytest.register_assert_rewrite("fault_tools.expectations")

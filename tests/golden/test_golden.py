@@ -14,7 +14,7 @@ import yaml
 
 from golden import cases
 from gpuctl.backend.validation import schema_validator
-from kubeconform import run_kubeconform
+from support.kubeconform import run_kubeconform
 
 ALLOWED = {"args", "stdin", "exit", "expected.stderr", "input", "expected", "README.md"}
 

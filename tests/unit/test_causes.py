@@ -22,7 +22,7 @@ from gpuctl.reading.why.answer import explain
 from gpuctl.reading.why.containers import image, registry_of
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import CAUSES
-from why_records import RECORDED, dump, load
+from support.why_records import RECORDED, dump, load
 
 DOCS = Path(__file__).parents[2] / "docs" / "daily.md"
 RECORDS = sorted(path.stem for path in RECORDED.glob("*.json"))

@@ -25,12 +25,12 @@ import pytest
 import yaml
 
 import gpuctl as library
-from actionlint import ActionlintMissing, run_actionlint
 from gpuctl.backend.emitter import emit_stream
 from gpuctl.backend.validation import schema_validator
 from gpuctl.gitops.objects import objects_in
-from kubeconform import KubeconformMissing, run_kubeconform
-from repositories import Repository, gpuctl
+from support.actionlint import ActionlintMissing, run_actionlint
+from support.kubeconform import KubeconformMissing, run_kubeconform
+from support.repositories import Repository, gpuctl
 
 ROOT = Path(__file__).resolve().parents[2]
 TEAM = ROOT / "examples" / "team-repo"

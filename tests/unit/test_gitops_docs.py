@@ -73,7 +73,7 @@ def test_what_is_quoted_is_there() -> None:
 
 
 def test_a_ttl_is_warned_of(tmp_path: Path) -> None:
-    from repositories import gpuctl, training
+    from support.repositories import gpuctl, training
 
     (tmp_path / "a.yaml").write_text(training("a").replace("namespace: nlp", "namespace: nlp, ttl: 1d"))
     found = gpuctl(tmp_path, "build", "a.yaml", "-o", "rendered", "--gitops", "argocd")

@@ -15,7 +15,7 @@ from gpuctl.gitops.breakages import Breakage
 from gpuctl.gitops.impact import Impact
 from gpuctl.gitops.objects import ObjectKey
 from gpuctl.gitops.report import Live, as_json, markdown
-from repositories import Repository, pool, quota, service, training
+from support.repositories import Repository, pool, quota, service, training
 
 A, B = "gpu-type: A100-80G, gpu-count: 8", "gpu-type: H100-80G, gpu-count: 8"
 NOTEBOOK = (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpuctl.cluster.snapshot import Snapshot, render
-from repositories import Outcome, Repository, pool, quota, service, training
+from support.repositories import Outcome, Repository, pool, quota, service, training
 
 A = "gpu-type: A100-80G, gpu-count: 8"
 LABELS = {"runwhere.ai/pool": "a100", "runwhere.ai/gpu-type": "A100-80G"}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from repositories import Repository
+from support.repositories import Repository
 
 Object = dict[str, Any]
 TYPES = ("A100-80G", "h100.80g", "T4")

@@ -11,7 +11,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1]))
 
 from gpuctl.backend.validation import DEFAULT_VERSION, VERSIONS
-from kubeconform import KubeconformMissing, find_kubeconform, run_kubeconform
+from support.kubeconform import KubeconformMissing, find_kubeconform, run_kubeconform
 
 JOB = """\
 apiVersion: batch/v1

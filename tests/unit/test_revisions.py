@@ -14,7 +14,7 @@ import pytest
 import gpuctl as library
 from gpuctl.cli.impact import compiled_at
 from gpuctl.cli.revisions import revision
-from repositories import Repository, gpuctl, pool, training
+from support.repositories import Repository, gpuctl, pool, training
 
 PRICED = "kind: platform\nversion: v0.1\nprices: {{a100: {price}}}\n"
 

@@ -18,8 +18,8 @@ import pytest
 
 import gpuctl
 from gpuctl.frontend import load as load_module
-from repositories import Repository
-from repositories import gpuctl as command
+from support.repositories import Repository
+from support.repositories import gpuctl as command
 
 JOB = "kind: training\nversion: v0.1\njob: {name: %s}\nenvironment: {image: app:1}\nresources: {cpu: 1, memory: 1Gi}\n"
 BODY = "job: {name: b}\nenvironment: {image: app:1}\n"

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from repositories import Repository
-from sync_models import Cluster, Object, SyncFailed
+from support.repositories import Repository
+from support.sync_models import Cluster, Object, SyncFailed
 
 WEEKS = 52
 TEAMS = ("nlp", "vision", "speech")

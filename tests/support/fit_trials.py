@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from control_plane import ControlPlane
 from control_plane.processes import Process
 from fault_tools.world import Api
-from fit_parts import World
-from fit_worlds import shared_objects
 from gpuctl.cluster.configuration import connect
 from gpuctl.cluster.fit import Fit, fit
 from gpuctl.cluster.snapshot import Snapshot, load, render, take
+from support.fit_parts import World
+from support.fit_worlds import shared_objects
 
 Object = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fit_parts import (
+from support.fit_parts import (
     CARD,
     CLASSES,
     GPU,

@@ -1,5 +1,5 @@
 // Kubernetes' own programs, for tests and demos.
-module gpuctl/tests/control-plane/kubernetes
+module gpuctl/tests/binaries/kubernetes
 
 go 1.26.0
 

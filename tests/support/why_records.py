@@ -18,7 +18,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.reading.jobs import Identity, Job
 from gpuctl.reading.why.evidence import Evidence
 
-RECORDED = Path(__file__).parent / "unit" / "recorded-why"
+RECORDED = Path(__file__).parents[1] / "unit" / "recorded-why"
 _PARTS = (
     "events",
     "nodes",

@@ -22,10 +22,10 @@ from typing import Any
 
 import pytest
 
-from cluster_tools import DOMAIN, Place
 from control_plane import ControlPlane
 from fault_tools.world import Api
-from real_parts import control_plane_binaries
+from support.cluster_tools import DOMAIN, Place
+from support.real_parts import control_plane_binaries
 
 NVIDIA, ASCEND = "nvidia.com/gpu", "huawei.com/Ascend910"
 POOL, TYPE, JOB_TYPE = f"{DOMAIN}/pool", f"{DOMAIN}/gpu-type", f"{DOMAIN}/job-type"

@@ -23,7 +23,7 @@ from typing import Any
 RELEASE = "v0.7.0"
 """The kubeconform that is built when there is none."""
 
-JOBSET = Path(__file__).parents[1] / "compiler" / "gpuctl" / "backend" / "schemas" / "jobset.json"
+JOBSET = Path(__file__).parents[2] / "compiler" / "gpuctl" / "backend" / "schemas" / "jobset.json"
 LAYOUT = "{{ .NormalizedKubernetesVersion }}{{ .StrictSuffix }}/{{ .ResourceKind }}{{ .KindSuffix }}.json"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

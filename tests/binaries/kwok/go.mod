@@ -1,5 +1,5 @@
 // kwok simulates nodes and kubelets, for tests and demos.
-module gpuctl/tests/control-plane/kwok
+module gpuctl/tests/binaries/kwok
 
 go 1.26.0
 

@@ -3,8 +3,20 @@ that few people write."""
 
 from __future__ import annotations
 
-from fit_parts import CARD, CLASSES, GPU, HOST_NAME, JOBS, REQUIRED, Object, World, priority_of, resources_of, term_of
-from fit_worlds import Maker
+from support.fit_parts import (
+    CARD,
+    CLASSES,
+    GPU,
+    HOST_NAME,
+    JOBS,
+    REQUIRED,
+    Object,
+    World,
+    priority_of,
+    resources_of,
+    term_of,
+)
+from support.fit_worlds import Maker
 
 HUGE = "hugepages-2Mi"
 _FULL = {"cpu": "64", "memory": "256Gi", "pods": "30", GPU: "8", CARD: "8", HUGE: "1Gi", "ephemeral-storage": "1Ti"}

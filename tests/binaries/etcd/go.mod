@@ -1,5 +1,5 @@
 // etcd, for tests and demos. Debian's 3.4 lacks RequestWatchProgress, which client-go's watches need.
-module gpuctl/tests/control-plane/etcd
+module gpuctl/tests/binaries/etcd
 
 go 1.26.0
 

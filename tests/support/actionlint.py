@@ -9,7 +9,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from kubeconform import cache_directory
+from support.kubeconform import cache_directory
 
 RELEASE = "v1.7.7"
 """The actionlint that is built when there is none."""

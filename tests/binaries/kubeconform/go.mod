@@ -1,5 +1,5 @@
 // kubeconform, a second opinion on every golden output.
-module gpuctl/tests/control-plane/kubeconform
+module gpuctl/tests/binaries/kubeconform
 
 go 1.26.0
 
