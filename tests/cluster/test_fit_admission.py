@@ -18,10 +18,11 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
-from gpuctl.cluster import admission, demand
-from gpuctl.cluster.configuration import connect
-from gpuctl.cluster.fit import Fit, fit
-from gpuctl.cluster.snapshot import Snapshot, load, render, take
+from gpuctl.capacity import demand
+from gpuctl.capacity import pod_admission as admission
+from gpuctl.capacity.fit import Fit, fit
+from gpuctl.capacity.snapshot import Snapshot, load, render, take
+from gpuctl.kube.configuration import connect
 from support.fit_admission import CLASSES, DRIVER, KINDS, AdmissionWorld, admission_world
 from support.fit_trials import MERGE_PATCH, QUIET, hasten
 from support.real_parts import control_plane_binaries

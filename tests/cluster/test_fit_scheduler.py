@@ -13,12 +13,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from control_plane import ControlPlane
-from gpuctl.cli.connecting import ClusterFailure
+from gpuctl.capacity import demand, placement, preemption, scheduling, snapshot
+from gpuctl.capacity import fit as fit_module
+from gpuctl.capacity import pod_admission as admission
+from gpuctl.capacity import pod_requests as requests
+from gpuctl.capacity.fit import VERDICTS
 from gpuctl.cli.main import cli
-from gpuctl.cluster import admission, demand, placement, preemption, requests, scheduling, snapshot
-from gpuctl.cluster import fit as fit_module
-from gpuctl.cluster.configuration import connect
-from gpuctl.cluster.fit import VERDICTS
+from gpuctl.cli.options.connecting import ClusterFailure
+from gpuctl.kube.configuration import connect
 from support.fit_oddities import oddity
 from support.fit_parts import CARD, GPU, MISSING
 from support.fit_trials import Trial, Trials, disagreements, hasten

@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from control_plane import ControlPlane
-from gpuctl.cluster.quota import (
+from gpuctl.backend.api_resources import RESOURCES
+from gpuctl.capacity.pod_requests import Amounts, amounts, replicas
+from gpuctl.capacity.quota_sum import (
     Usage,
     admissions,
     charges,
@@ -27,8 +29,6 @@ from gpuctl.cluster.quota import (
     shortfalls,
     unspecified,
 )
-from gpuctl.cluster.requests import Amounts, amounts, replicas
-from gpuctl.cluster.resources import RESOURCES
 
 Object = dict[str, Any]
 

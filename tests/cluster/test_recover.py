@@ -12,14 +12,14 @@ from test_get_jobs import outcome
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
-from gpuctl.cluster import journal as journals
-from gpuctl.cluster import lease as leases
-from gpuctl.cluster.configuration import connect
-from gpuctl.cluster.connection import Connection
-from gpuctl.cluster.entries import Entry
-from gpuctl.cluster.records import records
-from gpuctl.cluster.resources import Key
-from gpuctl.cluster.workload import recreatable
+from gpuctl.apply.run import journal as journals
+from gpuctl.apply.run import lease as leases
+from gpuctl.apply.run.entries import Entry
+from gpuctl.apply.state.records import records
+from gpuctl.apply.state.workload import recreatable
+from gpuctl.backend.api_resources import Key
+from gpuctl.kube.configuration import connect
+from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
 from support.cluster_tools import DOMAIN, HASH, Place, image, inference, training
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from control_plane import ControlPlane
 from control_plane.processes import Process
 from fault_tools.world import Api
-from gpuctl.cluster.configuration import connect
-from gpuctl.cluster.fit import Fit, fit
-from gpuctl.cluster.snapshot import Snapshot, load, render, take
+from gpuctl.capacity.fit import Fit, fit
+from gpuctl.capacity.snapshot import Snapshot, load, render, take
+from gpuctl.kube.configuration import connect
 from support.fit_parts import World
 from support.fit_worlds import shared_objects
 

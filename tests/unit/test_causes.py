@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from gpuctl.cli.printers.paragraphs import broken
-from gpuctl.cli.printers.table import width_of
-from gpuctl.cli.why import lines
+from gpuctl.cli.commands.why import lines
+from gpuctl.cli.output.paragraphs import broken
+from gpuctl.cli.output.table import width_of
 from gpuctl.language.durations import rough_duration
-from gpuctl.reading.events import of_job
-from gpuctl.reading.jobs import Identity, Job
-from gpuctl.reading.why import log
+from gpuctl.reading.event_rows import of_job
+from gpuctl.reading.job_rows import Identity, Job
+from gpuctl.reading.why import last_words as log
 from gpuctl.reading.why.answer import explain
 from gpuctl.reading.why.containers import image, registry_of
 from gpuctl.reading.why.evidence import Evidence

@@ -11,11 +11,11 @@ import pytest
 from click import UsageError
 from click.testing import CliRunner, Result
 
-from gpuctl.cli.connecting import ClusterFailure
-from gpuctl.cli.fit import lines
+from gpuctl.capacity.fit import Fit, fit
+from gpuctl.capacity.snapshot import DamagedSnapshot, Snapshot, _is_seen, _pod, load, render
+from gpuctl.cli.commands.fit import lines
 from gpuctl.cli.main import cli
-from gpuctl.cluster.fit import Fit, fit
-from gpuctl.cluster.snapshot import DamagedSnapshot, Snapshot, _is_seen, _pod, load, render
+from gpuctl.cli.options.connecting import ClusterFailure
 
 Object = dict[str, Any]
 

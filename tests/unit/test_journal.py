@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from gpuctl.cluster import journal as journals
-from gpuctl.cluster.entries import Entry, Unfit, decoded, encoded
-from gpuctl.cluster.journal import Journal
-from gpuctl.cluster.records import records
-from gpuctl.cluster.resources import Key
+from gpuctl.apply.run import journal as journals
+from gpuctl.apply.run.entries import Entry, Unfit, decoded, encoded
+from gpuctl.apply.run.journal import Journal
+from gpuctl.apply.state.records import records
+from gpuctl.backend.api_resources import Key
 from gpuctl.language.settings import Settings
 
 Object = dict[str, Any]

@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from gpuctl.cli.printers.lines import LinePrinter, harmless
-from gpuctl.reading.jobs import Identity
+from gpuctl.cli.output.log_lines import LinePrinter, harmless
+from gpuctl.reading.job_rows import Identity
+from gpuctl.reading.log_streams import short_name
 from gpuctl.reading.loglines import LONGEST, Line, Position, instant, parse
-from gpuctl.reading.logs import short_name
 
 
 def stamp(number: int, second: int = 0) -> str:

@@ -12,7 +12,19 @@ from typing import Any
 
 import pytest
 
-from gpuctl.cluster.quota import (
+from gpuctl.capacity.pod_requests import (
+    amounts,
+    container_limits,
+    container_requests,
+    has_pod_resources,
+    is_best_effort,
+    pod_limits,
+    pod_requests,
+    pod_templates,
+    quantity,
+    replicas,
+)
+from gpuctl.capacity.quota_sum import (
     Shortfall,
     Unspecified,
     Usage,
@@ -25,18 +37,6 @@ from gpuctl.cluster.quota import (
     parse_unspecified,
     shortfalls,
     unspecified,
-)
-from gpuctl.cluster.requests import (
-    amounts,
-    container_limits,
-    container_requests,
-    has_pod_resources,
-    is_best_effort,
-    pod_limits,
-    pod_requests,
-    pod_templates,
-    quantity,
-    replicas,
 )
 
 Object = dict[str, Any]

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from gpuctl import __version__
-from gpuctl.cli.blanks import without_blanks
+from gpuctl.cli.options.blanks import without_blanks
 from gpuctl.collector import THRESHOLDS
 
 # Command -> what it does, as `gpuctl --help` lists it: importing every module for its help would cost its start-up.
@@ -68,7 +68,7 @@ class Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return without_blanks(import_module(f"gpuctl.cli.{cmd_name.replace('-', '_')}").command)
+        return without_blanks(import_module(f"gpuctl.cli.commands.{cmd_name.replace('-', '_')}").command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -166,7 +166,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _terminal(stream: io.TextIOWrapper) -> io.TextIOWrapper:
-    from gpuctl.cli.terminal import Terminal
+    from gpuctl.cli.output.terminal import Terminal
 
     encoding = stream.encoding
     return Terminal(stream.detach(), encoding=encoding, errors="replace", line_buffering=True)
@@ -182,7 +182,7 @@ def _invoke(arguments: list[str]) -> Any:
 
 def _show(error: click.ClickException) -> None:
     """Every error begins with the same word, whoever found it."""
-    from gpuctl.cli.connecting import ClusterFailure, error_head
+    from gpuctl.cli.options.connecting import ClusterFailure, error_head
 
     if isinstance(error, (ClusterFailure, click.exceptions.NoArgsIsHelpError)):
         error.show()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuctl.cluster.resources import Object
+from gpuctl.backend.api_resources import Object
 from gpuctl.reading.status import pod_status
 
 

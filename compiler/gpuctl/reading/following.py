@@ -10,16 +10,26 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gpuctl.apply.state.records import Records, is_controlled
+from gpuctl.apply.state.workload import condition, finished
+from gpuctl.backend.api_resources import WORKLOADS, Object
 from gpuctl.backend.generations import bare_name
-from gpuctl.cluster.connection import Connection
-from gpuctl.cluster.errors import ApiError, ClusterError
-from gpuctl.cluster.records import Records, is_controlled
-from gpuctl.cluster.resources import WORKLOADS, Object
-from gpuctl.cluster.workload import condition, finished
-from gpuctl.reading.follow import Event, Follower, Watched
-from gpuctl.reading.jobs import Job, newest, together
-from gpuctl.reading.logs import Batch, Problem, Source, Wanted, container_of, container_state, explain, has_log, told
-from gpuctl.reading.logs import waiting as why_waiting
+from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.connection import Connection
+from gpuctl.kube.follow import Event, Follower, Watched
+from gpuctl.reading.job_rows import Job, newest, together
+from gpuctl.reading.log_streams import (
+    Batch,
+    Problem,
+    Source,
+    Wanted,
+    container_of,
+    container_state,
+    explain,
+    has_log,
+    told,
+)
+from gpuctl.reading.log_streams import waiting as why_waiting
 from gpuctl.reading.status import pod_status, sentence
 
 _PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from gpuctl.cluster.errors import NotThere
-from gpuctl.cluster.records import Records
-from gpuctl.cluster.resources import Object
-from gpuctl.reading.jobs import Job
-from gpuctl.reading.logs import pods_of
+from gpuctl.apply.state.records import Records
+from gpuctl.backend.api_resources import Object
+from gpuctl.kube.api_errors import NotThere
+from gpuctl.reading.job_rows import Job
+from gpuctl.reading.log_streams import pods_of
 from gpuctl.reading.status import is_ready, pod_status
 
 

@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from gpuctl.cluster.pausing import QUEUE
-from gpuctl.cluster.records import Records
-from gpuctl.cluster.requests import replicas
-from gpuctl.cluster.resources import Object, annotations_of, labels_of
-from gpuctl.cluster.workload import condition, finished
+from gpuctl.acts.pausing import QUEUE
+from gpuctl.apply.state.records import Records
+from gpuctl.apply.state.workload import condition, finished
+from gpuctl.backend.api_resources import Object, annotations_of, labels_of
+from gpuctl.capacity.pod_requests import replicas
 from gpuctl.language.fields import visible
 
 # Kubernetes' own messages are of at most 1,024 characters, but for those that list many objects.

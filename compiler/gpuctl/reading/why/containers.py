@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuctl.cluster.requests import container_limits
-from gpuctl.cluster.resources import Object
+from gpuctl.backend.api_resources import Object
+from gpuctl.capacity.pod_requests import container_limits
 from gpuctl.language.durations import rough_duration
-from gpuctl.reading.events import event_time
+from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.status import sentence
-from gpuctl.reading.why import log
-from gpuctl.reading.why.events import container_of, source, sources
+from gpuctl.reading.why import last_words as log
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Source, first
 from gpuctl.reading.why.idle import command
+from gpuctl.reading.why.symptoms import container_of, source, sources
 
 SLOW = 120.0
 """Seconds of pulling after which it is worth a sentence of its own."""

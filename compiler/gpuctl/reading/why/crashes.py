@@ -7,19 +7,19 @@ import signal
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpuctl.cluster.quota import format_amount
-from gpuctl.cluster.requests import container_limits
-from gpuctl.cluster.resources import Object, labels_of
-from gpuctl.reading.events import event_time
-from gpuctl.reading.logs import container_of as container_of_log
+from gpuctl.backend.api_resources import Object, labels_of
+from gpuctl.capacity.pod_requests import container_limits
+from gpuctl.capacity.quota_sum import format_amount
+from gpuctl.reading.event_rows import event_time
+from gpuctl.reading.log_streams import container_of as container_of_log
 from gpuctl.reading.status import sentence
-from gpuctl.reading.why import log
+from gpuctl.reading.why import last_words as log
 from gpuctl.reading.why.containers import gpu_driver, no_command
 from gpuctl.reading.why.ends import INDEX, End, ends
-from gpuctl.reading.why.events import container_of, source, title
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Source, first, several, times
 from gpuctl.reading.why.idle import again, command
+from gpuctl.reading.why.symptoms import container_of, source, title
 
 _PROBE = re.compile(r"Container (?P<container>\S+) failed (?P<probe>liveness|startup) probe")
 # The kubelet's or the scheduler's doing, told by rules of their own.

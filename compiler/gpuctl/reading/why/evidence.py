@@ -6,21 +6,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
-from gpuctl.cluster.errors import ApiError
-from gpuctl.cluster.pausing import QUEUE
-from gpuctl.cluster.records import Records
-from gpuctl.cluster.requests import replicas
-from gpuctl.cluster.resources import RESOURCES, Key, Object, Resource
-from gpuctl.cluster.snapshot import Snapshot, take
-from gpuctl.cluster.workload import finished
+from gpuctl.acts.pausing import QUEUE
+from gpuctl.apply.state.records import Records
+from gpuctl.apply.state.workload import finished
+from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource
+from gpuctl.capacity.pod_requests import replicas
+from gpuctl.capacity.snapshot import Snapshot, take
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.scope import Scope
 from gpuctl.language.durations import rough_duration
 from gpuctl.language.settings import Settings
-from gpuctl.reading.events import event_order, of_job
-from gpuctl.reading.jobs import Job, identity_of
-from gpuctl.reading.scope import Scope
+from gpuctl.reading.event_rows import event_order, of_job
+from gpuctl.reading.job_rows import Job, identity_of
 from gpuctl.reading.status import is_ready
 from gpuctl.reading.why.ends import End, ends
-from gpuctl.reading.why.events import has_passed, is_reported_by_its_own, preempted_by
+from gpuctl.reading.why.symptoms import has_passed, is_reported_by_its_own, preempted_by
 
 TAIL = 200
 """Lines of a crashed container's log that are looked at."""

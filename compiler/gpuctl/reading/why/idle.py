@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from gpuctl.cluster.pausing import QUEUE
-from gpuctl.cluster.resources import annotations_of, labels_of
-from gpuctl.cluster.workload import condition, finished
+from gpuctl.acts.pausing import QUEUE
+from gpuctl.apply.state.workload import condition, finished
+from gpuctl.backend.api_resources import annotations_of, labels_of
 from gpuctl.language.durations import rough_duration
 from gpuctl.reading.status import is_ready, job_status, pod_status, sentence
-from gpuctl.reading.why.events import condition_source, source, sources, title
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Source, several
+from gpuctl.reading.why.symptoms import condition_source, source, sources, title
 
 # What the API server and controllers put there themselves while they delete.
 _OWN_FINALIZERS = ("foregroundDeletion", "orphan", "kubernetes", "batch.kubernetes.io/job-tracking")

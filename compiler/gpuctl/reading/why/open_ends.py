@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuctl.cluster.resources import Object
+from gpuctl.backend.api_resources import Object
 from gpuctl.language.durations import rough_duration
-from gpuctl.reading.events import event_time
+from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.status import job_status, pod_status, sentence
 from gpuctl.reading.why.cases import SCHEDULER, scheduler_of
 from gpuctl.reading.why.containers import pulling
-from gpuctl.reading.why.events import has_passed, source, sources, title
 from gpuctl.reading.why.evidence import Evidence, is_unscheduled
 from gpuctl.reading.why.finding import Finding, Source, several
 from gpuctl.reading.why.idle import command
+from gpuctl.reading.why.symptoms import has_passed, source, sources, title
 
 YOUNG = 60.0
 """Seconds for which silence is no sign of anything: controllers and the scheduler take a moment, kubelet longer."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuctl.cluster.fit import named as with_units
-from gpuctl.cluster.placement import initial
-from gpuctl.cluster.resources import labels_of
-from gpuctl.cluster.scheduling import RULES, Seat
-from gpuctl.cluster.shortage import PODS, balance, holders, smallest_change, told
+from gpuctl.backend.api_resources import labels_of
+from gpuctl.capacity.fit import named as with_units
+from gpuctl.capacity.placement import initial
+from gpuctl.capacity.scheduling import RULES, Seat
+from gpuctl.capacity.shortage import PODS, balance, holders, smallest_change, told
 from gpuctl.reading.status import pod_status
 from gpuctl.reading.why.cases import Case
 from gpuctl.reading.why.finding import Finding, Source, several

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gpuctl.reading.why import admission, containers, crashes, idle, nodes, open_ends, scheduling, serving
+from gpuctl.reading.why import containers, crashes, idle, open_ends, serving
+from gpuctl.reading.why import node_causes as nodes
+from gpuctl.reading.why import refusals as admission
+from gpuctl.reading.why import waiting_pods as scheduling
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding
 

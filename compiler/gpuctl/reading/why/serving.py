@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuctl.cluster.resources import Object, labels_of
+from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.reading.status import is_ready, sentence
-from gpuctl.reading.why.events import condition_source, sources, title
 from gpuctl.reading.why.evidence import SERVICE_NAME, Evidence, subdomain_of
 from gpuctl.reading.why.finding import Finding, Source, several
+from gpuctl.reading.why.symptoms import condition_source, sources, title
 
 YOUNG = 60.0
 """Seconds in which controllers may still be at what they are to do: endpoints, and an autoscaler's first numbers."""
