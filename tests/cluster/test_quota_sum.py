@@ -23,12 +23,12 @@ from gpuctl.capacity.quota_sum import (
     Usage,
     admissions,
     charges,
-    is_quota_refusal,
     parse_exceeded,
     parse_unspecified,
     shortfalls,
     unspecified,
 )
+from gpuctl.kube.api_errors import is_quota_refusal
 
 Object = dict[str, Any]
 

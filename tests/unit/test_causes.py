@@ -220,7 +220,9 @@ def test_events_of_a_job_whose_name_goes_on_with_a_number_are_not_this_ones() ->
         workload = {"kind": "Job", "metadata": {"name": "train", "namespace": "n"}, "spec": spec}
         events = [event(name) for name in ("train-abcde", "train-2-abcde", "training-abcde")]
         job = Job(Identity("n", "train", "training"), workload)
-        return [item["involvedObject"]["name"] for item in of_job(events, job)]
+        return [
+            item["involvedObject"]["name"] for item in of_job(events, job.identity.namespace, job.workload, job.pods)
+        ]
 
     assert found({}) == ["train-abcde"]
     assert found({"completionMode": "Indexed"}) == ["train-2-abcde"]

@@ -19,10 +19,10 @@ from gpuctl.acts.node_labels import (
     missing,
 )
 from gpuctl.apply.plan.plan import Refused
-from gpuctl.apply.plan.pool_labels import POOLS_MANAGER, held_labels, labels_to_apply, pool_of
+from gpuctl.apply.plan.pool_labels import POOLS_MANAGER, held_labels, known_pools, labels_to_apply, pool_of
 from gpuctl.apply.state.compare import applied_fields
 from gpuctl.apply.state.records import PART_OF, Records, stamp
-from gpuctl.backend.api_resources import RESOURCES, Key, Object, annotations_of, labels_of
+from gpuctl.backend.api_resources import Key, Object, annotations_of, labels_of
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.pool import DATA_KEY, config_map_name
 from gpuctl.kube.absent import no_such
@@ -42,22 +42,6 @@ class Move(NamedTuple):
     old: str | None
     new: str | None
     gpu_type: str
-
-
-def known_pools(connection: Connection, settings: Settings, keys: Records) -> set[str]:
-    """The pools that have a definition, a node, or an entry in platform.yaml. ``default`` is none of them.
-
-    :raises ApiError: nodes may not be listed.
-    """
-    nodes, _ = connection.list_objects(RESOURCES["Node"], labels=keys.pool)
-    named = {labels_of(node)[keys.pool] for node in nodes} | set(settings.external_pools)
-    try:
-        maps, _ = connection.list_objects(RESOURCES["ConfigMap"], SYSTEM_NAMESPACE, labels=keys.pool)
-    except ApiError as error:
-        if not error.lacks_permission:
-            raise
-        maps = []
-    return {name for name in {*named, *(pool_of(item, keys) for item in maps)} if name} - {DEFAULT_POOL}
 
 
 def add_to_pool(

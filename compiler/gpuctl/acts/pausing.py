@@ -14,12 +14,11 @@ from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.trial import Pod, as_its_controller_makes_it
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import finished
-from gpuctl.backend.api_resources import Key, Object, Resource, annotations_of, key_of, labels_of
+from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, Resource, annotations_of, key_of, labels_of
 from gpuctl.capacity.pod_requests import pod_templates, replicas
 from gpuctl.kube.api_errors import ApiError, Changed, NotPossible
 from gpuctl.kube.connection import Connection
 
-QUEUE = "kueue.x-k8s.io/queue-name"
 _KUEUE = "/apis/kueue.x-k8s.io"
 _BATCH = ("Job", "JobSet")
 _ATTEMPTS = 10
@@ -165,7 +164,7 @@ def _patch(connection: Connection, live: Object, patch: Object) -> None:
 
 def _workload_of(connection: Connection, live: Object) -> tuple[Resource, Object] | None:
     """Kueue's Workload of a job that names a queue, where Kueue is installed."""
-    if QUEUE not in labels_of(live):
+    if QUEUE_LABEL not in labels_of(live):
         return None
     try:
         group = connection.request("GET", _KUEUE)

@@ -9,7 +9,8 @@ from gpuctl.apply.plan.checks import Platform, check
 from gpuctl.apply.plan.evictions import foresee
 from gpuctl.apply.plan.homes import add_home
 from gpuctl.apply.plan.plan import Forbidden, Plan, Refused
-from gpuctl.apply.plan.planner import Request, make_plan
+from gpuctl.apply.plan.planner import make_plan
+from gpuctl.apply.plan.request import Request, SetOptions
 from gpuctl.apply.plan.sets import SetRun, plan_prune
 from gpuctl.apply.plan.stakes import weigh
 from gpuctl.apply.run import pending as others
@@ -32,22 +33,6 @@ class Declined(Refused):
 
 class Unasked(Refused):
     """Somebody has to be asked, and nobody can be."""
-
-
-@dataclass(frozen=True)
-class SetOptions:
-    """``--set``: its name and namespace, what its documents came from, and what may be pruned.
-
-    ``allow_skipped`` prunes although files were not read that may hold documents.
-    """
-
-    name: str
-    namespace: str
-    sources: tuple[str, ...]
-    prune: bool = False
-    allow_source: bool = False
-    allow_empty: bool = False
-    allow_skipped: bool = False
 
 
 @dataclass

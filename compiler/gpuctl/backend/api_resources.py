@@ -70,6 +70,12 @@ RESOURCES: dict[str, Resource] = {resource.kind: resource for resource in _TABLE
 WORKLOADS = ("Job", "Deployment", "StatefulSet", "JobSet")
 """Kinds that run pods: changed by deleting and creating again."""
 
+OPTIONAL = frozenset({"JobSet"})
+"""Kinds that exist only where something is installed."""
+
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+"""The label that puts a workload into one of Kueue's queues."""
+
 
 class Key(NamedTuple):
     """Which object: kind, namespace ("" at cluster scope), name."""

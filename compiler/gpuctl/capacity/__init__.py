@@ -1,1 +1,1 @@
-"""What fits where: pods' requests, quota arithmetic, the scheduler's rules, placement. Pure: nothing here reaches a network."""
+"""What fits where: pods' requests, quota arithmetic, the scheduler's rules, placement. Pure."""

@@ -13,6 +13,7 @@ from gpuctl.capacity.placement import Group
 from gpuctl.capacity.pod_admission import admitted, refusals
 from gpuctl.capacity.pod_requests import amounts, pod_requests, pod_templates
 from gpuctl.capacity.preemption import Budget
+from gpuctl.capacity.projections import anti_affinity, host_ports
 from gpuctl.capacity.quota_sum import Usage, admissions
 from gpuctl.capacity.scheduling import (
     HOST_NAME,
@@ -28,7 +29,7 @@ from gpuctl.capacity.scheduling import (
     selects,
     units,
 )
-from gpuctl.capacity.snapshot import Snapshot, anti_affinity, host_ports
+from gpuctl.capacity.snapshot import Snapshot
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -53,7 +53,6 @@ _EXCEEDED = re.compile(
 _UNSPECIFIED = re.compile(
     r"failed quota: (?P<quota>[^\s:]+): must specify (?P<lists>[^\s;]+ for: [^\s;]+(?:; [^\s;]+ for: [^\s;]+)*)"
 )
-_REFUSAL = re.compile(r"exceeded quota: |status unknown for quota: ")
 
 
 class Usage(NamedTuple):
@@ -222,14 +221,6 @@ def format_amount(resource: str, amount: Fraction) -> str:
             *(f"{value // 10**power}{unit}" for unit, power in _UNITS if value % 10**power == 0),
         ]
     return min(texts, key=len) if value else "0"
-
-
-def is_quota_refusal(message: str) -> bool:
-    """Whether a request was refused for an amount, which may pass once something is given back or has been counted.
-
-    What :func:`parse_unspecified` recognises is none of these: it passes only when the pod is changed.
-    """
-    return _REFUSAL.search(message) is not None
 
 
 def parse_exceeded(message: str) -> list[Shortfall] | None:

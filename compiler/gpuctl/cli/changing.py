@@ -12,7 +12,7 @@ import click
 
 from gpuctl.apply.operations import Dialogue, apply, execute, preview
 from gpuctl.apply.plan.plan import NoSuchJob, Plan, Step
-from gpuctl.apply.plan.planner import Request
+from gpuctl.apply.plan.request import Request
 from gpuctl.apply.run.execute import How
 from gpuctl.apply.state.records import Records, records
 from gpuctl.backend.api_resources import Key

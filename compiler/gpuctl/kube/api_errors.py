@@ -16,6 +16,7 @@ _FIELD_ERROR = re.compile(
     r"(?:: (?P<value>.*))?: (?P<why>[^{}]+)\Z",
     re.DOTALL,
 )
+_REFUSAL = re.compile(r"exceeded quota: |status unknown for quota: ")
 _QUOTA = re.compile(r"exceeded quota: |failed quota: ")
 _POLICY = re.compile(r"ValidatingAdmissionPolicy '|admission webhook \"")
 _RBAC = re.compile(
@@ -116,8 +117,6 @@ class ApiError(ClusterError):
     @property
     def exceeds_quota(self) -> bool:
         """403 because a ResourceQuota would be exceeded: it may pass once something is given back."""
-        from gpuctl.capacity.quota_sum import is_quota_refusal
-
         return self.status == 403 and is_quota_refusal(self.raw)
 
     @property
@@ -233,3 +232,12 @@ def _hint(status: int, raw: str) -> str | None:
     if status == 403 and not _QUOTA.search(raw) and _RBAC.search(raw):
         return "ask the platform's administrators for this right"
     return None
+
+
+def is_quota_refusal(message: str) -> bool:
+    """Whether a request was refused for an amount, which may pass once something is given back or has been counted.
+
+    An amount that is not given at all (:func:`gpuctl.capacity.quota_sum.parse_unspecified`) is none of these: it passes
+    only when the pod is changed.
+    """
+    return _REFUSAL.search(message) is not None

@@ -166,7 +166,7 @@ class Channels:
         self._last = time.monotonic()
 
     def _broken(self, error: OSError) -> ConnectionFailed:
-        from gpuctl.kube.transport import innermost
+        from gpuctl.kube.reasons import innermost
 
         self.closed = True
         return ConnectionFailed(f"the connection to the pod broke: {innermost(error)}")
@@ -180,7 +180,7 @@ def open_channels(connected: socket.socket, url: str, headers: Sequence[str], pr
     """
     import websocket
 
-    from gpuctl.kube.transport import innermost
+    from gpuctl.kube.reasons import innermost
 
     opened: Any = websocket.WebSocket()
     # A redirect is not followed: it would be given the credentials.

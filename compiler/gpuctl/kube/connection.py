@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuctl.backend.api_resources import Key, Object, Resource, key_of
 from gpuctl.kube.api_errors import ApiError, ConnectionFailed, api_error
+from gpuctl.kube.reasons import innermost
 from gpuctl.kube.streams import Stream
-from gpuctl.kube.transport import WATCH_TIMEOUT, Access, Answer, Transport, innermost
+from gpuctl.kube.transport import WATCH_TIMEOUT, Access, Answer, Transport
 
 if TYPE_CHECKING:
     from gpuctl.kube.channels import Channels

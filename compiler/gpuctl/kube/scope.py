@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuctl.apply.state.live_state import OPTIONAL
-from gpuctl.backend.api_resources import RESOURCES, Object
+from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, Object
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.connection import Connection
 

@@ -23,7 +23,7 @@ class Stream:
     def __iter__(self) -> Iterator[bytes]:
         from urllib3.exceptions import HTTPError
 
-        from gpuctl.kube.transport import innermost
+        from gpuctl.kube.reasons import innermost
 
         try:
             yield from self._portions()

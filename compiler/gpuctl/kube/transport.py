@@ -7,11 +7,10 @@ whole is read up to a limit.
 from __future__ import annotations
 
 import json
-import re
 import ssl
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
@@ -20,6 +19,7 @@ from gpuctl.backend.api_resources import Object
 from gpuctl.kube.api_errors import ConfigurationError, ConnectionFailed
 from gpuctl.kube.credentials import Certificate, Credential, Headers, Source
 from gpuctl.kube.proxies import Proxy
+from gpuctl.kube.reasons import chain, innermost, reason_of
 from gpuctl.kube.trust import Trust
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Transport:
                     )
             response.release_conn()
         except urllib3.exceptions.HTTPError as error:
-            raise self._failure(list(_chain(error, handled))) from None
+            raise self._failure(list(chain(error, handled))) from None
         finally:
             if not response.closed:
                 response.close()
@@ -179,7 +179,7 @@ class Transport:
                     redirect=False,
                 )
             except urllib3.exceptions.HTTPError as error:
-                raise self._failure(list(_chain(error, handled))) from None
+                raise self._failure(list(chain(error, handled))) from None
             self.reached = True
             if response.status != 401 or renewed or not self._renewed(credential):
                 return response
@@ -245,7 +245,7 @@ class Transport:
         try:
             connection.connect()
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise self._failure(list(_chain(error, handled))) from None
+            raise self._failure(list(chain(error, handled))) from None
         connected: socket.socket = connection.sock
         return connected
 
@@ -264,7 +264,7 @@ class Transport:
         """What an exception, with those that led to it, means to people."""
         import urllib3
 
-        text = _said(causes[-1])
+        text = reason_of(causes[-1])
         sent = not any(
             isinstance(cause, (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError))
             for cause in causes
@@ -310,34 +310,3 @@ def _proxy_headers(proxy: Proxy) -> dict[str, str]:
     if not (proxy.user or proxy.password):
         return {}
     return dict(urllib3.make_headers(proxy_basic_auth=f"{proxy.user}:{proxy.password}"))
-
-
-def _chain(error: BaseException | None, end: BaseException | None = None) -> Iterator[BaseException]:
-    """An exception and what led to it, up to ``end``."""
-    seen: set[int] = set()
-    while error is not None and error is not end and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        reason = getattr(error, "reason", None)
-        error = reason if isinstance(reason, BaseException) else error.__cause__ or error.__context__
-
-
-def _of_file(error: OSError) -> str:
-    return f": {error.filename}" if error.filename else ""
-
-
-def innermost(error: BaseException) -> str:
-    """The innermost reason of an exception, without addresses of objects in memory."""
-    return _said(list(_chain(error))[-1])
-
-
-def _said(last: BaseException) -> str:
-    if isinstance(last, ssl.SSLCertVerificationError):
-        return last.verify_message.rstrip(".")
-    if isinstance(last, OSError) and last.strerror:
-        # OpenSSL's have their code before them and a line of C behind.
-        return re.sub(r"^\[.*?\] | \(_\w+\.c:\d+\)$", "", last.strerror).lower() + _of_file(last)
-    text = " ".join(str(last).split()) or type(last).__name__
-    if ">: " in text:
-        text = text.split(">: ", 1)[1]
-    return text[:300]

@@ -5,12 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
 
 from gpuctl.backend.api_resources import Object
-
-if TYPE_CHECKING:
-    from gpuctl.reading.job_rows import Job
 
 # What controllers put behind a workload's name for what they make: k8s.io/kubernetes, pkg/controller.
 _MADE = {
@@ -22,20 +18,21 @@ _MADE = {
 }
 
 
-def of_job(events: Iterable[Object], job: Job) -> Iterator[Object]:
-    """Those about the job's workload, what its controller made, its claims, and nothing older than itself.
+def of_job(
+    events: Iterable[Object], namespace: str, workload: Object | None, members: Iterable[Object]
+) -> Iterator[Object]:
+    """Those about a job's workload (None: it has gone), what its controller made, its claims, and nothing older.
 
     A job of the same name may have been there before: its events are not this one's. Events about what is there have
     its uid: without one they are nobody's.
     """
-    workload = job.workload
-    pods = {pod["metadata"]["name"]: pod for pod in job.pods}
-    claims = {name for pod in job.pods for name in _claims(pod)}
+    pods = {pod["metadata"]["name"]: pod for pod in members}
+    claims = {name for pod in pods.values() for name in _claims(pod)}
     born = workload["metadata"].get("creationTimestamp") or "" if workload is not None else ""
     for event in events:
         about = event.get("involvedObject") or {}
         kind, name, uid = about.get("kind") or "", about.get("name") or "", about.get("uid")
-        if about.get("namespace") != job.identity.namespace:
+        if about.get("namespace") != namespace:
             continue
         if kind == "Pod" and name in pods:
             if uid == pods[name]["metadata"].get("uid"):

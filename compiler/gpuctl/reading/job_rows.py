@@ -245,7 +245,7 @@ def refusals(scope: Scope, jobs: Iterable[Job]) -> None:
         about = event.get("involvedObject") or {}
         for name in _beginnings(about.get("name") or ""):
             for job in named.get((about.get("namespace") or "", name), ()):
-                for found in of_job([event], job):
+                for found in of_job([event], job.identity.namespace, job.workload, job.pods):
                     job.refusal = found.get("message") or ""
     for job in without.values():
         assert job.workload is not None

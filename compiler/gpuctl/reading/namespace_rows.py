@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from gpuctl.apply.state.live_state import OPTIONAL
 from gpuctl.apply.state.records import Records, is_controlled, is_ours
 from gpuctl.apply.state.workload import finished
-from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, labels_of
+from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, labels_of
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.connection import Connection

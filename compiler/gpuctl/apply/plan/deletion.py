@@ -8,10 +8,10 @@ from gpuctl.apply.plan.plan import NoSuchJob, Plan, Step
 from gpuctl.apply.plan.planner import title_of
 from gpuctl.apply.plan.pool_labels import leaving, users_of, warn_about_users
 from gpuctl.apply.plan.trackers import tracked_by
-from gpuctl.apply.state.live_state import COMPANIONS, OPTIONAL, OURS, read, survey
+from gpuctl.apply.state.live_state import COMPANIONS, OURS, read, survey
 from gpuctl.apply.state.records import Records, is_controlled, is_ours
 from gpuctl.apply.state.workload import running
-from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.backend.context import Lowered
 from gpuctl.backend.distribution import hostfile_name
 from gpuctl.backend.generations import bare_name, generation_of, job_of

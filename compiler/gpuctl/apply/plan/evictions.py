@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Loss, Plan, Step
+from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import age
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object
 from gpuctl.capacity.fit import Fit, Victim, fit
 from gpuctl.capacity.pod_requests import pod_requests, pod_templates
-from gpuctl.capacity.snapshot import Snapshot, take
+from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.connection import Connection
 
@@ -53,7 +54,7 @@ def _foresee(connection: Connection, plan: Plan, steps: list[Step], bold: list[S
     mounted = any(template["spec"].get("volumes") for step in steps for template in _templates(step))
     left_out = frozenset({"custom_resources"}) if mounted else _VOLUMES | {"custom_resources"}
     try:
-        snapshot = take(connection, left_out=left_out)
+        snapshot = take_snapshot(connection, left_out=left_out)
     except ApiError as error:
         if not error.lacks_permission:
             raise

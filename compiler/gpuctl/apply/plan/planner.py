@@ -14,12 +14,13 @@ from gpuctl.apply.plan.former import former_fields
 from gpuctl.apply.plan.homes import undeclared
 from gpuctl.apply.plan.losses import lost_fields
 from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.plan.request import Request
 from gpuctl.apply.plan.sets import in_other_sets
 from gpuctl.apply.plan.stakes import others_autoscalers
 from gpuctl.apply.plan.trackers import respect_trackers, tracked_by
 from gpuctl.apply.plan.trial import refused
 from gpuctl.apply.state.live_state import COMPANIONS, Survey, read, survey
-from gpuctl.apply.state.records import PART_OF, Records, is_controlled, is_ours, is_shared, stamp
+from gpuctl.apply.state.records import PART_OF, is_controlled, is_ours, is_shared, stamp
 from gpuctl.apply.state.workload import running
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.backend.context import Lowered
@@ -30,36 +31,9 @@ from gpuctl.frontend.document import Document
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.connection import Connection
 from gpuctl.language.job import Workload
-from gpuctl.language.settings import Settings
 
 # A training is one or the other, as the platform says.
 _FORMS = frozenset({"Job", "JobSet"})
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a command was asked to bring about.
-
-    ``create_only`` refuses what exists, ``offline`` decides without the server's dry-runs, ``rolling`` changes
-    Deployments and StatefulSets in place (None: as the document or platform says). ``no_probe`` makes notes of what is
-    refused to pods that are tried; ``create_namespace`` creates also a namespace that no document names. ``unread`` are
-    the files that may hold documents and were not read.
-    """
-
-    lowered: list[Lowered]
-    keys: Records
-    relower: bool = False
-    adopt: bool = False
-    rolling: bool | None = None
-    create_only: bool = False
-    part_of: str | None = None
-    offline: bool = False
-    platform_rolling: bool = False
-    no_probe: bool = False
-    create_namespace: bool = False
-    gpu_resources: frozenset[str] = frozenset()
-    settings: Settings = field(default_factory=Settings)
-    unread: tuple[str, ...] = ()
 
 
 @dataclass

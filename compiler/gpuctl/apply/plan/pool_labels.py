@@ -15,6 +15,8 @@ from gpuctl.backend.context import Lowered
 from gpuctl.backend.pool import DATA_KEY
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.connection import Connection
+from gpuctl.language.resources import DEFAULT_POOL
+from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
 
 POOLS_MANAGER = "gpuctl-pools"
 
@@ -180,3 +182,19 @@ def _read(connection: Connection, key: Key) -> Object | None:
         if error.lacks_permission:
             return None
         raise
+
+
+def known_pools(connection: Connection, settings: Settings, keys: Records) -> set[str]:
+    """The pools that have a definition, a node, or an entry in platform.yaml. ``default`` is none of them.
+
+    :raises ApiError: nodes may not be listed.
+    """
+    nodes, _ = connection.list_objects(RESOURCES["Node"], labels=keys.pool)
+    named = {labels_of(node)[keys.pool] for node in nodes} | set(settings.external_pools)
+    try:
+        maps, _ = connection.list_objects(RESOURCES["ConfigMap"], SYSTEM_NAMESPACE, labels=keys.pool)
+    except ApiError as error:
+        if not error.lacks_permission:
+            raise
+        maps = []
+    return {name for name in {*named, *(pool_of(item, keys) for item in maps)} if name} - {DEFAULT_POOL}

@@ -5,25 +5,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from gpuctl.apply.plan.plan import Plan, Refused, Step
 from gpuctl.apply.plan.pool_labels import leaving, pool_of, users_of, warn_about_users
+from gpuctl.apply.plan.request import Request, SetOptions
 from gpuctl.apply.plan.trackers import tracked_by
-from gpuctl.apply.run.lease import set_lease
 from gpuctl.apply.state import applyset
 from gpuctl.apply.state.applyset import ApplySet
 from gpuctl.apply.state.compare import owned_fields
 from gpuctl.apply.state.provenance import enumerated, refused
-from gpuctl.apply.state.records import PART_OF, Records, is_controlled, is_ours, is_shared
+from gpuctl.apply.state.records import PART_OF, Records, is_controlled, is_ours, is_shared, set_lease
 from gpuctl.apply.state.workload import running
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource, key_of, labels_of
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
 from gpuctl.kube.connection import Connection
-
-if TYPE_CHECKING:
-    from gpuctl.apply.operations import SetOptions
-    from gpuctl.apply.plan.planner import Request
 
 
 @dataclass

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Plan, Step
-from gpuctl.apply.state.live_state import OPTIONAL
 from gpuctl.apply.state.records import is_ours
 from gpuctl.apply.state.workload import is_pod_of, pod_labels, work_of
-from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of
+from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.connection import Connection
 

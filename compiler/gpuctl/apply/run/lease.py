@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gpuctl.apply.run.interrupts import Interrupts
 from gpuctl.apply.state.live_state import OURS
+from gpuctl.apply.state.records import set_lease
 from gpuctl.apply.state.workload import age
 from gpuctl.backend.api_resources import RESOURCES, Key, Object
 from gpuctl.kube.api_errors import ApiError, ClusterError
@@ -28,11 +29,6 @@ _SEPARATOR = "#"
 
 class Held(ClusterError):
     """Somebody else is applying."""
-
-
-def set_lease(name: str) -> str:
-    """The lease of a set."""
-    return f"gpuctl-set-{name}"
 
 
 def _scope(key: Key) -> str:

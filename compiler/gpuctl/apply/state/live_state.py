@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of
+from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of
 from gpuctl.backend.metadata import MANAGED_BY
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.connection import Connection
@@ -14,8 +14,6 @@ OURS = f"{MANAGED_BY}=gpuctl"
 COMPANIONS = ("Service", "ConfigMap", "HorizontalPodAutoscaler")
 JOB_KINDS = (*WORKLOADS, *COMPANIONS)
 _BY_NAME = frozenset({"Namespace", "PriorityClass", "Node"})
-# Kinds that exist only where something is installed.
-OPTIONAL = frozenset({"JobSet"})
 # Namespaces up to which a list of each costs less than one of everybody's objects.
 _FEW = 4
 

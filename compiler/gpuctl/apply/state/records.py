@@ -69,3 +69,8 @@ def is_shared(obj: Object, keys: Records) -> bool:
 def is_controlled(obj: Object) -> bool:
     """Whether a controller made the object: it is that controller's to delete."""
     return any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or [])
+
+
+def set_lease(name: str) -> str:
+    """The lease of a set."""
+    return f"gpuctl-set-{name}"

@@ -94,12 +94,12 @@ def command(
 def _from_cluster(
     documents: Documents, kubeconfig: str | None, context: str | None, *, as_json: bool
 ) -> tuple[Compilation, Snapshot]:
-    from gpuctl.capacity.snapshot import take
+    from gpuctl.apply.state.cluster_snapshot import take_snapshot
     from gpuctl.cli.options.connecting import connected
 
     connection = connected(kubeconfig, context)
     try:
-        return _compiled(documents, connection.namespace, as_json=as_json), take(connection)
+        return _compiled(documents, connection.namespace, as_json=as_json), take_snapshot(connection)
     finally:
         connection.close()
 

@@ -49,7 +49,7 @@ def _jobs(scope: Scope, keys: Records, settings: Settings) -> Iterable[str]:
 
 
 def _pools(scope: Scope, keys: Records, settings: Settings) -> Iterable[str]:
-    from gpuctl.acts.membership import known_pools
+    from gpuctl.apply.plan.pool_labels import known_pools
 
     return known_pools(scope.connection, settings, keys)
 

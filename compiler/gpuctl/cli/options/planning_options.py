@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from gpuctl.apply.operations import SetOptions
-    from gpuctl.apply.plan.planner import Request
+    from gpuctl.apply.plan.request import Request, SetOptions
     from gpuctl.compilation import Compilation
     from gpuctl.kube.connection import Connection
     from gpuctl.language.settings import Settings
@@ -132,7 +131,7 @@ def request_of(
     compilation: Compilation, planning: Planning, *, create_only: bool = False, offline: bool = False
 ) -> Request:
     """The request for a compilation's objects."""
-    from gpuctl.apply.plan.planner import Request
+    from gpuctl.apply.plan.request import Request
     from gpuctl.apply.state.records import records
 
     settings = compilation.settings
@@ -165,7 +164,7 @@ def set_options(connection: Connection, planning: Planning, documents: Documents
             if given:
                 raise click.UsageError(f"{flag} needs --set NAME: only what a set applied earlier can be pruned")
         return None
-    from gpuctl.apply.operations import SetOptions
+    from gpuctl.apply.plan.request import SetOptions
     from gpuctl.apply.state.provenance import sources_of
     from gpuctl.language.names import is_dns_label
 

@@ -36,27 +36,30 @@ def check_choice(
 def loaded(name: str) -> Snapshot:
     """The snapshot in a file, or in standard input (``-``).
 
-    :raises DamagedSnapshot: it cannot be read, or is none.
+    :raises ClusterError: it cannot be read, or is none.
     """
     from gpuctl.capacity.snapshot import DamagedSnapshot, load
+    from gpuctl.kube.api_errors import ClusterError
 
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
         return load(data.decode(), "standard input" if name == "-" else name)
     except OSError as error:
-        raise DamagedSnapshot(f"{name} cannot be read: {(error.strerror or str(error)).lower()}") from None
+        raise ClusterError(f"{name} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    except DamagedSnapshot as error:
+        raise ClusterError(str(error), error.hint) from None
     except UnicodeDecodeError:
-        raise DamagedSnapshot(f"{name} is not a snapshot: it is not UTF-8 text") from None
+        raise ClusterError(f"{name} is not a snapshot: it is not UTF-8 text") from None
 
 
 def taken(kubeconfig: str | None, context: str | None) -> Snapshot:
     """A snapshot of the cluster that the options name."""
-    from gpuctl.capacity.snapshot import take
+    from gpuctl.apply.state.cluster_snapshot import take_snapshot
     from gpuctl.cli.options.connecting import connected
 
     connection = connected(kubeconfig, context)
     try:
-        return take(connection)
+        return take_snapshot(connection)
     finally:
         connection.close()
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from gpuctl.acts.pausing import QUEUE
 from gpuctl.apply.state.workload import condition, finished
-from gpuctl.backend.api_resources import annotations_of, labels_of
+from gpuctl.backend.api_resources import QUEUE_LABEL, annotations_of, labels_of
 from gpuctl.language.durations import rough_duration
 from gpuctl.reading.status import is_ready, job_status, pod_status, sentence
 from gpuctl.reading.why.evidence import Evidence
@@ -120,7 +119,7 @@ def queued(evidence: Evidence) -> Finding | None:
     workload = evidence.job.workload
     if workload is None or job_status(workload, evidence.job.pods, evidence.keys).word != "Queued":
         return None
-    queue = labels_of(workload)[QUEUE]
+    queue = labels_of(workload)[QUEUE_LABEL]
     why, told = "", [source(event) for event in evidence.told("Pending", "CreatedWorkload", "QuotaReserved")[-1:]]
     fix = f"Kueue has no Workload for the job: does the queue {queue} exist, and does Kueue run?"
     if evidence.admission is not None:
