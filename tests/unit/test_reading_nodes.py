@@ -21,7 +21,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.reading.inventory import Inventory
 from gpuctl.reading.label_rows import gpu_types, labels_with
 from gpuctl.reading.node_gpus import Gpus
-from gpuctl.reading.node_rows import Node, read_nodes, status_of
+from gpuctl.reading.node_rows import NodeState, read_nodes, status_of
 from gpuctl.reading.pool_rows import read_pools
 from gpuctl.reading.quota_rows import chosen, read_quotas
 
@@ -57,7 +57,7 @@ def pod(name: str, place: str | None, *containers: Object, phase: str = "Running
     return {"metadata": {"name": name, "namespace": "a", "labels": labels}, "spec": spec, "status": {"phase": phase}}
 
 
-def one(obj: Object, *pods: Object) -> Node:
+def one(obj: Object, *pods: Object) -> NodeState:
     """The node with pods."""
     return read_nodes([obj], pods, KEYS, GPUS)[0]
 

@@ -12,7 +12,7 @@ from gpuctl.acts.node_labels import (
     Done,
     Failure,
     Report,
-    Unfit,
+    UnexpectedNode,
     change_nodes,
     explain_missing,
     failure,
@@ -63,7 +63,7 @@ def add_to_pool(
     def join(name: str) -> Done | Failure:
         try:
             return _join(connection, Key("Node", "", name), pool, keys, overwrite=overwrite)
-        except Unfit as error:
+        except UnexpectedNode as error:
             return Failure(name, error.error, str(error))
         except ClusterError as error:
             return failure(name, error)
@@ -86,9 +86,9 @@ def remove_from_pool(connection: Connection, names: Iterable[str], pool: str, se
     def wanted(name: str, have: Mapping[str, str]) -> dict[str, str | None]:
         current = have.get(key)
         if current is None:
-            raise Unfit("NodeNotInPool", f"node {name} is in no pool")
+            raise UnexpectedNode("NodeNotInPool", f"node {name} is in no pool")
         if current != pool:
-            raise Unfit("NodeNotInPool", f"node {name} is not in pool {pool} but in {current}")
+            raise UnexpectedNode("NodeNotInPool", f"node {name} is not in pool {pool} but in {current}")
         return {key: None}
 
     report = change_nodes(connection, names, wanted, POOLS_MANAGER)
@@ -133,7 +133,7 @@ def _join(connection: Connection, key: Key, pool: str, keys: Records, *, overwri
     if current == pool:
         return Done(key.name, f"is in pool {pool} already", node, have)
     if current and not overwrite:
-        raise Unfit("NodeInOtherPool", f"node {key.name} is in pool {current}; --overwrite moves it")
+        raise UnexpectedNode("NodeInOtherPool", f"node {key.name} is in pool {current}; --overwrite moves it")
     kept = {name: have[name] for name in held_labels(node) if name in have}
     desired = labels_to_apply(key, {**kept, keys.pool: pool}, node["metadata"]["uid"])
     changed, _ = connection.apply(desired, manager=POOLS_MANAGER, force=overwrite)

@@ -57,7 +57,7 @@ class Report:
     notes: list[str] = field(default_factory=list)
 
 
-class Unfit(Exception):
+class UnexpectedNode(Exception):
     """A node is not in the state that a change of it supposes."""
 
     def __init__(self, error: str, message: str) -> None:
@@ -93,10 +93,10 @@ def set_labels(
     def wanted(name: str, have: Mapping[str, str]) -> dict[str, str | None]:
         for key, value in labels.items():
             if value is None and key not in have:
-                raise Unfit("LabelNotFound", f"node {name} has no label {key}")
+                raise UnexpectedNode("LabelNotFound", f"node {name} has no label {key}")
             if value is not None and have.get(key, value) != value and not overwrite:
                 said = f"node {name} has {key}={have[key]} already; --overwrite replaces it"
-                raise Unfit("LabelConflict", said)
+                raise UnexpectedNode("LabelConflict", said)
         return dict(labels)
 
     return change_nodes(connection, names, wanted)
@@ -110,13 +110,14 @@ def change_nodes(
 ) -> Report:
     """Change labels of nodes, sixteen at a time.
 
-    :param wanted: from a node's name and labels the labels it is to have (None: not to have), or :class:`Unfit`.
+    :param wanted: from a node's name and labels the labels it is to have (None: not to have); may raise
+        :class:`UnexpectedNode`.
     """
 
     def change(name: str) -> Done | Failure:
         try:
             return _change(connection, Key("Node", "", name), wanted, manager)
-        except Unfit as error:
+        except UnexpectedNode as error:
             return Failure(name, error.error, str(error))
         except ClusterError as error:
             return failure(name, error)
@@ -137,9 +138,9 @@ def failure(name: str, error: ClusterError) -> Failure:
     return Failure(name, "Unreachable", f"node {name}: {error.message}", isinstance(error, ConnectionFailed))
 
 
-def missing(name: str) -> Unfit:
+def missing(name: str) -> UnexpectedNode:
     """There is no such node."""
-    return Unfit("NodeNotFound", f"there is no node {name}")
+    return UnexpectedNode("NodeNotFound", f"there is no node {name}")
 
 
 def explain_missing(connection: Connection, report: Report) -> None:

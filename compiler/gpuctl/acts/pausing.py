@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.plan.trial import Pod, as_its_controller_makes_it
+from gpuctl.apply.plan.trial import TrialPod, as_its_controller_makes_it
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import finished
 from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, Resource, annotations_of, key_of, labels_of
@@ -142,7 +142,7 @@ def _refusal(connection: Connection, live: Object) -> str:
     step = Step("create", key_of(live), desired=awake)
     for template, pods in pod_templates(awake):
         try:
-            connection.create(as_its_controller_makes_it(Pod(step, template, pods, template)), dry_run=True)
+            connection.create(as_its_controller_makes_it(TrialPod(step, template, pods, template)), dry_run=True)
         except ApiError as error:
             if error.exceeds_quota:
                 return f"but its pods are refused for now: {error.message}"

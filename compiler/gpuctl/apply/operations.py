@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gpuctl.apply.plan.checks import Platform, check
 from gpuctl.apply.plan.evictions import foresee
 from gpuctl.apply.plan.homes import add_home
 from gpuctl.apply.plan.plan import Forbidden, Plan, Refused
 from gpuctl.apply.plan.planner import make_plan
 from gpuctl.apply.plan.request import Request, SetOptions
+from gpuctl.apply.plan.server_checks import CheckOptions, check
 from gpuctl.apply.plan.sets import SetRun, plan_prune
 from gpuctl.apply.plan.stakes import weigh
 from gpuctl.apply.run import pending as others
@@ -214,7 +214,7 @@ def _plan(
         weigh(connection, plan)
         try:
             if server and not plan.errors:
-                check(connection, plan, Platform(request.keys, request.gpu_resources, request.no_probe))
+                check(connection, plan, CheckOptions(request.keys, request.gpu_resources, request.no_probe))
             break
         except Changed:
             # Another run is creating what this one would, object by object: it comes to an end, as this does.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gpuctl.backend.api_resources import WORKLOADS, Object, labels_of
 from gpuctl.backend.generations import CHANGEABLE, is_generation
 from gpuctl.capacity.doubts import attachable, claims_of, doubts
-from gpuctl.capacity.placement import Group
+from gpuctl.capacity.placement import PodGroup
 from gpuctl.capacity.pod_admission import admitted, refusals
 from gpuctl.capacity.pod_requests import amounts, pod_requests, pod_templates
 from gpuctl.capacity.preemption import Budget
@@ -19,9 +19,9 @@ from gpuctl.capacity.scheduling import (
     HOST_NAME,
     Incoming,
     Labels,
-    Node,
-    Pod,
+    PlacedPod,
     Port,
+    SchedulableNode,
     Seat,
     Spread,
     Term,
@@ -51,11 +51,11 @@ class Demand(NamedTuple):
     kind: str
     namespace: str
     name: str
-    groups: list[tuple[Group, int]]
+    groups: list[tuple[PodGroup, int]]
     doubts: list[str]
     refusals: list[str]
     usages: list[Usage]
-    owned: list[Pod]
+    owned: list[PlacedPod]
 
     @property
     def pods(self) -> int:
@@ -75,7 +75,7 @@ class Cluster(NamedTuple):
     """
 
     seats: list[Seat]
-    nominated: list[tuple[int, Pod]]
+    nominated: list[tuple[int, PlacedPod]]
     waiting: list[Incoming]
     budgets: list[Budget]
     quotas: list[Object]
@@ -146,9 +146,9 @@ def _waiting(
     return replace(found, pod=replace(found.pod, priority=item.get("priority", 0)))
 
 
-def _cluster(snapshot: Snapshot, objects: Iterable[Object], pods: Mapping[int, Pod]) -> Cluster:
+def _cluster(snapshot: Snapshot, objects: Iterable[Object], pods: Mapping[int, PlacedPod]) -> Cluster:
     labels = {obj["metadata"]["name"]: labels_of(obj) for obj in objects if obj["kind"] == "Node"}
-    on_node: dict[str, list[Pod]] = {}
+    on_node: dict[str, list[PlacedPod]] = {}
     for item in snapshot.pods:
         if "node" in item:
             on_node.setdefault(item["node"], []).append(pods[id(item)])
@@ -160,7 +160,9 @@ def _cluster(snapshot: Snapshot, objects: Iterable[Object], pods: Mapping[int, P
         own = {**(item.get("labels") or {}), **labels.get(name, {})}
         allocatable = units(amounts(item["allocatable"]))
         taints, closed = item.get("taints") or (), item.get("unschedulable", False)
-        node = Node(name, allocatable, own, taints, closed, limits.get(name, {}), attached.get(name, frozenset()))
+        node = SchedulableNode(
+            name, allocatable, own, taints, closed, limits.get(name, {}), attached.get(name, frozenset())
+        )
         seats.append(Seat(node, tuple(on_node.get(name, ()))))
         places[name] = index
     nominated = [
@@ -264,9 +266,9 @@ def owns(workload: Object, pod: Object) -> bool:
     return found == name or (is_training and is_generation(found, name))
 
 
-def _resident(item: Object, namespaces: Mapping[str, Labels], snapshot: Snapshot) -> Pod:
+def _resident(item: Object, namespaces: Mapping[str, Labels], snapshot: Snapshot) -> PlacedPod:
     owner = item.get("owner") or {}
-    return Pod(
+    return PlacedPod(
         item["namespace"],
         item["name"],
         item.get("labels") or {},
@@ -316,13 +318,13 @@ def _demand(
     namespaces: Mapping[str, Labels],
     classes: Mapping[str, Object],
     shown: frozenset[str],
-    owned: list[Pod],
+    owned: list[PlacedPod],
     number: int,
 ) -> Demand:
     namespace, name, kind = obj["metadata"]["namespace"], obj["metadata"]["name"], obj["kind"]
     unknown: dict[str, None] = {}
     refused: dict[str, None] = {}
-    groups: list[tuple[Group, int]] = []
+    groups: list[tuple[PodGroup, int]] = []
     pods: list[tuple[Object, int]] = []
     for position, (template, count) in enumerate(pod_templates(obj)):
         count = _scaled_to(count, scalers.get(_target(obj)))
@@ -333,7 +335,7 @@ def _demand(
             refused.update(dict.fromkeys(refusals(seen, namespace, namespaces[namespace], snapshot)))
         unknown.update(dict.fromkeys(doubts(spec, namespace, snapshot, classes, shown)))
         incoming = _incoming(spec, labels, obj, snapshot, namespaces, classes)
-        groups.append((Group((number, position), incoming), count))
+        groups.append((PodGroup((number, position), incoming), count))
         pods.append(({"metadata": {**template.get("metadata", {}), "labels": labels}, "spec": spec}, count))
     # A Pod is its own template: quotas count it as admitted, too.
     counted = admissions({**obj, "spec": pods[0][0]["spec"]} if kind == "Pod" else obj, pods)
@@ -358,7 +360,7 @@ def _incoming(
         if claim["namespace"] == namespace and claim["name"] in claims_of(spec):
             terms += [item["nodeTerms"] for item in snapshot.volumes if _limits(item, claim)]
     ports = tuple(Port(port["ip"], port["protocol"], port["port"]) for port in host_ports(spec))
-    own = Pod(
+    own = PlacedPod(
         namespace,
         name,
         labels,

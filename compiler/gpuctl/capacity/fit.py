@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple
 
 from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.demand import Cluster, Demand, understand
-from gpuctl.capacity.placement import LIMIT, Group, Outcome, State, has_room_in_any_case, initial, settle
+from gpuctl.capacity.placement import LIMIT, Placements, PodGroup, State, has_room_in_any_case, initial, settle
 from gpuctl.capacity.quota_sum import Shortfall, Usage, shortfalls, unspecified
-from gpuctl.capacity.scheduling import Pod, Seat, Units, census, obstacle
+from gpuctl.capacity.scheduling import PlacedPod, Seat, Units, census, obstacle
 from gpuctl.capacity.shortage import Balance, balance, exclusions, shortage, smallest_change
 from gpuctl.capacity.snapshot import Snapshot
 
@@ -27,7 +27,7 @@ _UNITS = {"cpu": ("cpuCores", 1000), "memory": ("memoryBytes", 1), "ephemeral-st
 class Victim(NamedTuple):
     """A pod that would be evicted, and its node."""
 
-    pod: Pod
+    pod: PlacedPod
     node: str
 
 
@@ -97,7 +97,7 @@ class _Worlds(NamedTuple):
     """
 
     states: list[State]
-    elsewhere: tuple[tuple[Group, int], ...] = ()
+    elsewhere: tuple[tuple[PodGroup, int], ...] = ()
 
 
 def named(amounts: Units) -> dict[str, float | int]:
@@ -170,7 +170,7 @@ def _disputed(judged: Fit, verdict: Verdict, why: str = _TAKEN) -> Fit:
 class _Admission(NamedTuple):
     """What quotas let through of a job: pods by group, what that takes of them, and what stands against the rest."""
 
-    groups: list[tuple[Group, int]]
+    groups: list[tuple[PodGroup, int]]
     usages: list[Usage]
     refusals: list[str]
     for_ever: bool
@@ -275,7 +275,7 @@ def _judge(
 
 
 def _verdict(
-    cluster: Cluster, demand: Demand, admission: _Admission, worlds: _Worlds, outcomes: list[Outcome]
+    cluster: Cluster, demand: Demand, admission: _Admission, worlds: _Worlds, outcomes: list[Placements]
 ) -> tuple[Verdict, str]:
     if demand.refusals:
         return "never", "; ".join(demand.refusals)
@@ -297,7 +297,7 @@ def _verdict(
     return empty, why
 
 
-def _shown(group: Group, resources: frozenset[str]) -> Group:
+def _shown(group: PodGroup, resources: frozenset[str]) -> PodGroup:
     """The group without what no node shows: for whatever hands that out, it may well be placed."""
     pod = group.incoming.pod
     if pod.requests.keys() <= resources:
@@ -306,7 +306,7 @@ def _shown(group: Group, resources: frozenset[str]) -> Group:
     return group._replace(incoming=replace(group.incoming, pod=replace(pod, requests=known)))
 
 
-def _is_settled(demand: Demand, worlds: _Worlds, outcomes: list[Outcome]) -> bool:
+def _is_settled(demand: Demand, worlds: _Worlds, outcomes: list[Placements]) -> bool:
     """Whether what comes of a job without the pods that are somewhere else comes of it with them, too."""
     if not worlds.elsewhere:
         return True
@@ -359,7 +359,7 @@ def _victims(worlds: _Worlds, end: State) -> list[Victim]:
     return [Victim(pod, places[id(pod)]) for pod in end.evicted if not pod.deleting]
 
 
-def _afterwards(admission: _Admission, worlds: _Worlds, outcomes: list[Outcome]) -> _Worlds:
+def _afterwards(admission: _Admission, worlds: _Worlds, outcomes: list[Placements]) -> _Worlds:
     """What the next job may find."""
     ends = [end for outcome in outcomes for end in outcome.states]
     if not worlds.elsewhere and all(outcome.exhaustive for outcome in outcomes) and len(ends) <= LIMIT:

@@ -19,8 +19,8 @@ from gpuctl.capacity.scheduling import (
     NO_CENSUS,
     Census,
     Incoming,
-    Pod,
-    Rule,
+    PlacedPod,
+    SchedulingRule,
     Seat,
     census,
     obstacle,
@@ -34,7 +34,7 @@ _DEPARTURES = 4
 _MANY = 10**9
 
 
-class Group(NamedTuple):
+class PodGroup(NamedTuple):
     """Pods alike of one workload. ``number`` tells groups of a request apart."""
 
     number: Hashable
@@ -45,7 +45,7 @@ class Group(NamedTuple):
         """Whether its pods go anywhere that has room, whatever other pods do."""
         return not self.incoming.has_neighbours
 
-    def minds(self, pod: Pod) -> bool:
+    def minds(self, pod: PlacedPod) -> bool:
         """Whether where another pod is decides on more than that pod's own node."""
         incoming = self.incoming
         apart = (term for term in incoming.pod.anti_affinity if term.topology != HOST_NAME)
@@ -81,8 +81,8 @@ class State:
     classes: Sequence[Hashable]
     changed: Mapping[int, Seat] = field(default_factory=dict)
     placed: Mapping[Hashable, int] = field(default_factory=dict)
-    evicted: tuple[Pod, ...] = ()
-    leaving: Mapping[int, tuple[Pod, ...]] = field(default_factory=dict)
+    evicted: tuple[PlacedPod, ...] = ()
+    leaving: Mapping[int, tuple[PlacedPod, ...]] = field(default_factory=dict)
     certain: bool = True
 
     def seat(self, index: int) -> Seat:
@@ -101,18 +101,18 @@ class State:
             for index, seat in enumerate(self.seats)
         ]
 
-    def place(self, index: int, group: Group, number: int = 1) -> State:
+    def place(self, index: int, group: PodGroup, number: int = 1) -> State:
         """The state with pods of a group on a node."""
         seat = self.seat(index)
         seat = Seat(seat.node, seat.pods + (group.incoming.pod,) * number)
         placed = {**self.placed, group.number: self.placed.get(group.number, 0) + number}
         return replace(self, changed={**self.changed, index: seat}, placed=placed)
 
-    def put(self, index: int, pod: Pod) -> State:
+    def put(self, index: int, pod: PlacedPod) -> State:
         """The state with somebody else's pod on a node."""
         return replace(self, changed={**self.changed, index: self.seat(index).with_pod(pod)})
 
-    def evict(self, index: int, eviction: Eviction, group: Group) -> State:
+    def evict(self, index: int, eviction: Eviction, group: PodGroup) -> State:
         """The state with victims on their way out of a node, and a pod of the group that waits for their room.
 
         The pod counts on the node from now on: its nomination keeps others away.
@@ -143,7 +143,7 @@ class State:
         return keys, frozenset(map(id, self.evicted)), frozenset(self.placed.items()), self.certain
 
 
-class Outcome(NamedTuple):
+class Placements(NamedTuple):
     """The states that placing pods may end in. Not ``exhaustive``: there may be others.
 
     ``confluent``: in all of them, followed or not, as many pods are placed, and either all or none by evicting.
@@ -169,7 +169,7 @@ def _class(index: int, seat: Seat, named_hosts: bool) -> Hashable:
     return labels, room, str(node.taints), node.unschedulable, HOST_NAME in node.labels
 
 
-def capacity(seat: Seat, group: Group, most: int) -> int:
+def capacity(seat: Seat, group: PodGroup, most: int) -> int:
     """How many pods of an independent group go to a node, at most ``most``: the least floor(free / request)."""
     if obstacle(group.incoming, seat, NO_CENSUS) is not None:
         return 0
@@ -178,7 +178,9 @@ def capacity(seat: Seat, group: Group, most: int) -> int:
     return min(number, 1) if pod.ports else number
 
 
-def settle(state: State, groups: Sequence[tuple[Group, int]], budgets: Sequence[Budget], *, final: bool) -> Outcome:
+def settle(
+    state: State, groups: Sequence[tuple[PodGroup, int]], budgets: Sequence[Budget], *, final: bool
+) -> Placements:
     """Place so many pods of each group, as the scheduler would, evicting where nothing else helps.
 
     ``final``: nothing is placed afterwards, so that it does not matter which of several nodes with room is taken.
@@ -190,7 +192,7 @@ def settle(state: State, groups: Sequence[tuple[Group, int]], budgets: Sequence[
         if not census(group.incoming, state.seats).repelled:
             state, done = _fill(state, group, number, final=final)
             if done:
-                return Outcome([state], True, True)
+                return Placements([state], True, True)
     if (
         len(groups) > 1
         and not state.leaving
@@ -201,16 +203,16 @@ def settle(state: State, groups: Sequence[tuple[Group, int]], budgets: Sequence[
     ):
         for group, number in groups:
             state, _ = _fill(state, group, number, final=True)
-        return Outcome([state], final, True)
+        return Placements([state], final, True)
     outcome = _explore(state, groups, budgets, narrow=simple and final)
     # A pod that waits for its victims to leave is counted on its own node only, so that the next one may go too near.
     unlike = any(end.evicted for end in outcome.states) and any(
         group.minds(other.incoming.pod) for group, _ in groups for other, number in groups if number > 1
     )
-    return Outcome(outcome.states, outcome.exhaustive and not unlike, simple and not unlike)
+    return Placements(outcome.states, outcome.exhaustive and not unlike, simple and not unlike)
 
 
-def _fill(state: State, group: Group, number: int, *, final: bool) -> tuple[State, bool]:
+def _fill(state: State, group: PodGroup, number: int, *, final: bool) -> tuple[State, bool]:
     """Put an independent group where it has room, as long as that leaves no choice that matters; True: all of it."""
     rooms = {index: capacity(seat, group, number) for index, seat in enumerate(state.seats)}
     total = sum(rooms.values())
@@ -225,7 +227,9 @@ def _fill(state: State, group: Group, number: int, *, final: bool) -> tuple[Stat
     return state, left == 0
 
 
-def _explore(state: State, groups: Sequence[tuple[Group, int]], budgets: Sequence[Budget], *, narrow: bool) -> Outcome:
+def _explore(
+    state: State, groups: Sequence[tuple[PodGroup, int]], budgets: Sequence[Budget], *, narrow: bool
+) -> Placements:
     """Follow every choice, breadth first, and as soon as they are too many one; ``narrow``: one node with room."""
     views = {group.number: _View(state, group, groups, budgets) for group, _ in groups}
     frontier = [state]
@@ -246,14 +250,14 @@ def _explore(state: State, groups: Sequence[tuple[Group, int]], budgets: Sequenc
             if not goes_on:
                 ends[current.signature] = current
         frontier = list(following.values())[: None if exhaustive else 1]
-    return Outcome(list(ends.values()), exhaustive, False)
+    return Placements(list(ends.values()), exhaustive, False)
 
 
 class _View:
     """What the pods of a group find in states that come from one: what does not change is worked out once."""
 
     def __init__(
-        self, start: State, group: Group, groups: Sequence[tuple[Group, int]], budgets: Sequence[Budget]
+        self, start: State, group: PodGroup, groups: Sequence[tuple[PodGroup, int]], budgets: Sequence[Budget]
     ) -> None:
         self._group = group
         self._incoming = group.incoming
@@ -265,7 +269,7 @@ class _View:
         )
         # Then each node is judged by itself. The nodes are kept, so that their ids stay theirs.
         self._alone = group.is_independent and not repelled
-        self._statuses: dict[int, tuple[Seat, Rule | None]] = {}
+        self._statuses: dict[int, tuple[Seat, SchedulingRule | None]] = {}
         self._evictions: dict[int, tuple[Seat, Eviction | None]] = {}
 
     def moves(self, state: State, *, narrow: bool) -> Iterator[State]:
@@ -291,7 +295,7 @@ class _View:
                     counted = recounted(counted, self._incoming, before, now)
         return counted
 
-    def _status(self, seat: Seat, counted: Census) -> Rule | None:
+    def _status(self, seat: Seat, counted: Census) -> SchedulingRule | None:
         if not self._alone:
             return obstacle(self._incoming, seat, counted)
         if id(seat) not in self._statuses:
@@ -338,7 +342,7 @@ def _departures(state: State) -> Iterator[frozenset[int]]:
     return (frozenset(gone) for size in sizes for gone in combinations(nodes, size))
 
 
-def has_room_in_any_case(state: State, group: Group, number: int, elsewhere: Sequence[tuple[Group, int]]) -> bool:
+def has_room_in_any_case(state: State, group: PodGroup, number: int, elsewhere: Sequence[tuple[PodGroup, int]]) -> bool:
     """Whether so many pods of an independent group find room wherever other independent pods went in this state.
 
     One of the others takes the room of at most so many as its largest share of what one asks for, rounded up.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gpuctl.backend.api_resources import Object
-from gpuctl.capacity.scheduling import Incoming, Pod, Seat, selects
+from gpuctl.capacity.scheduling import Incoming, PlacedPod, Seat, selects
 
 _PRIORITY_OFFSET = 2**31
 _MINIMUM_CANDIDATES = 100
@@ -24,7 +24,7 @@ class Budget(NamedTuple):
     allowed: int
     disrupted: frozenset[str] = frozenset()
 
-    def covers(self, pod: Pod) -> bool:
+    def covers(self, pod: PlacedPod) -> bool:
         """Source: ``defaultpreemption/default_preemption.go``, filterPodsWithPDBViolation."""
         if pod.namespace != self.namespace or not pod.labels or pod.name in self.disrupted:
             return False
@@ -34,7 +34,7 @@ class Budget(NamedTuple):
 class Eviction(NamedTuple):
     """The pods that would be evicted from a node. Not ``certain``: others of the same rank may be taken instead."""
 
-    victims: tuple[Pod, ...]
+    victims: tuple[PlacedPod, ...]
     violations: int
     certain: bool
 
@@ -61,8 +61,8 @@ def eviction(
         return None
     violating = _violating(lower, budgets)
     protected = [pod for pod in lower if pod in violating]
-    victims: list[Pod] = []
-    spared: list[Pod] = []
+    victims: list[PlacedPod] = []
+    spared: list[PlacedPod] = []
     for pod in [*protected, *(pod for pod in lower if pod not in violating)]:
         if fits(left.with_pod(pod)):
             left = left.with_pod(pod)
@@ -76,12 +76,12 @@ def eviction(
     return Eviction(tuple(victims), sum(pod in violating for pod in victims), certain)
 
 
-def may_evict(incoming: Incoming, pod: Pod) -> bool:
+def may_evict(incoming: Incoming, pod: PlacedPod) -> bool:
     """Source: ``defaultpreemption/default_preemption.go``, isPreemptionAllowed."""
     return pod.priority < incoming.pod.priority
 
 
-def _violating(pods: Sequence[Pod], budgets: Sequence[Budget]) -> list[Pod]:
+def _violating(pods: Sequence[PlacedPod], budgets: Sequence[Budget]) -> list[PlacedPod]:
     """The pods, most important first, whose eviction a budget does not allow any more."""
     allowed = [budget.allowed for budget in budgets]
     result = []
@@ -96,7 +96,7 @@ def _violating(pods: Sequence[Pod], budgets: Sequence[Budget]) -> list[Pod]:
     return result
 
 
-def _tied(victims: list[Pod], spared: list[Pod], lower: list[Pod], budgets: Sequence[Budget]) -> bool:
+def _tied(victims: list[PlacedPod], spared: list[PlacedPod], lower: list[PlacedPod], budgets: Sequence[Budget]) -> bool:
     """Whether the order among pods of one importance, which is the scheduler's, may have decided."""
     ranks = {pod.importance for pod in spared}
     if any(pod.importance in ranks for pod in victims):

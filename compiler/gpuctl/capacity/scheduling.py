@@ -62,7 +62,7 @@ class Term(NamedTuple):
     selector: Object | None
     namespaces: frozenset[str]
 
-    def matches(self, pod: Pod) -> bool:
+    def matches(self, pod: PlacedPod) -> bool:
         """Whether it is about a pod."""
         return pod.namespace in self.namespaces and selects(self.selector, pod.labels)
 
@@ -79,7 +79,7 @@ class Spread(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Pod:
+class PlacedPod:
     """A pod as its node sees it. ``start`` is RFC 3339, "" before it; ``stays`` tells that every node runs one.
 
     ``volumes`` are those that a CSI driver attaches to its node. ``priority_class`` and ``has_deadline``
@@ -108,7 +108,7 @@ class Pod:
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class SchedulableNode:
     """A node, without its pods. ``attachable`` is how many volumes a driver can attach, ``attached`` which are now."""
 
     name: str
@@ -124,8 +124,8 @@ class Node:
 class Seat:
     """A node with the pods on it. Never changes: moving a pod makes another one."""
 
-    node: Node
-    pods: tuple[Pod, ...] = ()
+    node: SchedulableNode
+    pods: tuple[PlacedPod, ...] = ()
 
     @cached_property
     def used(self) -> Units:
@@ -137,7 +137,7 @@ class Seat:
         return total
 
     @cached_property
-    def repelling(self) -> tuple[Pod, ...]:
+    def repelling(self) -> tuple[PlacedPod, ...]:
         """Pods that keep others away."""
         return tuple(pod for pod in self.pods if pod.anti_affinity)
 
@@ -147,11 +147,11 @@ class Seat:
             return self.node.allocatable.get("pods", 0) - len(self.pods)
         return self.node.allocatable.get(name, 0) - self.used.get(name, 0)
 
-    def with_pod(self, pod: Pod) -> Seat:
+    def with_pod(self, pod: PlacedPod) -> Seat:
         """The same with one pod more."""
         return Seat(self.node, (*self.pods, pod))
 
-    def without(self, pods: Iterable[Pod]) -> Seat:
+    def without(self, pods: Iterable[PlacedPod]) -> Seat:
         """The same without some of its pods."""
         gone = set(map(id, pods))
         return Seat(self.node, tuple(pod for pod in self.pods if id(pod) not in gone))
@@ -161,7 +161,7 @@ class Seat:
 class Incoming:
     """A pod that is to be scheduled. ``node_terms`` all have to hold, each a list of alternatives."""
 
-    pod: Pod
+    pod: PlacedPod
     tolerations: Sequence[Object] = ()
     node_selector: Labels = field(default_factory=dict)
     node_terms: Sequence[Sequence[Object]] = ()
@@ -240,14 +240,14 @@ def _count(counts: Counter[Pair], terms: Iterable[Term], labels: Labels) -> None
             counts[term.topology, labels[term.topology]] += 1
 
 
-def _is_counted(rule: Spread, incoming: Incoming, node: Node) -> bool:
+def _is_counted(rule: Spread, incoming: Incoming, node: SchedulableNode) -> bool:
     """Source: ``podtopologyspread/common.go``, matchNodeInclusionPolicies."""
     if rule.honour_affinity and not (_selected(incoming, node) and _in_terms(incoming, node)):
         return False
     return not rule.honour_taints or untolerated(incoming, node) is None
 
 
-def _is_spread(rule: Spread, incoming: Incoming, pod: Pod) -> bool:
+def _is_spread(rule: Spread, incoming: Incoming, pod: PlacedPod) -> bool:
     """Source: ``podtopologyspread/common.go``, countPodsMatchSelector: an empty selector counts nothing."""
     if pod.deleting or pod.namespace != incoming.pod.namespace or rule.selector == {}:
         return False
@@ -280,7 +280,7 @@ def holds(expression: Object, labels: Labels) -> bool:
     return int(value) > int(wanted[0]) if operator == "Gt" else int(value) < int(wanted[0])
 
 
-def in_term(term: Object, node: Node) -> bool:
+def in_term(term: Object, node: SchedulableNode) -> bool:
     """Whether a node is in a node selector's term; an empty term has no nodes.
 
     Source: ``component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go``.
@@ -309,7 +309,7 @@ def _open(incoming: Incoming, seat: Seat, _: Census) -> bool:
     return not seat.node.unschedulable or any(tolerates(item, _UNSCHEDULABLE) for item in incoming.tolerations)
 
 
-def untolerated(incoming: Incoming, node: Node) -> Object | None:
+def untolerated(incoming: Incoming, node: SchedulableNode) -> Object | None:
     """The first taint of a node that keeps a pod away. Source: ``tainttoleration/taint_toleration.go``."""
     for taint in node.taints:
         if taint.get("effect") in _BLOCKING and not any(tolerates(item, taint) for item in incoming.tolerations):
@@ -317,11 +317,11 @@ def untolerated(incoming: Incoming, node: Node) -> Object | None:
     return None
 
 
-def _selected(incoming: Incoming, node: Node) -> bool:
+def _selected(incoming: Incoming, node: SchedulableNode) -> bool:
     return all(node.labels.get(key) == value for key, value in incoming.node_selector.items())
 
 
-def _in_terms(incoming: Incoming, node: Node) -> bool:
+def _in_terms(incoming: Incoming, node: SchedulableNode) -> bool:
     return all(any(in_term(term, node) for term in terms) for terms in incoming.node_terms)
 
 
@@ -391,7 +391,7 @@ def _welcome(incoming: Incoming, seat: Seat, counted: Census) -> bool:
     return not any(seat.node.labels.get(key) == value for key, value in counted.repelled)
 
 
-class Rule(NamedTuple):
+class SchedulingRule(NamedTuple):
     """A reason for which a node is out. ``resolvable`` tells that evicting others may help."""
 
     name: str
@@ -399,24 +399,24 @@ class Rule(NamedTuple):
     resolvable: bool
 
 
-RULES: list[Rule] = [
-    Rule("cordon", _open, False),
-    Rule("taints", lambda incoming, seat, _: untolerated(incoming, seat.node) is None, False),
-    Rule("node-selector", lambda incoming, seat, _: _selected(incoming, seat.node), False),
-    Rule("node-affinity", lambda incoming, seat, _: _in_terms(incoming, seat.node), False),
-    Rule("host-ports", _ports_free, True),
-    Rule("pods", _room_for_pod, True),
-    Rule("resources", _enough, True),
-    Rule("attach-limits", _attachable, True),
-    Rule("topology-spread", _even, True),
-    Rule("pod-affinity", _near, False),
-    Rule("pod-anti-affinity", _far, True),
-    Rule("existing-anti-affinity", _welcome, True),
+RULES: list[SchedulingRule] = [
+    SchedulingRule("cordon", _open, False),
+    SchedulingRule("taints", lambda incoming, seat, _: untolerated(incoming, seat.node) is None, False),
+    SchedulingRule("node-selector", lambda incoming, seat, _: _selected(incoming, seat.node), False),
+    SchedulingRule("node-affinity", lambda incoming, seat, _: _in_terms(incoming, seat.node), False),
+    SchedulingRule("host-ports", _ports_free, True),
+    SchedulingRule("pods", _room_for_pod, True),
+    SchedulingRule("resources", _enough, True),
+    SchedulingRule("attach-limits", _attachable, True),
+    SchedulingRule("topology-spread", _even, True),
+    SchedulingRule("pod-affinity", _near, False),
+    SchedulingRule("pod-anti-affinity", _far, True),
+    SchedulingRule("existing-anti-affinity", _welcome, True),
 ]
 """In the order of the plugins (``apis/config/v1/default_plugins.go``): the first that fails is the node's status."""
 
 
-def obstacle(incoming: Incoming, seat: Seat, counted: Census) -> Rule | None:
+def obstacle(incoming: Incoming, seat: Seat, counted: Census) -> SchedulingRule | None:
     """The first rule that keeps a pod from a node, or None."""
     for rule in RULES:
         if not rule.holds(incoming, seat, counted):

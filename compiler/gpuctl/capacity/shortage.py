@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from gpuctl.capacity.demand import Demand
-from gpuctl.capacity.placement import Group, State, initial, settle
+from gpuctl.capacity.placement import PodGroup, State, initial, settle
 from gpuctl.capacity.quota_sum import Shortfall, format_amount
 from gpuctl.capacity.scheduling import RULES, Incoming, Seat, Units, census, untolerated
 
@@ -28,7 +28,7 @@ _TRIED = 32
 # The node controller's, beside ``spec.unschedulable`` (pkg/controller/nodelifecycle/node_lifecycle_controller.go).
 _CORDON = "node.kubernetes.io/unschedulable"
 
-Groups = Sequence[tuple[Group, int]]
+Groups = Sequence[tuple[PodGroup, int]]
 
 
 class Holder(NamedTuple):
@@ -190,14 +190,14 @@ def _title(taint: dict[str, str]) -> str:
     return f"{taint['key']}{value}:{taint['effect']}"
 
 
-def _tolerant(group: Group, taint: dict[str, str]) -> Group:
+def _tolerant(group: PodGroup, taint: dict[str, str]) -> PodGroup:
     toleration = {"key": taint["key"], "operator": "Exists", "effect": taint["effect"]}
     incoming = replace(group.incoming, tolerations=[*group.incoming.tolerations, toleration])
     return group._replace(incoming=incoming)
 
 
 def _freed(
-    seats: Sequence[Seat], group: Group, number: int, names_hosts: bool
+    seats: Sequence[Seat], group: PodGroup, number: int, names_hosts: bool
 ) -> Iterator[tuple[str, Sequence[Seat], Groups]]:
     """Free what the pods that find no room lack, on the nodes where that is least."""
     peaceful = group._replace(incoming=replace(group.incoming, preempts=False))
@@ -242,7 +242,7 @@ def _with_more(seat: Seat, more: Units) -> Seat:
 
 
 def _leaner(
-    seats: Sequence[Seat], group: Group, number: int, scarce: str, names_hosts: bool
+    seats: Sequence[Seat], group: PodGroup, number: int, scarce: str, names_hosts: bool
 ) -> Iterator[tuple[str, Sequence[Seat], Groups]]:
     """Ask less of the scarce resource for each pod."""
     asked = group.incoming.pod.requests.get(scarce, 0)

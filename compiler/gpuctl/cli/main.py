@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from gpuctl import __version__
+from gpuctl.cli.commands.completion import COMPLETION, PROGRAM
 from gpuctl.cli.options.blanks import without_blanks
 from gpuctl.collector import THRESHOLDS
 
@@ -54,12 +55,9 @@ COMMANDS: dict[str, str] = {
 }
 
 SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3
-PROGRAM = "gpuctl"
-COMPLETION = "_GPUCTL_COMPLETE"
-"""The variable by which a shell asks click for completions."""
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """Loads a command's module when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -105,7 +103,7 @@ def _instead_of(name: str) -> str:
 
 
 @click.group(
-    cls=Group,
+    cls=CommandGroup,
     name=PROGRAM,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Start: `gpuctl init training > job.yaml`, `gpuctl render -f job.yaml`",

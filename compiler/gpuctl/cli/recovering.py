@@ -11,7 +11,7 @@ import click
 from gpuctl.apply.operations import LEASE_WAIT
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.run import recovery
-from gpuctl.apply.run.outlook import Outlook, Problem, look
+from gpuctl.apply.run.outlook import Outlook, RecoveryProblem, look
 from gpuctl.apply.run.recovery import Recovery
 from gpuctl.apply.state.records import Records, records
 from gpuctl.cli.changing import Manner
@@ -126,5 +126,5 @@ def render_json(outlook: Outlook, result: Recovery, keys: Records, error: str | 
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
 
-def _problem(problem: Problem) -> dict[str, str | None]:
+def _problem(problem: RecoveryProblem) -> dict[str, str | None]:
     return {"namespace": problem.namespace, "message": problem.message, "hint": problem.hint}

@@ -16,8 +16,8 @@ from gpuctl.kube.connection import Connection
 from gpuctl.kube.credentials import (
     Certificate,
     Credential,
+    CredentialSource,
     Fixed,
-    Source,
     TokenFile,
     basic,
     bearer,
@@ -26,7 +26,7 @@ from gpuctl.kube.credentials import (
 )
 from gpuctl.kube.kubeconfig import Chosen, Named, choose
 from gpuctl.kube.proxies import proxy_for
-from gpuctl.kube.transport import Access
+from gpuctl.kube.transport import ServerAccess
 from gpuctl.kube.trust import Trust
 from gpuctl.language.fields import visible
 
@@ -69,7 +69,7 @@ def connect(
     return Connection(_access(chosen, impersonated), chosen.namespace or "default", chosen.context)
 
 
-def _access(chosen: Chosen, impersonated: Impersonated) -> Access:
+def _access(chosen: Chosen, impersonated: Impersonated) -> ServerAccess:
     user = chosen.user
     server, trust = _server(chosen.cluster), _trust(chosen.cluster)
     stated = chosen.cluster.text("proxy-url")
@@ -85,7 +85,7 @@ def _access(chosen: Chosen, impersonated: Impersonated) -> Access:
     )
     # kubectl does the same: in plain text, credentials are anybody's.
     source = _source(chosen, server, trust) if server.startswith("https://") else Fixed(Credential())
-    return Access(server, trust, source, headers, proxy_for(server, stated), chosen.context)
+    return ServerAccess(server, trust, source, headers, proxy_for(server, stated), chosen.context)
 
 
 def _server(cluster: Named) -> str:
@@ -138,7 +138,7 @@ def _content(entry: Named, field: str) -> bytes | None:
         raise entry.refuse(field, f"names {path}, which cannot be read: {why}") from None
 
 
-def _source(chosen: Chosen, server: str, trust: Trust) -> Source:
+def _source(chosen: Chosen, server: str, trust: Trust) -> CredentialSource:
     user = chosen.user
     pair = (_content(user, "client-certificate"), _content(user, "client-key"))
     certificate = Certificate(pair[0], pair[1]) if pair[0] and pair[1] else None
@@ -154,7 +154,7 @@ def _source(chosen: Chosen, server: str, trust: Trust) -> Source:
     return _plugin(chosen, server, trust)
 
 
-def _plugin(chosen: Chosen, server: str, trust: Trust) -> Source:
+def _plugin(chosen: Chosen, server: str, trust: Trust) -> CredentialSource:
     from gpuctl.kube.exec_plugin import Plugin
 
     entry = chosen.user.body["exec"]
@@ -194,7 +194,7 @@ def _told(cluster: Named, server: str, trust: Trust) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value}
 
 
-def _service_account(headers: tuple[tuple[str, str], ...]) -> Access:
+def _service_account(headers: tuple[tuple[str, str], ...]) -> ServerAccess:
     host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ.get("KUBERNETES_SERVICE_PORT") or "443"
     server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
     try:
@@ -207,7 +207,7 @@ def _service_account(headers: tuple[tuple[str, str], ...]) -> Access:
             "check automountServiceAccountToken of the pod and its service account",
         ) from None
     trust = Trust(authority, origin=str(_SERVICE_ACCOUNT / "ca.crt"))
-    return Access(server, trust, source, headers, proxy_for(server, ""), "")
+    return ServerAccess(server, trust, source, headers, proxy_for(server, ""), "")
 
 
 def _service_account_namespace() -> str:

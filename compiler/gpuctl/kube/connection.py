@@ -17,7 +17,7 @@ from gpuctl.backend.api_resources import Key, Object, Resource, key_of
 from gpuctl.kube.api_errors import ApiError, ConnectionFailed, api_error
 from gpuctl.kube.reasons import innermost
 from gpuctl.kube.streams import Stream
-from gpuctl.kube.transport import WATCH_TIMEOUT, Access, Answer, Transport
+from gpuctl.kube.transport import WATCH_TIMEOUT, Response, ServerAccess, Transport
 
 if TYPE_CHECKING:
     from gpuctl.kube.channels import Channels
@@ -48,7 +48,7 @@ class Connection:
     change things. Safe to use from several threads. :func:`gpuctl.kube.configuration.connect` makes one.
     """
 
-    def __init__(self, access: Access, namespace: str, context: str) -> None:
+    def __init__(self, access: ServerAccess, namespace: str, context: str) -> None:
         self._transport = Transport(access)
         self.server = self._transport.server
         self.namespace = namespace
@@ -376,7 +376,7 @@ class Connection:
             time.sleep(wait)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    def _decoded(self, response: Answer, method: str, path: str) -> Any:
+    def _decoded(self, response: Response, method: str, path: str) -> Any:
         for warning in response.headers.getlist("Warning"):
             # `299 - "text"` (RFC 7234, as the API server writes it).
             self.warnings[warning.split(" ", 2)[-1].strip('"').replace('\\"', '"')] = None

@@ -36,7 +36,7 @@ class Credential(NamedTuple):
     certificate: Certificate | None = None
 
 
-class Source(Protocol):
+class CredentialSource(Protocol):
     """Where credentials come from. Called by one thread at a time."""
 
     def current(self) -> Credential:

@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 from gpuctl import __version__
 from gpuctl.backend.api_resources import Object
 from gpuctl.kube.api_errors import ConfigurationError, ConnectionFailed
-from gpuctl.kube.credentials import Certificate, Credential, Headers, Source
+from gpuctl.kube.credentials import Certificate, Credential, CredentialSource, Headers
 from gpuctl.kube.proxies import Proxy
 from gpuctl.kube.reasons import chain, innermost, reason_of
 from gpuctl.kube.trust import Trust
@@ -39,18 +39,18 @@ _PORTION = 1024 * 1024
 _OTHER_NAME = frozenset({62, 64})
 
 
-class Access(NamedTuple):
+class ServerAccess(NamedTuple):
     """Where an API server is, how it is trusted, and as whom it is asked."""
 
     server: str
     trust: Trust
-    source: Source
+    source: CredentialSource
     impersonation: Headers
     proxy: Proxy | None
     context: str
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """An answer that was read whole."""
 
     status: int
@@ -64,7 +64,7 @@ class Transport:
     ``server`` is the address, ``reached`` whether it has ever answered.
     """
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: ServerAccess) -> None:
         self._access = access
         self.server = access.server
         self.reached = False
@@ -86,7 +86,7 @@ class Transport:
         content_type: str = "",
         *,
         accept: str | None = None,
-    ) -> Answer:
+    ) -> Response:
         """The answer, whatever its status. ``accept`` is a media type other than the connection's.
 
         :raises ConnectionFailed: no answer, or one without an end.
@@ -112,7 +112,7 @@ class Transport:
         finally:
             if not response.closed:
                 response.close()
-        return Answer(response.status, response.headers, bytes(read))
+        return Response(response.status, response.headers, bytes(read))
 
     def open(self, path: str, query: Mapping[str, str] | None = None) -> Any:
         """The answer (urllib3's) to a GET, whatever its status; its body is not read yet.

@@ -15,7 +15,7 @@ from gpuctl.capacity.quota_sum import format_amount
 from gpuctl.kube.scope import Scope
 from gpuctl.language.masking import masked
 from gpuctl.language.settings import Settings
-from gpuctl.reading.access import Access, access
+from gpuctl.reading.access import Addresses, access
 from gpuctl.reading.event_rows import event_order, event_time
 from gpuctl.reading.job_rows import Job, Row, job_row, labels, pod_row
 from gpuctl.reading.status import sentence
@@ -59,7 +59,7 @@ class JobDetail:
     restarts: dict[str, int]
     answer: Answer
     timeline: dict[str, list[Stage]]
-    access: Access
+    access: Addresses
     events: list[Told] | None
     document: dict[str, Any] | None
     description: str | None

@@ -101,7 +101,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Filter:
+class JobFilter:
     """Which rows: by exact pool, kind and job names, by a status's word or phase (any case); "" and () take all."""
 
     pool: str = ""

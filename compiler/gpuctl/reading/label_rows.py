@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.reading.node_gpus import UNKNOWN, Gpus
-from gpuctl.reading.node_rows import Node
+from gpuctl.reading.node_rows import NodeState
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def labels(node: Object) -> list[Label]:
     return [Label(name, key, value, _updated(node, key)) for key, value in sorted(labels_of(node).items())]
 
 
-def gpu_labels_json(node: Node) -> dict[str, Any]:
+def gpu_labels_json(node: NodeState) -> dict[str, Any]:
     """A node's labels about GPUs, and its pool, as the REST API lists them."""
     labels = [{"key": key, "value": value} for key, value in node.gpu_labels.items()]
     return {"nodeName": node.name, "gpuLabels": labels, "gpuType": node.gpu_type, "boundPools": [node.pool]}
@@ -73,16 +73,16 @@ class GpuType:
         }
 
 
-def gpu_types(nodes: Iterable[Node], gpus: Gpus) -> list[GpuType]:
+def gpu_types(nodes: Iterable[NodeState], gpus: Gpus) -> list[GpuType]:
     """The types that nodes have, by name. Nodes with GPUs and no label are of type ``unknown``."""
-    groups: dict[str, list[Node]] = {}
+    groups: dict[str, list[NodeState]] = {}
     for node in nodes:
         if node.gpu_type or node.gpu_total:
             groups.setdefault(node.gpu_type or UNKNOWN, []).append(node)
     return [_gpu_type(name, group, gpus) for name, group in sorted(groups.items())]
 
 
-def _gpu_type(name: str, nodes: list[Node], gpus: Gpus) -> GpuType:
+def _gpu_type(name: str, nodes: list[NodeState], gpus: Gpus) -> GpuType:
     known = all(node.gpu_used is not None for node in nodes)
     vendors = {gpus.vendors[resource] for node in nodes for resource in node.total if resource in gpus.vendors}
     return GpuType(

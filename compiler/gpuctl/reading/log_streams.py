@@ -15,7 +15,7 @@ from gpuctl.backend.api_resources import RESOURCES, Object, annotations_of
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed, NotThere
 from gpuctl.kube.connection import Connection
 from gpuctl.reading.job_rows import Identity, Job
-from gpuctl.reading.loglines import Line, Position, instant, parse
+from gpuctl.reading.loglines import LogLine, Position, instant, parse
 from gpuctl.reading.status import pod_status
 
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
@@ -53,7 +53,7 @@ class Wanted:
         return query
 
 
-class Problem(NamedTuple):
+class LogProblem(NamedTuple):
     """Why a pod's log, or a part of it, is not shown."""
 
     pod: str
@@ -63,12 +63,12 @@ class Problem(NamedTuple):
 class Batch(NamedTuple):
     """Lines of one source, in its order."""
 
-    source: Source
-    lines: list[Line]
+    source: ContainerLog
+    lines: list[LogLine]
 
 
 @dataclass(eq=False)
-class Source:
+class ContainerLog:
     """The log of one container of one pod. ``position`` is how far it was read, by one thread at a time."""
 
     connection: Connection
@@ -83,7 +83,7 @@ class Source:
         """The pod's name."""
         return str(self.pod["metadata"]["name"])
 
-    def read(self, *, follow: bool = False, previous: bool | None = None) -> Iterator[list[Line]]:
+    def read(self, *, follow: bool = False, previous: bool | None = None) -> Iterator[list[LogLine]]:
         """New lines, from where the last call stopped. The request is sent when this is called.
 
         :raises ClusterError: there is no answer, or it broke off.
@@ -102,7 +102,7 @@ class Source:
         stream = self.connection.stream(path, query)
         return (fresh for lines in parse(stream) if (fresh := self.position.fresh(lines)))
 
-    def read_whole(self, first: Iterator[list[Line]]) -> Iterator[list[Line]]:
+    def read_whole(self, first: Iterator[list[LogLine]]) -> Iterator[list[LogLine]]:
         """A stream that was opened, and where it breaks another one that goes on.
 
         :raises ClusterError: it broke again and again.
@@ -215,7 +215,9 @@ def waiting(pod: Object) -> str:
     return ": ".join(words)
 
 
-def sources_of(connection: Connection, pods: list[Object], wanted: Wanted) -> tuple[list[Source], list[Problem]]:
+def sources_of(
+    connection: Connection, pods: list[Object], wanted: Wanted
+) -> tuple[list[ContainerLog], list[LogProblem]]:
     """The logs that there are, and the pods that have none yet.
 
     :raises NotThere: no pod has the container.
@@ -224,19 +226,19 @@ def sources_of(connection: Connection, pods: list[Object], wanted: Wanted) -> tu
     for pod in pods:
         container = container_of(pod, wanted.container)
         if has_log(pod, container):
-            sources.append(Source(connection, pod, container, wanted))
+            sources.append(ContainerLog(connection, pod, container, wanted))
         else:
-            missing.append(Problem(pod["metadata"]["name"], waiting(pod)))
+            missing.append(LogProblem(pod["metadata"]["name"], waiting(pod)))
     return sources, missing
 
 
 class Reading:
     """Logs as they are now: all sources at once, merged by time. ``problems`` are complete when it has finished."""
 
-    def __init__(self, connection: Connection, sources: list[Source]) -> None:
+    def __init__(self, connection: Connection, sources: list[ContainerLog]) -> None:
         self._connection = connection
         self._sources = sources
-        self.problems: list[Problem] = []
+        self.problems: list[LogProblem] = []
 
     def batches(self) -> Iterator[Batch]:
         """Lines in the order of time; as they come when there is one source.
@@ -254,32 +256,34 @@ class Reading:
         for _, number, line in heapq.merge(*timed, key=lambda entry: entry[0]):
             yield Batch(streams[number][0], [line])
 
-    def _open(self, source: Source) -> Iterator[list[Line]] | None:
+    def _open(self, source: ContainerLog) -> Iterator[list[LogLine]] | None:
         try:
             return source.read()
         except ApiError as error:
             if error.lacks_permission:
                 raise
-            self.problems.append(Problem(source.name, explain(error, source.pod)))
+            self.problems.append(LogProblem(source.name, explain(error, source.pod)))
         except ConnectionFailed as error:
-            self.problems.append(Problem(source.name, error.message))
+            self.problems.append(LogProblem(source.name, error.message))
         return None
 
-    def _guarded(self, source: Source, first: Iterator[list[Line]]) -> Iterator[list[Line]]:
+    def _guarded(self, source: ContainerLog, first: Iterator[list[LogLine]]) -> Iterator[list[LogLine]]:
         try:
             for lines in source.read_whole(first):
                 said = [line for line in lines if not line.stamp]
-                self.problems += [Problem(source.name, told(line)) for line in said]
+                self.problems += [LogProblem(source.name, told(line)) for line in said]
                 yield [line for line in lines if line.stamp] if said else lines
         except ClusterError as error:
-            self.problems.append(Problem(source.name, explain(error, source.pod)))
+            self.problems.append(LogProblem(source.name, explain(error, source.pod)))
 
-    def _timed(self, number: int, source: Source, first: Iterator[list[Line]]) -> Iterator[tuple[int, int, Line]]:
+    def _timed(
+        self, number: int, source: ContainerLog, first: Iterator[list[LogLine]]
+    ) -> Iterator[tuple[int, int, LogLine]]:
         for lines in self._guarded(source, first):
             for line in lines:
                 yield instant(line.stamp), number, line
 
 
-def told(line: Line) -> str:
+def told(line: LogLine) -> str:
     """What a node says instead of a log: kubelet writes it where the log would be, without a time."""
     return f"its node says: {line.text.decode('utf-8', 'replace').strip()[:300]}"

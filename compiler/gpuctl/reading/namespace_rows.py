@@ -17,8 +17,8 @@ from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
 from gpuctl.reading.inventory import UNFINISHED
 from gpuctl.reading.node_gpus import Gpus
-from gpuctl.reading.node_rows import Holder, holder, is_finished
-from gpuctl.reading.quota_rows import Quota, read_quotas
+from gpuctl.reading.node_rows import PodOnNode, holder, is_finished
+from gpuctl.reading.quota_rows import QuotaState, read_quotas
 
 
 class Contents(NamedTuple):
@@ -44,8 +44,8 @@ class Namespace:
     is_ours: bool
     jobs: int
     all_jobs: int
-    quotas: tuple[Quota, ...]
-    holders: tuple[Holder, ...]
+    quotas: tuple[QuotaState, ...]
+    holders: tuple[PodOnNode, ...]
 
     @property
     def gpu_used(self) -> int:

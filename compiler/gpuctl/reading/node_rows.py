@@ -20,7 +20,7 @@ STATUSES = ("active", "maintaining", "faulty")
 
 
 @dataclass(frozen=True)
-class Holder:
+class PodOnNode:
     """A pod that holds room on a node, or waits for some: ``kind`` is its job's, None when it is no job of gpuctl's."""
 
     job_id: str
@@ -44,7 +44,7 @@ class Holder:
 
 
 @dataclass(frozen=True)
-class Node:
+class NodeState:
     """A node. ``total`` is what pods can have of it (cores, bytes, pieces), ``used`` what the pods on it request.
 
     ``used`` and ``holders`` are None when pods may not be read. ``broken_gpus`` are there but out of order.
@@ -61,7 +61,7 @@ class Node:
     broken_gpus: int
     total: Amounts
     used: Amounts | None
-    holders: tuple[Holder, ...] | None
+    holders: tuple[PodOnNode, ...] | None
 
     @property
     def gpu_free(self) -> int | None:
@@ -189,11 +189,11 @@ def pool_name(node: Object, keys: Records) -> str:
     return labels_of(node).get(keys.pool) or DEFAULT_POOL
 
 
-def holder(pod: Object, requests: Amounts, keys: Records, gpus: Gpus) -> Holder:
+def holder(pod: Object, requests: Amounts, keys: Records, gpus: Gpus) -> PodOnNode:
     """A pod as the holder of room."""
     labels, metadata = labels_of(pod), pod["metadata"]
     kind = labels.get(keys.job_type)
-    return Holder(
+    return PodOnNode(
         metadata["name"],
         (labels.get("app") if kind else None) or _owner(metadata),
         metadata["namespace"],
@@ -204,7 +204,7 @@ def holder(pod: Object, requests: Amounts, keys: Records, gpus: Gpus) -> Holder:
     )
 
 
-def read_nodes(nodes: Iterable[Object], pods: Iterable[Object] | None, keys: Records, gpus: Gpus) -> list[Node]:
+def read_nodes(nodes: Iterable[Object], pods: Iterable[Object] | None, keys: Records, gpus: Gpus) -> list[NodeState]:
     """The nodes by name, with what the pods take of them.
 
     Counted are pods that are bound and have not finished, with init containers and sidecars as the scheduler does. The
@@ -213,7 +213,7 @@ def read_nodes(nodes: Iterable[Object], pods: Iterable[Object] | None, keys: Rec
     :param pods: unfinished pods, or None when they may not be read.
     """
     used: dict[str, Amounts] = {}
-    holders: dict[str, list[Holder]] = {}
+    holders: dict[str, list[PodOnNode]] = {}
     for pod in pods or ():
         place = pod["spec"].get("nodeName")
         if not place or is_finished(pod):
@@ -243,11 +243,13 @@ def is_finished(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-def _node(node: Object, used: Amounts | None, holders: tuple[Holder, ...] | None, keys: Records, gpus: Gpus) -> Node:
+def _node(
+    node: Object, used: Amounts | None, holders: tuple[PodOnNode, ...] | None, keys: Records, gpus: Gpus
+) -> NodeState:
     status = node.get("status") or {}
     total = amounts(status.get("allocatable"))
     gpu_total = gpus.count(total)
-    return Node(
+    return NodeState(
         node,
         node["metadata"]["name"],
         status_of(node),
@@ -272,5 +274,5 @@ def _owner(metadata: Object) -> str:
     return next((str(owner["name"]) for owner in owners if owner.get("controller")), str(metadata["name"]))
 
 
-def _order(found: Holder) -> tuple[str, str, str]:
+def _order(found: PodOnNode) -> tuple[str, str, str]:
     return found.namespace, found.name, found.job_id

@@ -17,7 +17,7 @@ from gpuctl.language.resources import DEFAULT_POOL
 from gpuctl.language.settings import Settings
 from gpuctl.reading.inventory import Inventory
 from gpuctl.reading.node_gpus import UNKNOWN, Gpus
-from gpuctl.reading.node_rows import Holder, Node, holder, is_finished, read_nodes
+from gpuctl.reading.node_rows import NodeState, PodOnNode, holder, is_finished, read_nodes
 
 EMPTY = "empty"
 """The status of a pool without nodes, which no job can run in."""
@@ -25,17 +25,17 @@ DEFAULT_DESCRIPTION = "nodes that are in no pool"
 
 
 @dataclass(frozen=True)
-class Pool:
+class PoolState:
     """A pool. ``missing`` are nodes that its definition names and that are not in it; ``waiting`` the pods of its jobs
     that are on no node yet, None when pods may not be read. ``is_defined`` tells that it has a definition."""
 
     name: str
     description: str | None
-    nodes: tuple[Node, ...]
+    nodes: tuple[NodeState, ...]
     missing: tuple[str, ...]
     max_jobs: int | None
     max_gpu_per_job: int | None
-    waiting: tuple[Holder, ...] | None
+    waiting: tuple[PodOnNode, ...] | None
     is_defined: bool
 
     @property
@@ -80,7 +80,7 @@ class Pool:
         return dict(sorted(found.items()))
 
     @property
-    def jobs(self) -> list[Holder] | None:
+    def jobs(self) -> list[PodOnNode] | None:
         """The pods that hold room on its nodes; None when pods may not be read."""
         return None if self.waiting is None else [found for node in self.nodes for found in node.holders or ()]
 
@@ -111,10 +111,10 @@ class Pool:
         }
 
 
-def read_pools(found: Inventory, settings: Settings, keys: Records) -> list[Pool]:
+def read_pools(found: Inventory, settings: Settings, keys: Records) -> list[PoolState]:
     """The pools by name, ``default`` last."""
     gpus = Gpus(settings)
-    members: dict[str, list[Node]] = {DEFAULT_POOL: []}
+    members: dict[str, list[NodeState]] = {DEFAULT_POOL: []}
     for node in read_nodes(found.nodes, found.pods, keys, gpus):
         members.setdefault(node.pool, []).append(node)
     definitions = {pool_of(item, keys) or "": item for item in found.definitions or ()}
@@ -125,7 +125,7 @@ def read_pools(found: Inventory, settings: Settings, keys: Records) -> list[Pool
     ]
 
 
-def waiting_pods(pods: Iterable[Object] | None, keys: Records, gpus: Gpus) -> list[Holder] | None:
+def waiting_pods(pods: Iterable[Object] | None, keys: Records, gpus: Gpus) -> list[PodOnNode] | None:
     """The pods of jobs that are on no node yet."""
     if pods is None:
         return None
@@ -144,8 +144,12 @@ def definition_of(definition_map: Object) -> dict[str, Any]:
 
 
 def _pool(
-    name: str, nodes: list[Node], definition_map: Object | None, waiting: list[Holder] | None, settings: Settings
-) -> Pool:
+    name: str,
+    nodes: list[NodeState],
+    definition_map: Object | None,
+    waiting: list[PodOnNode] | None,
+    settings: Settings,
+) -> PoolState:
     definition = definition_of(definition_map) if definition_map is not None else {}
     quota, named = definition.get("quota"), definition.get("nodes")
     quota = quota if isinstance(quota, dict) else {}
@@ -153,7 +157,7 @@ def _pool(
     description = DEFAULT_DESCRIPTION if name == DEFAULT_POOL else None
     if definition_map is not None:
         description = annotations_of(definition_map).get(settings.label("description"))
-    return Pool(
+    return PoolState(
         name,
         description,
         tuple(nodes),
@@ -165,5 +169,5 @@ def _pool(
     )
 
 
-def _json(holders: Iterable[Holder] | None) -> list[dict[str, Any]] | None:
+def _json(holders: Iterable[PodOnNode] | None) -> list[dict[str, Any]] | None:
     return None if holders is None else [item.json() for item in holders]

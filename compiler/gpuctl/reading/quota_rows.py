@@ -73,7 +73,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Quota:
+class QuotaState:
     """A quota in one namespace: ``name`` is its document's (a foreign ResourceQuota's own), ``defaults`` what
     containers that request nothing get."""
 
@@ -125,7 +125,7 @@ class Quota:
 
 def read_quotas(
     quotas: Iterable[Object], ranges: Iterable[Object], settings: Settings, *, foreign: bool = False
-) -> list[Quota]:
+) -> list[QuotaState]:
     """The quotas by namespace and name.
 
     :param ranges: the LimitRanges that go with them.
@@ -142,19 +142,19 @@ def read_quotas(
     return sorted(found, key=lambda quota: (quota.namespace, not quota.is_ours, quota.name))
 
 
-def chosen(quotas: Iterable[Quota], name: str) -> list[Quota]:
+def chosen(quotas: Iterable[QuotaState], name: str) -> list[QuotaState]:
     """The quotas of a user (namespace); when there is no such user, those of a quota's document."""
     quotas = list(quotas)
     return [quota for quota in quotas if quota.namespace == name] or [quota for quota in quotas if quota.name == name]
 
 
-def _quota(obj: Object, name: str | None, defaults: dict[str, str], settings: Settings, gpus: Gpus) -> Quota:
+def _quota(obj: Object, name: str | None, defaults: dict[str, str], settings: Settings, gpus: Gpus) -> QuotaState:
     metadata, status = obj["metadata"], obj.get("status") or {}
     hard = (obj.get("spec") or {}).get("hard") or {}
     used = status.get("used") or {}
     limits = [_limit(key, str(hard[key]), used.get(key), gpus) for key in hard]
     order = {name: rank for rank, name in enumerate(("cpu", "memory", "gpu", "jobs", "pods"))}
-    return Quota(
+    return QuotaState(
         name or metadata["name"],
         metadata["namespace"],
         metadata["name"],

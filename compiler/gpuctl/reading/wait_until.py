@@ -29,7 +29,7 @@ _GRACE = 3.0
 
 
 @dataclass(frozen=True)
-class Outcome:
+class WaitResult:
     """What came of waiting for one job; ``message`` is a sentence, ``identity`` None of a name that nothing has."""
 
     name: str
@@ -96,7 +96,7 @@ def wait_for(
     settings: Settings,
     timeout: float | None,
     tell: Callable[[str], None],
-) -> Iterator[Outcome]:
+) -> Iterator[WaitResult]:
     """What becomes of each job, as soon as it is known; ``timeout`` in seconds, None for no end.
 
     ``tell`` hears what is being waited for.
@@ -111,7 +111,7 @@ def wait_for(
         except Absent:
             if condition != "deleted":
                 raise
-            yield Outcome(name, None, condition, True, f"{name} is deleted")
+            yield WaitResult(name, None, condition, True, f"{name} is deleted")
             continue
         uid = job.workload["metadata"]["uid"] if job.workload is not None else None
         waited.setdefault(job.identity, _Waited(name, job, uid))
@@ -138,7 +138,7 @@ class _Wait:
         self._deadline = deadline
         self._timeout = timeout
 
-    def outcomes(self, tell: Callable[[str], None]) -> Iterator[Outcome]:
+    def outcomes(self, tell: Callable[[str], None]) -> Iterator[WaitResult]:
         follower = Follower(self._scope.connection, self._watched())
         unread = len(self._watched())
         for item in self._waiting.values():
@@ -174,7 +174,7 @@ class _Wait:
             result += [Watched(kind, namespace, labels) for kind in (*WORKLOADS, "Pod")]
         return result
 
-    def _decided(self) -> Iterator[Outcome]:
+    def _decided(self) -> Iterator[WaitResult]:
         """The jobs for which there is nothing more to wait."""
         late = self._deadline is not None and time.monotonic() > self._deadline
         for identity, item in list(self._waiting.items()):
@@ -189,7 +189,7 @@ class _Wait:
                 del self._waiting[identity]
                 yield outcome
 
-    def _gone(self, item: _Waited) -> Outcome | None:
+    def _gone(self, item: _Waited) -> WaitResult | None:
         """A job whose main object is not there."""
         if self._condition == "deleted":
             return None if item.job.pods else self._outcome(item, True, f"{item.title} is deleted")
@@ -198,7 +198,7 @@ class _Wait:
             return None
         return self._outcome(item, False, f"{item.title} was deleted: it will not be {self._condition}")
 
-    def _there(self, item: _Waited, workload: Object) -> Outcome | None:
+    def _there(self, item: _Waited, workload: Object) -> WaitResult | None:
         item.absent = None
         condition, title = self._condition, item.title
         if condition == "deleted":
@@ -218,8 +218,8 @@ class _Wait:
             return self._outcome(item, True, text, status)
         return None
 
-    def _outcome(self, item: _Waited, met: bool, text: str, status: Status | None = None) -> Outcome:
-        return Outcome(item.name, item.job.identity, self._condition, met, text, status)
+    def _outcome(self, item: _Waited, met: bool, text: str, status: Status | None = None) -> WaitResult:
+        return WaitResult(item.name, item.job.identity, self._condition, met, text, status)
 
 
 def _holds(condition: str, workload: Object, job: Job) -> bool:

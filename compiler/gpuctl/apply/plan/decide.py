@@ -99,16 +99,16 @@ class Knowledge(NamedTuple):
     same: bool = False
 
 
-class Refusal(Exception):
+class DecisionRefused(Exception):
     """Something that must be cleared up before anything is done; ``str()`` says what."""
 
 
-class OtherSet(Refusal):
+class OtherSet(DecisionRefused):
     """The object is in another set; ``str()`` is the id of that one."""
 
 
 def decide(target: Target, live: Object | None, wish: Wish) -> Step | Ask:
-    """The step for a target, or the question that has to be asked first. Raises :class:`Refusal`."""
+    """The step for a target, or the question that has to be asked first. Raises :class:`DecisionRefused`."""
     desired, key = target.desired, target.key
     if live is None:
         method: Method = "post" if key.kind in WORKLOADS or key.kind == "PriorityClass" else "apply"
@@ -157,7 +157,7 @@ def settle_alone(ask: Ask, former: Tree | None, wish: Wish) -> Step:
 def _priority_class(target: Target, live: Object) -> Step:
     have, want = live.get("value"), target.desired["value"]
     if have != want:
-        raise Refusal(
+        raise DecisionRefused(
             f"PriorityClass {target.key.name} has the value {have} in the cluster and {want} here, and such a "
             "value cannot change: set `priorities` in platform.yaml to the cluster's value, or to another class name"
         )
@@ -167,14 +167,14 @@ def _priority_class(target: Target, live: Object) -> Step:
 def _namespace(target: Target, live: Object) -> Step:
     """A namespace that is there is enough; one that somebody else made is not claimed."""
     if live["metadata"].get("deletionTimestamp"):
-        raise Refusal(f"namespace {target.key.name} is being deleted: wait until it is gone")
+        raise DecisionRefused(f"namespace {target.key.name} is being deleted: wait until it is gone")
     return Step("unchanged", target.key, desired=target.desired, live=live, title=target.title, shared=True)
 
 
 def _refuse_others(target: Target, live: Object, wish: Wish) -> None:
     key = target.key
     if not is_ours(live) and not wish.adopt:
-        raise Refusal(
+        raise DecisionRefused(
             f"{key} is there already and is not gpuctl's (it lacks the label app.kubernetes.io/managed-by=gpuctl); "
             "rename the job, or take the object over with `gpuctl apply --adopt`"
         )
@@ -322,7 +322,7 @@ def _rolling_step(target: Target, live: Object, wish: Wish, metadata: list[Chang
     )
     held = "; ".join(f"{path} is held by {' and '.join(names)}" for path, names in sorted(merged.conflicts.items()))
     if held and not wish.adopt:
-        raise Refusal(f"{target.key}: {held}; take it over with --adopt, or take it out of the document")
+        raise DecisionRefused(f"{target.key}: {held}; take it over with --adopt, or take it out of the document")
     obj = {**live, "spec": merged.spec}
     changes = [*spec_changes(target.key.kind, obj, live, removed_from=fields_of(live)), *metadata]
     return Step(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gpuctl.apply.plan.plan import Loss, Plan, Step
+from gpuctl.apply.plan.plan import EvictedJob, Plan, Step
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import age
@@ -153,7 +153,7 @@ def _has_lesser(answer: Fit, snapshot: Snapshot) -> bool:
     return any("node" in pod and pod.get("priority", 0) < answer.demand.priority for pod in snapshot.pods)
 
 
-def _losses(victims: Iterable[Victim], snapshot: Snapshot, keys: Records) -> list[Loss]:
+def _losses(victims: Iterable[Victim], snapshot: Snapshot, keys: Records) -> list[EvictedJob]:
     """The victims by the jobs that they belong to."""
     from datetime import datetime
 
@@ -170,7 +170,7 @@ def _losses(victims: Iterable[Victim], snapshot: Snapshot, keys: Records) -> lis
     for (namespace, job, priority), items in found.items():
         started = [item["startTime"] for item in items if item.get("startTime") and "phase" not in item]
         result.append(
-            Loss(
+            EvictedJob(
                 namespace,
                 job,
                 priority,

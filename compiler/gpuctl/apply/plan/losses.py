@@ -26,7 +26,7 @@ ADMISSION = "an admission webhook"
 UNKNOWN = "an unknown manager"
 
 
-class Lost(NamedTuple):
+class LostField(NamedTuple):
     """A field that a replacement drops: ``value`` is the live one, ``new`` what stands there then (None: nothing).
 
     ``manager`` is the field manager that put it there.
@@ -46,7 +46,7 @@ def lost_fields(
     *,
     adopted: bool = False,
     same: bool = False,
-) -> list[Lost]:
+) -> list[LostField]:
     """What the successor of a live object does not have though somebody put it there, by path.
 
     :param desired: the successor as it is sent.
@@ -60,14 +60,14 @@ def lost_fields(
         holders.append((UNKNOWN, fields_of(live)))
     elif answer is not None and same:
         holders.append((ADMISSION, owned_fields(live)))
-    found: dict[str, Lost] = {}
+    found: dict[str, LostField] = {}
     for manager, tree in holders:
         below = {key: fields for key, fields in tree.items() if key not in ("f:status", "f:apiVersion", "f:kind")}
         if "f:metadata" in below:
             below["f:metadata"] = {key: fields for key, fields in below["f:metadata"].items() if key in _METADATA}
         for path, value, new in _within(below, live, desired if answer is None else answer, "", ""):
             if path not in found and not _is_hidden(path, live["kind"], changed):
-                found[path] = Lost(path, value, new, manager)
+                found[path] = LostField(path, value, new, manager)
     return [found[path] for path in sorted(found)]
 
 

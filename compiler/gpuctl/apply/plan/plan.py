@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from gpuctl.apply.plan.losses import Lost
+from gpuctl.apply.plan.losses import LostField
 from gpuctl.apply.state.compare import Change, named
 from gpuctl.backend.api_resources import Key, Object
 from gpuctl.kube.api_errors import ClusterError, NotThere
@@ -20,7 +20,7 @@ _NAMED = 4
 WRITING = DELETING | {"create", "update"}
 
 
-class Loss(NamedTuple):
+class EvictedJob(NamedTuple):
     """Somebody's pods that a plan's pods would evict. ``runtime`` is for how long they run, None when they do not."""
 
     namespace: str
@@ -66,8 +66,8 @@ class Step:
     companion_of: Key | None = None
     tried: bool = False
     verdict: str | None = None
-    victims: list[Loss] = field(default_factory=list)
-    lost: list[Lost] = field(default_factory=list)
+    victims: list[EvictedJob] = field(default_factory=list)
+    lost: list[LostField] = field(default_factory=list)
     dependents: list[Key] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
     result: Result = "planned"

@@ -9,7 +9,18 @@ from functools import partial
 
 from gpuctl.apply.plan import pool_labels as nodes
 from gpuctl.apply.plan.adoption import built_trainings, keep, replace
-from gpuctl.apply.plan.decide import Ask, OtherSet, Refusal, Target, Wish, decide, kept, probe, settle, settle_alone
+from gpuctl.apply.plan.decide import (
+    Ask,
+    DecisionRefused,
+    OtherSet,
+    Target,
+    Wish,
+    decide,
+    kept,
+    probe,
+    settle,
+    settle_alone,
+)
 from gpuctl.apply.plan.former import former_fields
 from gpuctl.apply.plan.homes import undeclared
 from gpuctl.apply.plan.losses import lost_fields
@@ -19,7 +30,7 @@ from gpuctl.apply.plan.sets import in_other_sets
 from gpuctl.apply.plan.stakes import others_autoscalers
 from gpuctl.apply.plan.trackers import respect_trackers, tracked_by
 from gpuctl.apply.plan.trial import refused
-from gpuctl.apply.state.live_state import COMPANIONS, Survey, read, survey
+from gpuctl.apply.state.live_state import COMPANIONS, LiveState, read, survey
 from gpuctl.apply.state.records import PART_OF, is_controlled, is_ours, is_shared, stamp
 from gpuctl.apply.state.workload import running
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
@@ -46,7 +57,7 @@ class Draft:
     """
 
     plan: Plan
-    live: Survey
+    live: LiveState
     steps: dict[Key, Step] = field(default_factory=dict)
     unchanged_documents: frozenset[int] = frozenset()
     in_other_sets: dict[Key, str] = field(default_factory=dict)
@@ -185,7 +196,7 @@ def _decide(draft: Draft, request: Request, lowered: Lowered, asks: list[tuple[A
     except OtherSet as other:
         draft.in_other_sets[key] = str(other)
         return
-    except Refusal as refusal:
+    except DecisionRefused as refusal:
         draft.plan.errors.append(str(refusal))
         return
     if isinstance(decision, Ask):
@@ -202,7 +213,7 @@ def _is_rolling(request: Request, live: Object | None) -> bool:
     return own == "rolling" if own in ("rolling", "replace") else request.platform_rolling
 
 
-def _unchanged_documents(request: Request, live: Survey) -> frozenset[int]:
+def _unchanged_documents(request: Request, live: LiveState) -> frozenset[int]:
     result = set()
     for item in request.lowered:
         if not isinstance(item.document.model, Workload):
@@ -284,7 +295,7 @@ def _ask(connection: Connection, draft: Draft, asks: list[tuple[Ask, Wish]], req
                 # A replacement is what was asked about, under the name that it was asked under.
                 step.tried = step.action == "replace"
                 draft.steps[key] = step
-        except Refusal as refusal:
+        except DecisionRefused as refusal:
             draft.plan.errors.append(str(refusal))
 
 

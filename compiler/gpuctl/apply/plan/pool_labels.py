@@ -8,7 +8,7 @@ import yaml
 
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.compare import Change, applied_fields
-from gpuctl.apply.state.live_state import OURS, Survey
+from gpuctl.apply.state.live_state import OURS, LiveState
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.backend.context import Lowered
@@ -22,7 +22,7 @@ POOLS_MANAGER = "gpuctl-pools"
 
 
 def plan_nodes(
-    connection: Connection, plan: Plan, lowered: Iterable[Lowered], live: Survey, keys: Records, *, adopt: bool
+    connection: Connection, plan: Plan, lowered: Iterable[Lowered], live: LiveState, keys: Records, *, adopt: bool
 ) -> Iterator[Step]:
     """A step for each node that a pool names, and for each that has left its pool."""
     wanted = {key_of(item.object): item for item in lowered if item.object["kind"] == "Node"}
@@ -164,7 +164,7 @@ def _said(change: Change) -> str:
     return f"{name} {change.new}" if change.old is None else f"{name} {change.old} -> {change.new or 'none'}"
 
 
-def _former_nodes(lowered: Iterable[Lowered], live: Survey, keys: Records) -> dict[Key, str]:
+def _former_nodes(lowered: Iterable[Lowered], live: LiveState, keys: Records) -> dict[Key, str]:
     """Nodes that the live definitions of the applied pools name, and the pool of each."""
     found: dict[Key, str] = {}
     for item in lowered:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import WRITING, Plan
-from gpuctl.apply.plan.trial import Pod
+from gpuctl.apply.plan.trial import TrialPod
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, labels_of
 from gpuctl.capacity.pod_requests import amounts, pod_requests
@@ -45,7 +45,7 @@ class _Findings:
         self.ending: dict[str, None] = {}
         self.asked: dict[str, None] = {}
 
-    def add(self, pod: Pod, text: str, *, certain: bool = True) -> None:
+    def add(self, pod: TrialPod, text: str, *, certain: bool = True) -> None:
         """``certain`` findings are errors where running work would end; others are asked."""
         self.missing.setdefault(text, {})[pod.step.title] = None
         if pod.step.running is not None:
@@ -54,7 +54,7 @@ class _Findings:
 
 
 def look_around(
-    connection: Connection, plan: Plan, pods: list[Pod], keys: Records | None, gpu_resources: frozenset[str]
+    connection: Connection, plan: Plan, pods: list[TrialPod], keys: Records | None, gpu_resources: frozenset[str]
 ) -> None:
     """Add what pods would wait for to the plan's notes, errors and questions.
 
@@ -77,7 +77,7 @@ def _enumerated(titles: list[str]) -> str:
     return ", ".join(shown) + more
 
 
-def _objects(connection: Connection, plan: Plan, pods: list[Pod], findings: _Findings) -> None:
+def _objects(connection: Connection, plan: Plan, pods: list[TrialPod], findings: _Findings) -> None:
     """One read, of the metadata alone, for each object that is named; contents are nobody's business here."""
     planned = {step.key for step in plan.steps if step.desired is not None and step.action in WRITING}
     needs = [(pod, list(dict.fromkeys(_needs(pod)))) for pod in pods]
@@ -108,7 +108,7 @@ def _state(connection: Connection, key: Key) -> str | ApiError | None:
     return "leaving" if found["metadata"].get("deletionTimestamp") else "there"
 
 
-def _needs(pod: Pod) -> Iterator[Need]:
+def _needs(pod: TrialPod) -> Iterator[Need]:
     """The objects without which a pod does not start. Those marked ``optional`` are not among them."""
     namespace = pod.step.key.namespace
 
@@ -138,7 +138,7 @@ def _needs(pod: Pod) -> Iterator[Need]:
 def _nodes(
     connection: Connection,
     plan: Plan,
-    pods: list[Pod],
+    pods: list[TrialPod],
     keys: Records | None,
     gpu_resources: frozenset[str],
     findings: _Findings,
@@ -194,16 +194,16 @@ def _meant(selector: Labels, known: Callable[[], list[Labels]]) -> str:
     return ""
 
 
-def _selector(pod: Pod) -> Labels:
+def _selector(pod: TrialPod) -> Labels:
     return pod.template["spec"].get("nodeSelector") or {}
 
 
-def _gpus(pod: Pod, resources: Iterable[str]) -> dict[str, int]:
+def _gpus(pod: TrialPod, resources: Iterable[str]) -> dict[str, int]:
     requests = pod_requests(pod.template["spec"])
     return {name: int(requests[name]) for name in sorted(resources) if requests.get(name)}
 
 
-def _is_in_terms(pod: Pod, labels: Labels) -> bool:
+def _is_in_terms(pod: TrialPod, labels: Labels) -> bool:
     """Whether one of the required terms holds, by labels; fields of nodes are not looked at."""
     affinity = ((pod.template["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"

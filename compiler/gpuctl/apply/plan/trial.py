@@ -21,7 +21,7 @@ from gpuctl.kube.connection import Connection
 _RANDOM, _LONGEST_PREFIX = 5, 58
 
 
-class Pod(NamedTuple):
+class TrialPod(NamedTuple):
     """One pod of a workload as the server would make it, and how many such ``pods`` the workload runs.
 
     ``spec`` of the template has the defaults of the server and of LimitRanges; where several are alike, it is that of
@@ -55,14 +55,14 @@ def try_pods(
     refusals: dict[str, list[str]],
     *,
     lenient: bool | None,
-) -> list[Pod]:
+) -> list[TrialPod]:
     """A Pod of each distinct template, tried: a Job's own dry-run says yes over a quota, beyond a LimitRange, without
     its PriorityClass and against Pod Security.
 
     With ``lenient`` a refusal is a note of the plan, else an error; None where nobody can ask for it.
     """
     wanted = [
-        Pod(step, template, count, template)
+        TrialPod(step, template, count, template)
         for step in steps
         if step.key.kind in WORKLOADS and step.method in ("post", "put") and step.desired is not None
         for template, count in pod_templates(step.desired)
@@ -70,7 +70,7 @@ def try_pods(
     distinct = {_fingerprint(pod): pod for pod in wanted}
     classes = {step.key.name for step in steps if step.key.kind == "PriorityClass"}
 
-    def attempt(pod: Pod) -> tuple[Object, str | None]:
+    def attempt(pod: TrialPod) -> tuple[Object, str | None]:
         namespace = pod.step.key.namespace
         if namespace in new_namespaces:
             return pod.template, None
@@ -103,7 +103,7 @@ def _advice(error: ApiError, lenient: bool | None) -> str:
     return ""
 
 
-def as_its_controller_makes_it(pod: Pod) -> Object:
+def as_its_controller_makes_it(pod: TrialPod) -> Object:
     """The pod with the name, the owner and the labels that its controller would give it: policies look at them.
 
     The owner is one that does not exist yet, so that it is not asked for the right to block its deletion.
@@ -126,7 +126,7 @@ def as_its_controller_makes_it(pod: Pod) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": copy.deepcopy(pod.template["spec"])}
 
 
-def _controller(pod: Pod) -> tuple[Object, str, dict[str, str]]:
+def _controller(pod: TrialPod) -> tuple[Object, str, dict[str, str]]:
     """What makes the pods of a workload, how their names begin, and the labels that it adds."""
     workload = pod.step.desired
     assert workload is not None, "a workload that is tried is one that is wanted"
@@ -153,7 +153,7 @@ def _random(alphabet: str, length: int) -> str:
     return "".join(secrets.choice(alphabet) for _ in range(length))
 
 
-def _fingerprint(pod: Pod) -> str:
+def _fingerprint(pod: TrialPod) -> str:
     """What admission looks at: variables, commands and names of jobs make no difference to it."""
     spec = dict(pod.template["spec"])
     for field in ("hostname", "subdomain"):

@@ -38,12 +38,12 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _DEEPEST = 64
 
 
-class Unfit(Exception):
+class ForeignEntry(Exception):
     """An entry that cannot be one of ours; ``str()`` says why."""
 
 
 @dataclass(frozen=True)
-class Entry:
+class JournalEntry:
     """One object that goes away: how it was, without the server's fields, and what comes instead (None: nothing).
 
     ``companion_of`` is the workload it belonged to: it goes, and comes back, with that one. ``changed_from`` is the
@@ -68,7 +68,7 @@ class Entry:
         return key_of(self.new) if self.new is not None else self.key
 
 
-def entries_of(steps: Iterable[Step], keys: Records) -> list[Entry]:
+def entries_of(steps: Iterable[Step], keys: Records) -> list[JournalEntry]:
     """What has to be remembered of a plan."""
     steps = list(steps)
     mains = {step.key: step for step in steps}
@@ -80,7 +80,7 @@ def entries_of(steps: Iterable[Step], keys: Records) -> list[Entry]:
         main = mains.get(step.companion_of) if step.companion_of is not None else None
         changed = main.live if main is not None and main.action == "update" else None
         result.append(
-            Entry(
+            JournalEntry(
                 step.live["metadata"]["uid"],
                 recreatable(step.live),
                 new,
@@ -92,7 +92,7 @@ def entries_of(steps: Iterable[Step], keys: Records) -> list[Entry]:
     return result
 
 
-def encoded(entry: Entry) -> Object:
+def encoded(entry: JournalEntry) -> Object:
     """An entry as JSON."""
     return {
         "uid": entry.uid,
@@ -104,7 +104,7 @@ def encoded(entry: Entry) -> Object:
     }
 
 
-def decoded(value: Any, namespace: str, keys: Records) -> Entry:
+def decoded(value: Any, namespace: str, keys: Records) -> JournalEntry:
     """The entry that JSON from a Secret of a namespace stands for.
 
     :raises Unfit: it is none that gpuctl could have written there.
@@ -112,34 +112,34 @@ def decoded(value: Any, namespace: str, keys: Records) -> Entry:
     fields = _mapping(value, "an entry")
     uid = fields.get("uid")
     if not isinstance(uid, str) or not _UID.fullmatch(uid):
-        raise Unfit("an entry has no uid")
+        raise ForeignEntry("an entry has no uid")
     old = _object(fields.get("old"), namespace)
     new = None if fields.get("new") is None else _object(fields["new"], namespace)
     changed = fields.get("changedFrom")
     if changed is not None and not isinstance(changed, str):
-        raise Unfit(f"{key_of(old)}: its hash is not a text")
+        raise ForeignEntry(f"{key_of(old)}: its hash is not a text")
     companion = fields.get("companionOf")
     if companion is not None:
         if new is not None:
-            raise Unfit(f"{key_of(old)}: something else is to come in place of what leaves with its job")
-        return Entry(uid, old, None, "post", _workload_of(companion, old, keys), changed)
+            raise ForeignEntry(f"{key_of(old)}: something else is to come in place of what leaves with its job")
+        return JournalEntry(uid, old, None, "post", _workload_of(companion, old, keys), changed)
     if fields.get("method") not in ("post", "apply"):
-        raise Unfit(f"{key_of(old)}: it is not said how it is created")
-    return Entry(uid, old, _successor(old, new, keys), str(fields["method"]))
+        raise ForeignEntry(f"{key_of(old)}: it is not said how it is created")
+    return JournalEntry(uid, old, _successor(old, new, keys), str(fields["method"]))
 
 
 def _workload_of(value: Any, old: Object, keys: Records) -> Key:
     """The workload that a companion belonged to: by its name, as lowering names what stands beside a job."""
     key = key_of(old)
     if not isinstance(value, list) or len(value) != 3 or not all(isinstance(part, str) for part in value):
-        raise Unfit(f"{key}: the job it belonged to is not named")
+        raise ForeignEntry(f"{key}: the job it belonged to is not named")
     main = Key(*value)
     names = {"Service": {service_name(main.name), main.name}, "ConfigMap": {hostfile_name(main.name)}}
     if main.kind not in WORKLOADS or main.namespace != key.namespace or key.kind not in COMPANIONS:
-        raise Unfit(f"{key}: {visible(str(main[0]))} {visible(main.name)} has no such companion")
+        raise ForeignEntry(f"{key}: {visible(str(main[0]))} {visible(main.name)} has no such companion")
     # Beside a training that was built under a name with a hash they have that hash too.
     if bare_name(old) not in names.get(key.kind, {main.name}) or labels_of(old).get("app") != main.name:
-        raise Unfit(f"{key} is not what belongs to a job {visible(main.name)}")
+        raise ForeignEntry(f"{key} is not what belongs to a job {visible(main.name)}")
     _must_be_ours(old)
     return main
 
@@ -148,16 +148,16 @@ def _successor(old: Object, new: Object | None, keys: Records) -> Object:
     """What comes in an object's place: the same job."""
     was = key_of(old)
     if new is None:
-        raise Unfit(f"{was}: nothing is to come in its place")
+        raise ForeignEntry(f"{was}: nothing is to come in its place")
     key = key_of(new)
     same = key == was or (key[1:] == was[1:] and {key.kind, was.kind} == _FORMS) or _takes_over(key, old, keys)
     if was.kind not in _MAIN or not same:
-        raise Unfit(f"{key} is not what comes in place of {was}")
+        raise ForeignEntry(f"{key} is not what comes in place of {was}")
     _must_be_ours(new)
     if labels_of(old).get(MANAGED_BY) == "gpuctl":
         for label in ("app", keys.job_type):
             if labels_of(old).get(label, labels_of(new).get(label)) != labels_of(new).get(label):
-                raise Unfit(f"{key}: the label {label} is another job's than before")
+                raise ForeignEntry(f"{key}: the label {label} is another job's than before")
     return new
 
 
@@ -172,43 +172,45 @@ def _takes_over(key: Key, old: Object, keys: Records) -> bool:
 def _must_be_ours(obj: Object) -> None:
     # What --adopt took over has the label only afterwards.
     if labels_of(obj).get(MANAGED_BY) != "gpuctl":
-        raise Unfit(f"{key_of(obj)} lacks the label {MANAGED_BY}=gpuctl")
+        raise ForeignEntry(f"{key_of(obj)} lacks the label {MANAGED_BY}=gpuctl")
 
 
 def _object(value: Any, namespace: str) -> Object:
     obj = _mapping(value, "an object")
     kind = obj.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
-        raise Unfit(f"{visible(str(kind))[:60]} is not a kind that jobs consist of")
+        raise ForeignEntry(f"{visible(str(kind))[:60]} is not a kind that jobs consist of")
     if obj.get("apiVersion") != RESOURCES[kind].api_version:
-        raise Unfit(f"{kind}: its apiVersion is {visible(str(obj.get('apiVersion')))[:60]}")
+        raise ForeignEntry(f"{kind}: its apiVersion is {visible(str(obj.get('apiVersion')))[:60]}")
     metadata = _mapping(obj.get("metadata"), f"the metadata of a {kind}")
     name = metadata.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise Unfit(f"a {kind} has no name")
+        raise ForeignEntry(f"a {kind} has no name")
     if metadata.get("namespace") != namespace:
         where = metadata.get("namespace")
-        raise Unfit(f"{kind}/{name} is in {visible(str(where))[:63] if where else 'no namespace'}, not in {namespace}")
+        raise ForeignEntry(
+            f"{kind}/{name} is in {visible(str(where))[:63] if where else 'no namespace'}, not in {namespace}"
+        )
     more = sorted(metadata.keys() - _METADATA)
     if more:
-        raise Unfit(f"{kind}/{name} has the metadata {', '.join(map(visible, more))[:120]}")
+        raise ForeignEntry(f"{kind}/{name} has the metadata {', '.join(map(visible, more))[:120]}")
     for part in ("labels", "annotations"):
         texts = _mapping(metadata.get(part, {}), f"{part} of {kind}/{name}")
         if not all(isinstance(text, str) for text in texts.values()):
-            raise Unfit(f"{kind}/{name}: its {part} are not texts")
+            raise ForeignEntry(f"{kind}/{name}: its {part} are not texts")
         for key in texts:
             if key.startswith(_SETS) and (part != "labels" or key != PART_OF or not _SET_ID.fullmatch(texts[key])):
-                raise Unfit(f"{kind}/{name} has {visible(key)}, which is for the parents of sets")
+                raise ForeignEntry(f"{kind}/{name} has {visible(key)}, which is for the parents of sets")
     finalizers = metadata.get("finalizers", [])
     if not isinstance(finalizers, list) or not all(isinstance(item, str) for item in finalizers):
-        raise Unfit(f"{kind}/{name}: its finalizers are not texts")
+        raise ForeignEntry(f"{kind}/{name}: its finalizers are not texts")
     allowed = _BODY.get(kind, frozenset({"spec"})) | {"apiVersion", "kind", "metadata"}
     more = sorted(obj.keys() - allowed)
     if more:
-        raise Unfit(f"{kind}/{name} has {', '.join(map(visible, more))[:120]}")
+        raise ForeignEntry(f"{kind}/{name} has {', '.join(map(visible, more))[:120]}")
     body = [value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "immutable")]
     if not all(isinstance(value, dict) for value in body):
-        raise Unfit(f"{kind}/{name}: its fields are not mappings")
+        raise ForeignEntry(f"{kind}/{name}: its fields are not mappings")
     for part in body:
         _stays_inside(part, f"{kind}/{name}", namespace, 0)
     return dict(obj)
@@ -217,7 +219,7 @@ def _object(value: Any, namespace: str) -> Object:
 def _stays_inside(value: Any, title: str, namespace: str, depth: int) -> None:
     """Nothing made from an object may be in another namespace, or be owned by something."""
     if depth > _DEEPEST:
-        raise Unfit(f"{title} is nested too deeply")
+        raise ForeignEntry(f"{title} is nested too deeply")
     if isinstance(value, list):
         for item in value:
             _stays_inside(item, title, namespace, depth + 1)
@@ -225,17 +227,17 @@ def _stays_inside(value: Any, title: str, namespace: str, depth: int) -> None:
         inner = value.get("metadata")
         if isinstance(inner, dict):
             if inner.get("namespace") not in (None, "", namespace):
-                raise Unfit(f"{title} makes objects in {visible(str(inner['namespace']))[:63]}")
+                raise ForeignEntry(f"{title} makes objects in {visible(str(inner['namespace']))[:63]}")
             if inner.get("ownerReferences"):
-                raise Unfit(f"{title} makes objects that others own")
+                raise ForeignEntry(f"{title} makes objects that others own")
         source = value.get("dataSourceRef")
         if isinstance(source, dict) and source.get("namespace") not in (None, "", namespace):
-            raise Unfit(f"{title} takes data from {visible(str(source['namespace']))[:63]}")
+            raise ForeignEntry(f"{title} takes data from {visible(str(source['namespace']))[:63]}")
         for item in value.values():
             _stays_inside(item, title, namespace, depth + 1)
 
 
 def _mapping(value: Any, what: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise Unfit(f"{what} is not a mapping")
+        raise ForeignEntry(f"{what} is not a mapping")
     return value

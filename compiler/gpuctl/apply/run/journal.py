@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
-from gpuctl.apply.run.entries import KINDS, Entry, Unfit, decoded, encoded
+from gpuctl.apply.run.entries import KINDS, ForeignEntry, JournalEntry, decoded, encoded
 from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, key_of, labels_of
 from gpuctl.backend.metadata import managed_labels
@@ -38,7 +38,7 @@ _MOST_PARTS = 10_000
 _ENTRIES, _INDEX, _PART = "entries", "index", "part"
 
 
-class Loss(NamedTuple):
+class MissingPart(NamedTuple):
     """An object that was in a part which is missing or damaged. ``companion``: it left with its job."""
 
     key: Key
@@ -57,12 +57,12 @@ class Journal:
 
     id: str
     namespace: str
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[JournalEntry] = field(default_factory=list)
     secrets: list[Object] = field(default_factory=list)
     committed: bool = True
     whole: bool = True
     missing: list[str] = field(default_factory=list)
-    lost: list[Loss] = field(default_factory=list)
+    lost: list[MissingPart] = field(default_factory=list)
     unfit: str | None = None
     written: str = ""
 
@@ -78,18 +78,18 @@ class Journal:
         return f"kubectl delete secret -n {self.namespace} {names}"
 
 
-def write(connection: Connection, entries: Iterable[Entry], keys: Records) -> list[Journal]:
+def write(connection: Connection, entries: Iterable[JournalEntry], keys: Records) -> list[Journal]:
     """Write a journal of the entries, one a namespace. When this returns they may be deleted.
 
     :raises ClusterError: a recovery would not believe an entry; nothing was written.
     """
     identifier = secrets.token_hex(5)
-    namespaces: dict[str, list[Entry]] = {}
+    namespaces: dict[str, list[JournalEntry]] = {}
     for entry in entries:
         namespaces.setdefault(entry.key.namespace, []).append(entry)
         try:
             decoded(encoded(entry), entry.key.namespace, keys)
-        except Unfit as error:
+        except ForeignEntry as error:
             raise ClusterError(
                 f"{entry.key} would be lost if this were interrupted, because a recovery would refuse it: {error}",
                 "nothing was deleted; delete the object yourself if it is to go",
@@ -149,7 +149,9 @@ def find(
 # Writing.
 
 
-def _secrets(identifier: str, namespace: str, entries: list[Entry], keys: Records) -> tuple[Object, list[Object]]:
+def _secrets(
+    identifier: str, namespace: str, entries: list[JournalEntry], keys: Records
+) -> tuple[Object, list[Object]]:
     """The index, and the parts that are to be there before it."""
     packed = list(_packed(entries))
     digests = [hashlib.sha256(data).hexdigest() for data, _ in packed]
@@ -193,7 +195,7 @@ def _secrets(identifier: str, namespace: str, entries: list[Entry], keys: Record
     return secret(_index_name(identifier), main), parts
 
 
-def _packed(entries: list[Entry]) -> Iterator[tuple[bytes, list[Entry]]]:
+def _packed(entries: list[JournalEntry]) -> Iterator[tuple[bytes, list[JournalEntry]]]:
     """The entries in groups, each compressed by itself: what is left of a journal can be read."""
     texts = [json.dumps(encoded(entry), ensure_ascii=False, separators=(",", ":")).encode() for entry in entries]
     if sum(map(len, texts)) > _ALL_UNPACKED:
@@ -243,7 +245,7 @@ class _Part(NamedTuple):
 class _Index(NamedTuple):
     written: str
     digests: list[str]
-    objects: list[list[Loss]]
+    objects: list[list[MissingPart]]
 
 
 def _read(identifier: str, namespace: str, found: list[Object], keys: Records) -> Journal:
@@ -332,7 +334,7 @@ def _index(secret: Object, identifier: str, namespace: str) -> tuple[_Index, lis
     return _Index(written, digests, objects), inside
 
 
-def _losses(value: Any, namespace: str) -> list[Loss]:
+def _losses(value: Any, namespace: str) -> list[MissingPart]:
     """The objects of a part, by which only what is missing is named."""
     if not isinstance(value, list):
         raise _Damaged("it does not say what there is")
@@ -343,7 +345,7 @@ def _losses(value: Any, namespace: str) -> list[Loss]:
         kind, where, name, uid, companion = item
         if kind not in KINDS or where != namespace:
             raise _Damaged(f"it speaks of {visible(kind)[:60]} in {visible(where)[:63]}")
-        losses.append(Loss(Key(kind, where, visible(name)[:253]), uid, companion is True))
+        losses.append(MissingPart(Key(kind, where, visible(name)[:253]), uid, companion is True))
     return losses
 
 
@@ -386,7 +388,7 @@ def _any_json(data: bytes) -> Any:
         raise _Damaged("it cannot be read") from None
 
 
-def _entries(part: _Part, namespace: str, keys: Records, budget: int) -> tuple[list[Entry], int]:
+def _entries(part: _Part, namespace: str, keys: Records, budget: int) -> tuple[list[JournalEntry], int]:
     """The entries of a part, and what they are unpacked."""
     most = min(_UNPACKED, budget)
     unpacking = zlib.decompressobj(wbits=31)
@@ -399,9 +401,9 @@ def _entries(part: _Part, namespace: str, keys: Records, budget: int) -> tuple[l
     try:
         value = _any_json(text)
         if not isinstance(value, list):
-            raise Unfit("there are no entries in it")
+            raise ForeignEntry("there are no entries in it")
         return [decoded(item, namespace, keys) for item in value], len(text)
-    except Unfit as error:
+    except ForeignEntry as error:
         raise _Damaged(f"Secret {part.name} cannot be gpuctl's: {error}") from None
     except _Damaged:
         raise _Damaged(f"Secret {part.name} cannot be read") from None

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Step
-from gpuctl.apply.run.entries import Entry
-from gpuctl.apply.run.journal import Journal, Loss
+from gpuctl.apply.run.entries import JournalEntry
+from gpuctl.apply.run.journal import Journal, MissingPart
 from gpuctl.apply.run.lease import Sightings, holders
 from gpuctl.apply.run.powers import powers
 from gpuctl.apply.state.live_state import read
@@ -19,7 +19,7 @@ from gpuctl.kube.connection import Connection
 _NAMED = 8
 
 
-class Problem(NamedTuple):
+class RecoveryProblem(NamedTuple):
     """Why a namespace, or a journal in it, is not recovered. ``refused``: by a decision, not by a failure."""
 
     namespace: str
@@ -40,7 +40,7 @@ class Spared:
     replaced: frozenset[Key] = frozenset()
     unwanted: Mapping[Key, str] = field(default_factory=dict)
 
-    def leaves(self, entry: Entry) -> bool:
+    def leaves(self, entry: JournalEntry) -> bool:
         """Whether the plan at hand takes care of an entry."""
         return not self.replaced.isdisjoint({entry.key, entry.successor, entry.companion_of or entry.key})
 
@@ -48,7 +48,7 @@ class Spared:
         """Whether a journal has to stay until the plan at hand is carried out."""
         return any(map(self.leaves, journal.entries)) or any(loss.key in self.replaced for loss in journal.lost)
 
-    def refusal(self, entry: Entry) -> str | None:
+    def refusal(self, entry: JournalEntry) -> str | None:
         """Why what an entry remembers is not created again."""
         keys = (entry.key, entry.successor, entry.companion_of)
         return next((why for key, why in self.unwanted.items() if key in keys), None)
@@ -65,7 +65,7 @@ class Outlook:
 
     journals: list[Journal] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[RecoveryProblem] = field(default_factory=list)
     fallbacks: dict[Key, Object] = field(default_factory=dict)
     working: dict[str, str] = field(default_factory=dict)
     sightings: Sightings = field(default_factory=Sightings)
@@ -85,7 +85,7 @@ def look(connection: Connection, keys: Records, found: Iterable[Journal], spared
             outlook.journals.append(journal)
         else:
             outlook.problems.append(
-                Problem(
+                RecoveryProblem(
                     journal.namespace,
                     f"what is marked as a journal in {journal.namespace} is none of gpuctl's, and nothing was done "
                     f"about it: {journal.unfit}",
@@ -108,7 +108,7 @@ def look(connection: Connection, keys: Records, found: Iterable[Journal], spared
     return outlook
 
 
-def incomplete(journal: Journal, live: Mapping[Key, Object], spared: Spared) -> Problem | None:
+def incomplete(journal: Journal, live: Mapping[Key, Object], spared: Spared) -> RecoveryProblem | None:
     """What is missing of a journal, if something may have got lost with it."""
     if journal.whole:
         return None
@@ -127,20 +127,20 @@ def incomplete(journal: Journal, live: Mapping[Key, Object], spared: Spared) -> 
     else:
         text += "; what was in it is not known"
         hint = f"when no job is missing, take away what is left: `{journal.removal}`"
-    return Problem(journal.namespace, text, hint, journal=journal.id)
+    return RecoveryProblem(journal.namespace, text, hint, journal=journal.id)
 
 
-def _is_there(loss: Loss, live: Mapping[Key, Object]) -> bool:
+def _is_there(loss: MissingPart, live: Mapping[Key, Object]) -> bool:
     obj = live.get(loss.key)
     return obj is not None and not obj["metadata"].get("deletionTimestamp")
 
 
-def is_untouched(entry: Entry, live: Object | None) -> bool:
+def is_untouched(entry: JournalEntry, live: Object | None) -> bool:
     """Whether the old object is there as it was: nobody has begun to delete it."""
     return live is not None and live["metadata"]["uid"] == entry.uid and not live["metadata"].get("deletionTimestamp")
 
 
-def is_replaced(entry: Entry, live: Mapping[Key, Object]) -> str | None:
+def is_replaced(entry: JournalEntry, live: Mapping[Key, Object]) -> str | None:
     """How a workload's entry came to its end already, None when it has not."""
     obj = live.get(entry.successor)
     if entry.successor != entry.key and obj is not None:
@@ -153,7 +153,7 @@ def is_replaced(entry: Entry, live: Mapping[Key, Object]) -> str | None:
     return "had been created again"
 
 
-def stays_with(entry: Entry, live: Mapping[Key, Object], keys: Records) -> bool:
+def stays_with(entry: JournalEntry, live: Mapping[Key, Object], keys: Records) -> bool:
     """Whether a companion's workload, which was to be changed in place, is still as it was."""
     main = live.get(entry.companion_of) if entry.companion_of is not None else None
     if main is None or entry.changed_from is None:
@@ -201,6 +201,6 @@ def _powers(obj: Object) -> str:
     return f"; has {', '.join(found)}" if found else ""
 
 
-def _title(entry: Entry, keys: Records) -> str:
+def _title(entry: JournalEntry, keys: Records) -> str:
     labels = labels_of(entry.old) if entry.new is None else labels_of(entry.new)
     return f"{labels.get(keys.job_type, entry.key.kind.lower())}/{entry.key.name}"

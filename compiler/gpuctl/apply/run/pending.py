@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gpuctl.apply.plan.plan import WRITING, Plan, Refused, Step
 from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run import recovery
-from gpuctl.apply.run.entries import Entry
+from gpuctl.apply.run.entries import JournalEntry
 from gpuctl.apply.run.journal import Journal
 from gpuctl.apply.run.outlook import Outlook, Spared, is_untouched, look
 from gpuctl.apply.run.recovery import Recovery
@@ -43,7 +43,7 @@ class Pending:
         return cls(journals.find(connection, keys, set(namespaces) - {""}))
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JournalEntry]:
         """The workloads that are remembered, and Services that are replaced."""
         return [entry for item in self.journals for entry in item.entries if entry.companion_of is None]
 
@@ -91,7 +91,7 @@ class Pending:
             text = problem.message + (f"; {problem.hint}" if problem.hint else "")
             plan.errors.append(text)
 
-    def _refuse_another(self, plan: Plan, entry: Entry, made: dict[Key, Step]) -> None:
+    def _refuse_another(self, plan: Plan, entry: JournalEntry, made: dict[Key, Step]) -> None:
         """A job of another kind cannot have the name of one that is to come back."""
         for kind in WORKLOADS:
             other = Key(kind, entry.key.namespace, entry.successor.name)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuctl.apply.run import journal as journals
-from gpuctl.apply.run.entries import Entry
+from gpuctl.apply.run.entries import JournalEntry
 from gpuctl.apply.run.journal import Journal
 from gpuctl.apply.run.lease import NAMESPACE_LEASE, Held, abandoned, holding
-from gpuctl.apply.run.outlook import Outlook, Problem, is_replaced, stays_with
+from gpuctl.apply.run.outlook import Outlook, RecoveryProblem, is_replaced, stays_with
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import Key, Object, key_of
 from gpuctl.kube.api_errors import ApiError, ClusterError
@@ -42,7 +42,7 @@ class Recovery:
     """What became of the objects of journals, and what could not be recovered."""
 
     results: list[Recovered] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[RecoveryProblem] = field(default_factory=list)
 
     @property
     def failed(self) -> list[Recovered]:
@@ -135,7 +135,7 @@ def recover(
                 work.deadline += time.monotonic() - begun
                 _recover_namespace(connection, namespaces[namespace], work, recovery)
         except ClusterError as error:
-            recovery.problems.append(Problem(namespace, error.message, error.hint, isinstance(error, Held)))
+            recovery.problems.append(RecoveryProblem(namespace, error.message, error.hint, isinstance(error, Held)))
     return recovery
 
 
@@ -176,7 +176,7 @@ def _finish(connection: Connection, journal: Journal, work: _Work) -> list[Recov
     return results
 
 
-def _entry(connection: Connection, entry: Entry, work: _Work) -> Recovered:
+def _entry(connection: Connection, entry: JournalEntry, work: _Work) -> Recovered:
     key = entry.successor
     assert entry.new is not None
     try:
@@ -196,12 +196,12 @@ def _entry(connection: Connection, entry: Entry, work: _Work) -> Recovered:
         return Recovered(key, "failed", error.message)
 
 
-def _live(connection: Connection, entry: Entry) -> dict[Key, Object]:
+def _live(connection: Connection, entry: JournalEntry) -> dict[Key, Object]:
     found = {key: connection.get(key) for key in {entry.key, entry.successor}}
     return {key: obj for key, obj in found.items() if obj is not None}
 
 
-def _create(connection: Connection, entry: Entry, new: Object, key: Key, work: _Work) -> Recovered:
+def _create(connection: Connection, entry: JournalEntry, new: Object, key: Key, work: _Work) -> Recovered:
     if key not in work.created:
         raise ClusterError(f"{key} was deleted meanwhile, and nobody was asked about it: run again")
     try:
@@ -233,7 +233,7 @@ def _put_up(connection: Connection, obj: Object, work: _Work, *, apply: bool = F
         work.pause(_QUOTA_POLL)
 
 
-def _wait_until_gone(connection: Connection, entry: Entry, work: _Work) -> None:
+def _wait_until_gone(connection: Connection, entry: JournalEntry, work: _Work) -> None:
     told = False
     while True:
         live = connection.get(entry.key)
@@ -248,7 +248,7 @@ def _wait_until_gone(connection: Connection, entry: Entry, work: _Work) -> None:
         work.pause(_POLL)
 
 
-def _companion(connection: Connection, entry: Entry, main: str | None, work: _Work) -> Recovered:
+def _companion(connection: Connection, entry: JournalEntry, main: str | None, work: _Work) -> Recovered:
     """What left with its workload comes back when the old workload does."""
     try:
         live = connection.get(entry.key)

@@ -18,14 +18,14 @@ _BY_NAME = frozenset({"Namespace", "PriorityClass", "Node"})
 _FEW = 4
 
 
-class Survey(NamedTuple):
+class LiveState(NamedTuple):
     """The live objects, and the keys that may not be read (key -> why)."""
 
     objects: dict[Key, Object]
     unreadable: dict[Key, str]
 
 
-def survey(connection: Connection, wanted: Collection[Key], job_namespaces: Collection[str]) -> Survey:
+def survey(connection: Connection, wanted: Collection[Key], job_namespaces: Collection[str]) -> LiveState:
     """The live state of ``wanted``, and everything of ours beside the jobs in ``job_namespaces``.
 
     :raises ApiError: a kind that is wanted may not be listed.
@@ -50,7 +50,7 @@ def survey(connection: Connection, wanted: Collection[Key], job_namespaces: Coll
         lambda task: _ours(connection, task[0], task[1], required.get(task[0], set())), tasks
     ):
         found.update((key_of(obj), obj) for obj in objects)
-    return Survey(found, unreadable)
+    return LiveState(found, unreadable)
 
 
 def _get(connection: Connection, key: Key) -> Object | ApiError | None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import click
 
+COMPLETION = "_GPUCTL_COMPLETE"
+"""The variable by which a shell asks click for completions."""
+PROGRAM = "gpuctl"
 INSTALL = {
     "bash": "gpuctl completion bash > ~/.local/share/bash-completion/completions/gpuctl",
     "zsh": "gpuctl completion zsh > ~/.zfunc/_gpuctl   (with ~/.zfunc in $fpath)",
@@ -22,9 +25,7 @@ def command(shell: str) -> int:
     """Print a shell's completion script."""
     from click.shell_completion import get_completion_class
 
-    from gpuctl.cli.main import COMPLETION, PROGRAM, cli
-
     completion = get_completion_class(shell)
     assert completion is not None, "click completes these shells"
-    click.echo(completion(cli, {}, PROGRAM, COMPLETION).source())
+    click.echo(completion(click.get_current_context().find_root().command, {}, PROGRAM, COMPLETION).source())
     return 0

@@ -13,14 +13,15 @@ import click
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import Progress, json_option
 from gpuctl.cli.options.document_options import checked_namespace
-from gpuctl.cli.options.reading_options import is_coloured, reader, reading_options
+from gpuctl.cli.options.reading_options import reader, reading_options
+from gpuctl.cli.output.terminal import is_coloured
 
 if TYPE_CHECKING:
     from gpuctl.backend.api_resources import Object
     from gpuctl.cli.options.reading_options import Reader
     from gpuctl.cli.output.log_lines import LinePrinter
     from gpuctl.reading.job_rows import Job
-    from gpuctl.reading.log_streams import Batch, Problem, Wanted
+    from gpuctl.reading.log_streams import Batch, LogProblem, Wanted
 
 FOLLOWED = 1000
 """Lines of the past with -f, of each pod: the product's documents show ``kubectl logs -f --tail=1000``."""
@@ -199,7 +200,7 @@ class Show:
     def follow(self, looking: Reader, pods: list[Object], wanted: Wanted, only: str | None) -> int:
         """The logs as they are, then as they go on."""
         from gpuctl.reading.following import Following, Notice
-        from gpuctl.reading.log_streams import Batch, Problem, Reading, sources_of
+        from gpuctl.reading.log_streams import Batch, LogProblem, Reading, sources_of
         from gpuctl.reading.why.sentence import cause_of
 
         self._follows = True
@@ -228,7 +229,7 @@ class Show:
                 self._progress.clear()
                 self._show(item)
                 sys.stdout.flush()
-            elif isinstance(item, Problem):
+            elif isinstance(item, LogProblem):
                 self._report(item)
             elif isinstance(item, Notice):
                 self._progress.say(f"note: {item.text}")
@@ -247,7 +248,7 @@ class Show:
     def _hint(self) -> str:
         return f"`gpuctl why {self._job.identity.name}` tells more; `gpuctl logs -f` waits for it"
 
-    def _why_none(self, looking: Reader, missing: list[Problem]) -> str:
+    def _why_none(self, looking: Reader, missing: list[LogProblem]) -> str:
         if not missing:
             status = self._job.status(looking.keys)
             return f"it has no pods: {status.word}{f': {status.reason}' if status.reason else ''}"
@@ -267,7 +268,7 @@ class Show:
         shown = len(self._names) > 1 if self._prefix is None else self._prefix
         self._write(self._printer.text(short_name(source.name, self._job.identity) if shown else "", lines))
 
-    def _report(self, problem: Problem) -> None:
+    def _report(self, problem: LogProblem) -> None:
         self._failed = True
         self._progress.say(f"error: pod {problem.pod}: {problem.message}")
 

@@ -103,7 +103,7 @@ def _served(pod: Object) -> int | None:
 
 def _listen(address: str, port: int, *, free: bool) -> socket.socket:
     """A listening socket; with ``free`` on any port when this one is taken."""
-    from gpuctl.cli.options.connecting import Refusal
+    from gpuctl.cli.options.connecting import RefusedByPlan
 
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     for wanted in (port, 0) if free and port else (port,):
@@ -113,7 +113,7 @@ def _listen(address: str, port: int, *, free: bool) -> socket.socket:
             problem = (error.strerror or str(error)).lower()
             if not free or wanted == 0:
                 hint = "`LOCAL:REMOTE` names another port, `:REMOTE` takes a free one"
-                raise Refusal(f"cannot listen on {address}, port {wanted}: {problem}\n  = {hint}") from None
+                raise RefusedByPlan(f"cannot listen on {address}, port {wanted}: {problem}\n  = {hint}") from None
     raise AssertionError("the last try either listens or raises")
 
 

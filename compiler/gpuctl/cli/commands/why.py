@@ -10,21 +10,15 @@ import click
 
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import secrets_option
-from gpuctl.cli.options.reading_options import (
-    detail_options,
-    is_coloured,
-    namespace_options,
-    reader,
-    reading_options,
-    show_value,
-    terminal_width,
-)
+from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
 from gpuctl.cli.output.paragraphs import section
+from gpuctl.cli.output.printing import show_value
+from gpuctl.cli.output.terminal import is_coloured, terminal_width
 from gpuctl.language.masking import redact
 
 if TYPE_CHECKING:
     from gpuctl.reading.why.answer import Answer
-    from gpuctl.reading.why.finding import Source
+    from gpuctl.reading.why.finding import Proof
 
 _FINE = frozenset({"running", "succeeded"})
 _WAITING = frozenset(
@@ -98,7 +92,7 @@ def lines(answer: Answer, *, width: int | None = None, coloured: bool = False) -
         yield from section("Also", [f"{item.cause}: {redact(item.message)}"], width, style=bold)
 
 
-def told(source: Source) -> str:
+def told(source: Proof) -> str:
     """A piece of evidence: where it stands, and what it says."""
     # What the scheduler adds about preemption repeats the number of nodes; the JSON has it.
     text = re.split(r"\.? (?:no new claims to deallocate|preemption: 0/)", source.text)[0]

@@ -129,13 +129,13 @@ class ClusterFailure(click.ClickException):
             click.echo(line if line.startswith(" ") else f"{error_head()}: {line}", err=True)
 
 
-class Refusal(ClusterFailure):
+class RefusedByPlan(ClusterFailure):
     """The answer is no, and nothing was changed: exit code 1."""
 
     exit_code = 1
 
 
-class NotTold(Refusal):
+class NotTold(RefusedByPlan):
     """A difference that cannot be determined: exit code 2, because 1 says that there is one."""
 
     exit_code = 2
@@ -157,7 +157,9 @@ def _coloured() -> bool:
 
 
 @contextmanager
-def cluster_errors(*, as_json: bool = False, refusal: type[Refusal] = Refusal, of_plan: bool = True) -> Iterator[None]:
+def cluster_errors(
+    *, as_json: bool = False, refusal: type[RefusedByPlan] = RefusedByPlan, of_plan: bool = True
+) -> Iterator[None]:
     """Turn failures of the cluster into messages and exit codes; with ``as_json`` also into one value on stdout.
 
     ``refusal`` is what becomes of a no; ``of_plan`` tells that the value is a plan, not an error alone.

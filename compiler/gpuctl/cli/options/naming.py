@@ -12,7 +12,8 @@ import click
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import json_option
 from gpuctl.cli.options.document_options import checked_namespace
-from gpuctl.cli.options.reading_options import is_coloured, reader, reading_options
+from gpuctl.cli.options.reading_options import reader, reading_options
+from gpuctl.cli.output.terminal import is_coloured
 
 if TYPE_CHECKING:
     from gpuctl.acts.pausing import Paused

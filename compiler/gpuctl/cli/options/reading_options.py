@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -13,7 +10,6 @@ import click
 
 from gpuctl.cli.options.connecting import cluster_errors, cluster_options, connected
 from gpuctl.cli.options.document_options import checked_namespace
-from gpuctl.cli.output.table import Table
 
 if TYPE_CHECKING:
     from gpuctl.apply.state.records import Records
@@ -104,44 +100,3 @@ def reader(
             connection.close()
     for note in scope.notes:
         click.echo(f"note: {note}", err=True)
-
-
-def is_coloured(stream: Any = None) -> bool:
-    """Whether a stream (standard output unless another is given) is a terminal that wants colours."""
-    stream = stream if stream is not None else sys.stdout
-    return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def terminal_width() -> int | None:
-    """Columns of the terminal that standard output is, None in a pipe."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-
-
-def show_table(
-    headers: Sequence[str], rows: Iterable[Sequence[str]], *, headings: bool = True, droppable: Sequence[str] = ()
-) -> None:
-    """Print a table, line by line; ``droppable`` columns go first where the terminal is too narrow."""
-    show_rows(shown_table(headers, headings=headings, droppable=droppable), rows)
-
-
-def shown_table(headers: Sequence[str], *, headings: bool = True, droppable: Sequence[str] = ()) -> Table:
-    """A table as this terminal shows it, for :func:`show_rows`."""
-    return Table(headers, headings=headings, width=terminal_width(), coloured=is_coloured(), droppable=droppable)
-
-
-def show_rows(table: Table, rows: Iterable[Sequence[str]]) -> None:
-    """Print rows of a table, line by line; the first time with its headings."""
-    for line in table.lines(rows):
-        click.echo(line)
-
-
-def show_value(value: Any, output: str) -> None:
-    """Print a value as one JSON or YAML document."""
-    if output == "yaml":
-        from gpuctl.backend.emitter import emit_object
-
-        click.echo(emit_object(value), nl=False)
-    else:
-        import json
-
-        click.echo(json.dumps(value, ensure_ascii=False, indent=2))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuctl.reading.loglines import Line
+from gpuctl.reading.loglines import LogLine
 
 _COLOURS = ("36", "33", "32", "35", "34", "96", "93", "92", "95", "94")
 _RESET, _FOUND, _GONE_ON = "\x1b[0m", "\x1b[1;31m", "\x1b[22;39m"
@@ -47,7 +47,7 @@ class LinePrinter:
     _numbers: dict[str, int] = field(default_factory=dict)
     _width: int = 0
 
-    def text(self, label: str, lines: Iterable[Line]) -> bytes:
+    def text(self, label: str, lines: Iterable[LogLine]) -> bytes:
         """Lines of one pod; with a ``label`` each of them begins with it."""
         head = self._head(label) if label else b""
         found = []
@@ -61,7 +61,7 @@ class LinePrinter:
             found.append(head + stamp + data + end)
         return b"".join(found)
 
-    def json(self, pod: str, container: str, lines: Iterable[Line]) -> list[dict[str, Any]]:
+    def json(self, pod: str, container: str, lines: Iterable[LogLine]) -> list[dict[str, Any]]:
         """Lines as the REST API returns them; what is not UTF-8 becomes U+FFFD."""
         result = []
         for line in lines:
@@ -79,7 +79,7 @@ class LinePrinter:
             padded = f"\x1b[{colour_of(self._numbers[label])}m{padded}{_RESET}"
         return f"{padded} ".encode()
 
-    def _body(self, line: Line, *, prefixed: bool) -> bytes | None:
+    def _body(self, line: LogLine, *, prefixed: bool) -> bytes | None:
         if self.pattern is None and not self.terminal:
             return line.text
         text = line.text.decode("utf-8", "surrogateescape")

@@ -29,7 +29,7 @@ def section(
 
 def fitted(text: str, margin: int) -> str:
     """A text as lines that fit beside a margin on the terminal that standard output is; as it is in a pipe."""
-    from gpuctl.cli.options.reading_options import terminal_width
+    from gpuctl.cli.output.terminal import terminal_width
 
     width = terminal_width()
     return text if width is None else "\n".join(broken(text, max(_NARROWEST, width - margin)))

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from gpuctl.apply.plan.differences import before_and_after, masked_change
-from gpuctl.apply.plan.losses import Lost
+from gpuctl.apply.plan.losses import LostField
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.compare import Change, named
 from gpuctl.apply.state.records import Records
@@ -182,7 +182,7 @@ def _step(step: Step) -> dict[str, Any]:
     }
 
 
-def _lost_value(one: Lost) -> dict[str, Any]:
+def _lost_value(one: LostField) -> dict[str, Any]:
     change = masked_change(Change(one.path, one.value, one.new))
     return {"path": one.path, "from": change.old, "to": change.new, "manager": one.manager}
 

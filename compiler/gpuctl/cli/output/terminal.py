@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import re
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -71,3 +72,14 @@ def size() -> tuple[int, int]:
 
 def _end(number: int, _: Any) -> NoReturn:
     raise SystemExit(128 + number)
+
+
+def is_coloured(stream: Any = None) -> bool:
+    """Whether a stream (standard output unless another is given) is a terminal that wants colours."""
+    stream = stream if stream is not None else sys.stdout
+    return bool(stream.isatty()) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal that standard output is, None in a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

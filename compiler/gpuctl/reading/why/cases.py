@@ -16,7 +16,7 @@ from gpuctl.capacity.shortage import open_seats
 from gpuctl.language.resources import DEFAULT_POOL
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why.evidence import Evidence, is_unscheduled
-from gpuctl.reading.why.finding import Source, several
+from gpuctl.reading.why.finding import Proof, several
 from gpuctl.reading.why.symptoms import condition_source, eviction_source, sources
 
 # "0/4 nodes are available: 1 node(s) were unschedulable, 3 Insufficient cpu. preemption: ...": framework/types.go,
@@ -71,7 +71,7 @@ class Case:
         return found
 
     @cached_property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[Proof, ...]:
         """The condition, and evictions of pods before it."""
         preemptors = self.evidence.preemptors
         evictions = self.evidence.told("Preempted", "TaintManagerEviction")[-1:]

@@ -17,7 +17,7 @@ from gpuctl.reading.why import last_words as log
 from gpuctl.reading.why.containers import gpu_driver, no_command
 from gpuctl.reading.why.ends import INDEX, End, ends
 from gpuctl.reading.why.evidence import Evidence
-from gpuctl.reading.why.finding import Finding, Source, first, several, times
+from gpuctl.reading.why.finding import Finding, Proof, first, several, times
 from gpuctl.reading.why.idle import again, command
 from gpuctl.reading.why.symptoms import container_of, source, title
 
@@ -150,7 +150,7 @@ def _communication(
     return Finding("nccl-error", message, {**numbers, "node": end.node}, fix, told, end.pod)
 
 
-Told = tuple[Source, ...]
+Told = tuple[Proof, ...]
 _OF_GPUS = {"gpu-hardware-error": _hardware, "gpu-driver-error": _driver, "nccl-error": _communication}
 
 
@@ -163,13 +163,13 @@ def _again(evidence: Evidence, end: End) -> str:
     )
 
 
-def _sources(evidence: Evidence, end: End, said: log.Said, pod: Object) -> Iterator[Source]:
+def _sources(evidence: Evidence, end: End, said: log.Said, pod: Object) -> Iterator[Proof]:
     reason = f"{end.reason}, " if end.reason else ""
-    yield Source(
+    yield Proof(
         "status", f"pod/{end.pod}", f"container {end.container} ended: {reason}exit code {end.code}", end.finished
     )
     if said.line and end.reason != "OOMKilled":
-        yield Source("log", f"pod/{end.pod}", said.line)
+        yield Proof("log", f"pod/{end.pod}", said.line)
     for event in evidence.told("Killing", "Unhealthy", pod=pod)[-2:]:
         yield source(event)
     workload = evidence.job.workload
@@ -178,10 +178,10 @@ def _sources(evidence: Evidence, end: End, said: log.Said, pod: Object) -> Itera
     failed = [item for item in (workload.get("status") or {}).get("conditions") or [] if item.get("type") == "Failed"]
     for item in failed:
         text = f"Failed: {item.get('reason')}: {sentence(item.get('message'))}"
-        yield Source("condition", title(workload), text, item.get("lastTransitionTime"))
+        yield Proof("condition", title(workload), text, item.get("lastTransitionTime"))
 
 
-def _out_of_memory(pod: Object, end: End, numbers: dict[str, object], told: tuple[Source, ...], again: str) -> Finding:
+def _out_of_memory(pod: Object, end: End, numbers: dict[str, object], told: tuple[Proof, ...], again: str) -> Finding:
     limit = container_limits(_container(pod, end.container)).get("memory")
     text = format_amount("memory", limit) if limit else None
     of = f"its limit of {text} memory" if text else "the memory that its node had (it has no limit)"
@@ -196,7 +196,7 @@ def _out_of_memory(pod: Object, end: End, numbers: dict[str, object], told: tupl
     return Finding("out-of-memory", message, {**numbers, "limitBytes": amount, "limit": text}, fix, told, end.pod)
 
 
-def _gpu_memory(end: End, said: log.Said, numbers: dict[str, object], told: tuple[Source, ...], again: str) -> Finding:
+def _gpu_memory(end: End, said: log.Said, numbers: dict[str, object], told: tuple[Proof, ...], again: str) -> Finding:
     parts = []
     if "tried" in said.numbers:
         parts.append(f"it tried to allocate {said.numbers['tried']}")
@@ -209,7 +209,7 @@ def _gpu_memory(end: End, said: log.Said, numbers: dict[str, object], told: tupl
 
 
 def _shared_memory(
-    pod: Object, end: End, numbers: dict[str, object], told: tuple[Source, ...], again: str, *, is_said: bool
+    pod: Object, end: End, numbers: dict[str, object], told: tuple[Proof, ...], again: str, *, is_said: bool
 ) -> Finding:
     size = None
     mounts = _container(pod, end.container).get("volumeMounts") or []

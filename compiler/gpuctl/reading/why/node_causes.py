@@ -9,7 +9,7 @@ from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why.ends import INDEX
 from gpuctl.reading.why.evidence import Evidence
-from gpuctl.reading.why.finding import Finding, Source
+from gpuctl.reading.why.finding import Finding, Proof
 from gpuctl.reading.why.idle import again, command
 from gpuctl.reading.why.symptoms import condition_source, eviction_source, sources
 
@@ -41,7 +41,7 @@ def lost(evidence: Evidence) -> Finding | None:
         if live is None:
             message = f"the node {node} of its pod {name} is gone"
             fix = "wait: Kubernetes removes the pod within a minute, and its controller creates another"
-            spec = Source("spec", f"pod/{name}", f"nodeName: {node}")
+            spec = Proof("spec", f"pod/{name}", f"nodeName: {node}")
             return Finding("node-lost", message, numbers, fix, (spec,), name, others)
         ready = _ready(live)
         if ready.get("status") in (None, "True"):
@@ -72,7 +72,7 @@ def refused(evidence: Evidence) -> Finding | None:
         text = sentence(status.get("message")).removeprefix("Pod was rejected: ")
         message = f"{node} refused the pod {name}: {text}"
         fix = f"a matter for the administrators of {node}: it can give less than the scheduler counts with"
-        told = (Source("status", f"pod/{name}", f"{status['reason']}: {sentence(status.get('message'))}"),)
+        told = (Proof("status", f"pod/{name}", f"{status['reason']}: {sentence(status.get('message'))}"),)
         return Finding("node-refused", message, {"node": node, "reason": status["reason"]}, fix, told, name)
     return None
 
@@ -112,7 +112,7 @@ def _evicted(evidence: Evidence, pod: Object) -> Finding | None:
     name, status = pod["metadata"]["name"], pod.get("status") or {}
     node = (pod.get("spec") or {}).get("nodeName") or "its node"
     text = sentence(status.get("message"))
-    told = (Source("status", f"pod/{name}", f"{status.get('reason')}: {text}"),)
+    told = (Proof("status", f"pod/{name}", f"{status.get('reason')}: {text}"),)
     if status.get("reason") == "Evicted":
         message = f"{node} evicted the pod {name}: {text or 'it ran short of something'}"
         resource, fix = _short_of(evidence, pod, text)

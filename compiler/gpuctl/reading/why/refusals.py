@@ -23,7 +23,7 @@ from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.job_rows import identity_of
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why.evidence import Evidence
-from gpuctl.reading.why.finding import Finding, Source
+from gpuctl.reading.why.finding import Finding, Proof
 from gpuctl.reading.why.idle import command
 from gpuctl.reading.why.symptoms import condition_source, source, sources
 
@@ -74,7 +74,7 @@ def _counts(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") not in ("Failed", "Succeeded")
 
 
-def _refusal(evidence: Evidence, workload: Object) -> tuple[str, tuple[Source, ...]] | None:
+def _refusal(evidence: Evidence, workload: Object) -> tuple[str, tuple[Proof, ...]] | None:
     """The message, and where it stands."""
     failing = condition(workload, "ReplicaFailure")
     events = evidence.told("FailedCreate")
@@ -87,7 +87,7 @@ def _refusal(evidence: Evidence, workload: Object) -> tuple[str, tuple[Source, .
     return events[-1].get("message") or "", (source(events[-1]),)
 
 
-def _quota(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[Source, ...]) -> Finding | None:
+def _quota(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[Proof, ...]) -> Finding | None:
     parsed = parse_exceeded(text)
     if evidence.quotas is not None and parsed:
         there = {item["metadata"]["name"] for item in evidence.quotas}
@@ -95,13 +95,13 @@ def _quota(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[S
     return _exceeded(evidence, parsed, counted, told) if parsed else None
 
 
-def _exceeded(evidence: Evidence, found: list[Shortfall], counted: dict[str, Any], told: tuple[Source, ...]) -> Finding:
+def _exceeded(evidence: Evidence, found: list[Shortfall], counted: dict[str, Any], told: tuple[Proof, ...]) -> Finding:
     quota = found[0].quota
     said = ", ".join(_short(item) for item in found)
     numbers = {**counted, "quota": quota, "resources": [_numbers(item) for item in found]}
     holders = _holders(evidence, found[0].resource)
     held = tuple(
-        Source("status", name, f"uses {format_amount(found[0].resource, amount)} {found[0].resource}")
+        Proof("status", name, f"uses {format_amount(found[0].resource, amount)} {found[0].resource}")
         for name, amount in holders[:_HOLDERS]
     )
     if holders:
@@ -166,11 +166,11 @@ def _by_numbers(evidence: Evidence, workload: Object, missing: int) -> Finding |
         return None
     counted = {"pods": evidence.wanted, "missingPods": missing}
     of_quota = [item for item in found if item.quota == found[0].quota]
-    told = tuple(Source("quota", f"resourcequota/{item.quota}", str(item)) for item in of_quota)
+    told = tuple(Proof("quota", f"resourcequota/{item.quota}", str(item)) for item in of_quota)
     return _exceeded(evidence, of_quota, counted, told)
 
 
-def _unspecified(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[Source, ...]) -> Finding | None:
+def _unspecified(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[Proof, ...]) -> Finding | None:
     parsed = parse_unspecified(text)
     if not parsed:
         return None
@@ -182,7 +182,7 @@ def _unspecified(evidence: Evidence, text: str, counted: dict[str, Any], told: t
     )
 
 
-def _limit_range(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[Source, ...]) -> Finding | None:
+def _limit_range(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[Proof, ...]) -> Finding | None:
     limits = list(_LIMIT.finditer(text))
     ratios = list(_RATIO.finditer(text))
     if not limits and not ratios:
@@ -207,7 +207,7 @@ def _limit_range(evidence: Evidence, text: str, counted: dict[str, Any], told: t
     return Finding("limit-range", message, {**counted, "limits": unique}, fix, told)
 
 
-def _priority_class(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[Source, ...]) -> Finding | None:
+def _priority_class(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[Proof, ...]) -> Finding | None:
     # The name is the pod template's: words of an event are not printed in a command.
     named = [spec.get("priorityClassName") for spec in _specs(evidence)]
     match = _PRIORITY.search(text)
@@ -228,7 +228,7 @@ def _specs(evidence: Evidence) -> list[Object]:
     return [template.get("spec") or {} for template, _ in pod_templates(workload)] if workload is not None else []
 
 
-def _pod_security(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[Source, ...]) -> Finding | None:
+def _pod_security(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[Proof, ...]) -> Finding | None:
     match = _SECURITY.search(text)
     if match is None:
         return None

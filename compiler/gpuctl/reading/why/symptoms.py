@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from gpuctl.backend.api_resources import Object
 from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.status import sentence
-from gpuctl.reading.why.finding import Source
+from gpuctl.reading.why.finding import Proof
 
 _CONTROLLER = r".+-controller(?:-manager)?"
 # Who reports what: k8s.io/kubernetes, pkg/kubelet/events and pkg/controller. Anybody who may create events may use the
@@ -88,7 +88,7 @@ def preempted_by(event: Object) -> re.Match[str] | None:
     return _PREEMPTED.match(event.get("message") or "") if event.get("reason") == "Preempted" else None
 
 
-def eviction_source(event: Object, preemptors: Mapping[str, str]) -> Source:
+def eviction_source(event: Object, preemptors: Mapping[str, str]) -> Proof:
     """An event about an eviction, with the job for which it was instead of its pod's uid."""
     found, match = source(event), preempted_by(event)
     if match is None:
@@ -97,20 +97,20 @@ def eviction_source(event: Object, preemptors: Mapping[str, str]) -> Source:
     return found._replace(text=f"Preempted: by {by}, on node {match['node']}")
 
 
-def source(event: Object) -> Source:
+def source(event: Object) -> Proof:
     """An event as evidence."""
     about = event.get("involvedObject") or {}
     text = f"{sentence(event.get('reason'))}: {sentence(event.get('message'))}"
-    return Source("event", f"{(about.get('kind') or '').lower()}/{about.get('name')}", text, event_time(event) or None)
+    return Proof("event", f"{(about.get('kind') or '').lower()}/{about.get('name')}", text, event_time(event) or None)
 
 
-def condition_source(obj: Object, kind: str) -> Source | None:
+def condition_source(obj: Object, kind: str) -> Proof | None:
     """A condition of an object, whatever its status, as evidence."""
     for item in (obj.get("status") or {}).get("conditions") or []:
         if item.get("type") == kind:
             parts = [f"{kind}={item.get('status')}", item.get("reason") or "", sentence(item.get("message"))]
             text = ": ".join(part for part in parts if part)
-            return Source("condition", title(obj), text, item.get("lastTransitionTime"))
+            return Proof("condition", title(obj), text, item.get("lastTransitionTime"))
     return None
 
 
@@ -119,6 +119,6 @@ def title(obj: Object) -> str:
     return f"{obj['kind'].lower()}/{obj['metadata']['name']}"
 
 
-def sources(*found: Source | None) -> tuple[Source, ...]:
+def sources(*found: Proof | None) -> tuple[Proof, ...]:
     """Those that there are, each once."""
     return tuple(dict.fromkeys(item for item in found if item is not None))

@@ -15,7 +15,7 @@ from gpuctl.reading.status import sentence
 from gpuctl.reading.why import room, words
 from gpuctl.reading.why.cases import Case, cases, is_not_ready
 from gpuctl.reading.why.evidence import Evidence, mounted_claims
-from gpuctl.reading.why.finding import Finding, Source, first, several
+from gpuctl.reading.why.finding import Finding, Proof, first, several
 from gpuctl.reading.why.refusals import named
 from gpuctl.reading.why.symptoms import source, sources
 
@@ -59,7 +59,7 @@ def _nominated(case: Case) -> Finding | None:
     jobs = list(dict.fromkeys(f"{pod.owner} in {pod.namespace}" for pod in leaving))
     message = f"{case.whose}room is being made on {node}: the scheduler waits for evicted pods to end, of {named(jobs)}"
     told = tuple(
-        Source("status", f"pod/{pod.name} in {pod.namespace}", f"of {pod.owner}, is being deleted")
+        Proof("status", f"pod/{pod.name} in {pod.namespace}", f"of {pod.owner}, is being deleted")
         for pod in leaving[:_LISTED]
     )
     numbers = {"node": node, "leavingPods": len(leaving), "leavingJobs": jobs}
@@ -94,7 +94,7 @@ def _binding(case: Case) -> Finding | None:
         )
         numbers = {"claim": name, "phase": "Pending", "selectedNode": node, "provisioner": provisioner}
         found = _found(case, "claim-unbound", message, numbers, fix)
-        spec = Source("status", f"persistentvolumeclaim/{name}", f"Pending; annotation {_SELECTED_NODE}: {node}")
+        spec = Proof("status", f"persistentvolumeclaim/{name}", f"Pending; annotation {_SELECTED_NODE}: {node}")
         return replace(found, sources=sources(*found.sources, spec, source(last) if last else None))
     return None
 
@@ -271,10 +271,10 @@ def _state(case: Case, seat: Seat) -> str:
     return "cordoned" if seat.node.unschedulable else "taint"
 
 
-def _of_node(case: Case, seat: Seat) -> Source:
+def _of_node(case: Case, seat: Seat) -> Proof:
     taints = ", ".join(room.title(taint) for taint in seat.node.taints)
     said = [*(["unschedulable: true"] if seat.node.unschedulable else []), *([f"taints {taints}"] if taints else [])]
-    return Source("spec", f"node/{seat.node.name}", "; ".join(said))
+    return Proof("spec", f"node/{seat.node.name}", "; ".join(said))
 
 
 def _has_room(case: Case, seat: Seat) -> bool:

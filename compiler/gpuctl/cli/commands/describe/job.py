@@ -9,7 +9,8 @@ import click
 
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import secrets_option
-from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options, show_value
+from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
+from gpuctl.cli.output.printing import show_value
 
 if TYPE_CHECKING:
     from gpuctl.reading.describe_job import JobDetail
@@ -111,8 +112,8 @@ def _facts(detail: JobDetail) -> list[tuple[str, str]]:
 
 
 def _why(detail: JobDetail) -> Iterator[str]:
-    from gpuctl.cli.options.reading_options import terminal_width
     from gpuctl.cli.output.paragraphs import section
+    from gpuctl.cli.output.terminal import terminal_width
     from gpuctl.language.masking import redact
     from gpuctl.reading.describe_job import FINE
 
@@ -194,8 +195,8 @@ def _conditions(detail: JobDetail) -> list[list[str]]:
 
 def _events(detail: JobDetail) -> Iterator[str]:
     from gpuctl.apply.state.workload import age
-    from gpuctl.cli.options.reading_options import terminal_width
     from gpuctl.cli.output.paragraphs import section
+    from gpuctl.cli.output.terminal import terminal_width
     from gpuctl.language.masking import redact
 
     events = detail.events or []

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuctl.cli.options.completing import complete_namespace
-from gpuctl.cli.options.reading_options import detail_options, reader, reading_options, show_value
+from gpuctl.cli.options.reading_options import detail_options, reader, reading_options
+from gpuctl.cli.output.printing import show_value
 
 if TYPE_CHECKING:
     from gpuctl.reading.namespace_rows import Namespace

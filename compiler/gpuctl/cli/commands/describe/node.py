@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuctl.cli.options.completing import complete_node
-from gpuctl.cli.options.reading_options import detail_options, reader, reading_options, show_value
+from gpuctl.cli.options.reading_options import detail_options, reader, reading_options
+from gpuctl.cli.output.printing import show_value
 
 if TYPE_CHECKING:
     from gpuctl.reading.node_gpus import Gpus
-    from gpuctl.reading.node_rows import Node
+    from gpuctl.reading.node_rows import NodeState
 
 
 @click.command(
@@ -47,7 +48,7 @@ def command(
     return 0
 
 
-def _show(node: Node, gpus: Gpus) -> None:
+def _show(node: NodeState, gpus: Gpus) -> None:
     from gpuctl.cli.commands.describe import sections
 
     detail = node.detail()
@@ -83,12 +84,12 @@ def _show(node: Node, gpus: Gpus) -> None:
     sections.show_facts([(name, str(value or "")) for name, value in facts.items()])
 
 
-def _gpu_type(node: Node) -> str:
+def _gpu_type(node: NodeState) -> str:
     labels = [key for key, value in node.gpu_labels.items() if value == node.gpu_type]
     return f"{node.gpu_type} (label {labels[0]})" if labels else node.gpu_type or ""
 
 
-def _gpu_line(node: Node, gpus: Gpus) -> str:
+def _gpu_line(node: NodeState, gpus: Gpus) -> str:
     if not node.gpu_total and not node.broken_gpus:
         return "none"
     vendors = sorted({gpus.vendors[name] for name in node.total if name in gpus.vendors})

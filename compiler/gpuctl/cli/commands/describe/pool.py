@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuctl.cli.options.completing import complete_pool
-from gpuctl.cli.options.reading_options import detail_options, reader, reading_options, show_value
+from gpuctl.cli.options.reading_options import detail_options, reader, reading_options
+from gpuctl.cli.output.printing import show_value
 
 if TYPE_CHECKING:
-    from gpuctl.reading.pool_rows import Pool
+    from gpuctl.reading.pool_rows import PoolState
 
 
 @click.command(
@@ -43,7 +44,7 @@ def command(
     return 0
 
 
-def _show(pool: Pool) -> None:
+def _show(pool: PoolState) -> None:
     from gpuctl.cli.commands.describe import sections
     from gpuctl.cli.output.amounts import count
 

@@ -6,18 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.cli.options.reading_options import (
-    Reader,
-    detail_options,
-    namespace_options,
-    reader,
-    reading_options,
-    show_value,
-)
+from gpuctl.cli.options.reading_options import Reader, detail_options, namespace_options, reader, reading_options
+from gpuctl.cli.output.printing import show_value
 
 if TYPE_CHECKING:
-    from gpuctl.reading.node_rows import Holder
-    from gpuctl.reading.quota_rows import Quota
+    from gpuctl.reading.node_rows import PodOnNode
+    from gpuctl.reading.quota_rows import QuotaState
 
 
 @click.command(
@@ -63,7 +57,7 @@ def command(
     return 0
 
 
-def show_quota(quota: Quota) -> None:
+def show_quota(quota: QuotaState) -> None:
     """Print a quota and its use."""
     from gpuctl.cli.commands.describe import sections
 
@@ -100,7 +94,7 @@ def _show_holders(looking: Reader, namespace: str) -> None:
     scope = Scope(looking.scope.connection, namespace)
     pods = scope.maybe("Pod", fields=UNFINISHED)
     gpus = Gpus(looking.settings)
-    found: list[Holder] | None = None
+    found: list[PodOnNode] | None = None
     if pods is not None:
         found = [holder(pod, pod_requests(pod["spec"]), looking.keys, gpus) for pod in pods]
     sections.show_holders("Used by", found)

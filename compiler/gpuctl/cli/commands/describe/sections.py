@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.cli.options.reading_options import is_coloured, terminal_width
 from gpuctl.cli.output.amounts import amount, share
 from gpuctl.cli.output.table import details, table
+from gpuctl.cli.output.terminal import is_coloured, terminal_width
 
 if TYPE_CHECKING:
-    from gpuctl.reading.node_rows import Holder
+    from gpuctl.reading.node_rows import PodOnNode
 
 INDENT = "  "
 
@@ -54,7 +54,7 @@ def show_amounts(title: str, rows: Iterable[tuple[str, Fraction, Fraction | None
     show_section(title, ("RESOURCE", "TOTAL", "USED", "FREE", "USE"), cells, "none")
 
 
-def show_holders(title: str, holders: Iterable[Holder] | None, *, where: bool = True, nothing: str = "none") -> None:
+def show_holders(title: str, holders: Iterable[PodOnNode] | None, *, where: bool = True, nothing: str = "none") -> None:
     """Print pods that hold or await room; ``where`` adds their nodes."""
     if holders is None:
         show_section(title, (), (), "not known: pods may not be listed")

@@ -34,7 +34,7 @@ def command(
     A node's type is its label runwhere.ai/gpu-type, which jobs select on; without it another label that tells one.
     """
     from gpuctl.cli.commands.get.labels import show_gpu_labels
-    from gpuctl.cli.commands.get.listing import Entry, Looks, check_names, show_list
+    from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, check_names, show_list
     from gpuctl.cli.output.amounts import count
     from gpuctl.reading import inventory
     from gpuctl.reading.label_rows import gpu_types
@@ -43,7 +43,7 @@ def command(
 
     if everything and names:
         raise click.UsageError("Name types, or --all; not both")
-    looks = Looks.of(output, as_json=as_json, no_headers=no_headers)
+    looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
     with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:
         if everything:
             show_gpu_labels(looking, looks)
@@ -59,6 +59,6 @@ def command(
                 continue
             cells = [item.name, str(item.total), count(item.used), count(item.free), str(len(item.nodes))]
             wide = (",".join(item.vendors), ",".join(item.nodes))
-            entries.append(Entry(item.name, [*cells, ",".join(item.pools)], wide, item.json()))
+            entries.append(ListEntry(item.name, [*cells, ",".join(item.pools)], wide, item.json()))
         show_list(looks, HEADERS, WIDE, entries, "No node has GPUs.")
     return 0

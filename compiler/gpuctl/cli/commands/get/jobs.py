@@ -10,28 +10,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from gpuctl.cli.options.completing import complete_job, complete_pool
-from gpuctl.cli.options.reading_options import (
-    list_options,
-    namespace_options,
-    reader,
-    reading_options,
-    show_rows,
-    show_value,
-    shown_table,
-)
+from gpuctl.cli.options.reading_options import list_options, namespace_options, reader, reading_options
+from gpuctl.cli.output.printing import show_rows, show_value, shown_table
 from gpuctl.language.kinds import WORKLOADS
 
 if TYPE_CHECKING:
     from gpuctl.cli.options.reading_options import Reader
     from gpuctl.cli.output.table import Table
-    from gpuctl.reading.job_rows import Filter, Identity, Job, Labels, Row
+    from gpuctl.reading.job_rows import Identity, Job, JobFilter, Labels, Row
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 HEADERS = ("JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP", "AGE")
 WIDE = ("POOL", "GPU", "GPU-TYPE", "PRIORITY", "REASON")
 
 
-class Looks(NamedTuple):
+class JobTableOptions(NamedTuple):
     """How rows are shown."""
 
     output: str
@@ -102,13 +95,13 @@ def _get(
     by_job: bool,
 ) -> int:
     from gpuctl.kube.api_errors import ApiError
-    from gpuctl.reading.job_rows import Filter
+    from gpuctl.reading.job_rows import JobFilter
 
     output = "json" if as_json else output
     if watch and output == "yaml":
         raise click.UsageError("--watch prints rows, names or a JSON value for each change; not YAML")
-    looks = Looks(output, not no_headers, by_job, pods_only)
-    chosen = Filter(pool, kind or "", status, tuple(name.rpartition("/")[2] for name in names))
+    looks = JobTableOptions(output, not no_headers, by_job, pods_only)
+    chosen = JobFilter(pool, kind or "", status, tuple(name.rpartition("/")[2] for name in names))
     machine = output in ("json", "yaml")
     with reader(kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine) as looking:
         try:
@@ -126,7 +119,7 @@ def _get(
             raise
 
 
-def _list(looking: Reader, chosen: Filter, selector: str, looks: Looks, names: tuple[str, ...]) -> int:
+def _list(looking: Reader, chosen: JobFilter, selector: str, looks: JobTableOptions, names: tuple[str, ...]) -> int:
     from gpuctl.reading import job_rows as reading
     from gpuctl.reading.find import find_jobs
 
@@ -167,14 +160,14 @@ def _list(looking: Reader, chosen: Filter, selector: str, looks: Looks, names: t
     return 0
 
 
-def _nothing(looking: Reader, chosen: Filter, selector: str, statuses: set[str]) -> str:
+def _nothing(looking: Reader, chosen: JobFilter, selector: str, statuses: set[str]) -> str:
     where = f"in namespace {looking.scope.namespace}" if looking.scope.namespace else "in any namespace"
     narrowed = any((chosen.pool, chosen.kind, chosen.status, chosen.names, selector))
     said = f"No jobs {where}{' that are like this' if narrowed else ''}."
     return f"{said} Statuses here: {', '.join(sorted(statuses))}." if chosen.status and statuses else said
 
 
-def _print(rows: Iterable[Row], looks: Looks) -> bool:
+def _print(rows: Iterable[Row], looks: JobTableOptions) -> bool:
     """Whether there were any."""
     if looks.output == "name":
         return _print_names(rows, looks)
@@ -186,7 +179,7 @@ def _print(rows: Iterable[Row], looks: Looks) -> bool:
     return first is not None
 
 
-def _print_names(rows: Iterable[Row], looks: Looks) -> bool:
+def _print_names(rows: Iterable[Row], looks: JobTableOptions) -> bool:
     printed: set[str] = set()
     for row in rows:
         name = _name(row, looks)
@@ -196,16 +189,16 @@ def _print_names(rows: Iterable[Row], looks: Looks) -> bool:
     return bool(printed)
 
 
-def _table(looks: Looks) -> Table:
+def _table(looks: JobTableOptions) -> Table:
     headers = (*HEADERS, *WIDE) if looks.output == "wide" else HEADERS
     return shown_table(headers, headings=looks.headings, droppable=("IP", "NODE"))
 
 
-def _name(row: Row, looks: Looks) -> str:
+def _name(row: Row, looks: JobTableOptions) -> str:
     return f"pod/{row.job_id}" if looks.pods_only else f"{row.identity.kind}/{row.identity.name}"
 
 
-def _cells(row: Row, looks: Looks) -> list[str]:
+def _cells(row: Row, looks: JobTableOptions) -> list[str]:
     from gpuctl.apply.state.workload import age
 
     name, namespace, kind = row.identity.name, row.identity.namespace, row.identity.kind
@@ -249,7 +242,7 @@ def _asked(job: Job, labels: Labels) -> int:
     return row.gpu if row.status.phase in ("pending", "running") else 0
 
 
-def _watch(looking: Reader, chosen: Filter, selector: str, looks: Looks) -> int:
+def _watch(looking: Reader, chosen: JobFilter, selector: str, looks: JobTableOptions) -> int:
     """The rows as they are, then each again when it changes, until Ctrl-C."""
     from gpuctl.reading.watching import changes
 

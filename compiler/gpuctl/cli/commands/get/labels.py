@@ -11,8 +11,8 @@ from gpuctl.cli.options.completing import complete_node
 from gpuctl.cli.options.reading_options import Reader, list_options, reader, reading_options
 
 if TYPE_CHECKING:
-    from gpuctl.cli.commands.get.listing import Looks
-    from gpuctl.reading.node_rows import Node
+    from gpuctl.cli.commands.get.listing import ListOptions
+    from gpuctl.reading.node_rows import NodeState
 
 
 @click.command(
@@ -41,11 +41,11 @@ def command(
     Of the nodes that are named all labels, or the one of --key; -o name prints the value alone. Without a name, of all
     nodes the labels that tell a type of GPU, and the pool.
     """
-    from gpuctl.cli.commands.get.listing import Looks, bare
+    from gpuctl.cli.commands.get.listing import ListOptions, bare
 
     if everything and names:
         raise click.UsageError("Name nodes, or --all; not both")
-    looks = Looks.of(output, as_json=as_json, no_headers=no_headers)
+    looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
     with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:
         if names or key is not None:
             _show(looking, bare(names), key, looks)
@@ -54,10 +54,10 @@ def command(
     return 0
 
 
-def _show(looking: Reader, names: Sequence[str], key: str | None, looks: Looks) -> None:
+def _show(looking: Reader, names: Sequence[str], key: str | None, looks: ListOptions) -> None:
     from gpuctl.cli.commands.get.listing import check_names
     from gpuctl.cli.commands.get.nodes import show_labels
-    from gpuctl.cli.options.reading_options import show_value
+    from gpuctl.cli.output.printing import show_value
     from gpuctl.kube.api_errors import NotThere
     from gpuctl.language.spelling import nearest
     from gpuctl.reading import inventory
@@ -82,20 +82,20 @@ def _show(looking: Reader, names: Sequence[str], key: str | None, looks: Looks) 
         show_labels(rows, looks, f"No node has the label {key}.")
 
 
-def show_gpu_labels(looking: Reader, looks: Looks) -> None:
+def show_gpu_labels(looking: Reader, looks: ListOptions) -> None:
     """A row for each node: what tells its type of GPU, and its pool."""
-    from gpuctl.cli.commands.get.listing import Entry, show_list
+    from gpuctl.cli.commands.get.listing import ListEntry, show_list
     from gpuctl.reading import inventory
     from gpuctl.reading.label_rows import gpu_labels_json
     from gpuctl.reading.node_gpus import Gpus
     from gpuctl.reading.node_rows import read_nodes
 
     found = inventory.take(looking.scope, looking.keys, pods=False)
-    nodes: list[Node] = read_nodes(found.nodes, None, looking.keys, Gpus(looking.settings))
+    nodes: list[NodeState] = read_nodes(found.nodes, None, looking.keys, Gpus(looking.settings))
     headers = ("NODE NAME", "GPU TYPE", "POOL", "GPU LABELS")
     entries = []
     for node in nodes:
         pairs = ",".join(f"{key}={value}" for key, value in node.gpu_labels.items())
         cells = (node.name, node.gpu_type or "", node.pool, pairs)
-        entries.append(Entry(f"node/{node.name}", cells, (), gpu_labels_json(node)))
+        entries.append(ListEntry(f"node/{node.name}", cells, (), gpu_labels_json(node)))
     show_list(looks, headers, (), entries, "There are no nodes.")

@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 
 import click
 
-from gpuctl.cli.options.reading_options import show_table, show_value
+from gpuctl.cli.output.printing import show_table, show_value
 from gpuctl.kube.absent import no_such
 
 
-class Looks(NamedTuple):
+class ListOptions(NamedTuple):
     """How a list is wanted: one of the formats of ``list_options``, with the line of headings or without."""
 
     output: str
     headings: bool
 
     @classmethod
-    def of(cls, output: str, *, as_json: bool, no_headers: bool) -> Looks:
+    def of(cls, output: str, *, as_json: bool, no_headers: bool) -> ListOptions:
         """From the options."""
         return cls("json" if as_json else output, not no_headers)
 
@@ -29,7 +29,7 @@ class Looks(NamedTuple):
         return self.output in ("json", "yaml")
 
 
-class Entry(NamedTuple):
+class ListEntry(NamedTuple):
     """One thing: ``title`` as -o name prints it, its cells, those of -o wide alone, and its value."""
 
     title: str
@@ -39,7 +39,7 @@ class Entry(NamedTuple):
 
 
 def show_list(
-    looks: Looks, headers: Sequence[str], wide: Sequence[str], entries: Iterable[Entry], nothing: str
+    looks: ListOptions, headers: Sequence[str], wide: Sequence[str], entries: Iterable[ListEntry], nothing: str
 ) -> None:
     """Print entries; ``nothing`` is said on standard error when there are none."""
     entries = list(entries)

@@ -34,10 +34,10 @@ def command(
     JOBS counts jobs that have not ended; GPU USED is what pods on nodes request.
     """
     from gpuctl.apply.state.workload import age
-    from gpuctl.cli.commands.get.listing import Entry, Looks, bare, check_names, show_list
+    from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, check_names, show_list
     from gpuctl.reading.namespace_rows import contents, read_namespaces
 
-    looks = Looks.of(output, as_json=as_json, no_headers=no_headers)
+    looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
     with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:
         found = contents(looking.scope, looking.keys)
         namespaces = read_namespaces(found, looking.settings, looking.keys)
@@ -50,6 +50,6 @@ def command(
                 quotas = ",".join(quota.name for quota in item.quotas if quota.is_ours)
                 cells = [item.name, item.status or "", str(item.jobs), str(item.gpu_used), quotas]
                 since = age(item.created_at) if item.created_at else ""
-                entries.append(Entry(f"namespace/{item.name}", [*cells, since], (), item.json()))
+                entries.append(ListEntry(f"namespace/{item.name}", [*cells, since], (), item.json()))
         show_list(looks, HEADERS, (), entries, "No namespace has jobs or quotas of gpuctl's; --all shows the others.")
     return 0

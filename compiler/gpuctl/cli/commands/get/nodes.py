@@ -11,16 +11,16 @@ from gpuctl.cli.options.completing import complete_node, complete_pool
 from gpuctl.cli.options.reading_options import Reader, list_options, reader, reading_options
 
 if TYPE_CHECKING:
-    from gpuctl.cli.commands.get.listing import Looks
+    from gpuctl.cli.commands.get.listing import ListOptions
     from gpuctl.reading.node_gpus import Gpus
-    from gpuctl.reading.node_rows import Node
+    from gpuctl.reading.node_rows import NodeState
 
 HEADERS = ("NODE NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "GPU TYPE", "POOL")
 WIDE = ("CPU", "MEMORY", "IP", "AGE", "KUBERNETES")
 STATUSES = ("active", "maintaining", "faulty")
 
 
-class Filter(NamedTuple):
+class NodeFilter(NamedTuple):
     """Which nodes; empty takes all."""
 
     names: list[str]
@@ -77,18 +77,20 @@ def command(
     STATUS is active, maintaining (cordoned) or faulty (not ready). GPU USED is what the pods on a node request, as the
     scheduler counts it; GPU FREE is the rest, whether or not the node takes pods at present.
     """
-    from gpuctl.cli.commands.get.listing import Looks, bare
+    from gpuctl.cli.commands.get.listing import ListOptions, bare
 
     if label is not None and gpu_detail:
         raise click.UsageError("--label prints a label, --gpu-detail prints GPUs; not both")
-    looks = Looks.of(output, as_json=as_json, no_headers=no_headers)
-    wanted = Filter(bare(names), pool, gpu_type, status)
+    looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
+    wanted = NodeFilter(bare(names), pool, gpu_type, status)
     with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:
         _get(looking, wanted, label, selector, looks, gpu_detail=gpu_detail)
     return 0
 
 
-def _get(looking: Reader, wanted: Filter, label: str | None, selector: str, looks: Looks, *, gpu_detail: bool) -> None:
+def _get(
+    looking: Reader, wanted: NodeFilter, label: str | None, selector: str, looks: ListOptions, *, gpu_detail: bool
+) -> None:
     from gpuctl.cli.commands.get.listing import check_names
     from gpuctl.reading import inventory
     from gpuctl.reading.node_gpus import Gpus
@@ -111,10 +113,10 @@ def _get(looking: Reader, wanted: Filter, label: str | None, selector: str, look
         show_nodes(chosen, looks, _nothing(wanted, selector, nodes))
 
 
-def show_nodes(nodes: Sequence[Node], looks: Looks, nothing: str) -> None:
+def show_nodes(nodes: Sequence[NodeState], looks: ListOptions, nothing: str) -> None:
     """Print nodes."""
     from gpuctl.apply.state.workload import age
-    from gpuctl.cli.commands.get.listing import Entry, show_list
+    from gpuctl.cli.commands.get.listing import ListEntry, show_list
     from gpuctl.cli.output.amounts import amount, count
 
     entries = []
@@ -122,11 +124,11 @@ def show_nodes(nodes: Sequence[Node], looks: Looks, nothing: str) -> None:
         cells = [node.name, node.status, str(node.gpu_total), count(node.gpu_used), count(node.gpu_free)]
         wide = [amount(name, node.amount(name)[0]) for name in ("cpu", "memory")]
         wide += [node.address or "", age(node.created_at), node.kubernetes]
-        entries.append(Entry(f"node/{node.name}", [*cells, node.gpu_type or "", node.pool], wide, node.json()))
+        entries.append(ListEntry(f"node/{node.name}", [*cells, node.gpu_type or "", node.pool], wide, node.json()))
     show_list(looks, HEADERS, WIDE, entries, nothing)
 
 
-def _takes(wanted: Filter, node: Node, gpus: Gpus) -> bool:
+def _takes(wanted: NodeFilter, node: NodeState, gpus: Gpus) -> bool:
     return (
         (not wanted.names or node.name in wanted.names)
         and wanted.pool in (None, node.pool)
@@ -135,7 +137,7 @@ def _takes(wanted: Filter, node: Node, gpus: Gpus) -> bool:
     )
 
 
-def _nothing(wanted: Filter, selector: str, nodes: Sequence[Node]) -> str:
+def _nothing(wanted: NodeFilter, selector: str, nodes: Sequence[NodeState]) -> str:
     """What is said when no node is left, with the words that would have found some."""
     if not nodes:
         return f"No nodes with the labels {selector}." if selector else "There are no nodes."
@@ -150,7 +152,7 @@ def _nothing(wanted: Filter, selector: str, nodes: Sequence[Node]) -> str:
     return "No nodes are like this."
 
 
-def _show_label(looking: Reader, key: str, nodes: Sequence[Node], looks: Looks) -> None:
+def _show_label(looking: Reader, key: str, nodes: Sequence[NodeState], looks: ListOptions) -> None:
     from gpuctl.reading.label_rows import labels_with
 
     labels = labels_with((node.object for node in nodes), key)
@@ -161,17 +163,17 @@ def _show_label(looking: Reader, key: str, nodes: Sequence[Node], looks: Looks) 
     show_labels(labels, looks, f"No node has the label {key}.")
 
 
-def show_labels(labels: Sequence[Any], looks: Looks, nothing: str) -> None:
+def show_labels(labels: Sequence[Any], looks: ListOptions, nothing: str) -> None:
     """Print labels of nodes; -o name prints their values."""
-    from gpuctl.cli.commands.get.listing import Entry, show_list
+    from gpuctl.cli.commands.get.listing import ListEntry, show_list
 
     headers = ("NODE NAME", "LABEL KEY", "LABEL VALUE")
-    entries = [Entry(label.value, (label.node, label.key, label.value), (), label.json()) for label in labels]
+    entries = [ListEntry(label.value, (label.node, label.key, label.value), (), label.json()) for label in labels]
     show_list(looks, headers, (), entries, nothing)
 
 
-def _show_gpus(looking: Reader, nodes: Sequence[Node], looks: Looks) -> None:
-    from gpuctl.cli.commands.get.listing import Entry, show_list
+def _show_gpus(looking: Reader, nodes: Sequence[NodeState], looks: ListOptions) -> None:
+    from gpuctl.cli.commands.get.listing import ListEntry, show_list
 
     nodes = [node for node in nodes if node.gpu_total or node.broken_gpus]
     headers = ("NODE NAME", "GPU ID", "GPU TYPE", "COUNTED AS")
@@ -181,10 +183,12 @@ def _show_gpus(looking: Reader, nodes: Sequence[Node], looks: Looks) -> None:
             "GPU ID is a number, not a device"
         )
     if looks.is_machine:
-        entries = [Entry("", (), (), node.gpu_json()) for node in nodes]
+        entries = [ListEntry("", (), (), node.gpu_json()) for node in nodes]
     else:
         entries = [
-            Entry(f"{node.name}/{gpu['gpuId']}", (node.name, gpu["gpuId"], gpu["type"] or "", gpu["status"]), (), gpu)
+            ListEntry(
+                f"{node.name}/{gpu['gpuId']}", (node.name, gpu["gpuId"], gpu["type"] or "", gpu["status"]), (), gpu
+            )
             for node in nodes
             for gpu in node.gpus()
         ]

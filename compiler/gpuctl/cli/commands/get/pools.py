@@ -11,7 +11,7 @@ from gpuctl.cli.options.completing import complete_pool
 from gpuctl.cli.options.reading_options import list_options, reader, reading_options
 
 if TYPE_CHECKING:
-    from gpuctl.reading.pool_rows import Pool
+    from gpuctl.reading.pool_rows import PoolState
 
 HEADERS = ("POOL NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "NODE COUNT")
 WIDE = ("GPU TYPE", "MAX JOBS", "MAX GPU PER JOB", "DESCRIPTION")
@@ -39,12 +39,12 @@ def command(
     STATUS is active as long as a node of the pool takes pods; else maintaining, faulty or empty. The pool `default` has
     the nodes that are in no other.
     """
-    from gpuctl.cli.commands.get.listing import Entry, Looks, bare, check_names, show_list
+    from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, check_names, show_list
     from gpuctl.cli.output.amounts import count
     from gpuctl.reading import inventory
     from gpuctl.reading.pool_rows import read_pools
 
-    looks = Looks.of(output, as_json=as_json, no_headers=no_headers)
+    looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
     with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:
         found = inventory.take(looking.scope, looking.keys, definitions=True)
         pools = read_pools(found, looking.settings, looking.keys)
@@ -56,7 +56,7 @@ def command(
             cells = [pool.name, pool.status, str(pool.gpu_total), count(pool.gpu_used), count(pool.gpu_free)]
             types = ",".join(f"{name}:{number}" for name, number in pool.gpu_types.items())
             wide = [types, count(pool.max_jobs), count(pool.max_gpu_per_job), pool.description or ""]
-            entries.append(Entry(f"pool/{pool.name}", [*cells, str(len(pool.nodes))], wide, pool.json()))
+            entries.append(ListEntry(f"pool/{pool.name}", [*cells, str(len(pool.nodes))], wide, pool.json()))
         show_list(looks, HEADERS, WIDE, entries, "There are no pools.")
         if looks.output in ("table", "wide"):
             for note in unavailable(pools):
@@ -64,7 +64,7 @@ def command(
     return 0
 
 
-def unavailable(pools: Sequence[Pool]) -> list[str]:
+def unavailable(pools: Sequence[PoolState]) -> list[str]:
     """Which free GPUs no job can have at present."""
     notes = []
     for pool in pools:

@@ -9,7 +9,7 @@ import click
 from gpuctl.cli.options.reading_options import Reader, list_options, namespace_options, reader, reading_options
 
 if TYPE_CHECKING:
-    from gpuctl.reading.quota_rows import Quota
+    from gpuctl.reading.quota_rows import QuotaState
 
 HEADERS = ("USER", "QUOTA", "STATUS", "CPU", "MEMORY", "GPU", "JOBS")
 WIDE = ("AGE", "DESCRIPTION")
@@ -41,9 +41,9 @@ def command(
     of what pods request. STATUS is full when nothing more of some resource can be had.
     """
     from gpuctl.apply.state.workload import age
-    from gpuctl.cli.commands.get.listing import Entry, Looks, bare, show_list
+    from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
 
-    looks = Looks.of(output, as_json=as_json, no_headers=no_headers)
+    looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
     with reader(
         kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=looks.is_machine
     ) as looking:
@@ -53,13 +53,13 @@ def command(
             cells = [quota.namespace, quota.name, quota.status, *(cell(quota, name) for name in ("cpu", "memory"))]
             cells += [gpu_cell(quota), cell(quota, "jobs")]
             wide = (age(quota.created_at), quota.description or "")
-            entries.append(Entry(f"quota/{quota.namespace}", cells, wide, quota.json()))
+            entries.append(ListEntry(f"quota/{quota.namespace}", cells, wide, quota.json()))
         where = f" in namespace {looking.scope.namespace}" if looking.scope.namespace else ""
         show_list(looks, HEADERS, WIDE, entries, f"There are no quotas{where}.")
     return 0
 
 
-def named_quotas(looking: Reader, names: list[str]) -> list[Quota]:
+def named_quotas(looking: Reader, names: list[str]) -> list[QuotaState]:
     """The quotas of users, or of quotas' documents; without names all.
 
     :raises NotThere: there is none of a name.
@@ -83,7 +83,7 @@ def named_quotas(looking: Reader, names: list[str]) -> list[Quota]:
     there = read_quotas(quotas, ranges, looking.settings)
     if not names:
         return there
-    found: dict[tuple[str, str], Quota] = {}
+    found: dict[tuple[str, str], QuotaState] = {}
     for name in names:
         own = chosen(there, name)
         if not own:
@@ -93,7 +93,7 @@ def named_quotas(looking: Reader, names: list[str]) -> list[Quota]:
     return list(found.values())
 
 
-def cell(quota: Quota, name: str) -> str:
+def cell(quota: QuotaState, name: str) -> str:
     """``used/total`` of a resource; empty when it has no limit."""
     from gpuctl.cli.output.amounts import amount
 
@@ -101,7 +101,7 @@ def cell(quota: Quota, name: str) -> str:
     return "" if total is None else f"{amount(name, used) or '?'}/{amount(name, total)}"
 
 
-def gpu_cell(quota: Quota) -> str:
+def gpu_cell(quota: QuotaState) -> str:
     """``used/total`` of the GPUs; with the vendor where more than one may be used."""
     from gpuctl.cli.output.amounts import amount
 

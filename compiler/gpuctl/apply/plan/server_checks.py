@@ -29,7 +29,7 @@ class Right(NamedTuple):
     namespace: str
 
 
-class Platform(NamedTuple):
+class CheckOptions(NamedTuple):
     """What the checks must know of the platform: the keys of its records, and the resources that are GPUs.
 
     ``lenient`` makes a note of what is refused to the pods that are tried (``--no-probe``), not an error.
@@ -40,7 +40,7 @@ class Platform(NamedTuple):
     lenient: bool = False
 
 
-def check(connection: Connection, plan: Plan, platform: Platform | None = None) -> None:
+def check(connection: Connection, plan: Plan, platform: CheckOptions | None = None) -> None:
     """Add to the plan's errors what would make it fail, and to its notes what deserves attention.
 
     Without ``platform``, for plans that only delete, pools are not looked at.
