@@ -16,8 +16,8 @@ import pytest
 from control_plane import ControlPlane
 from support import node_world
 from support.cluster_tools import DOMAIN, Outcome, Place
-from support.node_world import table
 from support.real_parts import control_plane_binaries
+from support.tables import table
 
 README = Path(__file__).resolve().parents[2] / "examples" / "readme"
 TRAINING, INFERENCE, NOTEBOOK, COMPUTE = (

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from test_generations import OTHER, TWO, half_replaced
 
 from support.cluster_tools import Place, compute, image, inference, notebook, training
+from support.generations import OTHER, TWO, half_replaced
 
 V2 = {"environment": image("v2")}
 VERSION = "admissionregistration.k8s.io/v1"

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from test_get_jobs import outcome
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
@@ -21,7 +20,7 @@ from gpuctl.cluster.records import records
 from gpuctl.cluster.resources import Key
 from gpuctl.cluster.workload import recreatable
 from gpuctl.language.settings import Settings
-from support.cluster_tools import DOMAIN, HASH, Place, image, inference, training
+from support.cluster_tools import DOMAIN, HASH, Place, image, inference, outcome, training
 
 Object = dict[str, Any]
 
@@ -36,15 +35,6 @@ def connection(plane: ControlPlane) -> Iterator[Connection]:
     made = connect(kubeconfig=str(plane.kubeconfig()))
     yield made
     made.close()
-
-
-@pytest.fixture
-def second(place: Place, api: Api) -> Iterator[str]:
-    """Another namespace."""
-    name = f"{place.namespace[:50]}-2nd"
-    api.create_namespace(name)
-    yield name
-    api.call("DELETE", f"/api/v1/namespaces/{name}")
 
 
 def remembered(place: Place, *names: str, kind: str = "Job", tag: str = "v2") -> list[Entry]:
@@ -280,43 +270,43 @@ def test_a_journal_without_its_index(
 
 
 @pytest.mark.parametrize("data", [None, {"index": "e30="}, {"x": "eA=="}], ids=str)
-def test_a_secret_that_is_no_journal(place: Place, second: str, data: Any, connection: Connection) -> None:
+def test_a_secret_that_is_no_journal(place: Place, away: str, data: Any, connection: Connection) -> None:
     """It is named; what is in other namespaces is recovered."""
     place.apply(training("a"))
     killed(place, connection, "a")
     labels = {f"{DOMAIN}/journal": "abcdef0123"}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine", "labels": labels}, "data": data}
-    connection.create({**secret, "metadata": {**secret["metadata"], "namespace": second}})
+    connection.create({**secret, "metadata": {**secret["metadata"], "namespace": away}})
     done = place.anywhere("recover", "--yes", code=1)
     assert f"job.batch/a in {place.namespace}: the new object was created" in done.out
-    assert f"what is marked as a journal in {second} is none of gpuctl's" in done.err
+    assert f"what is marked as a journal in {away} is none of gpuctl's" in done.err
     assert "Secret mine: gpuctl did not write it" in done.err
     assert image_of(place, "a") == "v2"
-    assert connection.get(Key("Secret", second, "mine")) is not None
+    assert connection.get(Key("Secret", away, "mine")) is not None
 
 
 def test_a_held_lease_keeps_only_its_own_namespace(
-    place: Place, second: str, connection: Connection, monkeypatch: pytest.MonkeyPatch
+    place: Place, away: str, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from gpuctl.cli import recovering
 
     monkeypatch.setattr(recovering, "LEASE_WAIT", 1.0)
     place.apply(training("a"))
-    place.anywhere("apply", "-f", place.file(training("b", job={"namespace": second})))
+    place.anywhere("apply", "-f", place.file(training("b", job={"namespace": away})))
     entries = killed(place, connection, "a")
-    other = json.loads(place.plane.kubectl("get", "job", "b", "-n", second, "-o", "json"))
+    other = json.loads(place.plane.kubectl("get", "job", "b", "-n", away, "-o", "json"))
     entries = [Entry(other["metadata"]["uid"], recreatable(other), recreatable(other), "post")]
     journals.write(connection, entries, KEYS)
-    place.plane.kubectl("delete", "job", "b", "-n", second)
+    place.plane.kubectl("delete", "job", "b", "-n", away)
     now = "2026-01-01T00:00:00.000000Z"
     holder = {"holderIdentity": "carol@far#4711#1#x", "leaseDurationSeconds": 15, "acquireTime": now, "renewTime": now}
-    metadata = {"name": leases.NAMESPACE_LEASE, "namespace": second}
+    metadata = {"name": leases.NAMESPACE_LEASE, "namespace": away}
     connection.create({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": holder})
     done = place.anywhere("recover", "--yes", code=1)
     assert f"job.batch/a in {place.namespace}: the new object was created" in done.out
-    assert f"carol@far (process 4711) is applying in {second}" in done.err
+    assert f"carol@far (process 4711) is applying in {away}" in done.err
     assert image_of(place, "a") == "v2"
-    assert connection.get(Key("Job", second, "b")) is None
+    assert connection.get(Key("Job", away, "b")) is None
 
 
 def test_diff_says_what_is_pending(place: Place, connection: Connection) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_pausing import KUEUE_WORKLOADS
 
 from control_plane import ControlPlane
 from gpuctl.cluster.configuration import connect
@@ -22,7 +21,19 @@ from gpuctl.language.settings import Settings
 from gpuctl.reading.find import find_job
 from gpuctl.reading.scope import Scope
 from gpuctl.reading.why.evidence import gather
-from support.cluster_tools import MERGE_PATCH, POOL, Document, Place, compute, inference, merged, notebook, training
+from support.cluster_tools import (
+    MERGE_PATCH,
+    POOL,
+    Document,
+    Place,
+    compute,
+    inference,
+    merged,
+    notebook,
+    outcome,
+    training,
+)
+from support.kueue_crd import KUEUE_WORKLOADS
 from support.why_records import dump
 
 Object = dict[str, Any]
@@ -52,12 +63,6 @@ def pools(plane: ControlPlane) -> Iterator[None]:
     yield
     names = [f"{FULL}-1", f"{FULL}-2", f"{CLOSED}-1", f"{DIRTY}-1", f"{SMALL}-1"]
     plane.kubectl("delete", "node", *names)
-
-
-def outcome(name: str, **others: str) -> Document:
-    """A ``job`` block by which the simulated kubelet lets pods end up like this."""
-    values = {"outcome": name, **{key.replace("_", "-"): value for key, value in others.items()}}
-    return {"annotations": {f"gpuctl.test/{key}": value for key, value in values.items()}}
 
 
 def created(place: Place, document: Document, **pod: Any) -> None:
