@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import importlib.resources
 import json
-import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
 
-from support.go_programs import built_program, cache_directory, named_program
+from support.go_programs import built_program, cache_directory, is_program, named_program
 
 RELEASE = "v0.7.0"
 """The kubeconform that is built when there is none."""
@@ -66,7 +65,7 @@ def _sentence(result: dict[str, Any]) -> str:
 def find_kubeconform() -> Path:
     """The kubeconform to use: ``$KUBECONFORM``, one on PATH, the control plane's, or one of its own."""
     built = sorted(cache_directory().glob("control-plane/*/kubeconform"), reverse=True)
-    beside = next((path for path in built if path.is_file() and os.access(path, os.X_OK)), None)
+    beside = next(filter(is_program, built), None)
     return (
         named_program("kubeconform") or beside or built_program("github.com/yannh/kubeconform/cmd/kubeconform", RELEASE)
     )
