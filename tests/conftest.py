@@ -19,7 +19,7 @@ LONGEST = (
 )
 """Files that take minutes, the longest first: begun last, one worker would go on with them alone."""
 
-SPLIT = frozenset({"properties/test_strings.py", "properties/test_mutations.py"})
+SPLIT = frozenset(f"properties/test_{name}.py" for name in ("emitter", "lift", "mutations", "strings"))
 """Files whose tests share nothing, and which would keep one worker for long: each test goes to the next free one."""
 
 # Ctrl-C is what some tests are about. A script that starts pytest in its background has it ignored, and so would

@@ -184,7 +184,7 @@ def test_an_overlay_of_kustomize_stays_in_its_namespace(place: Place, flags: tup
     manifests = place.plane.kubectl("kustomize", str(overlay))
     assert f"namespace: {place.namespace}" in manifests
     values = [line for line in manifests.splitlines() if "production" in line]
-    assert {line.split(":")[0].strip() for line in values} <= {"runwhere.ai/namespace"}
+    assert {line.split(":")[0].strip() for line in values} == {"runwhere.ai/namespace"}
     (overlay / "all.yaml").write_text(manifests)
     place.kubectl("apply", "-f", str(overlay / "all.yaml"))
     (job,) = (name.partition("/")[2] for name in place.names() if name.startswith("Job/"))

@@ -231,7 +231,8 @@ def test_quota(place: Place) -> None:
     place.running("other")
     created(place, training("train", resources={"gpu": 4}))
     created(place, inference("serve", resources={"gpu": 4}))
-    for name in ("train", "serve"):
+    # A Job's controller tells an event, a Deployment's ReplicaSet has a condition.
+    for name, source in (("train", "event"), ("serve", "condition")):
         answer = why(place, name, "quota-exceeded")
         assert answer["numbers"]["quota"] == "team"
         assert answer["numbers"]["resources"] == [
@@ -243,7 +244,7 @@ def test_quota(place: Place) -> None:
         )
         assert "gpuctl delete job other" in answer["fix"]
         assert "raise quota team: requests.nvidia.com/gpu to 8" in answer["fix"]
-        assert answer["evidence"][0]["source"] in ("event", "condition")
+        assert answer["evidence"][0]["source"] == source
         assert "exceeded quota: team" in answer["evidence"][0]["text"]
 
 
