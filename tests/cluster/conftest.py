@@ -12,6 +12,7 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
 from fault_tools.world import Api
+from support import node_world
 from support.cluster_tools import POOL, Place, places
 from support.command import Command, Start
 from support.real_parts import control_plane_binaries
@@ -24,6 +25,12 @@ def plane() -> Iterator[ControlPlane]:
     """A running control plane; without its programs the tests are skipped, in CI they fail."""
     with ControlPlane(control_plane_binaries()) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[ControlPlane]:
+    """A control plane of their own for modules that look at all nodes."""
+    yield from node_world.running()
 
 
 @pytest.fixture(scope="session")
@@ -60,6 +67,15 @@ def place(
     """A namespace of its own, with room for what runs there."""
     title = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:50].strip("-")
     yield from places(plane, api, tmp_path, capsys, monkeypatch, f"{title}-{next(_numbers)}")
+
+
+@pytest.fixture
+def away(place: Place, api: Api) -> Iterator[str]:
+    """Another namespace."""
+    name = f"{place.namespace[:50]}-away"
+    api.create_namespace(name)
+    yield name
+    api.call("DELETE", f"/api/v1/namespaces/{name}")
 
 
 @pytest.fixture

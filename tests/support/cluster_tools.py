@@ -300,6 +300,12 @@ def compute(name: str = "comp", **changes: Any) -> Document:
     )
 
 
+def outcome(name: str, **others: str) -> dict[str, Any]:
+    """The `job` block whose pods end like this."""
+    values = {f"gpuctl.test/{key.replace('_', '-')}": value for key, value in others.items()}
+    return {"annotations": {"gpuctl.test/outcome": name, **values}}
+
+
 def image(tag: str) -> dict[str, str]:
     """An ``environment`` block with another image."""
     return {"image": f"registry.example.com/app:{tag}"}
