@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -297,9 +298,8 @@ def test_a_held_lease_keeps_only_its_own_namespace(
     place.apply(training("a"))
     place.anywhere("apply", "-f", place.file(training("b", job={"namespace": away})))
     entries = killed(place, connection, "a")
-
-
-def remembered(place: Place, *names: str, kind: str = "Job", tag: str = "v2") -> list[JournalEntry]:
+    other = json.loads(place.plane.kubectl("get", "job", "b", "-n", away, "-o", "json"))
+    entries = [JournalEntry(other["metadata"]["uid"], recreatable(other), recreatable(other), "post")]
     journals.write(connection, entries, KEYS)
     place.plane.kubectl("delete", "job", "b", "-n", away)
     now = "2026-01-01T00:00:00.000000Z"
