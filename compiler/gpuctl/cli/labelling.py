@@ -14,8 +14,7 @@ def notes(looking: Reader, labels: Mapping[str, str | None]) -> list[str]:
     from gpuctl.backend.pool import config_map_name
     from gpuctl.cluster.errors import ApiError
     from gpuctl.cluster.resources import Key
-    from gpuctl.language.resources import DEFAULT_POOL
-    from gpuctl.language.settings import SYSTEM_NAMESPACE
+    from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
     from gpuctl.reading.gpus import Gpus
 
     gpus = Gpus(looking.settings)

@@ -21,7 +21,7 @@ from gpuctl.cluster.records import PART_OF, Records
 from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.cluster.survey import COMPANIONS
 from gpuctl.cluster.workload import recreatable
-from gpuctl.language.fields import visible
+from gpuctl.language.text import visible
 
 KINDS = (*WORKLOADS, *COMPANIONS)
 _MAIN = (*WORKLOADS, "Service")

@@ -27,7 +27,7 @@ from gpuctl.cluster.entries import KINDS, Entry, Unfit, decoded, encoded
 from gpuctl.cluster.errors import ApiError, ClusterError
 from gpuctl.cluster.records import Records, is_ours
 from gpuctl.cluster.resources import RESOURCES, Key, Object, key_of, labels_of
-from gpuctl.language.fields import visible
+from gpuctl.language.text import visible
 
 # A Secret may hold 1 MiB (core/v1 MaxSecretSize).
 _PACKED = 256 * 1024

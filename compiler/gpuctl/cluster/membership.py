@@ -28,8 +28,8 @@ from gpuctl.cluster.nodes import POOLS_MANAGER, held_labels, labels_to_apply, po
 from gpuctl.cluster.plan import Refused
 from gpuctl.cluster.records import PART_OF, Records, stamp
 from gpuctl.cluster.resources import RESOURCES, Key, Object, annotations_of, labels_of
-from gpuctl.language.resources import DEFAULT_POOL
-from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
+from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
+from gpuctl.language.settings import Settings
 
 _ATTEMPTS = 20
 """Each time somebody else was faster, and has finished then: enough for as many at once."""

@@ -16,7 +16,7 @@ from gpuctl.cluster.requests import pod_requests, pod_templates
 from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.cluster.survey import OURS
 from gpuctl.cluster.workload import finished
-from gpuctl.language.settings import SYSTEM_NAMESPACE
+from gpuctl.language.names import SYSTEM_NAMESPACE
 
 
 def check_pools(

@@ -16,8 +16,8 @@ from gpuctl.cluster.plan import Plan, Refused, Step
 from gpuctl.cluster.records import Records, is_controlled
 from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.cluster.workload import running
-from gpuctl.language.resources import DEFAULT_POOL
-from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
+from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
+from gpuctl.language.settings import Settings
 
 _POLL = 0.5
 _NAMED = 5

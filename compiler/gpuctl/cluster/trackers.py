@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from gpuctl.cluster.compare import Change
 from gpuctl.cluster.plan import WRITING, Plan, Step
 from gpuctl.cluster.resources import Object, annotations_of, key_of, labels_of
-from gpuctl.language.fields import visible
+from gpuctl.language.text import visible
 
 # Flux' labels, by the kind of object that they name.
 _FLUX = {"kustomize.toolkit.fluxcd.io": "Kustomization", "helm.toolkit.fluxcd.io": "HelmRelease"}

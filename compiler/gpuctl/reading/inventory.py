@@ -10,7 +10,7 @@ from gpuctl.cluster.errors import ApiError
 from gpuctl.cluster.nodes import pool_of
 from gpuctl.cluster.records import Records
 from gpuctl.cluster.resources import RESOURCES, Object
-from gpuctl.language.settings import SYSTEM_NAMESPACE
+from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.reading.scope import Scope
 
 # Source: scheduler.go, NewInformerFactory: the scheduler does not even see pods that have finished.

@@ -14,7 +14,8 @@ from gpuctl.cluster.requests import pod_requests
 from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, labels_of
 from gpuctl.cluster.survey import OPTIONAL
 from gpuctl.cluster.workload import finished
-from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
+from gpuctl.language.names import SYSTEM_NAMESPACE
+from gpuctl.language.settings import Settings
 from gpuctl.reading.gpus import Gpus
 from gpuctl.reading.inventory import UNFINISHED
 from gpuctl.reading.nodes import Holder, holder, is_finished

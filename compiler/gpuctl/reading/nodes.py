@@ -12,7 +12,7 @@ from gpuctl.cluster.records import Records
 from gpuctl.cluster.requests import Amounts, amounts, pod_requests
 from gpuctl.cluster.resources import Object, labels_of
 from gpuctl.cluster.workload import condition
-from gpuctl.language.resources import DEFAULT_POOL
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.gpus import UNKNOWN, Gpus
 
 STATUSES = ("active", "maintaining", "faulty")

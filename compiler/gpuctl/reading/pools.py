@@ -13,7 +13,7 @@ from gpuctl.cluster.nodes import pool_of
 from gpuctl.cluster.records import Records
 from gpuctl.cluster.requests import pod_requests
 from gpuctl.cluster.resources import Object, annotations_of
-from gpuctl.language.resources import DEFAULT_POOL
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.settings import Settings
 from gpuctl.reading.gpus import UNKNOWN, Gpus
 from gpuctl.reading.inventory import Inventory

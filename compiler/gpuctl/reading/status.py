@@ -16,7 +16,7 @@ from gpuctl.cluster.records import Records
 from gpuctl.cluster.requests import replicas
 from gpuctl.cluster.resources import Object, annotations_of, labels_of
 from gpuctl.cluster.workload import condition, finished
-from gpuctl.language.fields import visible
+from gpuctl.language.text import visible
 
 # Kubernetes' own messages are of at most 1,024 characters, but for those that list many objects.
 _LONGEST = 4096

@@ -13,7 +13,7 @@ from gpuctl.cluster.demand import Cluster, Demand, understand
 from gpuctl.cluster.resources import Object, labels_of
 from gpuctl.cluster.scheduling import RULES, Census, Incoming, Seat, census
 from gpuctl.cluster.shortage import open_seats
-from gpuctl.language.resources import DEFAULT_POOL
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why.events import condition_source, eviction_source, sources
 from gpuctl.reading.why.evidence import Evidence, is_unscheduled

@@ -10,7 +10,7 @@ from typing import Any
 from gpuctl.cluster.resources import annotations_of
 from gpuctl.cluster.scheduling import RULES, Seat, untolerated
 from gpuctl.cluster.shortage import is_upkeep
-from gpuctl.language.resources import DEFAULT_POOL
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why import room, words
 from gpuctl.reading.why.admission import named
