@@ -17,11 +17,11 @@ from gpuctl.frontend.diagnostics import Diagnostic, Severity, capped, count, in_
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.load import Loaded, load
 from gpuctl.frontend.source import Source
-from gpuctl.language.fields import visible
 from gpuctl.language.job import Workload
 from gpuctl.language.masking import redact
-from gpuctl.language.names import is_dns_label
-from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
+from gpuctl.language.names import SYSTEM_NAMESPACE, is_dns_label
+from gpuctl.language.settings import Settings
+from gpuctl.language.text import visible
 
 UNREAD = frozenset({"GPU011", "GPU012", "GPU107"})
 """Codes of what was not read: files that are passed over, that hold no document, or one whose owner is unclear."""

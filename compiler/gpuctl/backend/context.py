@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
-from gpuctl.frontend.document import Document
-from gpuctl.language.settings import Settings
+
+if TYPE_CHECKING:
+    from gpuctl.frontend.document import Document
+    from gpuctl.language.settings import Settings
 
 Object = dict[str, Any]
 """A Kubernetes object as JSON."""

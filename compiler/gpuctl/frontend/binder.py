@@ -30,10 +30,11 @@ from gpuctl.frontend.shapes import (
 )
 from gpuctl.frontend.templates import expand, without_references
 from gpuctl.frontend.tentative import tentative
-from gpuctl.language.fields import Scalar, shorten
+from gpuctl.language.fields import Scalar
 from gpuctl.language.kinds import ALIASES, KINDS, VERSION, WORKLOADS, Model
 from gpuctl.language.problems import ERROR_TYPE
 from gpuctl.language.spelling import fold, nearest
+from gpuctl.language.text import shorten
 
 _INTEGER = r"(?a)[-+]?[0-9]+\Z|0o[0-7]+\Z|0x[0-9a-fA-F]+\Z"
 _FLOAT = r"(?a)[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z"

@@ -10,6 +10,10 @@ MOST_OF_A_FILE = 100
 """Diagnostics of one file that are shown; of the rest only the number."""
 
 
+SECRET_CODES = frozenset({"GPU507"})
+"""Diagnostics whose place in the source must not be shown: it holds a credential."""
+
+
 class Severity(str, Enum):
     """How bad it is: an error refuses, a warning does not (unless ``--strict``), a note only tells."""
 

@@ -23,8 +23,8 @@ from yaml._yaml import CParser
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
 from gpuctl.frontend.source import Source, lines_of
 from gpuctl.frontend.syntax import character_error, syntax_error
-from gpuctl.language.fields import shorten
 from gpuctl.language.kinds import ALIASES, KINDS
+from gpuctl.language.text import shorten
 
 MAX_DEPTH = 64
 MAX_EXPANDED = 100_000

@@ -13,7 +13,7 @@ from gpuctl.backend.context import Lowered, Object
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.order import sort_key
 from gpuctl.gitops.errors import BuildError
-from gpuctl.language.fields import visible
+from gpuctl.language.text import visible
 
 CLUSTER = "_cluster"
 """The directory of objects that are in no namespace. No namespace can have this name."""

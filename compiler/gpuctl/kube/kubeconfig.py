@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import yaml
 
 from gpuctl.kube.api_errors import ConfigurationError
-from gpuctl.language.fields import visible
 from gpuctl.language.names import is_dns_label
+from gpuctl.language.text import visible
 
 Entry = dict[str, Any]
 

@@ -15,8 +15,8 @@ from gpuctl.backend.context import Lowered
 from gpuctl.backend.pool import DATA_KEY
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.connection import Connection
-from gpuctl.language.resources import DEFAULT_POOL
-from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
+from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
+from gpuctl.language.settings import Settings
 
 POOLS_MANAGER = "gpuctl-pools"
 

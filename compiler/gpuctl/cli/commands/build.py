@@ -147,7 +147,7 @@ def _tell_kept(name: str) -> None:
 
 
 def _report(outcome: Outcome, directory: str, anew: Sequence[str]) -> int:
-    from gpuctl.language.fields import visible
+    from gpuctl.language.text import visible
 
     words = {"create": "created", "change": "changed", "remove": "removed"}
     for change in outcome.files:
@@ -164,7 +164,7 @@ def _report(outcome: Outcome, directory: str, anew: Sequence[str]) -> int:
 
 def _report_check(outcome: Outcome, directory: str, anew: Sequence[str]) -> int:
     from gpuctl.gitops.comparison import unified
-    from gpuctl.language.fields import visible
+    from gpuctl.language.text import visible
 
     name = visible(directory)
     if not outcome.changes:

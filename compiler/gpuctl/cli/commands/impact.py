@@ -11,7 +11,7 @@ import click
 from gpuctl.cli.options.connecting import cluster_options
 from gpuctl.cli.options.document_options import input_options, offline_compile_options
 from gpuctl.cli.options.snapshots import check_choice, loaded, snapshot_option, taken, tell_unreadable
-from gpuctl.language.fields import visible
+from gpuctl.language.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
