@@ -17,9 +17,8 @@ from gpuctl.cluster.records import Records
 from gpuctl.cluster.requests import pod_templates, replicas
 from gpuctl.cluster.resources import Key, Object, Resource, annotations_of, key_of, labels_of
 from gpuctl.cluster.trial import Pod, as_its_controller_makes_it
-from gpuctl.cluster.workload import finished
+from gpuctl.cluster.workload import QUEUE, finished
 
-QUEUE = "kueue.x-k8s.io/queue-name"
 _KUEUE = "/apis/kueue.x-k8s.io"
 _BATCH = ("Job", "JobSet")
 _ATTEMPTS = 10

@@ -11,11 +11,10 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from gpuctl.cluster.pausing import QUEUE
 from gpuctl.cluster.records import Records
 from gpuctl.cluster.requests import replicas
 from gpuctl.cluster.resources import Object, annotations_of, labels_of
-from gpuctl.cluster.workload import condition, finished
+from gpuctl.cluster.workload import QUEUE, condition, finished
 from gpuctl.language.fields import visible
 
 # Kubernetes' own messages are of at most 1,024 characters, but for those that list many objects.

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
 from gpuctl.cluster.errors import ApiError
-from gpuctl.cluster.pausing import QUEUE
 from gpuctl.cluster.records import Records
 from gpuctl.cluster.requests import replicas
 from gpuctl.cluster.resources import RESOURCES, Key, Object, Resource
 from gpuctl.cluster.snapshot import Snapshot, take
-from gpuctl.cluster.workload import finished
+from gpuctl.cluster.workload import QUEUE, finished
 from gpuctl.language.durations import rough_duration
 from gpuctl.language.settings import Settings
 from gpuctl.reading.events import event_order, of_job

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from gpuctl.cluster.pausing import QUEUE
 from gpuctl.cluster.resources import annotations_of, labels_of
-from gpuctl.cluster.workload import condition, finished
+from gpuctl.cluster.workload import QUEUE, condition, finished
 from gpuctl.language.durations import rough_duration
 from gpuctl.reading.status import is_ready, job_status, pod_status, sentence
 from gpuctl.reading.why.events import condition_source, source, sources, title
