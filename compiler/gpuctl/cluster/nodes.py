@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-import yaml
-
-from gpuctl.backend.context import Lowered
 from gpuctl.backend.pool import DATA_KEY
 from gpuctl.cluster.compare import Change, applied_fields
 from gpuctl.cluster.connection import Connection
@@ -15,6 +13,9 @@ from gpuctl.cluster.plan import Plan, Step
 from gpuctl.cluster.records import Records
 from gpuctl.cluster.resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.cluster.survey import OURS, Survey
+
+if TYPE_CHECKING:
+    from gpuctl.backend.context import Lowered
 
 POOLS_MANAGER = "gpuctl-pools"
 
@@ -78,6 +79,8 @@ def pool_of(obj: Object, keys: Records) -> str | None:
 
 def nodes_of(definition_map: Object) -> list[Key]:
     """The nodes that a pool's definition in the cluster names."""
+    import yaml
+
     try:
         definition = yaml.safe_load(definition_map["data"][DATA_KEY])
     except yaml.YAMLError:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gpuctl.cluster.compare import Change, named
 from gpuctl.cluster.errors import ClusterError, NotThere
-from gpuctl.cluster.losses import Lost
 from gpuctl.cluster.resources import Key, Object
+
+if TYPE_CHECKING:
+    from gpuctl.cluster.losses import Lost
 
 Action = Literal["create", "replace", "update", "unchanged", "prune", "delete", "skip"]
 Result = Literal["planned", "done", "failed", "restored", "not-run"]
