@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gpuctl.cluster.http1 import Malformed, Wire
-from gpuctl.cluster.pool import Pool
+from gpuctl.kube.connection_pool import ConnectionPool
+from gpuctl.kube.http1 import Malformed, Wire
 
 Ends = tuple[Wire, socket.socket]
 
@@ -165,7 +165,7 @@ class Server:
                 end.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
 
 
-def request(pool: Pool) -> None:
+def request(pool: ConnectionPool) -> None:
     wire = pool.take()
     try:
         list(wire.ask("GET", "/x", [], None).portions())
@@ -175,7 +175,7 @@ def request(pool: Pool) -> None:
 
 def test_connections_are_used_again_while_they_are_open() -> None:
     server = Server()
-    pool = Pool(server.make)
+    pool = ConnectionPool(server.make)
     for _ in range(5):
         request(pool)
     assert server.opened == 1
@@ -185,7 +185,7 @@ def test_connections_are_used_again_while_they_are_open() -> None:
     pool.close()
 
 
-def many(pool: Pool, number: int, once: Callable[[Pool], None] = request) -> None:
+def many(pool: ConnectionPool, number: int, once: Callable[[ConnectionPool], None] = request) -> None:
     threads = [threading.Thread(target=once, args=(pool,)) for _ in range(number)]
     for thread in threads:
         thread.start()
@@ -195,7 +195,7 @@ def many(pool: Pool, number: int, once: Callable[[Pool], None] = request) -> Non
 
 def test_slow_answers_do_not_hold_up_others() -> None:
     server = Server(delay=0.5)
-    pool = Pool(server.make)
+    pool = ConnectionPool(server.make)
     many(pool, 8)
     assert server.opened == 8
     pool.close()
@@ -203,7 +203,7 @@ def test_slow_answers_do_not_hold_up_others() -> None:
 
 def test_a_connection_that_streams_is_not_waited_for() -> None:
     server = Server()
-    pool = Pool(server.make)
+    pool = ConnectionPool(server.make)
     stream = pool.take()
     pool.part_with()
     request(pool)
@@ -215,7 +215,7 @@ def test_a_connection_that_streams_is_not_waited_for() -> None:
 
 def test_an_answer_that_was_not_read_is_no_end_of_a_request() -> None:
     server = Server()
-    pool = Pool(server.make)
+    pool = ConnectionPool(server.make)
     wire = pool.take()
     wire.ask("GET", "/x", [], None)
     pool.give(wire)
