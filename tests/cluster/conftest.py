@@ -15,6 +15,7 @@ from fault_tools.world import Api
 from support import node_world
 from support.cluster_tools import POOL, Place, places
 from support.command import Command, Start
+from support.queues import Queues, queues_of
 from support.real_parts import control_plane_binaries
 
 _numbers = itertools.count(1)
@@ -50,6 +51,10 @@ def api(plane: ControlPlane) -> Api:
 @pytest.fixture(scope="session")
 def drill_nodes(plane: ControlPlane, jobset: None) -> None:
     """Room for everything that runs in a :func:`place`."""
+    _add_drill_nodes(plane)
+
+
+def _add_drill_nodes(plane: ControlPlane) -> None:
     for number in range(4):
         plane.add_node(f"{POOL}-{number}", labels={"runwhere.ai/pool": POOL}, gpus=64, cpu="512", memory="4Ti")
 
@@ -65,8 +70,38 @@ def place(
     request: pytest.FixtureRequest,
 ) -> Iterator[Place]:
     """A namespace of its own, with room for what runs there."""
+    yield from places(plane, api, tmp_path, capsys, monkeypatch, _namespace(request))
+
+
+def _namespace(request: pytest.FixtureRequest) -> str:
     title = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:50].strip("-")
-    yield from places(plane, api, tmp_path, capsys, monkeypatch, f"{title}-{next(_numbers)}")
+    return f"{title}-{next(_numbers)}"
+
+
+@pytest.fixture(scope="session")
+def queue_plane() -> Iterator[ControlPlane]:
+    """A second control plane, on which Kueue and JobSet run."""
+    with ControlPlane(control_plane_binaries(queues=True), queues=True) as running:
+        _add_drill_nodes(running)
+        yield running
+
+
+@pytest.fixture
+def queue_place(
+    queue_plane: ControlPlane,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> Iterator[Place]:
+    """A :func:`place` where Kueue and JobSet run."""
+    yield from places(queue_plane, Api(queue_plane), tmp_path, capsys, monkeypatch, _namespace(request))
+
+
+@pytest.fixture
+def queues(queue_place: Place) -> Iterator[Queues]:
+    """Kueue's queues in front of a :func:`queue_place`."""
+    yield from queues_of(queue_place)
 
 
 @pytest.fixture

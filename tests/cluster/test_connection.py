@@ -27,11 +27,11 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
 from fault_tools.world import Api
+from gpuctl.backend.api_resources import RESOURCES
 from gpuctl.cli.main import run
-from gpuctl.cluster.configuration import Impersonated, connect
-from gpuctl.cluster.errors import ApiError, ConnectionFailed
-from gpuctl.cluster.proxies import proxy_for
-from gpuctl.cluster.resources import RESOURCES
+from gpuctl.kube.api_errors import ApiError, ConnectionFailed
+from gpuctl.kube.configuration import Impersonated, connect
+from gpuctl.kube.proxies import proxy_for
 from support.cluster_tools import Place, notebook
 from support.command import on_a_terminal
 
@@ -713,7 +713,7 @@ def test_proxy_that_is_not_there(client: Client) -> None:
 @pytest.fixture
 def pod(client: Client, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The files and variables that a pod has; where the files are."""
-    from gpuctl.cluster import configuration
+    from gpuctl.kube import configuration
 
     directory = client.directory / "serviceaccount"
     directory.mkdir()
@@ -1035,7 +1035,7 @@ def test_plugin_that_is_always_refused(client: Client) -> None:
 def test_plugins_that_hang_or_flood(
     client: Client, monkeypatch: pytest.MonkeyPatch, script: str, said: str | None
 ) -> None:
-    monkeypatch.setattr("gpuctl.cluster.plugin.LONGEST", 1.0)
+    monkeypatch.setattr("gpuctl.kube.exec_plugin.LONGEST", 1.0)
     client.write(client.plugin(script.replace("TOKEN", "hf_abcdefghijklmnopqrstuvwxyz")))
     code, text = client.look()
     assert code == 3
@@ -1167,7 +1167,7 @@ def test_heads_that_lie(client: Client, head: bytes) -> None:
 
 
 def test_an_answer_without_an_end(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuctl.cluster.transport.LARGEST", 2**20)
+    monkeypatch.setattr("gpuctl.kube.transport.LARGEST", 2**20)
     with page(b"x" * 5 * 2**20) as server:
         client.fails(client.config(cluster={"server": server}), f"{server} answered with more than 1 MiB")
 

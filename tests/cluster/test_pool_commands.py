@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from control_plane import ControlPlane
-from gpuctl.cluster.configuration import connect
-from gpuctl.cluster.membership import add_to_pool
-from gpuctl.cluster.nodes import POOLS_MANAGER
+from gpuctl.acts.membership import add_to_pool
+from gpuctl.apply.plan.pool_labels import POOLS_MANAGER
+from gpuctl.kube.configuration import connect
 from gpuctl.language.settings import Settings
 from support import node_world
 from support.cluster_tools import Place

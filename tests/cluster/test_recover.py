@@ -11,14 +11,14 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
-from gpuctl.cluster import journal as journals
-from gpuctl.cluster import lease as leases
-from gpuctl.cluster.configuration import connect
-from gpuctl.cluster.connection import Connection
-from gpuctl.cluster.entries import Entry
-from gpuctl.cluster.records import records
-from gpuctl.cluster.resources import Key
-from gpuctl.cluster.workload import recreatable
+from gpuctl.apply.run import journal as journals
+from gpuctl.apply.run import lease as leases
+from gpuctl.apply.run.entries import JournalEntry
+from gpuctl.apply.state.records import records
+from gpuctl.apply.state.workload import recreatable
+from gpuctl.backend.api_resources import Key
+from gpuctl.kube.configuration import connect
+from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
 from support.cluster_tools import DOMAIN, HASH, Place, image, inference, outcome, training
 
@@ -37,7 +37,7 @@ def connection(plane: ControlPlane) -> Iterator[Connection]:
     made.close()
 
 
-def remembered(place: Place, *names: str, kind: str = "Job", tag: str = "v2") -> list[Entry]:
+def remembered(place: Place, *names: str, kind: str = "Job", tag: str = "v2") -> list[JournalEntry]:
     """What an apply remembers that gives jobs another image."""
     found = []
     for name in names:
@@ -45,7 +45,7 @@ def remembered(place: Place, *names: str, kind: str = "Job", tag: str = "v2") ->
         new = copy.deepcopy(recreatable(live))
         new["spec"]["template"]["spec"]["containers"][0]["image"] = image(tag)["image"]
         new["metadata"]["annotations"][HASH] = "0" * 32
-        found.append(Entry(live["metadata"]["uid"], recreatable(live), new, "post"))
+        found.append(JournalEntry(live["metadata"]["uid"], recreatable(live), new, "post"))
     return found
 
 
@@ -55,7 +55,7 @@ def deleted(place: Place, *names: str, kind: str = "Job") -> None:
         place.kubectl("delete", kind.lower(), name, "--wait=true")
 
 
-def killed(place: Place, connection: Connection, *names: str) -> list[Entry]:
+def killed(place: Place, connection: Connection, *names: str) -> list[JournalEntry]:
     """An apply that gives jobs the image v2 is killed after its deletes."""
     entries = remembered(place, *names)
     journals.write(connection, entries, KEYS)
@@ -65,7 +65,7 @@ def killed(place: Place, connection: Connection, *names: str) -> list[Entry]:
 
 def forged(place: Place, obj: Object, *, namespace: str | None = None) -> str:
     """A journal from somebody's hand, made well: the Secret's name."""
-    entry = Entry(NO_UID, obj, obj, "post")
+    entry = JournalEntry(NO_UID, obj, obj, "post")
     index, _ = journals._secrets("abcdef0123", place.namespace, [entry], KEYS)
     index["metadata"]["namespace"] = namespace or place.namespace
     place.create(index)
@@ -176,7 +176,7 @@ def test_what_is_created_where_the_new_object_is_refused_is_shown_too(place: Pla
     old, new = (deployment("evil", place.namespace, restartPolicy=policy) for policy in ("Always", "Never"))
     new["spec"]["template"]["spec"].pop("serviceAccountName")
     new["spec"]["template"]["spec"]["containers"][0].pop("securityContext")
-    index, _ = journals._secrets("abcdef0123", place.namespace, [Entry(NO_UID, old, new, "post")], KEYS)
+    index, _ = journals._secrets("abcdef0123", place.namespace, [JournalEntry(NO_UID, old, new, "post")], KEYS)
     connection.create(index)
     asked = place.gpuctl("recover", code=2).err
     assert "the old one, which is created where this is refused: privileged, service account admin" in asked
@@ -299,7 +299,7 @@ def test_a_held_lease_keeps_only_its_own_namespace(
     place.anywhere("apply", "-f", place.file(training("b", job={"namespace": away})))
     entries = killed(place, connection, "a")
     other = json.loads(place.plane.kubectl("get", "job", "b", "-n", away, "-o", "json"))
-    entries = [Entry(other["metadata"]["uid"], recreatable(other), recreatable(other), "post")]
+    entries = [JournalEntry(other["metadata"]["uid"], recreatable(other), recreatable(other), "post")]
     journals.write(connection, entries, KEYS)
     place.plane.kubectl("delete", "job", "b", "-n", away)
     now = "2026-01-01T00:00:00.000000Z"
@@ -385,7 +385,7 @@ def test_an_autoscaler_that_left_before_its_deployment_was_changed(place: Place,
     """Changed in place, the workload has no entry of its own; still as it was, it gets its autoscaler back."""
     place.apply(inference("b", autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 3}))
     main, scaler = place.get("Deployment", "b"), place.get("HorizontalPodAutoscaler", "b")
-    entry = Entry(
+    entry = JournalEntry(
         scaler["metadata"]["uid"],
         recreatable(scaler),
         None,
@@ -435,7 +435,7 @@ def test_a_job_that_leaves_keeps_nothing_beside_it(place: Place, connection: Con
     place.apply(inference("serve", autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 3}))
     (entry,) = remembered(place, "serve", kind="Deployment")
     scaler = place.get("HorizontalPodAutoscaler", "serve")
-    companion = Entry(scaler["metadata"]["uid"], recreatable(scaler), None, "post", entry.key)
+    companion = JournalEntry(scaler["metadata"]["uid"], recreatable(scaler), None, "post", entry.key)
     journals.write(connection, [entry, companion], KEYS)
     place.kubectl("delete", "hpa", "serve")
     place.gpuctl("delete", "job", "serve", "--yes")

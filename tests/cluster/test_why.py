@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from control_plane import ControlPlane
-from gpuctl.cluster.configuration import connect
-from gpuctl.cluster.records import records
+from gpuctl.apply.state.records import records
+from gpuctl.kube.configuration import connect
+from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.reading.find import find_job
-from gpuctl.reading.scope import Scope
 from gpuctl.reading.why.evidence import gather
 from support.cluster_tools import (
     MERGE_PATCH,

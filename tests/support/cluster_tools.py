@@ -12,8 +12,8 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
+from gpuctl.backend.api_resources import RESOURCES, Key
 from gpuctl.cli.main import run
-from gpuctl.cluster.resources import RESOURCES, Key
 
 Object = dict[str, Any]
 Document = dict[str, Any]

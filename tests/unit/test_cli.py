@@ -26,8 +26,8 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from gpuctl.cli import init as init_module
 from gpuctl.cli import main as main_module
+from gpuctl.cli.commands import init as init_module
 from gpuctl.cli.main import COMMANDS, run
 from gpuctl.cli.overview import OTHER_WORDS, OVERVIEW
 from gpuctl.frontend.codes import CODES

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.cluster.compare import (
+from gpuctl.apply.state.compare import (
     Change,
     applied_fields,
     foreign_managers,

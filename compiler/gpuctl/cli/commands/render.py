@@ -1,0 +1,81 @@
+"""``gpuctl render``: documents in, manifests out."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from gpuctl.cli.options.document_options import (
+    checked_delivery,
+    chosen_inputs,
+    delivery_options,
+    input_options,
+    offline_compile_options,
+)
+
+
+@click.command(
+    "render",
+    short_help="Compile documents to Kubernetes manifests.",
+    epilog="Example:\n\n  $ gpuctl render -f training.yaml",
+)
+@input_options
+@offline_compile_options
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Format.")
+@click.option("--nodes", is_flag=True, help="Include the pools' Node labels. Never `kubectl delete` them.")
+@click.option("--no-shared", is_flag=True, help="Leave out what jobs share: PriorityClasses and Namespaces.")
+@click.option(
+    "--namespaces",
+    is_flag=True,
+    help="Include the Namespaces of jobs, as --gitops does. Never `kubectl delete` them: all in them goes too.",
+)
+@delivery_options
+@click.option("--embed", is_flag=True, help="Add each source document to its object as an annotation.")
+def command(
+    filenames: tuple[str, ...],
+    paths: tuple[str, ...],
+    platform: str | None,
+    namespace: str,
+    strict: bool,
+    output: str,
+    nodes: bool,
+    no_shared: bool,
+    namespaces: bool,
+    gitops: str | None,
+    job_names: str | None,
+    embed: bool,
+) -> int:
+    """Compile documents to Kubernetes manifests, on standard output.
+
+    Everything is checked before anything is printed: with an error, nothing is. Warnings go to standard error.
+    """
+    from gpuctl.backend.emitter import emit_json, iter_stream
+    from gpuctl.cli.output import json as json_printer
+    from gpuctl.cli.output import text
+    from gpuctl.compilation import compile
+
+    checked_delivery(gitops, job_names)
+    inputs = chosen_inputs(filenames, paths, "gpuctl render -f training.yaml")
+    result = compile(
+        inputs,
+        platform=platform,
+        namespace=namespace,
+        strict=strict,
+        nodes=nodes,
+        shared=not no_shared,
+        gitops=gitops,  # type: ignore[arg-type]
+        embed=embed,
+        namespaces=namespaces,
+        job_names=job_names,  # type: ignore[arg-type]
+    )
+    text.write(result.diagnostics, result.sources, sys.stderr)
+    if not result.ok:
+        if output == "json":
+            click.echo(json_printer.render(result.diagnostics), nl=False)
+        return 1
+    if output == "json":
+        sys.stdout.write(emit_json(result.objects))
+    else:
+        sys.stdout.writelines(iter_stream(result.objects))
+    return 0

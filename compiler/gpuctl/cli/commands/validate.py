@@ -1,0 +1,54 @@
+"""``gpuctl validate``: every problem of every document, in the format that a person or a CI system reads."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from gpuctl.cli.options.document_options import chosen_inputs, input_options, offline_compile_options
+
+FORMATS = ("text", "json", "sarif", "github", "junit")
+
+
+@click.command(
+    "validate",
+    short_help="Check documents and report every problem.",
+    epilog="Example:\n\n  $ gpuctl validate -o json training.yaml",
+)
+@input_options
+@offline_compile_options
+@click.option("-o", "--output", type=click.Choice(FORMATS), default="text", show_default=True, help="Format.")
+def command(
+    filenames: tuple[str, ...],
+    paths: tuple[str, ...],
+    platform: str | None,
+    namespace: str,
+    strict: bool,
+    output: str,
+) -> int:
+    """Check documents and report every problem, on standard output.
+
+    The output is compiled and held against the Kubernetes schema too, so that what validates also renders. Exits 1
+    when there is an error.
+    """
+    from importlib import import_module
+
+    from gpuctl.cli.output import text
+    from gpuctl.compilation import compile
+
+    inputs = chosen_inputs(filenames, paths, "gpuctl validate training.yaml")
+    result = compile(inputs, platform=platform, namespace=namespace, strict=strict, nodes=True, namespaces=True)
+    if output == "text":
+        text.write(result.diagnostics, result.sources, sys.stdout)
+        if result.ok:
+            version = result.settings.platform.kubernetes.version.removeprefix("v")
+            documents, objects = len(result.documents), len(result.objects)
+            click.echo(f"{_plural(documents, 'document')} ok: {_plural(objects, 'object')} for Kubernetes {version}")
+    else:
+        click.echo(import_module(f"gpuctl.cli.output.{output}").render(result.diagnostics), nl=False)
+    return 0 if result.ok else 1
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
