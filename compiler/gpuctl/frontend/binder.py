@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span, format_path
-from gpuctl.frontend.document import Path, child, locate, within
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, Span, format_path
 from gpuctl.frontend.foreign import Owner, misspelt_kind, near_kind, owner_of
 from gpuctl.frontend.numbers import read_number
-from gpuctl.frontend.reader import Chunk, Node, RawDocument
 from gpuctl.frontend.shapes import (
     ListShape,
     MapShape,
@@ -28,8 +26,10 @@ from gpuctl.frontend.shapes import (
     UnionShape,
     kind_shape,
 )
+from gpuctl.frontend.spans import child, locate, within
 from gpuctl.frontend.templates import expand, without_references
 from gpuctl.frontend.tentative import tentative
+from gpuctl.frontend.tree import Chunk, RawDocument, YamlNode
 from gpuctl.language.fields import Scalar, shorten
 from gpuctl.language.kinds import ALIASES, KINDS, VERSION, WORKLOADS, Model
 from gpuctl.language.problems import ERROR_TYPE
@@ -58,7 +58,7 @@ class Bound(NamedTuple):
     tentative: Model | None = None
 
 
-def kind_of(root: Node) -> tuple[Node | None, str | None]:
+def kind_of(root: YamlNode) -> tuple[YamlNode | None, str | None]:
     """The node of a document's ``kind`` and its text, None where there is none."""
     if root.kind == "mapping":
         for key, value in root.value:
@@ -67,14 +67,14 @@ def kind_of(root: Node) -> tuple[Node | None, str | None]:
     return None, None
 
 
-def _is_manifest_of_ours(root: Node) -> bool:
+def _is_manifest_of_ours(root: YamlNode) -> bool:
     """Whether this is an object that gpuctl rendered: a directory of them may stand beside its documents."""
     labels = _value(_value(root, "metadata"), "labels")
     manager = _value(labels, "app.kubernetes.io/managed-by")
     return manager is not None and manager.kind == "scalar" and manager.value == "gpuctl"
 
 
-def _value(node: Node | None, name: str) -> Node | None:
+def _value(node: YamlNode | None, name: str) -> YamlNode | None:
     if node is None or node.kind != "mapping":
         return None
     return next((value for key, value in node.value if key.value == name), None)
@@ -116,12 +116,12 @@ def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 class _Binder:
     """The state of binding one document."""
 
-    def __init__(self, chunk: Chunk, root: Node, diagnostics: list[Diagnostic]) -> None:
+    def __init__(self, chunk: Chunk, root: YamlNode, diagnostics: list[Diagnostic]) -> None:
         self.chunk = chunk
         self.root = root
         self.diagnostics = diagnostics
         self.path: list[str | int] = []
-        self.bad: set[Path] = set()
+        self.bad: set[FieldPath] = set()
         self.kind_name = ""
         self.failed = False
 
@@ -139,7 +139,7 @@ class _Binder:
             self._foreign(owner, node, text)
         return None
 
-    def _no_kind(self, node: Node | None, text: str | None) -> None:
+    def _no_kind(self, node: YamlNode | None, text: str | None) -> None:
         if self.root.kind != "mapping":
             self._report("GPU106", "a document must be a mapping that starts with `kind:`", self.root)
         elif node is not None and text is not None:
@@ -158,7 +158,7 @@ class _Binder:
             hint = f"add `kind:` with one of {', '.join(KINDS)}" if misspelt is None else "did you mean `kind`?"
             self._report("GPU101", "the document has no `kind`", first or self.root, hint)
 
-    def _foreign(self, owner: Owner, node: Node | None, text: str | None) -> None:
+    def _foreign(self, owner: Owner, node: YamlNode | None, text: str | None) -> None:
         what = (
             f"kind `{shorten(text)}`"
             if text is not None
@@ -195,7 +195,7 @@ class _Binder:
         if self.kind_name in WORKLOADS:
             self.bad |= expand(data, kind_shape(self.kind_name), self._report_template)
 
-    def _report_template(self, path: Path, written: str, message: str, hint: str | None) -> None:
+    def _report_template(self, path: FieldPath, written: str, message: str, hint: str | None) -> None:
         self.failed = True
         span = locate(self.chunk, self.root, path)
         span = within(self.chunk, span, written)
@@ -223,7 +223,7 @@ class _Binder:
 
     # First pass -----------------------------------------------------------------------------------------------------
 
-    def _value(self, node: Node, shape: Shape) -> Any:
+    def _value(self, node: YamlNode, shape: Shape) -> Any:
         if isinstance(shape, ScalarShape):
             return self._scalar(node, shape)
         if isinstance(shape, ModelShape):
@@ -246,9 +246,9 @@ class _Binder:
             return self._wrong(node, " or ".join(names))
         return self._free(node) if node.kind == "mapping" else self._wrong(node, "mapping")
 
-    def _mapping(self, node: Node, shape: ModelShape) -> dict[str, Any]:
+    def _mapping(self, node: YamlNode, shape: ModelShape) -> dict[str, Any]:
         data: dict[str, Any] = {}
-        seen: dict[str, Node] = {}
+        seen: dict[str, YamlNode] = {}
         fields = shape.fields
         path = self.path
         for key, value in node.value:
@@ -280,7 +280,7 @@ class _Binder:
                 data[canonical] = bound
         return data
 
-    def _invented(self, node: Node, shape: MapShape) -> dict[str, Any]:
+    def _invented(self, node: YamlNode, shape: MapShape) -> dict[str, Any]:
         data: dict[str, Any] = {}
         for key, value in node.value:
             if key.plain and key.value in ("", "~"):
@@ -295,7 +295,7 @@ class _Binder:
             self.path.pop()
         return data
 
-    def _list(self, node: Node, shape: ListShape) -> Any:
+    def _list(self, node: YamlNode, shape: ListShape) -> Any:
         item_shape = shape.item
         plain_text = type(item_shape) is ScalarShape and item_shape.scalar is Scalar.TEXT and not item_shape.choices
         if plain_text and all(item.kind == "scalar" and not item.is_null for item in node.value):
@@ -312,7 +312,7 @@ class _Binder:
             self.path.pop()
         return items
 
-    def _scalar(self, node: Node, shape: ScalarShape) -> Any:
+    def _scalar(self, node: YamlNode, shape: ScalarShape) -> Any:
         if node.kind != "scalar":
             return self._wrong(node, "scalar")
         text: str = node.value
@@ -329,7 +329,7 @@ class _Binder:
             return self._boolean(node)
         return self._number(node, whole=scalar is Scalar.INTEGER)
 
-    def _choice(self, node: Node, choices: tuple[str, ...]) -> Any:
+    def _choice(self, node: YamlNode, choices: tuple[str, ...]) -> Any:
         close = nearest(node.value, [choice for choice in choices if choice])
         listed = ", ".join(choice for choice in choices if choice)
         code = "GPU104" if self.path == ["version"] else "GPU211"
@@ -344,7 +344,7 @@ class _Binder:
             hint += f" (one of {listed})"
         return self._report(code, f"`{shorten(node.value)}` is not a value of {self._field()}", node, hint)
 
-    def _boolean(self, node: Node) -> Any:
+    def _boolean(self, node: YamlNode) -> Any:
         if node.plain and node.value in _BOOLEANS:
             return _BOOLEANS[node.value]
         low = node.value.lower()
@@ -357,7 +357,7 @@ class _Binder:
         )
         return self._report("GPU202", f"{self._field()} is true or false, not `{shorten(node.value)}`", node, hint)
 
-    def _number(self, node: Node, *, whole: bool) -> Any:
+    def _number(self, node: YamlNode, *, whole: bool) -> Any:
         text: str = node.value
         expected = "a whole number" if whole else "a number"
         bare = text.strip()
@@ -382,7 +382,7 @@ class _Binder:
             hint = f"write `gpu: 1` and `gpu-share: {share}` for a part of a card"
         return self._report("GPU202", f"{self._field()} is {expected}, not `{shorten(text)}`", node, hint)
 
-    def _free(self, node: Node) -> Any:
+    def _free(self, node: YamlNode) -> Any:
         """A JSON value as kubectl reads it, for parts whose schema is Kubernetes'; `yes` and `on` stay text."""
         if node.kind == "list":
             items = [self._freechild(item, index) for index, item in enumerate(node.value)]
@@ -406,7 +406,7 @@ class _Binder:
             )
         return text
 
-    def _freechild(self, node: Node, part: str | int) -> Any:
+    def _freechild(self, node: YamlNode, part: str | int) -> Any:
         self.path.append(part)
         value = self._free(node)
         self.path.pop()
@@ -418,7 +418,7 @@ class _Binder:
         path = tuple(self.path)
         return f"`{format_path(path[-2:] if path and isinstance(path[-1], int) else path[-1:])}`" if path else "this"
 
-    def _torn(self, node: Node, key: Node, value: Node) -> str | None:
+    def _torn(self, node: YamlNode, key: YamlNode, value: YamlNode) -> str | None:
         """The hint for ``{value: a,b}``, where the comma was meant as part of the text."""
         if not (value.is_null and value.value == "" and key.plain):
             return None
@@ -429,12 +429,12 @@ class _Binder:
             earlier = text
         if earlier is None or earlier.kind != "scalar" or not earlier.plain or earlier.is_null:
             return None
-        between = self.chunk.text[earlier.end.index : key.start.index]
+        between = self.chunk.text[earlier.end : key.start]
         if between.strip(" \t") != ",":
             return None
         return f'quote the text if the comma belongs to it: "{shorten(earlier.value + between + key.value)}"'
 
-    def _unknown(self, key: Node, shape: ModelShape, hint: str | None) -> None:
+    def _unknown(self, key: YamlNode, shape: ModelShape, hint: str | None) -> None:
         """That a key is none of the block's; ``hint`` is what to do about it, where that is known already."""
         text = key.value
         where = f" in {format_path(tuple(self.path))}" if self.path else f" in a {self.kind_name} document"
@@ -466,7 +466,7 @@ class _Binder:
                 return (block, frozenset(shape.fields), shape.fields[folded][0])
         return None
 
-    def _wrong(self, node: Node, expected: str) -> Any:
+    def _wrong(self, node: YamlNode, expected: str) -> Any:
         field = self._field()
         if node.is_null:
             advice = {"list": "write `[]`, or remove the line", "mapping": "fill it, or remove the line"}.get(
@@ -489,10 +489,10 @@ class _Binder:
         self,
         code: str,
         message: str,
-        node: Node,
+        node: YamlNode,
         hint: str | None = None,
         *,
-        path: Path | None = None,
+        path: FieldPath | None = None,
         related: tuple[Related, ...] = (),
     ) -> Any:
         self.failed = True
@@ -501,22 +501,20 @@ class _Binder:
         self.diagnostics.append(Diagnostic(Severity.ERROR, code, message, span, where, hint, related))
         return _NOTHING
 
-    def _visible_span(self, node: Node, path: Path) -> Span:
+    def _visible_span(self, node: YamlNode, path: FieldPath) -> Span:
         """The node's span, or its key's when the node is empty or spans lines and would be marked by one character."""
-        start, end = node.start, node.end
-        empty = (start.line, start.column) == (end.line, end.column)
-        if empty or (node.kind != "scalar" and start.line != end.line):
+        if node.start == node.end or (node.kind != "scalar" and not self.chunk.is_on_one_line(node)):
             return locate(self.chunk, self.root, path, key=True)
         return self.chunk.span(node)
 
-    def _report_path(self, path: Path, code: str, message: str, hint: str | None = None) -> None:
+    def _report_path(self, path: FieldPath, code: str, message: str, hint: str | None = None) -> None:
         self.failed = True
         span = locate(self.chunk, self.root, path)
         self.diagnostics.append(Diagnostic(Severity.ERROR, code, message, span, path, hint))
 
     # Second pass ----------------------------------------------------------------------------------------------------
 
-    def _report_validation(self, error: ValidationError, prefix: Path) -> None:
+    def _report_validation(self, error: ValidationError, prefix: FieldPath) -> None:
         """Pydantic's errors as diagnostics, leaving out what follows from something that was said already."""
         self.failed = True
         for item in error.errors(include_url=False, include_input=False):
@@ -545,18 +543,18 @@ class _Binder:
             elif not self._said(path) and kind not in _OTHER_BRANCH:
                 self._report_path(path, "GPU202", f"`{format_path(path[-1:])}`: {item['msg'].lower()}")
 
-    def _validation_span(self, path: Path, *, key: bool) -> Span:
+    def _validation_span(self, path: FieldPath, *, key: bool) -> Span:
         return locate(self.chunk, self.root, path, key=key)
 
-    def _said(self, path: Path) -> bool:
+    def _said(self, path: FieldPath) -> bool:
         return any(path[:length] in self.bad for length in range(1, len(path) + 1))
 
-    def _rests_on_bad(self, path: Path, context: dict[str, Any]) -> bool:
+    def _rests_on_bad(self, path: FieldPath, context: dict[str, Any]) -> bool:
         """Whether a block is said to lack something that it has, though with a wrong value."""
         block = path[: len(path) - len(context["path"])]
         return context["code"] == "GPU201" and any(bad[: len(block)] == block for bad in self.bad)
 
-    def _missing(self, path: Path) -> None:
+    def _missing(self, path: FieldPath) -> None:
         name = str(path[-1])
         parent = path[:-1]
         where = f" in {format_path(parent)}" if parent else ""
@@ -568,10 +566,10 @@ class _Binder:
             Diagnostic(Severity.ERROR, "GPU201", f"missing required {what} `{name}`{where}", span, path, hint)
         )
 
-    def _node_path(self, loc: tuple[int | str, ...], prefix: Path) -> Path:
+    def _node_path(self, loc: tuple[int | str, ...], prefix: FieldPath) -> FieldPath:
         """Pydantic's location without the names of union branches, which are no part of the document."""
         path: list[str | int] = []
-        node: Node | None = self.root
+        node: YamlNode | None = self.root
         for part in prefix:
             step = child(node, part) if node is not None else None
             node = step[1] if step else None

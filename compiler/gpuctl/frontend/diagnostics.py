@@ -10,6 +10,10 @@ MOST_OF_A_FILE = 100
 """Diagnostics of one file that are shown; of the rest only the number."""
 
 
+FieldPath = tuple[str | int, ...]
+"""Where a field stands in its document or object: keys in canonical spelling, and indices."""
+
+
 class Severity(str, Enum):
     """How bad it is: an error refuses, a warning does not (unless ``--strict``), a note only tells."""
 
@@ -49,7 +53,7 @@ class Diagnostic(NamedTuple):
     code: str
     message: str
     span: Span | None = None
-    path: tuple[str | int, ...] = ()
+    path: FieldPath = ()
     hint: str | None = None
     related: tuple[Related, ...] = ()
 
@@ -85,7 +89,7 @@ class Diagnostic(NamedTuple):
         }
 
 
-def format_path(path: tuple[str | int, ...]) -> str:
+def format_path(path: FieldPath) -> str:
     """``("environment", "env", 0, "name")`` -> ``environment.env[0].name``."""
     text = ""
     for part in path:
