@@ -12,6 +12,8 @@ MOST_OF_A_FILE = 100
 
 SECRET_CODES = frozenset({"GPU507"})
 """Diagnostics whose place in the source must not be shown: it holds a credential."""
+FieldPath = tuple[str | int, ...]
+"""Where a field stands in its document or object: keys in canonical spelling, and indices."""
 
 
 class Severity(str, Enum):
@@ -53,7 +55,7 @@ class Diagnostic(NamedTuple):
     code: str
     message: str
     span: Span | None = None
-    path: tuple[str | int, ...] = ()
+    path: FieldPath = ()
     hint: str | None = None
     related: tuple[Related, ...] = ()
 
@@ -89,7 +91,7 @@ class Diagnostic(NamedTuple):
         }
 
 
-def format_path(path: tuple[str | int, ...]) -> str:
+def format_path(path: FieldPath) -> str:
     """``("environment", "env", 0, "name")`` -> ``environment.env[0].name``."""
     text = ""
     for part in path:
