@@ -10,6 +10,9 @@ import pytest
 
 _ON_A_CLUSTER = frozenset({"cluster", "faults"})
 
+# What a test shows is made by the code under test, and no test leaves anything with the user who runs it.
+os.environ["GPUCTL_NO_CACHE"] = "1"
+
 # Ctrl-C is what some tests are about. A script that starts pytest in its background has it ignored, and so would
 # everything that pytest starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
