@@ -18,10 +18,12 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
-from gpuctl.cluster import admission, demand
-from gpuctl.cluster.configuration import connect
-from gpuctl.cluster.fit import Fit, fit
-from gpuctl.cluster.snapshot import Snapshot, load, render, take
+from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.capacity import demand
+from gpuctl.capacity import pod_admission as admission
+from gpuctl.capacity.fit import Fit, fit
+from gpuctl.capacity.snapshot import Snapshot, load, render
+from gpuctl.kube.configuration import connect
 from support.fit_admission import CLASSES, DRIVER, KINDS, AdmissionWorld, admission_world
 from support.fit_trials import MERGE_PATCH, QUIET, hasten
 from support.real_parts import control_plane_binaries
@@ -64,7 +66,7 @@ class Trials:
             # The API server's admission sees what is new a moment later.
             time.sleep(2)
             connection = connect(kubeconfig=str(self.plane.kubeconfig()))
-            whole = load(render(take(connection)))
+            whole = load(render(take_snapshot(connection)))
             connection.close()
             refused = list(pool.map(self._submit, worlds))
         pods = self._rest({item.namespace for item, said in zip(worlds, refused, strict=True) if not said})

@@ -19,8 +19,8 @@ import pytest
 
 from fault_tools.proxy import Exchange, Proxy, cut_after, delay, first_of, matching, meanwhile, nth, on, refuse
 from fault_tools.zygote import Running, Zygote
-from gpuctl.cluster import lease as leases
-from gpuctl.cluster import operations
+from gpuctl.apply import operations
+from gpuctl.apply.run import lease as leases
 from support.cluster_tools import Place, image, inference, training
 
 LEASE = leases.NAMESPACE_LEASE
@@ -126,7 +126,7 @@ def test_waiter_goes_on_when_the_lease_is_given_back(place: Place, proxy: Proxy)
 def test_dead_process_of_this_machine_is_replaced_at_once(place: Place) -> None:
     """Its lease would last some seconds more; that it runs no more is known."""
     place.apply(training("a"))
-    command = "from gpuctl.cluster.lease import identity; print(identity())"
+    command = "from gpuctl.apply.run.lease import identity; print(identity())"
     dead = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True).stdout.strip()
     assert leases.is_dead(dead)
     hold(place, dead)

@@ -17,18 +17,18 @@ from typing import Any, NamedTuple
 import pytest
 
 from control_plane import ControlPlane
-from gpuctl.cluster.quota import (
+from gpuctl.backend.api_resources import RESOURCES
+from gpuctl.capacity.pod_requests import Amounts, amounts, replicas
+from gpuctl.capacity.quota_sum import (
     Usage,
     admissions,
     charges,
-    is_quota_refusal,
     parse_exceeded,
     parse_unspecified,
     shortfalls,
     unspecified,
 )
-from gpuctl.cluster.requests import Amounts, amounts, replicas
-from gpuctl.cluster.resources import RESOURCES
+from gpuctl.kube.api_errors import is_quota_refusal
 
 Object = dict[str, Any]
 

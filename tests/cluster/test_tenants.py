@@ -15,7 +15,7 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream, delay, matching, on
 from fault_tools.world import Api
 from fault_tools.zygote import Zygote
-from gpuctl.cluster.decide import probe
+from gpuctl.apply.plan.decide import probe
 from support.cluster_tools import DOMAIN, Document, Place, image, inference, notebook, training
 
 Rule = dict[str, list[str]]

@@ -13,16 +13,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_pausing import KUEUE_WORKLOADS
 
 from control_plane import ControlPlane
-from gpuctl.cluster.configuration import connect
-from gpuctl.cluster.records import records
+from gpuctl.apply.state.records import records
+from gpuctl.kube.configuration import connect
+from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.reading.find import find_job
-from gpuctl.reading.scope import Scope
 from gpuctl.reading.why.evidence import gather
-from support.cluster_tools import MERGE_PATCH, POOL, Document, Place, compute, inference, merged, notebook, training
+from support.cluster_tools import (
+    MERGE_PATCH,
+    POOL,
+    Document,
+    Place,
+    compute,
+    inference,
+    merged,
+    notebook,
+    outcome,
+    training,
+)
+from support.kueue_crd import KUEUE_WORKLOADS
 from support.why_records import dump
 
 Object = dict[str, Any]
@@ -52,12 +63,6 @@ def pools(plane: ControlPlane) -> Iterator[None]:
     yield
     names = [f"{FULL}-1", f"{FULL}-2", f"{CLOSED}-1", f"{DIRTY}-1", f"{SMALL}-1"]
     plane.kubectl("delete", "node", *names)
-
-
-def outcome(name: str, **others: str) -> Document:
-    """A ``job`` block by which the simulated kubelet lets pods end up like this."""
-    values = {"outcome": name, **{key.replace("_", "-"): value for key, value in others.items()}}
-    return {"annotations": {f"gpuctl.test/{key}": value for key, value in values.items()}}
 
 
 def created(place: Place, document: Document, **pod: Any) -> None:
@@ -226,7 +231,8 @@ def test_quota(place: Place) -> None:
     place.running("other")
     created(place, training("train", resources={"gpu": 4}))
     created(place, inference("serve", resources={"gpu": 4}))
-    for name in ("train", "serve"):
+    # A Job's controller tells an event, a Deployment's ReplicaSet has a condition.
+    for name, source in (("train", "event"), ("serve", "condition")):
         answer = why(place, name, "quota-exceeded")
         assert answer["numbers"]["quota"] == "team"
         assert answer["numbers"]["resources"] == [
@@ -238,7 +244,7 @@ def test_quota(place: Place) -> None:
         )
         assert "gpuctl delete job other" in answer["fix"]
         assert "raise quota team: requests.nvidia.com/gpu to 8" in answer["fix"]
-        assert answer["evidence"][0]["source"] in ("event", "condition")
+        assert answer["evidence"][0]["source"] == source
         assert "exceeded quota: team" in answer["evidence"][0]["text"]
 
 

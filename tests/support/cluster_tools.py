@@ -12,8 +12,8 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
+from gpuctl.backend.api_resources import RESOURCES, Key
 from gpuctl.cli.main import run
-from gpuctl.cluster.resources import RESOURCES, Key
 
 Object = dict[str, Any]
 Document = dict[str, Any]
@@ -298,6 +298,12 @@ def compute(name: str = "comp", **changes: Any) -> Document:
     return _document(
         "compute", name, changes, resources={"pool": POOL, "cpu": 1, "memory": "1Gi"}, service={"port": 9000}
     )
+
+
+def outcome(name: str, **others: str) -> dict[str, Any]:
+    """The `job` block whose pods end like this."""
+    values = {f"gpuctl.test/{key.replace('_', '-')}": value for key, value in others.items()}
+    return {"annotations": {"gpuctl.test/outcome": name, **values}}
 
 
 def image(tag: str) -> dict[str, str]:

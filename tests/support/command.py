@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -52,6 +53,23 @@ class Command:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+
+
+def on_a_terminal(*arguments: str, answer: str | None = None) -> tuple[int, str]:
+    """Run a command on a terminal, with an answer to what it asks: its exit code, and what it showed."""
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "gpuctl", *arguments]
+    shown = bytearray()
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        if answer is not None:
+            os.write(ours, f"{answer}\n".encode())
+        # Linux says EIO when the other end is closed.
+        with contextlib.suppress(OSError):
+            while data := os.read(ours, 65536):
+                shown += data
+    os.close(ours)
+    return process.returncode, shown.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 Start = Callable[..., Command]

@@ -12,10 +12,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from gpuctl.cluster.records import records
-from gpuctl.cluster.snapshot import Snapshot
+from gpuctl.apply.state.records import records
+from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.language.settings import Settings
-from gpuctl.reading.jobs import Identity, Job
+from gpuctl.reading.job_rows import Identity, Job
 from gpuctl.reading.why.evidence import Evidence
 
 RECORDED = Path(__file__).parents[1] / "unit" / "recorded-why"

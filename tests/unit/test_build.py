@@ -396,7 +396,7 @@ def test_the_same_bytes_in_another_process(build: Build, here: Path) -> None:
     build("src", "-o", "rendered")
     environment = {**os.environ, "PYTHONHASHSEED": "7", "LC_ALL": "C", "TZ": "Asia/Shanghai"}
     environment["PYTHONPATH"] = str(ROOT / "compiler")
-    code = "import sys; from gpuctl.cli.build import command; command.main(sys.argv[1:])"
+    code = "import sys; from gpuctl.cli.commands.build import command; command.main(sys.argv[1:])"
     subprocess.run([sys.executable, "-c", code, "src", "-o", "other"], env=environment, check=True, capture_output=True)
     assert tree(here / "other") == tree(here / "rendered")
 

@@ -11,11 +11,12 @@ import pytest
 from click import UsageError
 from click.testing import CliRunner, Result
 
-from gpuctl.cli.connecting import ClusterFailure
-from gpuctl.cli.fit import lines
+from gpuctl.capacity.fit import Fit, fit
+from gpuctl.capacity.projections import counted_pod, is_seen
+from gpuctl.capacity.snapshot import DamagedSnapshot, Snapshot, load, render
+from gpuctl.cli.commands.fit import lines
 from gpuctl.cli.main import cli
-from gpuctl.cluster.fit import Fit, fit
-from gpuctl.cluster.snapshot import DamagedSnapshot, Snapshot, _is_seen, _pod, load, render
+from gpuctl.cli.options.connecting import ClusterFailure
 
 Object = dict[str, Any]
 
@@ -437,7 +438,7 @@ def test_snapshot_has_nothing_that_is_not_counted() -> None:
         },
         "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"},
     }
-    kept = _pod(pod)
+    kept = counted_pod(pod)
     assert kept == {
         "namespace": "n",
         "name": "p",
@@ -694,8 +695,8 @@ def test_a_promise_to_its_own_pod_is_no_obstacle() -> None:
 def test_which_pods_that_wait_are_seen() -> None:
     spec: Object = {"containers": [{"name": "main", "resources": {"requests": {GPU: "1"}}}], "nodeSelector": {"a": "b"}}
     pod: Object = {"metadata": {"namespace": "n", "name": "p"}, "spec": spec, "status": {"phase": "Pending"}}
-    assert _is_seen(pod)
-    assert _pod(pod)["wants"] == {"nodeSelector": {"a": "b"}}
-    assert not _is_seen({**pod, "spec": {**spec, "schedulerName": "volcano"}})
-    assert not _is_seen({**pod, "spec": {**spec, "schedulingGates": [{"name": "kueue"}]}})
-    assert not _is_seen({**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    assert is_seen(pod)
+    assert counted_pod(pod)["wants"] == {"nodeSelector": {"a": "b"}}
+    assert not is_seen({**pod, "spec": {**spec, "schedulerName": "volcano"}})
+    assert not is_seen({**pod, "spec": {**spec, "schedulingGates": [{"name": "kueue"}]}})
+    assert not is_seen({**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})

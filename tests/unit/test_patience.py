@@ -11,11 +11,11 @@ import pytest
 
 from control_plane.processes import free_ports
 from fault_tools.proxy import write_kubeconfig
-from gpuctl.cluster import connection as connection_module
-from gpuctl.cluster.configuration import connect
-from gpuctl.cluster.connection import Connection
-from gpuctl.cluster.errors import ApiError, ConnectionFailed
-from gpuctl.cluster.resources import Key
+from gpuctl.backend.api_resources import Key
+from gpuctl.kube import connection as connection_module
+from gpuctl.kube.api_errors import ApiError, ConnectionFailed
+from gpuctl.kube.configuration import connect
+from gpuctl.kube.connection import Connection
 
 KEY = Key("Job", "default", "train")
 

@@ -9,21 +9,21 @@ import click
 import pytest
 import yaml
 
-from gpuctl.cli.label import parse
-from gpuctl.cli.printers.amounts import amount, share, size
-from gpuctl.cluster.absent import no_such, suggestion
-from gpuctl.cluster.errors import ClusterError
-from gpuctl.cluster.labels import mistake_in_key, mistake_in_value
-from gpuctl.cluster.membership import with_nodes
-from gpuctl.cluster.records import records
+from gpuctl.acts.membership import with_nodes
+from gpuctl.acts.node_labels import mistake_in_key, mistake_in_value
+from gpuctl.apply.state.records import records
+from gpuctl.cli.commands.label import parse
+from gpuctl.cli.output.amounts import amount, share, size
+from gpuctl.kube.absent import no_such, suggestion
+from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.platform import Platform
 from gpuctl.language.settings import Settings
-from gpuctl.reading.gpus import Gpus
 from gpuctl.reading.inventory import Inventory
-from gpuctl.reading.labels import gpu_types, labels_with
-from gpuctl.reading.nodes import Node, read_nodes, status_of
-from gpuctl.reading.pools import read_pools
-from gpuctl.reading.quotas import chosen, read_quotas
+from gpuctl.reading.label_rows import gpu_types, labels_with
+from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.node_rows import NodeState, read_nodes, status_of
+from gpuctl.reading.pool_rows import read_pools
+from gpuctl.reading.quota_rows import chosen, read_quotas
 
 SETTINGS = Settings()
 KEYS = records(SETTINGS)
@@ -57,7 +57,7 @@ def pod(name: str, place: str | None, *containers: Object, phase: str = "Running
     return {"metadata": {"name": name, "namespace": "a", "labels": labels}, "spec": spec, "status": {"phase": phase}}
 
 
-def one(obj: Object, *pods: Object) -> Node:
+def one(obj: Object, *pods: Object) -> NodeState:
     """The node with pods."""
     return read_nodes([obj], pods, KEYS, GPUS)[0]
 

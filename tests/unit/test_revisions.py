@@ -12,7 +12,7 @@ import click
 import pytest
 
 import gpuctl as library
-from gpuctl.cli.impact import compiled_at
+from gpuctl.cli.commands.impact import compiled_at
 from gpuctl.cli.revisions import revision
 from support.repositories import Repository, gpuctl, pool, training
 

@@ -24,7 +24,7 @@ def loaded_by(code: str) -> set[str]:
     "module",
     [
         *("gpuctl.language.settings", "gpuctl.language.kinds", "gpuctl.language.names", "gpuctl.language.text"),
-        *("gpuctl.backend.context", "gpuctl.backend.metadata", "gpuctl.cli.main", "gpuctl.cli.printers.text"),
+        *("gpuctl.backend.context", "gpuctl.backend.metadata", "gpuctl.cli.main", "gpuctl.cli.output.text"),
     ],
 )
 def test_what_readers_use_needs_no_model(module: str) -> None:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from gpuctl.backend.api_resources import QUEUE_LABEL
 from gpuctl.backend.context import MANAGER, Context, Object
 from gpuctl.backend.distribution import needs_torchrun
 from gpuctl.backend.emitter import emit_object
@@ -22,7 +23,7 @@ from gpuctl.backend.patch import CONTAINER
 from gpuctl.backend.pool import DATA_KEY
 from gpuctl.backend.service import MAIN_PORT
 from gpuctl.backend.storage import MODEL_CACHE, default_shm, host_path_type
-from gpuctl.backend.training import QUEUE_LABEL, lower_as
+from gpuctl.backend.training import lower_as
 from gpuctl.frontend.binder import bind
 from gpuctl.frontend.checks import MODEL_ENV, RESERVED_ENV
 from gpuctl.frontend.diagnostics import Diagnostic

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuctl.backend.emitter import emit_object
-from gpuctl.cli.printers.markdown import fold
+from gpuctl.cli.output.markdown import fold
 from gpuctl.gitops.objects import (
     ObjectChange,
     ObjectKey,
@@ -39,7 +39,7 @@ def diff_against(
 
     0: none; 1: there is one; 2: it could not be determined.
     """
-    from gpuctl.cli.impact import compiled_at, compiled_pair
+    from gpuctl.cli.commands.impact import compiled_at, compiled_pair
     from gpuctl.gitops.errors import BuildError
 
     if against.startswith(GIT):

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from gpuctl.cli.fit import SAID
-from gpuctl.cluster.ended import Ended, ended
-from gpuctl.cluster.fit import Fit, fit
-from gpuctl.cluster.machines import machines
-from gpuctl.cluster.resources import WORKLOADS, Object, key_of, labels_of
-from gpuctl.cluster.snapshot import Snapshot
+from gpuctl.apply.plan.ended import Ended, ended
+from gpuctl.backend.api_resources import WORKLOADS, Object, key_of, labels_of
+from gpuctl.capacity.fit import Fit, fit
+from gpuctl.capacity.machines import machines
+from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.cli.commands.fit import SAID
 from gpuctl.compilation import Compilation
 from gpuctl.gitops.breakages import Breakage
 from gpuctl.gitops.report import Live

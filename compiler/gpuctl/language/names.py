@@ -26,6 +26,9 @@ DEFAULT_POOL = "default"
 SYSTEM_NAMESPACE = "gpuctl-system"
 """Where the platform's own objects are."""
 
+DEFAULT_DOMAIN = "runwhere.ai"
+"""Prefix of labels where no platform names one."""
+
 LABEL_MAX = 63
 SUBDOMAIN_MAX = 253
 

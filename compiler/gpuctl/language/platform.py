@@ -23,8 +23,8 @@ from gpuctl.language.fields import (
     RequiredLabelValue,
 )
 from gpuctl.language.job import Version
+from gpuctl.language.names import DEFAULT_DOMAIN
 from gpuctl.language.service import ServiceType
-from gpuctl.language.settings import DEFAULT_DOMAIN
 from gpuctl.language.storage import ClaimSource, NfsSource
 
 

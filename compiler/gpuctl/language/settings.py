@@ -6,14 +6,13 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpuctl.language.names import DEFAULT_DOMAIN
 from gpuctl.language.quantities import parse_quantity
 
 if TYPE_CHECKING:
     from gpuctl.language.platform import ExternalPool, Platform, Vendor
     from gpuctl.language.resources import Resources
 
-DEFAULT_DOMAIN = "runwhere.ai"
-"""Prefix of labels where no platform names one."""
 
 # Extended resource, taint key and product label of each vendor's device plugin and feature discovery.
 BUILTIN_VENDORS: dict[str, tuple[str, str | None, str | None]] = {

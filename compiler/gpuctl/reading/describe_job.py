@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from gpuctl.apply.state.records import Records
+from gpuctl.backend.api_resources import Object, annotations_of, labels_of
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.lift import lift
-from gpuctl.cluster.quota import format_amount
-from gpuctl.cluster.records import Records
-from gpuctl.cluster.requests import pod_requests, pod_templates
-from gpuctl.cluster.resources import Object, annotations_of, labels_of
+from gpuctl.capacity.pod_requests import pod_requests, pod_templates
+from gpuctl.capacity.quota_sum import format_amount
+from gpuctl.kube.scope import Scope
 from gpuctl.language.masking import masked
 from gpuctl.language.settings import Settings
-from gpuctl.reading.access import Access, access
-from gpuctl.reading.events import event_order, event_time
-from gpuctl.reading.jobs import Job, Row, job_row, labels, pod_row
-from gpuctl.reading.scope import Scope
+from gpuctl.reading.access import Addresses, access
+from gpuctl.reading.event_rows import event_order, event_time
+from gpuctl.reading.job_rows import Job, Row, job_row, labels, pod_row
 from gpuctl.reading.status import sentence
 from gpuctl.reading.timeline import Stage, timeline
 from gpuctl.reading.why.answer import Answer, explain
@@ -59,7 +59,7 @@ class JobDetail:
     restarts: dict[str, int]
     answer: Answer
     timeline: dict[str, list[Stage]]
-    access: Access
+    access: Addresses
     events: list[Told] | None
     document: dict[str, Any] | None
     description: str | None

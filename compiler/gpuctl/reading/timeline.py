@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from gpuctl.cluster.resources import Object
-from gpuctl.reading.events import event_time
-from gpuctl.reading.why.events import is_reported_by_its_own
+from gpuctl.backend.api_resources import Object
+from gpuctl.reading.event_rows import event_time
+from gpuctl.reading.why.symptoms import is_reported_by_its_own
 
 STAGES = ("created", "scheduled", "pulled", "started", "ready", "finished")
 

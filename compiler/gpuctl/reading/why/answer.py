@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gpuctl.cluster.records import Records
+from gpuctl.apply.state.records import Records
+from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
-from gpuctl.reading.jobs import Job
-from gpuctl.reading.scope import Scope
+from gpuctl.reading.job_rows import Job
 from gpuctl.reading.status import pod_status
 from gpuctl.reading.why import open_ends
 from gpuctl.reading.why.ends import ends
 from gpuctl.reading.why.evidence import Evidence, gather
 from gpuctl.reading.why.finding import Finding, several
 from gpuctl.reading.why.rules import STAGES
-from gpuctl.reading.why.scheduling import ruled_out as of_nodes
+from gpuctl.reading.why.waiting_pods import ruled_out as of_nodes
 
 _WELL = frozenset({"running", "succeeded"})
 _IDLE = frozenset({"succeeded", "terminating", "paused", "suspended", "queued", "deadline-exceeded"})

@@ -6,21 +6,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
-from gpuctl.cluster.errors import ApiError
-from gpuctl.cluster.pausing import QUEUE
-from gpuctl.cluster.records import Records
-from gpuctl.cluster.requests import replicas
-from gpuctl.cluster.resources import RESOURCES, Key, Object, Resource
-from gpuctl.cluster.snapshot import Snapshot, take
-from gpuctl.cluster.workload import finished
+from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.apply.state.records import Records
+from gpuctl.apply.state.workload import finished
+from gpuctl.backend.api_resources import QUEUE_LABEL, RESOURCES, Key, Object, Resource
+from gpuctl.capacity.pod_requests import replicas
+from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.scope import Scope
 from gpuctl.language.durations import rough_duration
 from gpuctl.language.settings import Settings
-from gpuctl.reading.events import event_order, of_job
-from gpuctl.reading.jobs import Job, identity_of
-from gpuctl.reading.scope import Scope
+from gpuctl.reading.event_rows import event_order, of_job
+from gpuctl.reading.job_rows import Job, identity_of
 from gpuctl.reading.status import is_ready
 from gpuctl.reading.why.ends import End, ends
-from gpuctl.reading.why.events import has_passed, is_reported_by_its_own, preempted_by
+from gpuctl.reading.why.symptoms import has_passed, is_reported_by_its_own, preempted_by
 
 TAIL = 200
 """Lines of a crashed container's log that are looked at."""
@@ -128,7 +128,11 @@ def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidenc
     told = (
         None
         if events is None
-        else [item for item in sorted(of_job(events, job), key=event_order) if _is_of(item, claims)]
+        else [
+            item
+            for item in sorted(of_job(events, job.identity.namespace, job.workload, job.pods), key=event_order)
+            if _is_of(item, claims)
+        ]
     )
     services = _services(local, job, keys)
     found = Evidence(
@@ -163,7 +167,7 @@ def is_unscheduled(pod: Object) -> bool:
 
 def _snapshot(scope: Scope) -> Snapshot | None:
     try:
-        return take(scope.connection)
+        return take_snapshot(scope.connection)
     except ApiError as error:
         if not error.lacks_permission:
             raise
@@ -250,7 +254,7 @@ def _admission(scope: Scope, job: Job) -> Object | None:
     """Kueue's Workload of a job that it holds back."""
     workload = job.workload
     labels = (workload or {"metadata": {}})["metadata"].get("labels") or {}
-    if workload is None or QUEUE not in labels or not (workload.get("spec") or {}).get("suspend"):
+    if workload is None or QUEUE_LABEL not in labels or not (workload.get("spec") or {}).get("suspend"):
         return None
     for resource in _KUEUE:
         try:

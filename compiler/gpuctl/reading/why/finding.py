@@ -78,7 +78,7 @@ CAUSES: dict[str, str] = {
 RANKS = {cause: rank for rank, cause in enumerate(CAUSES)}
 
 
-class Source(NamedTuple):
+class Proof(NamedTuple):
     """What speaks for a finding: ``kind`` is event, condition, status, log, spec or quota; ``about`` the object."""
 
     kind: str
@@ -103,7 +103,7 @@ class Finding:
     message: str
     numbers: Mapping[str, Any] = field(default_factory=dict)
     fix: str | None = None
-    sources: tuple[Source, ...] = ()
+    sources: tuple[Proof, ...] = ()
     pod: str | None = None
     weight: float = 0
     is_past: bool = False

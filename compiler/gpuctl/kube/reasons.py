@@ -1,0 +1,40 @@
+"""Why a connection failed: the innermost reason of an exception, in words."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Iterator
+
+
+def chain(error: BaseException | None, end: BaseException | None = None) -> Iterator[BaseException]:
+    """An exception and what led to it, up to ``end``."""
+    seen: set[int] = set()
+    while error is not None and error is not end and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        reason = getattr(error, "reason", None)
+        error = reason if isinstance(reason, BaseException) else error.__cause__ or error.__context__
+
+
+def reason_of(last: BaseException) -> str:
+    """One exception's own words, without those of the libraries it has come through."""
+    if isinstance(last, ssl.SSLCertVerificationError):
+        return last.verify_message.rstrip(".")
+    if isinstance(last, OSError) and last.strerror:
+        # OpenSSL's have their code before them and a line of C behind.
+        return re.sub(r"^\[.*?\] | \(_\w+\.c:\d+\)$", "", last.strerror).lower() + of_file(last)
+    text = " ".join(str(last).split()) or type(last).__name__
+    if ">: " in text:
+        text = text.split(">: ", 1)[1]
+    return text[:300]
+
+
+def of_file(error: OSError) -> str:
+    """The file that an error is about, to be put behind its words."""
+    return f": {error.filename}" if error.filename else ""
+
+
+def innermost(error: BaseException) -> str:
+    """The innermost reason of an exception, without addresses of objects in memory."""
+    return reason_of(list(chain(error))[-1])
