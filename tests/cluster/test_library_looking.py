@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import re
 import subprocess
 import sys
 import urllib.error
@@ -23,9 +22,8 @@ from gpuctl.answers.fit_answers import fit_answer
 from gpuctl.answers.why_answers import why_answer
 from gpuctl.kube.api_errors import ClusterError
 from support.cluster_tools import Place, training
+from support.pages import blocks
 
-ROOT = Path(__file__).resolve().parents[2]
-LIBRARY = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
 LAUNCHER = """\
 import sys
 
@@ -47,8 +45,8 @@ server.serve_forever()
 
 def example(note: str) -> str:
     """The block of the library's document that carries a note."""
-    (found,) = re.findall(rf"^<!-- {re.escape(note)} -->\n```python\n(.*?)^```$", LIBRARY, re.MULTILINE | re.DOTALL)
-    return str(found)
+    (found,) = (block.text for block in blocks("docs/library.md") if block.note == note)
+    return found
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, matching, nth, on, refuse
 from support.cluster_tools import HASH, PAUSED, Place, inference, notebook, training
+from support.kueue_crd import KUEUE_WORKLOADS
 
 SCALED = inference(autoscaling={"enabled": True, "minReplicas": 2, "maxReplicas": 4}, service={"replicas": 2})
 
@@ -146,29 +147,6 @@ def test_without_the_right(place: Place, plane: ControlPlane, monkeypatch: pytes
     assert "alice" in refused
     assert "patch" in refused
     assert spec(place, "Job", "train").get("suspend") is False
-
-
-KUEUE_WORKLOADS = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {
-        "name": "workloads.kueue.x-k8s.io",
-        "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
-    },
-    "spec": {
-        "group": "kueue.x-k8s.io",
-        "scope": "Namespaced",
-        "names": {"plural": "workloads", "singular": "workload", "kind": "Workload", "listKind": "WorkloadList"},
-        "versions": [
-            {
-                "name": "v1beta1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
 
 
 def test_under_kueue_its_workload_is_stopped(place: Place) -> None:

@@ -7,13 +7,12 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_pausing import KUEUE_WORKLOADS
 
 from control_plane import ControlPlane
 from gpuctl.apply.state.records import records
@@ -22,7 +21,19 @@ from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.reading.find import find_job
 from gpuctl.reading.why.evidence import gather
-from support.cluster_tools import MERGE_PATCH, POOL, Document, Place, compute, inference, merged, notebook, training
+from support.cluster_tools import (
+    MERGE_PATCH,
+    POOL,
+    Document,
+    Place,
+    compute,
+    inference,
+    merged,
+    notebook,
+    outcome,
+    training,
+)
+from support.kueue_crd import KUEUE_WORKLOADS
 from support.why_records import dump
 
 Object = dict[str, Any]
@@ -52,12 +63,6 @@ def pools(plane: ControlPlane) -> Iterator[None]:
     yield
     names = [f"{FULL}-1", f"{FULL}-2", f"{CLOSED}-1", f"{DIRTY}-1", f"{SMALL}-1"]
     plane.kubectl("delete", "node", *names)
-
-
-def outcome(name: str, **others: str) -> Document:
-    """A ``job`` block by which the simulated kubelet lets pods end up like this."""
-    values = {"outcome": name, **{key.replace("_", "-"): value for key, value in others.items()}}
-    return {"annotations": {f"gpuctl.test/{key}": value for key, value in values.items()}}
 
 
 def created(place: Place, document: Document, **pod: Any) -> None:
@@ -125,22 +130,26 @@ def moot(name: str) -> None:
         del _left[command]
 
 
-def why(place: Place, name: str, *causes: str) -> Answer:
-    """The answer, as soon as its cause is one of these; the text is run, too, and so is what it advises."""
+def why(place: Place, name: str, *causes: str, when: Callable[[Answer], bool] = lambda _: True) -> Answer:
+    """The answer, as soon as its cause is one of these; the text is run, too, and so is what it advises.
 
-    def told() -> Answer | None:
+    Controllers act one after the other: what an answer will have in the end is for ``when`` to wait for.
+    """
+
+    def told() -> tuple[Answer, str] | None:
         found: Answer = place.gpuctl("why", name, "-o", "json").value
         seen.append(found)
-        return found if found["cause"] in causes else None
+        if found["cause"] not in causes or not when(found):
+            return None
+        text = place.gpuctl("why", name).out
+        return (found, text) if found["cause"] in text.splitlines()[0] else None
 
     seen: list[Answer] = []
     try:
-        found: Answer = place.until(told, f"{causes} of {name}", timeout=20)
+        found, text = place.until(told, f"{causes} of {name}")
     except TimeoutError:
         raise AssertionError(f"not {causes}, but {json.dumps(seen[-1], indent=1)}") from None
     record(place, name, found["cause"])
-    text = place.gpuctl("why", name).out
-    assert found["cause"] in text.splitlines()[0]
     assert found["fix"] is None or found["fix"].split()[0] in text
     followed(place, found)
     return found
@@ -226,7 +235,8 @@ def test_quota(place: Place) -> None:
     place.running("other")
     created(place, training("train", resources={"gpu": 4}))
     created(place, inference("serve", resources={"gpu": 4}))
-    for name in ("train", "serve"):
+    # A Job's controller tells an event, a Deployment's ReplicaSet has a condition.
+    for name, source in (("train", "event"), ("serve", "condition")):
         answer = why(place, name, "quota-exceeded")
         assert answer["numbers"]["quota"] == "team"
         assert answer["numbers"]["resources"] == [
@@ -238,7 +248,7 @@ def test_quota(place: Place) -> None:
         )
         assert "gpuctl delete job other" in answer["fix"]
         assert "raise quota team: requests.nvidia.com/gpu to 8" in answer["fix"]
-        assert answer["evidence"][0]["source"] in ("event", "condition")
+        assert answer["evidence"][0]["source"] == source
         assert "exceeded quota: team" in answer["evidence"][0]["text"]
 
 
@@ -658,7 +668,6 @@ def test_limits_of_a_job(place: Place) -> None:
     place.until(
         lambda: any(c["type"] == "Failed" for c in place.get("Job", "hopeless")["status"].get("conditions", [])),
         "its end",
-        timeout=30,
     )
     answer = why(place, "hopeless", "application-error")
     assert any(item["source"] == "condition" and "BackoffLimitExceeded" in item["text"] for item in answer["evidence"])
@@ -680,9 +689,7 @@ def test_a_rollout_waits_for_itself(place: Place, pools: None) -> None:
     assert "its new pods wait for 8 GPUs that its own old pods hold" in answer["message"]
     assert (answer["numbers"]["maxSurge"], answer["numbers"]["maxUnavailable"]) == (1, 0)
     place.kubectl("patch", "deployment", "serve", "-p", shlex.split(answer["fix"].strip("`"))[-1])
-    place.until(
-        lambda: place.gpuctl("why", "serve", "-o", "json").value["cause"] == "running", "the rollout", timeout=30
-    )
+    place.until(lambda: place.gpuctl("why", "serve", "-o", "json").value["cause"] == "running", "the rollout")
 
 
 def test_a_node_is_lost(place: Place) -> None:
@@ -810,14 +817,14 @@ def test_several_causes_at_once(place: Place, pools: None) -> None:
     place.create(merged(QUOTA, {"spec": {"hard": {"requests.nvidia.com/gpu": "4"}}}))
     place.until(lambda: place.get("ResourceQuota", "team").get("status", {}).get("hard"), "the quota")
     created(place, inference("serve", job=outcome("image-not-found"), resources={"gpu": 2}, service={"replicas": 3}))
-    answer = why(place, "serve", "quota-exceeded")
-    place.until(
-        lambda: (
-            [item["cause"] for item in place.gpuctl("why", "serve", "-o", "json").value["also"]] == ["image-not-found"]
-        ),
-        "the image's failure",
-    )
-    assert answer["numbers"]["missingPods"] == 1
+
+    def settled(answer: Answer) -> bool:
+        """Both pods that the quota lets through are made, and their image was looked for."""
+        return answer["numbers"]["missingPods"] == 1 and [item["cause"] for item in answer["also"]] == [
+            "image-not-found"
+        ]
+
+    answer = why(place, "serve", "quota-exceeded", when=settled)
     assert answer["message"].endswith("(1 of 3 pods are missing)")
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from gpuctl.backend.context import Context, Object
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.metadata import managed_labels, metadata
+from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.pool import Pool
-from gpuctl.language.settings import SYSTEM_NAMESPACE
 
 DATA_KEY = "pool.yaml"
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from gpuctl.capacity.pod_requests import amounts
 from gpuctl.capacity.snapshot import Snapshot
-from gpuctl.language.resources import DEFAULT_POOL
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.settings import Settings
 
 Labels = Mapping[str, str]

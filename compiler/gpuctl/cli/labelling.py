@@ -14,8 +14,7 @@ def notes(looking: Reader, labels: Mapping[str, str | None]) -> list[str]:
     from gpuctl.backend.api_resources import Key
     from gpuctl.backend.pool import config_map_name
     from gpuctl.kube.api_errors import ApiError
-    from gpuctl.language.resources import DEFAULT_POOL
-    from gpuctl.language.settings import SYSTEM_NAMESPACE
+    from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
     from gpuctl.reading.node_gpus import Gpus
 
     gpus = Gpus(looking.settings)

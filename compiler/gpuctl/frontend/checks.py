@@ -10,7 +10,6 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.lint import HOSTFILE_DIRECTORY, lint_command, uses_deepspeed
 from gpuctl.frontend.tentative import usable
 from gpuctl.language import names
-from gpuctl.language.fields import shorten
 from gpuctl.language.images import is_from
 from gpuctl.language.job import RESERVED_LABELS, RESERVED_PREFIXES, Workload
 from gpuctl.language.kinds import Job
@@ -18,6 +17,7 @@ from gpuctl.language.quantities import parse_quantity
 from gpuctl.language.service import ServiceBlock
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
+from gpuctl.language.text import shorten
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 

@@ -11,8 +11,8 @@ from gpuctl.gitops.breakages import amount
 from gpuctl.gitops.impact import Impact
 from gpuctl.gitops.rows import Amount, PoolRow, QuotaRow
 from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, Demand, JobId
-from gpuctl.language.fields import visible
 from gpuctl.language.quantities import format_number
+from gpuctl.language.text import visible
 
 _MANY = 50
 """Most entries of a list or rows of a table for people: a comment on GitHub has at most 65,536 characters."""

@@ -14,7 +14,8 @@ from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.scope import Scope
-from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
+from gpuctl.language.names import SYSTEM_NAMESPACE
+from gpuctl.language.settings import Settings
 from gpuctl.reading.inventory import UNFINISHED
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import PodOnNode, holder, is_finished

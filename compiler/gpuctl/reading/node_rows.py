@@ -11,7 +11,7 @@ from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import condition
 from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.capacity.pod_requests import Amounts, amounts, pod_requests
-from gpuctl.language.resources import DEFAULT_POOL
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.node_gpus import UNKNOWN, Gpus
 
 STATUSES = ("active", "maintaining", "faulty")

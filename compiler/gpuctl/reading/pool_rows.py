@@ -13,7 +13,7 @@ from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import Object, annotations_of
 from gpuctl.backend.pool import DATA_KEY
 from gpuctl.capacity.pod_requests import pod_requests
-from gpuctl.language.resources import DEFAULT_POOL
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.settings import Settings
 from gpuctl.reading.inventory import Inventory
 from gpuctl.reading.node_gpus import UNKNOWN, Gpus

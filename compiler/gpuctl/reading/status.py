@@ -15,7 +15,7 @@ from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import condition, finished
 from gpuctl.backend.api_resources import QUEUE_LABEL, Object, annotations_of, labels_of
 from gpuctl.capacity.pod_requests import replicas
-from gpuctl.language.fields import visible
+from gpuctl.language.text import visible
 
 # Kubernetes' own messages are of at most 1,024 characters, but for those that list many objects.
 _LONGEST = 4096

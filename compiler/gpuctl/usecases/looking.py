@@ -11,9 +11,9 @@ from gpuctl.apply.state.records import Records, records
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.scope import Scope
-from gpuctl.language.fields import visible
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.settings import Settings
+from gpuctl.language.text import visible
 from gpuctl.usecases.change_options import InvalidOptions
 
 

@@ -12,7 +12,7 @@ from gpuctl.frontend.diagnostics import Severity, count
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import SUFFIXES, Source
 from gpuctl.gitops.errors import RevisionError
-from gpuctl.language.fields import visible
+from gpuctl.language.text import visible
 from gpuctl.usecases.revisions import revision
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from gpuctl.frontend.reader import read
 from gpuctl.frontend.source import PLATFORM_FILE, SUFFIXES, Source, decode
 from gpuctl.gitops.errors import RevisionError
 from gpuctl.gitops.manifest import MANIFEST
-from gpuctl.language.fields import visible
+from gpuctl.language.text import visible
 
 _NO_PLATFORM = "kind: platform\nversion: v0.1\n"
 _LINK, _SUBMODULE = "120000", "160000"

@@ -17,7 +17,6 @@ from gpuctl.apply.plan.losses import lost_fields
 from gpuctl.apply.plan.plan import Method, Step
 from gpuctl.apply.state.compare import (
     IN_PLACE,
-    MANAGER,
     Change,
     Tree,
     applied_fields,
@@ -32,6 +31,7 @@ from gpuctl.apply.state.field_merge import merge
 from gpuctl.apply.state.records import PART_OF, Records, is_ours
 from gpuctl.apply.state.workload import carried_over, finished, running
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.kube.connection import MANAGER
 
 _RECORDED = "records the document; nothing else changes"
 _ADOPTED = "adopted: it is as it should be"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuctl.apply.state.repository import identity, work_tree
-from gpuctl.language.fields import visible
+from gpuctl.language.text import visible
 
 STANDARD_INPUT = "-"
 _LOCAL = "file://"
