@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from gpuctl.backend.api_resources import annotations_of
-from gpuctl.capacity.scheduling import RULES, Seat, untolerated
+from gpuctl.capacity.scheduling import RULES, untolerated
+from gpuctl.capacity.seats import Seat
 from gpuctl.capacity.shortage import is_upkeep
 from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.status import sentence
