@@ -31,7 +31,7 @@ from support.real_parts import control_plane_binaries
 Object = dict[str, Any]
 
 WORLDS = int(os.environ.get("GPUCTL_ADMISSION_WORLDS", "280"))
-PATIENCE = 60.0
+PATIENCE = 240.0
 
 
 class Trial(NamedTuple):

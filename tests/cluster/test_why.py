@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -130,22 +130,26 @@ def moot(name: str) -> None:
         del _left[command]
 
 
-def why(place: Place, name: str, *causes: str) -> Answer:
-    """The answer, as soon as its cause is one of these; the text is run, too, and so is what it advises."""
+def why(place: Place, name: str, *causes: str, when: Callable[[Answer], bool] = lambda _: True) -> Answer:
+    """The answer, as soon as its cause is one of these; the text is run, too, and so is what it advises.
 
-    def told() -> Answer | None:
+    Controllers act one after the other: what an answer will have in the end is for ``when`` to wait for.
+    """
+
+    def told() -> tuple[Answer, str] | None:
         found: Answer = place.gpuctl("why", name, "-o", "json").value
         seen.append(found)
-        return found if found["cause"] in causes else None
+        if found["cause"] not in causes or not when(found):
+            return None
+        text = place.gpuctl("why", name).out
+        return (found, text) if found["cause"] in text.splitlines()[0] else None
 
     seen: list[Answer] = []
     try:
-        found: Answer = place.until(told, f"{causes} of {name}", timeout=20)
+        found, text = place.until(told, f"{causes} of {name}")
     except TimeoutError:
         raise AssertionError(f"not {causes}, but {json.dumps(seen[-1], indent=1)}") from None
     record(place, name, found["cause"])
-    text = place.gpuctl("why", name).out
-    assert found["cause"] in text.splitlines()[0]
     assert found["fix"] is None or found["fix"].split()[0] in text
     followed(place, found)
     return found
@@ -664,7 +668,6 @@ def test_limits_of_a_job(place: Place) -> None:
     place.until(
         lambda: any(c["type"] == "Failed" for c in place.get("Job", "hopeless")["status"].get("conditions", [])),
         "its end",
-        timeout=30,
     )
     answer = why(place, "hopeless", "application-error")
     assert any(item["source"] == "condition" and "BackoffLimitExceeded" in item["text"] for item in answer["evidence"])
@@ -686,9 +689,7 @@ def test_a_rollout_waits_for_itself(place: Place, pools: None) -> None:
     assert "its new pods wait for 8 GPUs that its own old pods hold" in answer["message"]
     assert (answer["numbers"]["maxSurge"], answer["numbers"]["maxUnavailable"]) == (1, 0)
     place.kubectl("patch", "deployment", "serve", "-p", shlex.split(answer["fix"].strip("`"))[-1])
-    place.until(
-        lambda: place.gpuctl("why", "serve", "-o", "json").value["cause"] == "running", "the rollout", timeout=30
-    )
+    place.until(lambda: place.gpuctl("why", "serve", "-o", "json").value["cause"] == "running", "the rollout")
 
 
 def test_a_node_is_lost(place: Place) -> None:
@@ -816,14 +817,14 @@ def test_several_causes_at_once(place: Place, pools: None) -> None:
     place.create(merged(QUOTA, {"spec": {"hard": {"requests.nvidia.com/gpu": "4"}}}))
     place.until(lambda: place.get("ResourceQuota", "team").get("status", {}).get("hard"), "the quota")
     created(place, inference("serve", job=outcome("image-not-found"), resources={"gpu": 2}, service={"replicas": 3}))
-    answer = why(place, "serve", "quota-exceeded")
-    place.until(
-        lambda: (
-            [item["cause"] for item in place.gpuctl("why", "serve", "-o", "json").value["also"]] == ["image-not-found"]
-        ),
-        "the image's failure",
-    )
-    assert answer["numbers"]["missingPods"] == 1
+
+    def settled(answer: Answer) -> bool:
+        """Both pods that the quota lets through are made, and their image was looked for."""
+        return answer["numbers"]["missingPods"] == 1 and [item["cause"] for item in answer["also"]] == [
+            "image-not-found"
+        ]
+
+    answer = why(place, "serve", "quota-exceeded", when=settled)
     assert answer["message"].endswith("(1 of 3 pods are missing)")
 
 

@@ -331,7 +331,7 @@ class ControlPlane:
 
         self._wait(ready, "the nodes")
 
-    def wait_for(self, condition: Callable[[], Any], what: str, timeout: float = 60) -> Any:
+    def wait_for(self, condition: Callable[[], Any], what: str, timeout: float = 120) -> Any:
         """Wait until ``condition`` returns something true, and return it."""
         return self._wait(condition, what, timeout)
 
@@ -458,7 +458,7 @@ class ControlPlane:
     def _ready(self) -> bool:
         return self.kubectl("get", "--raw", "/readyz", check=False).strip() == "ok"
 
-    def _wait(self, condition: Callable[[], Any], what: str, timeout: float = 60) -> Any:
+    def _wait(self, condition: Callable[[], Any], what: str, timeout: float = 120) -> Any:
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             self.check()

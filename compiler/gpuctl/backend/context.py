@@ -34,6 +34,22 @@ class Options(NamedTuple):
     hashed: bool = False
 
 
+def options_of(
+    nodes: bool, shared: bool, gitops: GitOps | None, embed: bool, namespaces: bool, job_names: JobNames | None
+) -> Options:
+    """The options of :func:`gpuctl.compile` as lowering has them.
+
+    :raises ValueError: for an illegal one.
+    """
+    if gitops not in (None, "argocd", "flux"):
+        raise ValueError(f"gitops is None, 'argocd' or 'flux', not {gitops!r}")
+    if job_names not in (None, "hashed", "plain"):
+        raise ValueError(f"job_names is None, 'hashed' or 'plain', not {job_names!r}")
+    hashed = job_names == "hashed" or (job_names is None and gitops is not None)
+    # A controller takes what is missing from its input for what is to go, a Namespace too.
+    return Options(nodes, shared, gitops, embed, namespaces or gitops is not None, hashed)
+
+
 class Lowered(NamedTuple):
     """An object, the document it comes from, and whether jobs share it.
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
-from gpuctl.frontend.document import Document, within
+from gpuctl.frontend.document import Document
+from gpuctl.frontend.spans import within
 from gpuctl.language.kinds import Job
 from gpuctl.language.masking import CREDENTIAL
 from gpuctl.language.text import shorten

@@ -28,6 +28,9 @@ SYSTEM_NAMESPACE = "gpuctl-system"
 DEFAULT_DOMAIN = "runwhere.ai"
 """Prefix of labels where no platform names one."""
 
+DEFAULT_DOMAIN = "runwhere.ai"
+"""Prefix of labels where no platform names one."""
+
 LABEL_MAX = 63
 SUBDOMAIN_MAX = 253
 

@@ -73,6 +73,11 @@ class Settings:
         return self._platform
 
     @property
+    def is_default(self) -> bool:
+        """Whether no platform's file says anything."""
+        return self._platform is None or not self._platform.model_fields_set
+
+    @property
     def domain(self) -> str:
         """Prefix of the platform's labels, without the slash."""
         return self._platform.labels.domain if self._platform is not None else DEFAULT_DOMAIN

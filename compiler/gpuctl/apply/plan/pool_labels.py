@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gpuctl.backend.context import Lowered
+
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.compare import Change, applied_fields
@@ -15,9 +16,6 @@ from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.connection import Connection
 from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
-
-if TYPE_CHECKING:
-    from gpuctl.backend.context import Lowered
 
 POOLS_MANAGER = "gpuctl-pools"
 
