@@ -2,15 +2,18 @@
 
     python -m mutants [--count 100] [--seed 1] [--workers 3] [--only PATH[:LINE]]
 
-Each change is made in a copy of the tree. The tests that name the changed module, and the golden cases, are run first,
-then all of unit, golden and properties. What no test notices is printed with its difference, unless ``equivalent.yaml``
-says why nobody could notice it; then the exit code is 1.
+First all of unit, golden and properties run once, to see which test runs which line (kept until the code changes). Then
+each change of a function is made in a fork, which runs the tests of its line, the quickest first, and then what names its
+module. What stands outside of functions is changed in a copy of the tree. What no test notices is printed with its
+difference, unless ``equivalent.yaml`` says why nobody could notice it; then the exit code is 1.
 """
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import functools
+import hashlib
 import itertools
 import json
 import os
@@ -26,9 +29,12 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
+import pytest
 import yaml
 
 from mutants.changes import Change, changes
+from mutants.forks import CPU_SECONDS, CannotChange, Forks
+from support.go_programs import cache_directory
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path("compiler/gpuctl")
@@ -54,11 +60,9 @@ NO_SUBJECTS = frozenset({"frontend/codes.py"})
 
 GOLDEN = "tests/golden/test_golden.py"
 ALL = ("tests/unit", "tests/golden", "tests/properties")
-SLOW = ("tests/unit/test_ci_kit.py", "tests/unit/test_reruns.py")
-"""They install packages and run other programs, and see nothing of these modules that others do not."""
-
-CPU_SECONDS = 600
-"""Of one run of tests; all take less than 200. Of time that a busy machine takes nothing is concluded."""
+SLOW = tuple(f"tests/unit/test_{name}.py" for name in ("ci_kit", "gitops_docs", "readme", "reruns", "house"))
+"""They install packages, run other programs or look at files, and see nothing of these modules that others do not."""
+QUIETLY = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", *(f"--ignore={name}" for name in SLOW))
 
 BAR = 85
 """Per cent of a sample that is noticed."""
@@ -82,31 +86,25 @@ class Copy:
                 (directory / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, directory / name, follow_symlinks=False)
 
-    def run(self, change: Change) -> Outcome:
+    def first_failure(self, change: Change) -> str:
         """Make a change, run tests until one fails, and take the change back."""
         path = self.directory / change.path
         text = path.read_bytes()
         path.write_bytes(change.applied(text))
         try:
-            first = [*tests_of(change.path), GOLDEN]
-            rest = [f"--deselect={name}" for name in first if name != GOLDEN]
-            failed = self._fails(*first) or self._fails(*ALL, *rest, f"--ignore={GOLDEN}")
+            first = [GOLDEN, *tests_of(change.path)]
+            return self._fails(*first) or self._fails(*ALL, *(f"--ignore={name}" for name in first))
         finally:
             path.write_bytes(text)
-        return Outcome(change, failed)
 
     def _fails(self, *arguments: str) -> str:
-        """The first test that fails; empty when none does."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "PYTEST_"))}
         environment |= {
             "PYTHONPATH": os.pathsep.join([str(self.directory / "compiler"), str(self.directory / "tests")]),
             "PYTHONDONTWRITEBYTECODE": "1",
-            "GPUCTL_PROPERTIES": os.environ.get("GPUCTL_PROPERTIES", "0.2"),
         }
-        ignored = [f"--ignore={name}" for name in SLOW]
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=no"]
         done = subprocess.run(
-            [*command, *ignored, *arguments],
+            [sys.executable, "-m", "pytest", "-x", "--tb=no", *QUIETLY, *arguments],
             cwd=self.directory,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -175,6 +173,91 @@ def sample(count: int, seed: int, only: str | None) -> list[Change]:
     return sorted(itertools.islice(programs, count), key=lambda item: (item.path, item.start))
 
 
+def tell(change: Change, failed: str) -> Outcome:
+    """Print how it went."""
+    print(
+        f"{change.path}:{change.line}  {change.kind}  {f'noticed by {failed}' if failed else 'NOT NOTICED'}", flush=True
+    )
+    return Outcome(change, failed)
+
+
+class Survey:
+    """Which tests run which lines."""
+
+    def __init__(self, forks: Forks) -> None:
+        digest = hashlib.sha256()
+        for path in sorted((ROOT / SOURCE).rglob("*.py")):
+            digest.update(path.read_bytes())
+        file = cache_directory() / "mutants" / f"{digest.hexdigest()[:16]}.json"
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(forks.survey()))
+        self._found = json.loads(file.read_text())
+        self._names = list(forks.items)
+
+    def tests(self, change: Change) -> list[str]:
+        """The tests to run for a change: those of its lines, new ones, and those that name its module."""
+        lines, seconds = self._found["lines"].get(str(change.path), {}), self._found["seconds"]
+        numbers = range(change.line, change.line + change.was.count("\n") + 1)
+        covering = {name for number in numbers for name in lines.get(str(number), ())}
+        files = tests_of(change.path)
+        ranks = {
+            name: 0 if name in covering else 1 if name not in seconds else 2
+            for name in self._names
+            if name in covering or name not in seconds or name.partition("::")[0] in files
+        }
+        return sorted(ranks, key=lambda name: (ranks[name], seconds.get(name, 0)))
+
+    def is_run(self, change: Change) -> bool:
+        """Whether any test runs the line, after everything has been imported."""
+        return bool(self._found["lines"].get(str(change.path), {}).get(str(change.line)))
+
+
+def attempt(chosen: list[Change], workers: int) -> list[Outcome]:
+    """Try all changes: in forks, and where that cannot be in copies of the tree."""
+    forks = Forks(ROOT, workers, ROOT / SOURCE)
+    outcomes: list[Outcome] = []
+    left: list[Change] = []
+
+    def one(change: Change, names: list[str]) -> str | None:
+        try:
+            return forks.first_failure(change, names)
+        except CannotChange:
+            return None
+
+    def work() -> None:
+        survey = Survey(forks)
+        jobs = [
+            (change, functools.partial(one, change, survey.tests(change))) for change in chosen if change.in_function
+        ]
+        for (change, _), answer in zip(jobs, forks.run([job for _, job in jobs]), strict=True):
+            # Nothing that is computed on import sees the fork's code.
+            if answer is None or (answer == "" and not survey.is_run(change)):
+                left.append(change)
+            else:
+                outcomes.append(tell(change, answer))
+
+    forks.work = work
+    left += [change for change in chosen if not change.in_function]
+    os.chdir(ROOT)
+    pytest.main([*QUIETLY, *ALL], plugins=[forks])
+    with tempfile.TemporaryDirectory(prefix="gpuctl-mutants-") as directory:
+        copies: SimpleQueue[Copy] = SimpleQueue()
+        for number in range(workers):
+            copies.put(Copy(Path(directory) / str(number)))
+
+        def elsewhere(change: Change) -> Outcome:
+            copy = copies.get()
+            try:
+                return tell(change, copy.first_failure(change))
+            finally:
+                copies.put(copy)
+
+        with ThreadPoolExecutor(workers) as pool:
+            outcomes += pool.map(elsewhere, left)
+    return sorted(outcomes, key=lambda outcome: (outcome.change.path, outcome.change.start))
+
+
 def main() -> int:
     """Try the sample; 1 when something that nobody has explained was not noticed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -183,25 +266,8 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--only", metavar="PATH[:LINE]")
     options = parser.parse_args()
-    chosen = sample(options.count, options.seed, options.only)
-    with tempfile.TemporaryDirectory(prefix="gpuctl-mutants-") as directory:
-        copies: SimpleQueue[Copy] = SimpleQueue()
-        for number in range(options.workers):
-            copies.put(Copy(Path(directory) / str(number)))
-
-        def attempt(change: Change) -> Outcome:
-            copy = copies.get()
-            try:
-                outcome = copy.run(change)
-            finally:
-                copies.put(copy)
-            told = f"noticed by {outcome.noticed_by}" if outcome.noticed_by else "NOT NOTICED"
-            print(f"{change.path}:{change.line}  {change.kind}  {told}", flush=True)
-            return outcome
-
-        with ThreadPoolExecutor(options.workers) as pool:
-            outcomes = list(pool.map(attempt, chosen))
-    return report(outcomes)
+    os.environ.setdefault("GPUCTL_PROPERTIES", "0.1")
+    return report(attempt(sample(options.count, options.seed, options.only), options.workers))
 
 
 def report(outcomes: list[Outcome]) -> int:

@@ -32,7 +32,10 @@ FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 @dataclass(frozen=True)
 class Change:
-    """A piece of a file, and what stands there instead. ``scope`` is the function or class around it."""
+    """A piece of a file, and what stands there instead. ``scope`` is the function or class around it.
+
+    ``in_function``: it is of a function's body, not of what runs when the module is imported.
+    """
 
     path: Path
     line: int
@@ -42,6 +45,7 @@ class Change:
     end: int
     was: str
     now: str
+    in_function: bool
 
     def applied(self, text: bytes) -> bytes:
         """The file with the change."""
@@ -69,22 +73,25 @@ class _Finder:
         for line in text.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))
 
-    def find(self, node: ast.AST, scope: str = "") -> Iterator[Change]:
+    def find(self, node: ast.AST, scope: str = "", inside: bool = False) -> Iterator[Change]:
         """The changes in a node."""
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            scope = f"{scope}.{node.name}".lstrip(".")
         if isinstance(node, (ast.expr, ast.stmt)):
             for kind, now in _instead(node):
-                yield self._change(node, scope, kind, now)
+                yield self._change(node, scope, inside, kind, now)
         for child in _children(node):
-            yield from self.find(child, scope)
+            # Defaults of arguments are computed where the function is defined.
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not isinstance(child, ast.arguments):
+                is_function = isinstance(node, ast.FunctionDef)
+                yield from self.find(child, f"{scope}.{node.name}".lstrip("."), inside or is_function)
+            else:
+                yield from self.find(child, scope, inside)
 
-    def _change(self, node: ast.expr | ast.stmt, scope: str, kind: str, now: str) -> Change:
+    def _change(self, node: ast.expr | ast.stmt, scope: str, inside: bool, kind: str, now: str) -> Change:
         assert node.end_lineno is not None, "it was parsed"
         assert node.end_col_offset is not None, "it was parsed"
         start = self._starts[node.lineno - 1] + node.col_offset
         end = self._starts[node.end_lineno - 1] + node.end_col_offset
-        return Change(self._path, node.lineno, scope, kind, start, end, self._text[start:end].decode(), now)
+        return Change(self._path, node.lineno, scope, kind, start, end, self._text[start:end].decode(), now, inside)
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
