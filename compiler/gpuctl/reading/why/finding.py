@@ -80,16 +80,13 @@ RANKS = {cause: rank for rank, cause in enumerate(CAUSES)}
 
 
 class Proof(NamedTuple):
-    """What speaks for a finding: ``kind`` is event, condition, status, log, spec or quota; ``about`` the object."""
+    """What speaks for a finding: ``kind`` is event, condition, status, log, spec or quota; ``about`` the object; ``at``
+    the time (RFC 3339)."""
 
     kind: str
     about: str
     text: str
     at: str | None = None
-
-    def json(self) -> dict[str, Any]:
-        """``time`` is RFC 3339."""
-        return {"source": self.kind, "object": self.about, "text": self.text, "time": self.at}
 
 
 @dataclass(frozen=True)
