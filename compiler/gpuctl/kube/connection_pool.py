@@ -33,11 +33,11 @@ class ConnectionPool:
             if self._out and not self._idle:
                 self._given.wait(min(self._cost, _LONGEST_RACE))
             self._out += 1
-            while self._idle:
-                wire = self._idle.pop()
-                if wire.is_open():
-                    return wire
-                wire.close()
+        # Neither the look at a connection nor its making keeps others from theirs.
+        while (wire := self._waiting()) is not None:
+            if wire.is_open():
+                return wire
+            wire.close()
         begun = time.monotonic()
         try:
             wire = self._make()
@@ -46,6 +46,10 @@ class ConnectionPool:
             raise
         self._cost = time.monotonic() - begun
         return wire
+
+    def _waiting(self) -> Wire | None:
+        with self._given:
+            return self._idle.pop() if self._idle else None
 
     def give(self, wire: Wire) -> None:
         """Keep a connection for the next request, if it can carry one."""

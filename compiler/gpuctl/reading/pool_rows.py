@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from gpuctl.apply.plan.pool_labels import pool_of
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import Object, annotations_of
@@ -110,6 +108,8 @@ def waiting_pods(pods: Iterable[Object] | None, keys: Records, gpus: Gpus) -> li
 
 def definition_of(definition_map: Object) -> dict[str, Any]:
     """The pool's document that a ConfigMap holds; empty when it is damaged."""
+    import yaml
+
     try:
         document = yaml.safe_load(definition_map["data"][DATA_KEY])
     except yaml.YAMLError:

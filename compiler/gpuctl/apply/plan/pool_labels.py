@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from gpuctl.backend.context import Lowered
-
 from collections.abc import Iterable, Iterator
 
 from gpuctl.apply.plan.plan import Plan, Step
@@ -11,6 +9,7 @@ from gpuctl.apply.state.compare import Change, applied_fields
 from gpuctl.apply.state.live_state import OURS, LiveState
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.backend.context import Lowered
 from gpuctl.backend.pool import DATA_KEY
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.connection import Connection

@@ -19,7 +19,7 @@ from gpuctl.reading.why.rules import STAGES
 from gpuctl.reading.why.waiting_pods import ruled_out as of_nodes
 
 _WELL = frozenset({"running", "succeeded"})
-_IDLE = frozenset({"succeeded", "terminating", "paused", "suspended", "queued", "deadline-exceeded"})
+_IDLE = frozenset({"succeeded", "terminating", "paused", "suspended", "queued", "queue-unusable", "deadline-exceeded"})
 
 # What these stages find is about pods that are there to stay; of crashes and evictions it may be history.
 _OF_LIVE_PODS = ("rollout", "scheduling", "sandbox and volumes", "images", "configuration", "health checks", "serving")
