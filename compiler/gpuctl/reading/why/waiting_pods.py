@@ -17,7 +17,7 @@ from gpuctl.reading.why import room, words
 from gpuctl.reading.why.cases import Case, cases, is_not_ready
 from gpuctl.reading.why.evidence import Evidence, mounted_claims
 from gpuctl.reading.why.finding import Finding, Proof, first, several
-from gpuctl.reading.why.refusals import named
+from gpuctl.reading.why.pod_refusals import named
 from gpuctl.reading.why.symptoms import source, sources
 
 Numbers = dict[str, Any]
