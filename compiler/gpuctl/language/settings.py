@@ -114,6 +114,11 @@ class Settings:
     def _vendors(self) -> dict[str, Vendor]:
         return self._platform.gpu.vendors if self._platform is not None else {}
 
+    @property
+    def gpu_types(self) -> dict[str, dict[str, str | list[str]]]:
+        """GPU type -> the node labels that the platform knows it by."""
+        return self._platform.gpu.types if self._platform is not None else {}
+
     def gpu_of(self, resources: Resources) -> Gpu | None:
         """The GPUs a job asks for, or None when its vendor is unknown."""
         return self.gpus.get(resources.gpu_vendor or self.default_vendor)

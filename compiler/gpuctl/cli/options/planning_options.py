@@ -115,6 +115,12 @@ def _is_nothing(result: Compilation, inputs: Sequence[str]) -> bool:
 
 def platform_settings(platform: str | None) -> Settings:
     """The platform's settings for a command without documents; what is wrong with the file ends the command (1)."""
+    from gpuctl.frontend.source import find_platform
+    from gpuctl.language.settings import Settings
+
+    if platform is None and find_platform(".") is None:
+        # What reads a file, and checks it, takes longer to import than a small cluster to answer.
+        return Settings()
     from gpuctl.backend.validation import VERSIONS
     from gpuctl.cli.output import text
     from gpuctl.frontend.diagnostics import Severity, count
