@@ -298,7 +298,7 @@ def test_a_secret_that_is_no_journal(place: Place, second: str, data: Any, conne
 def test_a_held_lease_keeps_only_its_own_namespace(
     place: Place, second: str, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gpuctl.cli import recovering
+    from gpuctl.usecases import recovering
 
     monkeypatch.setattr(recovering, "LEASE_WAIT", 1.0)
     place.apply(training("a"))

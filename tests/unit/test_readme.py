@@ -9,6 +9,8 @@ In a document a fenced block can carry a note, an HTML comment on the line above
     Python block before it.
 ``from: PATH``
     the block stands in that source file, word for word.
+``cluster``
+    the block needs a cluster: tests/cluster runs it.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from typing import Any
 import pytest
 
 import gpuctl
-from gpuctl.cli.main import COMMANDS
+from gpuctl.cli.overview import COMMANDS
 from gpuctl.language.kinds import KINDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -218,7 +220,7 @@ def test_numbers_of_lines() -> None:
 )
 def test_tables_are_complete(document: str, kinds: str, commands: str) -> None:
     assert [row[0].strip("`") for row in rows(document, kinds)] == list(KINDS)
-    assert [row[0].strip("`").split()[1] for row in rows(document, commands)] == list(COMMANDS)
+    assert sorted(row[0].strip("`").split()[1] for row in rows(document, commands)) == sorted(COMMANDS)
 
 
 def anchors(document: str) -> set[str]:
@@ -270,6 +272,8 @@ def test_the_examples_of_the_library_run(tmp_path: Path, monkeypatch: pytest.Mon
     names: dict[str, Any] = {"__name__": "example"}
     printed = ""
     for block in blocks(LIBRARY):
+        if block.note == "cluster":
+            continue
         if block.language == "python":
             assert printed == "", f"the output before this is not shown:\n{printed}"
             stream = io.StringIO()
@@ -284,19 +288,24 @@ def test_the_examples_of_the_library_run(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_tables_of_the_library_are_complete() -> None:
-    parameters = inspect.signature(gpuctl.compile).parameters
-    table = {row[0].strip("`"): row[1].strip("`") for row in rows(LIBRARY, "compile")}
-    assert list(table) == list(parameters)
-    for name, parameter in parameters.items():
-        default = "" if parameter.default is parameter.empty else parameter.default
-        assert table[name] == (f'"{default}"' if name == "namespace" else str(default)), name
+    for heading, described in {"compile": gpuctl.compile, "plan": gpuctl.plan, "apply": gpuctl.apply}.items():
+        parameters = inspect.signature(described).parameters
+        table = {row[0].strip("`"): row[1].strip("`") for row in rows(LIBRARY, heading)}
+        assert list(table) == list(parameters)
+        for name, parameter in parameters.items():
+            default = "" if parameter.default is parameter.empty else parameter.default
+            assert table[name] == (f'"{default}"' if default == "default" else str(default)), name
 
     def listed(heading: str) -> set[str]:
         return {row[0].strip("`").removesuffix("()") for row in rows(LIBRARY, heading)}
 
     assert listed("Compilation") == {*gpuctl.Compilation._fields, "ok", "unread"}
+    own = {name for name in vars(gpuctl.DocumentPlan) if not name.startswith("_")}
+    assert listed("DocumentPlan") == {*own, *gpuctl.DocumentPlan.__dataclass_fields__}
+    for row in rows(LIBRARY, "Errors"):
+        assert issubclass(getattr(gpuctl, row[0].strip("`")), Exception)
     assert listed("Diagnostic") == {*gpuctl.Diagnostic._fields, "to_dict"}
-    for heading, function in {"Source": gpuctl.Source, "lift": gpuctl.lift}.items():
+    for heading, function in {"Source": gpuctl.Source, "lift": gpuctl.lift, "connect": gpuctl.connect}.items():
         section = read(LIBRARY).partition(f"\n## {heading}\n")[2]
         (shown,) = re.findall(rf"^`gpuctl\.{heading}\((.*?)\)`", section, re.MULTILINE)
         names = [part.partition("=")[0] for part in shown.split(", ") if part != "*"]

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from gpuctl import __version__
+from gpuctl.about import __version__
 from gpuctl.backend.api_resources import Object
 from gpuctl.kube.api_errors import ConfigurationError, ConnectionFailed
 from gpuctl.kube.credentials import Certificate, Credential, CredentialSource, Headers

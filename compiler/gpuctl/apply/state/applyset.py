@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from gpuctl import __version__
+from gpuctl.about import __version__
 from gpuctl.apply.state.records import PART_OF
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource, annotations_of, labels_of
 from gpuctl.kube.api_errors import ClusterError

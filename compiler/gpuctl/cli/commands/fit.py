@@ -17,8 +17,8 @@ from gpuctl.cli.options.snapshots import check_choice, loaded, snapshot_option, 
 if TYPE_CHECKING:
     from gpuctl.capacity.fit import Fit
     from gpuctl.capacity.snapshot import Snapshot
-    from gpuctl.cli.options.planning_options import Documents
     from gpuctl.compilation import Compilation
+    from gpuctl.usecases.change_options import DocumentOptions
 
 _HOLDERS = 3
 # What documents say of pools' nodes, nodes themselves know better: whether a pool, a type, so large a node is there.
@@ -64,12 +64,12 @@ def command(
     """
     from gpuctl.capacity.fit import fit
     from gpuctl.cli.options.connecting import cluster_errors
-    from gpuctl.cli.options.planning_options import Documents
     from gpuctl.kube.api_errors import ClusterError
+    from gpuctl.usecases.change_options import DocumentOptions
 
     inputs = chosen_inputs(filenames, paths, "gpuctl fit -f training.yaml --snapshot cluster.json")
     check_choice(snapshot_file, kubeconfig, context, inputs)
-    documents = Documents(inputs, platform, namespace, strict)
+    documents = DocumentOptions(inputs, platform, namespace, strict)
     as_json = as_json or output == "json"
     with cluster_errors():
         try:
@@ -92,7 +92,7 @@ def command(
 
 
 def _from_cluster(
-    documents: Documents, kubeconfig: str | None, context: str | None, *, as_json: bool
+    documents: DocumentOptions, kubeconfig: str | None, context: str | None, *, as_json: bool
 ) -> tuple[Compilation, Snapshot]:
     from gpuctl.apply.state.cluster_snapshot import take_snapshot
     from gpuctl.cli.options.connecting import connected
@@ -104,7 +104,7 @@ def _from_cluster(
         connection.close()
 
 
-def _compiled(documents: Documents, namespace: str, *, as_json: bool) -> Compilation:
+def _compiled(documents: DocumentOptions, namespace: str, *, as_json: bool) -> Compilation:
     """Compile for what a cluster or a snapshot of it has; what is wrong with the documents ends the command (1)."""
     from gpuctl.cli.output import json as json_printer
     from gpuctl.cli.output import text
@@ -112,7 +112,7 @@ def _compiled(documents: Documents, namespace: str, *, as_json: bool) -> Compila
     from gpuctl.frontend.diagnostics import Severity
 
     result = compile(
-        documents.inputs,
+        documents.sources,
         platform=documents.platform,
         namespace=documents.namespace or namespace,
         strict=documents.strict,

@@ -11,7 +11,7 @@ def command(output: str) -> int:
     """Print gpuctl's version, the language's, and the Kubernetes versions that output can be validated for."""
     import json
 
-    from gpuctl import __version__
+    from gpuctl.about import __version__
     from gpuctl.backend.validation import VERSIONS
     from gpuctl.language.kinds import VERSION
 

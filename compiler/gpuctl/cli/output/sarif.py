@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
-from gpuctl import __version__
+from gpuctl.about import __version__
 from gpuctl.frontend.codes import CODES
 from gpuctl.frontend.diagnostics import Diagnostic, Span
 
