@@ -12,11 +12,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
+    "Answer",
     "ClusterError",
     "Compilation",
     "Connection",
     "Diagnostic",
     "DocumentPlan",
+    "FitResult",
     "InvalidDocuments",
     "InvalidOptions",
     "Refused",
@@ -26,8 +28,10 @@ __all__ = [
     "compile",
     "connect",
     "emit_stream",
+    "fit",
     "lift",
     "plan",
+    "why",
 ]
 
 if TYPE_CHECKING:
@@ -43,14 +47,19 @@ if TYPE_CHECKING:
     from gpuctl.kube.configuration import connect
     from gpuctl.kube.connection import Connection
     from gpuctl.library import DocumentPlan, apply, plan
+    from gpuctl.reading.why.answer import Answer
     from gpuctl.usecases.change_options import InvalidOptions
+    from gpuctl.usecases.fit_documents import FitResult, fit
+    from gpuctl.usecases.job_queries import why
 
 _HOMES = {
+    "Answer": "gpuctl.reading.why.answer",
     "ClusterError": "gpuctl.kube.api_errors",
     "Compilation": "gpuctl.compilation",
     "Connection": "gpuctl.kube.connection",
     "Diagnostic": "gpuctl.frontend.diagnostics",
     "DocumentPlan": "gpuctl.library",
+    "FitResult": "gpuctl.usecases.fit_documents",
     "InvalidDocuments": "gpuctl.frontend.invalid_documents",
     "InvalidOptions": "gpuctl.usecases.change_options",
     "Refused": "gpuctl.apply.plan.plan",
@@ -59,8 +68,10 @@ _HOMES = {
     "compile": "gpuctl.compilation",
     "connect": "gpuctl.kube.configuration",
     "emit_stream": "gpuctl.backend.emitter",
+    "fit": "gpuctl.usecases.fit_documents",
     "lift": "gpuctl.backend.lift",
     "plan": "gpuctl.library",
+    "why": "gpuctl.usecases.job_queries",
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ import gpuctl
 from control_plane import ControlPlane
 from gpuctl.kube.api_errors import Changed
 from support.cluster_tools import Place, image, training
+from support.pages import blocks
 
-LIBRARY = Path(__file__).resolve().parents[2] / "docs" / "library.md"
-_BLOCK = re.compile(r"<!-- cluster -->\n```(\w+)\n(.*?)```", re.DOTALL)
+LIBRARY = "docs/library.md"
 
 
 @pytest.fixture
@@ -35,16 +34,16 @@ def test_the_examples_of_the_document(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "example"}
     printed = ""
-    blocks = _BLOCK.findall(LIBRARY.read_text(encoding="utf-8"))
-    assert blocks
-    for language, text in blocks:
-        if language == "python":
+    examples = [block for block in blocks(LIBRARY) if block.note == "changes"]
+    assert examples
+    for example in examples:
+        if example.language == "python":
             assert printed == "", f"the output before this is not shown:\n{printed}"
             with contextlib.redirect_stdout(io.StringIO()) as stream:
-                exec(compile(text, str(LIBRARY), "exec"), names)
+                exec(compile(example.text, LIBRARY, "exec"), names)
             printed = stream.getvalue()
         else:
-            assert text == printed
+            assert example.text == printed
             printed = ""
     assert printed == ""
 

@@ -69,15 +69,6 @@ def repository(place: Place) -> Repository:
     return Repository(place)
 
 
-@pytest.fixture
-def away(place: Place, api: Api) -> Iterator[str]:
-    """A second namespace."""
-    name = f"{place.namespace}-b"
-    api.create_namespace(name)
-    yield name
-    api.call("DELETE", f"/api/v1/namespaces/{name}")
-
-
 def actions(outcome: Any) -> dict[str, str]:
     """``kind/name`` -> what was done, of the lines of an apply, in their order."""
     words = [line.split() for line in outcome.out.splitlines()]

@@ -21,9 +21,9 @@ from gpuctl.frontend.diagnostics import Severity, Span, in_source_order
 from gpuctl.frontend.source import Source, lines_of
 from properties.documents import own_seeds, seeds
 from properties.mutations import MUTATIONS, mutated, mutated_bytes
-from properties.scale import SCALE
+from properties.scale import scaled
 
-BATCHES = 20 * SCALE
+BATCHES = scaled(20)
 PER_BATCH = 500
 
 

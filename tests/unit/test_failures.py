@@ -17,6 +17,8 @@ NEVER_LEAVE = {
     "CannotSwap": "a build then writes file by file",
     "DecisionRefused": "becomes an error of the plan",
     "ForeignEntry": "becomes a problem of the recovery",
+    "Malformed": "becomes a failed connection",
+    "NoPart": "everything is compiled together then",
     "NotAFile": "becomes a diagnostic",
     "OtherSet": "becomes an error of the plan",
     "ReadError": "becomes a diagnostic",

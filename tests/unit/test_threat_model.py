@@ -6,7 +6,8 @@ import ast
 import re
 
 import pytest
-from test_readme import ROOT, read, rows
+
+from support.pages import ROOT, read, rows
 
 MODEL = "docs/threat-model.md"
 PROMISES = "What gpuctl never does"

@@ -28,8 +28,8 @@ from gpuctl.backend.pool import DATA_KEY, config_map_name
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.connection import MANAGER, Connection
-from gpuctl.language.resources import DEFAULT_POOL
-from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
+from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
+from gpuctl.language.settings import Settings
 
 _ATTEMPTS = 20
 """Each time somebody else was faster, and has finished then: enough for as many at once."""

@@ -44,9 +44,11 @@ MEANINGS: dict[str, Meaning] = {
     "Held": Meaning(1, 409, "Held"),
     "NotOurSet": Meaning(1, 409, "NotOurSet"),
     "InvalidDocuments": Meaning(1, 400, "InvalidDocuments"),
+    "InvalidSide": Meaning(1, 400, "InvalidDocuments"),
     "InvalidOptions": Meaning(2, 400, "InvalidOptions"),
     "DamagedSnapshot": Meaning(3, 400, "DamagedSnapshot"),
     "BuildError": Meaning(1, 409, "NotBuilt"),
+    "RevisionError": Meaning(2, 400, "InvalidRevision"),
 }
 """By the name of the class: to import all that can fail would cost more than most of what does fail."""
 

@@ -33,7 +33,7 @@ from gpuctl.frontend.reader import read
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.templates import escape_document
 from gpuctl.language.durations import format_duration
-from gpuctl.language.resources import DEFAULT_POOL
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.settings import Settings
 from gpuctl.language.training import Training
 

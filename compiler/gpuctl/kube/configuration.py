@@ -28,7 +28,7 @@ from gpuctl.kube.kubeconfig import Chosen, Named, choose
 from gpuctl.kube.proxies import proxy_for
 from gpuctl.kube.transport import ServerAccess
 from gpuctl.kube.trust import Trust
-from gpuctl.language.fields import visible
+from gpuctl.language.text import visible
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _PLUGIN_CONFIGURATION = "client.authentication.k8s.io/exec"

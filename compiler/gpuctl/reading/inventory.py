@@ -11,7 +11,7 @@ from gpuctl.backend.api_resources import RESOURCES, Object
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.scope import Scope
-from gpuctl.language.settings import SYSTEM_NAMESPACE
+from gpuctl.language.names import SYSTEM_NAMESPACE
 
 # Source: scheduler.go, NewInformerFactory: the scheduler does not even see pods that have finished.
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"

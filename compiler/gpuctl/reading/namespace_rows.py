@@ -14,7 +14,8 @@ from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.scope import Scope
-from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
+from gpuctl.language.names import SYSTEM_NAMESPACE
+from gpuctl.language.settings import Settings
 from gpuctl.reading.inventory import UNFINISHED
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import PodOnNode, holder, is_finished
@@ -56,28 +57,6 @@ class Namespace:
     def is_of_interest(self) -> bool:
         """Whether gpuctl made it, or a job or quota of gpuctl's is in it."""
         return self.all_jobs > 0 or any(quota.is_ours for quota in self.quotas) or self.is_ours
-
-    def json(self) -> dict[str, Any]:
-        """In the manner of the REST API."""
-        return {
-            "name": self.name,
-            "status": self.status,
-            "jobs": self.jobs,
-            "pods": len(self.holders),
-            "gpuUsed": self.gpu_used,
-            "quotas": [quota.name for quota in self.quotas if quota.is_ours],
-            "createdAt": self.created_at,
-        }
-
-    def detail(self) -> dict[str, Any]:
-        """In the manner of the REST API, with all that is in it."""
-        return {
-            **self.json(),
-            "labels": self.labels,
-            "quotas": [quota.json() for quota in self.quotas],
-            "runningJobs": [item.json() for item in self.holders if item.node],
-            "waitingJobs": [item.json() for item in self.holders if not item.node],
-        }
 
 
 def contents(scope: Scope, keys: Records) -> Contents:

@@ -76,7 +76,8 @@ def apply_request(
     if run.wait and all(step.result == "done" for step in plan.steps):
         from gpuctl.apply.run.wait_gone import wait_until_running
 
-        wait_until_running(connection, plan, run.timeout, conversation.wait, _explaining(connection, request))
+        explain = _explaining(connection, request)
+        wait_until_running(connection, plan, request.keys, run.timeout, conversation.wait, explain)
     return plan
 
 

@@ -80,12 +80,15 @@ def rerun_jobs(
     :raises Refused: something stands against it, or was not confirmed; nothing was changed.
     """
     from gpuctl.apply.plan.run_again import plan_rerun
+    from gpuctl.kube.kueue import find_workload
 
     keys = records(settings)
     steps: dict[Key, Step] = {}
     for name in names:
         job, _ = find_job(Scope(connection, namespace), name, keys)
-        for step in plan_rerun(workload_of(job), f"{job.identity.kind}/{job.identity.name}").steps:
+        live = workload_of(job)
+        queued = find_workload(connection, live)
+        for step in plan_rerun(live, f"{job.identity.kind}/{job.identity.name}", queued).steps:
             steps.setdefault(step.key, step)
     return _carry_out(connection, Plan(list(steps.values())), keys, run, conversation)
 

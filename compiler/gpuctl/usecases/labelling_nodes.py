@@ -11,8 +11,7 @@ from gpuctl.apply.state.records import records
 from gpuctl.backend.api_resources import Key
 from gpuctl.backend.pool import config_map_name
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.language.resources import DEFAULT_POOL
-from gpuctl.language.settings import SYSTEM_NAMESPACE
+from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.usecases.change_options import InvalidOptions
 

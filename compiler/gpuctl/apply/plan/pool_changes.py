@@ -16,7 +16,7 @@ from gpuctl.backend.pool import DATA_KEY, config_map_name
 from gpuctl.capacity.pod_requests import pod_requests, pod_templates
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.connection import Connection
-from gpuctl.language.settings import SYSTEM_NAMESPACE
+from gpuctl.language.names import SYSTEM_NAMESPACE
 
 
 def check_pools(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import yaml
-
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.compare import Change, applied_fields
 from gpuctl.apply.state.live_state import OURS, LiveState
@@ -15,8 +13,8 @@ from gpuctl.backend.context import Lowered
 from gpuctl.backend.pool import DATA_KEY
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.connection import Connection
-from gpuctl.language.resources import DEFAULT_POOL
-from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
+from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
+from gpuctl.language.settings import Settings
 
 POOLS_MANAGER = "gpuctl-pools"
 
@@ -80,6 +78,8 @@ def pool_of(obj: Object, keys: Records) -> str | None:
 
 def nodes_of(definition_map: Object) -> list[Key]:
     """The nodes that a pool's definition in the cluster names."""
+    import yaml
+
     try:
         definition = yaml.safe_load(definition_map["data"][DATA_KEY])
     except yaml.YAMLError:

@@ -15,8 +15,8 @@ from gpuctl.backend.pool import config_map_name
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.connection import Connection
-from gpuctl.language.resources import DEFAULT_POOL
-from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
+from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
+from gpuctl.language.settings import Settings
 
 _POLL = 0.5
 _NAMED = 5

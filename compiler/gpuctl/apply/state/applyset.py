@@ -24,8 +24,8 @@ from gpuctl.about import __version__
 from gpuctl.apply.state.records import PART_OF
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource, annotations_of, labels_of
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.language.fields import visible
 from gpuctl.language.names import is_dns_label
+from gpuctl.language.text import visible
 
 ID = "applyset.kubernetes.io/id"
 TOOLING = "applyset.kubernetes.io/tooling"

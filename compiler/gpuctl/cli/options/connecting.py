@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 import threading
 import time
@@ -233,6 +232,8 @@ class Progress:
             text = f"{format_duration(elapsed)}: {text}"
         if text == self._last:
             return
+        import shutil
+
         with self._lock:
             self._clear()
             width = max(20, shutil.get_terminal_size().columns) - 1

@@ -48,6 +48,12 @@ def platform_settings(platform: str | None) -> Settings:
     """The platform's settings for a command without documents; what is wrong with the file ends the command (1)."""
     import sys
 
+    from gpuctl.frontend.source import find_platform
+    from gpuctl.language.settings import Settings
+
+    if platform is None and find_platform(".") is None:
+        # What reads and binds a file costs more than all else that a command which only looks does.
+        return Settings()
     from gpuctl.cli.output import text
     from gpuctl.frontend.invalid_documents import InvalidDocuments
     from gpuctl.usecases.compiling import read_platform

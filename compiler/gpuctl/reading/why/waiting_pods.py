@@ -10,7 +10,7 @@ from typing import Any
 from gpuctl.backend.api_resources import annotations_of
 from gpuctl.capacity.scheduling import RULES, Seat, untolerated
 from gpuctl.capacity.shortage import is_upkeep
-from gpuctl.language.resources import DEFAULT_POOL
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why import room, words
 from gpuctl.reading.why.cases import Case, cases, is_not_ready
