@@ -52,16 +52,25 @@ def preview(
 
 
 def apply(
-    connection: Connection, request: Request, how: How, dialogue: Dialogue, options: SetOptions | None = None
+    connection: Connection,
+    request: Request,
+    how: How,
+    dialogue: Dialogue,
+    options: SetOptions | None = None,
+    seen: Plan | None = None,
 ) -> Plan:
     """Bring about what documents ask for. The returned plan's steps tell how each went.
 
+    :param seen: a plan that somebody has seen before: only what it takes away may be taken away.
+    :raises Changed: more would be taken away than that; nothing was changed.
     :raises Refused: something stands against it, or somebody was asked and said no; nothing was changed.
     :raises Held: another run is at work; nothing was changed.
     """
     pending = _pending(connection, how.keys, _namespaces(connection, request, options), dialogue)
     plan, run = _plan(connection, request, options, pending, server=True)
     _refuse(plan, pending)
+    if seen is not None and not _deletions(plan) <= _deletions(seen):
+        raise Changed("the cluster has changed: more would be taken away than the plan said", "plan again")
     if plan.questions and not dialogue.ask(plan):
         raise Declined("not confirmed", plan)
     _recover(connection, pending, plan, how, dialogue)
