@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gpuctl.gitops.comparison import Change
+from gpuctl.gitops.comparison import FileChange
 from gpuctl.gitops.disk import remove_empty, sync_folder, write_new
 from gpuctl.gitops.errors import BuildError, shown
 from gpuctl.gitops.exchange import CANNOT
@@ -67,7 +67,7 @@ def clear(shop: Path) -> None:
             os.unlink(shop / name)
 
 
-def _apply(change: Change, directory: Path, shop: Path, number: int, undo: list[Callable[[], None]]) -> None:
+def _apply(change: FileChange, directory: Path, shop: Path, number: int, undo: list[Callable[[], None]]) -> None:
     path, old = directory / change.path, shop / f"old-{number}"
     if change.after is None:
         undo.append(lambda: _put_back(old, path))

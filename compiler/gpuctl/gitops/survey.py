@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from gpuctl.gitops.comparison import Change, compare
+from gpuctl.gitops.comparison import FileChange, compare
 from gpuctl.gitops.errors import BuildError, shown
 from gpuctl.gitops.manifest import MANIFEST, Owned, digest, parse_manifest
 
@@ -42,7 +42,7 @@ class Survey:
     stale_folders: list[str] = field(default_factory=list)
 
     @property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[FileChange]:
         """What a build would do, sorted by path; the manifest is among it."""
         return compare(self.present, self.wanted)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuctl.gitops import inplace
-from gpuctl.gitops.comparison import Change
+from gpuctl.gitops.comparison import FileChange
 from gpuctl.gitops.disk import workshop
 from gpuctl.gitops.errors import BuildError, CannotSwap, shown
 from gpuctl.gitops.exchange import CANNOT
@@ -27,13 +27,13 @@ class Outcome(NamedTuple):
     files that somebody had edited by hand, and foreign files that had to be left aside."""
 
     directory: Path
-    changes: list[Change]
+    changes: list[FileChange]
     edited: list[str]
     unchanged: int
     aside: list[str]
 
     @property
-    def files(self) -> list[Change]:
+    def files(self) -> list[FileChange]:
         """The changes without the manifest's, which follows from them."""
         return [change for change in self.changes if change.path != MANIFEST]
 
