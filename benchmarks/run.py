@@ -91,7 +91,7 @@ def throughput(directory: Path) -> dict[int, float]:
 
 
 def repetition(directory: Path) -> None:
-    """The same documents again, nothing or one changed, as whole processes: in one stream, and in files of their own."""
+    """The same documents again, nothing or one changed, as whole processes: in one stream, or each in its file."""
     tree = directory / "tree"
     tree.mkdir()
     for number in range(3000):
