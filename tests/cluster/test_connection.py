@@ -14,6 +14,7 @@ import re
 import select
 import socket
 import socketserver
+import ssl
 import stat
 import subprocess
 import sys
@@ -538,16 +539,30 @@ def test_unverified_without_a_warning(client: Client) -> None:
 
 
 class Tunnels(socketserver.ThreadingTCPServer):
-    """A proxy that understands CONNECT alone; ``answer`` is what it says instead of opening a tunnel."""
+    """A proxy that understands CONNECT alone; ``answer`` is what it says instead of opening a tunnel.
+
+    With a ``context`` it is reached by TLS.
+    """
 
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, answer: bytes | None = None) -> None:
+    def __init__(self, answer: bytes | None = None, context: ssl.SSLContext | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Tunnel)
         self.answer = answer
         self.targets: list[str] = []
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.url = f"http{'s' if context else ''}://127.0.0.1:{self.server_address[1]}"
+        self._context = context
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connected, address = super().get_request()
+        if self._context is not None:
+            try:
+                connected = self._context.wrap_socket(connected, server_side=True)
+            except ssl.SSLError:
+                connected.close()
+                raise
+        return connected, address
 
 
 class _Tunnel(socketserver.StreamRequestHandler):
@@ -578,8 +593,8 @@ def tunnels() -> Iterator[Callable[..., Tunnels]]:
     """Proxies that end with the test."""
     with contextlib.ExitStack() as stack:
 
-        def start(answer: bytes | None = None) -> Tunnels:
-            proxy = stack.enter_context(Tunnels(answer))
+        def start(answer: bytes | None = None, context: ssl.SSLContext | None = None) -> Tunnels:
+            proxy = stack.enter_context(Tunnels(answer, context))
             threading.Thread(target=proxy.serve_forever, args=(0.01,), daemon=True).start()
             stack.callback(proxy.shutdown)
             return proxy
@@ -696,6 +711,37 @@ def test_proxy_that_refuses(client: Client, tunnels: Callable[..., Tunnels]) -> 
     said = "Tunnel connection failed: 407 Proxy Authentication Required"
     message = f"{server} (context test) cannot be reached through the proxy {proxy.url}: {said}"
     client.fails(client.config(cluster={"proxy-url": proxy.url}), message, UNREACHABLE)
+
+
+def test_proxy_behind_tls(client: Client, tunnels: Callable[..., Tunnels], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its certificate is the system's to trust; the server's is inside of that, as without a proxy."""
+    own = client.directory / "proxy"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=proxy", "-days", "1"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{own}.key", "-out", f"{own}.crt"]
+    subprocess.run(command, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(f"{own}.crt", f"{own}.key")
+    proxy = tunnels(context=context)
+    config = client.config(cluster={"proxy-url": proxy.url})
+    client.fails(
+        config, f"the certificate of https://127.0.0.1:{client.plane.port} is not trusted: self-signed certificate"
+    )
+    assert proxy.targets == []
+    monkeypatch.setenv("SSL_CERT_FILE", f"{own}.crt")
+    client.works(config)
+    assert set(proxy.targets) == {f"127.0.0.1:{client.plane.port}"}
+
+
+def test_proxy_of_a_server_without_tls(client: Client) -> None:
+    """There is no tunnel: the proxy is asked, by the whole address, and told who asks."""
+    asked: list[bytes] = []
+    with page(b'{"metadata": {}, "items": []}', requests=asked) as proxy:
+        stated = proxy.replace("//", "//me:secret@")
+        client.works(client.config(cluster={"server": "http://api.example.com:81/of/it", "proxy-url": stated}))
+    lines = asked[0].split(b"\n")
+    assert lines[0].startswith(f"GET http://api.example.com:81/of/it/api/v1/namespaces/{HERE}/secrets?".encode())
+    assert b"Host: api.example.com:81" in lines
+    assert b"Proxy-Authorization: Basic bWU6c2VjcmV0" in lines
 
 
 def test_proxy_that_is_not_there(client: Client) -> None:
@@ -1093,13 +1139,13 @@ def test_client_certificates(client: Client) -> None:
     connection.close()
 
 
-def test_the_official_client_is_not_imported(client: Client) -> None:
-    """It costs 0.3 s, which is several times a `kubectl get`."""
+def test_no_client_is_imported(client: Client) -> None:
+    """The official one costs 0.3 s, which is several times a `kubectl get`, and urllib3 as much as one."""
     client.write(client.config())
     code = (
         "import sys; from gpuctl.cli.main import run; "
         f"code = run(['get', 'jobs', '--kubeconfig', {str(client.file)!r}]); "
-        "print(code, [name for name in ('kubernetes', 'requests', 'websocket', 'jsonschema') if name in sys.modules])"
+        "print(code, [name for name in ('kubernetes', 'urllib3', 'http.client', 'websocket', 'jsonschema', 'pydantic', 'yaml') if name in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout.splitlines()[-1] == "0 []", result.stderr

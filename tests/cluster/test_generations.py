@@ -25,7 +25,7 @@ def test_reading_by_the_name_of_the_job(place: Place) -> None:
         (row,) = job_rows(place, word)
         assert row["JOB ID"] == pod
     assert "running" in place.gpuctl("why", "train").out
-    assert place.gpuctl("wait", "train", "--for", "running", "--timeout", "20s").code == 0
+    assert place.gpuctl("wait", "train", "--for", "running", "--timeout", "120s").code == 0
     assert place.gpuctl("logs", "train").code == 0
     value = place.gpuctl("pause", "train", "-o", "json").value["items"][0]
     assert (value["jobId"], value["name"], value["status"]) == (name, "train", "paused")
@@ -35,7 +35,7 @@ def test_reading_by_the_name_of_the_job(place: Place) -> None:
 
 def test_rerun_and_delete(place: Place) -> None:
     name = sync(place, training(job=outcome("complete")))
-    assert place.gpuctl("wait", "train", "--for", "done", "--timeout", "30s").code == 0
+    assert place.gpuctl("wait", "train", "--for", "done", "--timeout", "120s").code == 0
     before = place.uid("Job", name)
     place.gpuctl("rerun", "train", "--yes")
     assert place.uid("Job", name) != before

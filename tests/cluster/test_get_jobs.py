@@ -77,7 +77,7 @@ def test_statuses_of_pods(place: Place) -> None:
             for name in STATUSES
         )
 
-    place.until(as_expected, "all outcomes", timeout=20)
+    place.until(as_expected, "all outcomes")
     failed = {row["NAME"] for row in job_rows(place, "--status", "failed")}
     assert failed == {name for name, (_, phase) in STATUSES.items() if phase == "failed"}
     assert [row["NAME"] for row in job_rows(place, "--status", "oomkilled")] == ["oom"]

@@ -141,7 +141,7 @@ def _path(obj: Object, namespace: str, name: str | None = None) -> str:
     return RESOURCES[obj["kind"]].path(namespace, name)
 
 
-def _wait(condition: Callable[[], Any], what: Callable[[], str], timeout: float = 30) -> Any:
+def _wait(condition: Callable[[], Any], what: Callable[[], str], timeout: float = 120) -> Any:
     deadline = time.monotonic() + timeout
     while True:
         result = condition()

@@ -446,7 +446,7 @@ def test_a_job_that_leaves_keeps_nothing_beside_it(place: Place, connection: Con
 def test_a_rerun_ends_the_journal_of_its_job(place: Place, connection: Connection) -> None:
     """Else somebody who deletes the job by other means would see it come back."""
     place.apply(training("a", job=outcome("complete"), resources=SMALL))
-    place.gpuctl("wait", "a", "--for", "done", "--timeout", "30s")
+    place.gpuctl("wait", "a", "--for", "done", "--timeout", "120s")
     journals.write(connection, remembered(place, "a"), KEYS)
     before = place.uid("Job", "a")
     place.gpuctl("rerun", "a", "--yes")

@@ -75,7 +75,7 @@ def test_a_user_runs_jobs(place: Place, become: Become) -> None:
     place.gpuctl("describe", "job", "a")
     place.gpuctl("why", "a")
     place.gpuctl("logs", "a")
-    place.gpuctl("wait", "a", "--for", "running", "--timeout=30s")
+    place.gpuctl("wait", "a", "--for", "running", "--timeout=120s")
     place.gpuctl("diff", "-f", place.file(*CHANGED), code=1)
     place.gpuctl("fit", "-f", place.file(JOBS[0]))
     for what in ("pools", "nodes"):
@@ -101,7 +101,7 @@ def test_a_viewer_looks(place: Place, become: Become) -> None:
     for command in (("describe", "job"), ("why",), ("logs",)):
         for name in ("a", "b"):
             assert "may not" not in place.gpuctl(*command, name).err
-    place.gpuctl("wait", "b", "--for", "ready", "--timeout=30s")
+    place.gpuctl("wait", "b", "--for", "ready", "--timeout=120s")
     difference = place.gpuctl("diff", "-f", place.file(*CHANGED), code=1)
     assert "+        image: registry.example.com/app:v2" in difference.out
     for command in (

@@ -160,7 +160,7 @@ def test_killed_tenant_recovers(place: Place, become: Become, zygote: Zygote) ->
         running = zygote.start(command, env={"KUBECONFIG": str(config)}, cwd=place.directory)
         place.until(lambda: not place.exists("Job", "a"), "the old job to be gone")
         running.kill()
-        running.wait(5)
+        running.wait()
     upstream.close()
     recovered = place.gpuctl("recover", "--yes")
     assert recovered.out == f"job.batch/a in {place.namespace}: the new object was created\n"

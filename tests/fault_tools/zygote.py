@@ -83,7 +83,7 @@ class Running:
         """What it has printed to stderr so far."""
         return _content(self._stderr)
 
-    def wait(self, timeout: float = 60) -> Result:
+    def wait(self, timeout: float = 120) -> Result:
         """Its result; when it takes longer it is killed and :class:`Timeout` raised with what it had printed."""
         if self._result is not None:
             return self._result
@@ -165,7 +165,7 @@ class Zygote:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         stdin: str = "",
-        timeout: float = 60,
+        timeout: float = 120,
     ) -> Result:
         """Run a command to its end."""
         return self.start(arguments, env=env, cwd=cwd, stdin=stdin).wait(timeout)

@@ -162,7 +162,7 @@ class Place:
             found |= self.pods(name)
         return found
 
-    def until(self, condition: Callable[[], Any], what: str, timeout: float = 60) -> Any:
+    def until(self, condition: Callable[[], Any], what: str, timeout: float = 120) -> Any:
         """Wait until a condition holds; a failure tells what stands in the namespace and on the nodes."""
         try:
             return self.plane.wait_for(condition, what, timeout)

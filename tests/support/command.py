@@ -34,14 +34,14 @@ class Command:
         while data := os.read(stream.fileno(), 65536):
             setattr(self, name, getattr(self, name) + data)
 
-    def until(self, text: bytes, timeout: float = 20) -> None:
+    def until(self, text: bytes, timeout: float = 120) -> None:
         """Wait until it has printed something."""
         deadline = time.monotonic() + timeout
         while text not in self.out + self.err:
             assert time.monotonic() < deadline, f"no {text!r} in\n{self.out!r}\n{self.err!r}"
             time.sleep(0.02)
 
-    def end(self, timeout: float = 20) -> int:
+    def end(self, timeout: float = 120) -> int:
         """Its exit code."""
         code = self.process.wait(timeout)
         for thread in self._threads:

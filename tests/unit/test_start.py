@@ -11,7 +11,7 @@ import pytest
 from gpuctl.language.platform import Platform
 from gpuctl.language.settings import Settings
 
-DEAR = {"pydantic", "pydantic_core", "yaml", "jsonschema_rs", "kubernetes"}
+DEAR = {"pydantic", "pydantic_core", "yaml", "jsonschema_rs", "kubernetes", "urllib3", "http"}
 
 
 def loaded_by(code: str) -> set[str]:
@@ -26,6 +26,8 @@ def loaded_by(code: str) -> set[str]:
     [
         *("gpuctl.language.settings", "gpuctl.language.kinds", "gpuctl.language.names", "gpuctl.language.text"),
         *("gpuctl.backend.context", "gpuctl.backend.metadata", "gpuctl.cli.main", "gpuctl.cli.output.text"),
+        *("gpuctl.kube.configuration", "gpuctl.kube.connection", "gpuctl.reading.find", "gpuctl.reading.job_rows"),
+        *("gpuctl.reading.inventory", "gpuctl.reading.node_rows", "gpuctl.reading.pool_rows"),
     ],
 )
 def test_what_readers_use_needs_no_model(module: str) -> None:

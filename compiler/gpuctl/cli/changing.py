@@ -69,7 +69,7 @@ def apply_documents(documents: Documents, manner: Manner, planning: Planning, *,
                 from gpuctl.apply.run.wait_gone import wait_until_running
 
                 explain = _explaining(connection, request)
-                wait_until_running(connection, plan, manner.timeout, progress.wait, explain)
+                wait_until_running(connection, plan, request.keys, manner.timeout, progress.wait, explain)
             progress.clear()
             return show_result(plan, manner)
         finally:
@@ -242,6 +242,7 @@ def _deleted_already(connection: Connection, name: str, namespace: str | None, k
 def rerun_jobs(names: Sequence[str], namespace: str | None, platform: str | None, manner: Manner) -> int:
     """``rerun``."""
     from gpuctl.apply.plan.run_again import plan_rerun
+    from gpuctl.kube.kueue import find_workload
     from gpuctl.kube.scope import Scope
     from gpuctl.reading.find import find_job, workload_of
 
@@ -251,7 +252,9 @@ def rerun_jobs(names: Sequence[str], namespace: str | None, platform: str | None
         steps: dict[Key, Step] = {}
         for name in names:
             job, _ = find_job(Scope(connection, namespace), name, keys)
-            for step in plan_rerun(workload_of(job), f"{job.identity.kind}/{job.identity.name}").steps:
+            live = workload_of(job)
+            queued = find_workload(connection, live)
+            for step in plan_rerun(live, f"{job.identity.kind}/{job.identity.name}", queued).steps:
                 steps.setdefault(step.key, step)
         return _execute(connection, Plan(list(steps.values())), keys, manner)
 

@@ -14,6 +14,8 @@ UNREAD = frozenset({"GPU011", "GPU012", "GPU107"})
 """Codes of what was not read: files that are passed over, that hold no document, or one whose owner is unclear."""
 SECRET_CODES = frozenset({"GPU507"})
 """Diagnostics whose place in the source must not be shown: it holds a credential."""
+FieldPath = tuple[str | int, ...]
+"""Where a field stands in its document or object: keys in canonical spelling, and indices."""
 
 
 class Severity(str, Enum):
@@ -55,7 +57,7 @@ class Diagnostic(NamedTuple):
     code: str
     message: str
     span: Span | None = None
-    path: tuple[str | int, ...] = ()
+    path: FieldPath = ()
     hint: str | None = None
     related: tuple[Related, ...] = ()
 
@@ -91,7 +93,7 @@ class Diagnostic(NamedTuple):
         }
 
 
-def format_path(path: tuple[str | int, ...]) -> str:
+def format_path(path: FieldPath) -> str:
     """``("environment", "env", 0, "name")`` -> ``environment.env[0].name``."""
     text = ""
     for part in path:

@@ -14,8 +14,9 @@ from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.foreign import Owner, owner_of
 from gpuctl.frontend.linker import link
-from gpuctl.frontend.reader import RawDocument, read
+from gpuctl.frontend.reader import read
 from gpuctl.frontend.source import Source, Sources, collect, find_platform
+from gpuctl.frontend.tree import RawDocument
 from gpuctl.language.kinds import ALIASES
 from gpuctl.language.settings import Settings
 

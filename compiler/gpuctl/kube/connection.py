@@ -1,7 +1,7 @@
 """A connection to an API server: JSON in, JSON out, sixteen requests at once, and errors that are sentences.
 
-Of urllib3 alone: importing the official client takes twice as long as a whole `kubectl get`, and its typed models cost
-most of the time of a large list.
+Without the official client: importing it takes twice as long as a whole `kubectl get`, and its typed models cost most
+of the time of a large list.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuctl.backend.api_resources import Key, Object, Resource, key_of
 from gpuctl.kube.api_errors import ApiError, ConnectionFailed, api_error
-from gpuctl.kube.reasons import innermost
+from gpuctl.kube.reasons import reason_of
 from gpuctl.kube.streams import Stream
 from gpuctl.kube.transport import WATCH_TIMEOUT, Response, ServerAccess, Transport
 
@@ -235,7 +235,7 @@ class Connection:
             if response.status != 200:
                 raise api_error(response.status, response.read(_LONGEST_REFUSAL), response.headers)
             buffer = b""
-            for chunk in response.stream(65536, decode_content=True):
+            for chunk in response.portions():
                 buffer += chunk
                 *lines, buffer = buffer.split(b"\n")
                 for line in lines:
@@ -244,11 +244,7 @@ class Connection:
                 if len(buffer) > _LONGEST_EVENT:
                     raise ValueError("an event has no end")
         except (OSError, ValueError, RecursionError) as error:
-            raise ConnectionFailed(f"the watch on {resource.plural} ended: {innermost(error)}") from None
-        except Exception as error:
-            if type(error).__module__.startswith("urllib3"):
-                raise ConnectionFailed(f"the watch on {resource.plural} ended: {innermost(error)}") from None
-            raise
+            raise ConnectionFailed(f"the watch on {resource.plural} ended: {reason_of(error)}") from None
         finally:
             response.close()
 

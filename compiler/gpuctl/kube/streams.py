@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from gpuctl.kube.api_errors import ConnectionFailed
-
-_PORTION = 65536
+from gpuctl.kube.http1 import Reply
 
 
 class Stream:
@@ -16,30 +14,20 @@ class Stream:
     :raises ConnectionFailed: it broke, or nothing came for longer than the connection's read timeout.
     """
 
-    def __init__(self, response: Any, what: str) -> None:
+    def __init__(self, response: Reply, what: str) -> None:
         self._response = response
         self._what = what
 
     def __iter__(self) -> Iterator[bytes]:
-        from urllib3.exceptions import HTTPError
-
-        from gpuctl.kube.reasons import innermost
+        from gpuctl.kube.reasons import reason_of
 
         try:
-            yield from self._portions()
-        except (OSError, ValueError, HTTPError) as error:
-            raise ConnectionFailed(f"{self._what} broke off: {innermost(error)}") from None
+            yield from self._response.portions()
+        except (OSError, ValueError) as error:
+            raise ConnectionFailed(f"{self._what} broke off: {reason_of(error)}") from None
         finally:
-            self.close()
+            self._response.close()
 
     def close(self) -> None:
-        """Let go of the connection; it is not used again."""
-        self._response.close()
-
-    def _portions(self) -> Iterator[bytes]:
-        if self._response.chunked:
-            yield from self._response.stream(_PORTION)
-            return
-        # An answer that ends with its connection: `stream` would wait until a portion is full.
-        while data := self._response.read1(_PORTION):
-            yield data
+        """End it, from any thread: who reads finds it broken off."""
+        self._response.abort()

@@ -25,6 +25,8 @@ DEFAULT_POOL = "default"
 """The pool of every node that is in no other, and of jobs that name none."""
 SYSTEM_NAMESPACE = "gpuctl-system"
 """Where the platform's own objects are."""
+DEFAULT_DOMAIN = "runwhere.ai"
+"""Prefix of labels where no platform names one."""
 
 DEFAULT_DOMAIN = "runwhere.ai"
 """Prefix of labels where no platform names one."""

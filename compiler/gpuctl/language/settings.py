@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -105,7 +106,7 @@ class Settings:
         """The vendor of jobs and quotas that name none: the platform's first, else nvidia."""
         return next(iter(self._vendors), "nvidia")
 
-    @property
+    @cached_property
     def used_vendors(self) -> list[str]:
         """The vendors that the platform names, or the default one: what a quota limits."""
         return list(self._vendors) or [self.default_vendor]
@@ -115,8 +116,8 @@ class Settings:
         return self._platform.gpu.vendors if self._platform is not None else {}
 
     @property
-    def gpu_types(self) -> dict[str, dict[str, str | list[str]]]:
-        """GPU type -> the node labels that the platform knows it by."""
+    def gpu_types(self) -> Mapping[str, Mapping[str, str | list[str]]]:
+        """GPU type -> the node labels that tell it, and their values, where the platform says so."""
         return self._platform.gpu.types if self._platform is not None else {}
 
     def gpu_of(self, resources: Resources) -> Gpu | None:

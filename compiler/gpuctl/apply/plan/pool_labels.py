@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import yaml
-
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.compare import Change, applied_fields
 from gpuctl.apply.state.live_state import OURS, LiveState
@@ -80,6 +78,8 @@ def pool_of(obj: Object, keys: Records) -> str | None:
 
 def nodes_of(definition_map: Object) -> list[Key]:
     """The nodes that a pool's definition in the cluster names."""
+    import yaml
+
     try:
         definition = yaml.safe_load(definition_map["data"][DATA_KEY])
     except yaml.YAMLError:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 
 from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.state.queueing import is_queued
+from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import condition, finished
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object
 from gpuctl.kube.api_errors import ClusterError
@@ -26,11 +28,12 @@ class NotRunning(ClusterError):
 def wait_until_running(
     connection: Connection,
     plan: Plan,
+    keys: Records,
     timeout: float,
     tell: Callable[[str], None],
     explain: Callable[[Key], str] = lambda key: "",
 ) -> None:
-    """Wait until every workload of a plan runs, has finished, or is suspended on purpose.
+    """Wait until every workload of a plan runs, has finished, or is suspended on purpose: not by Kueue.
 
     ``explain`` says why one failed, or does not start; "" when it does not know.
 
@@ -47,7 +50,7 @@ def wait_until_running(
                 why = condition(obj, "Failed") or {}
                 said = explain(key) or why.get("message") or why.get("reason") or "its controller does not say why"
                 raise NotRunning(f"{key} failed: {said}", plan, f"{_asked(key)} tells why")
-        waiting = [key for key, obj in found.items() if obj is not None and not is_up(obj)]
+        waiting = [key for key, obj in found.items() if obj is not None and (is_queued(obj, keys) or not is_up(obj))]
         if not waiting:
             return
         if time.monotonic() > deadline:

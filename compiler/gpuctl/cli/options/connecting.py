@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
 import threading
 import time
@@ -220,6 +219,8 @@ class Progress:
             text = f"{format_duration(elapsed)}: {text}"
         if text == self._last:
             return
+        import shutil
+
         with self._lock:
             self._clear()
             width = max(20, shutil.get_terminal_size().columns) - 1
