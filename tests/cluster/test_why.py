@@ -16,7 +16,7 @@ import pytest
 
 from control_plane import ControlPlane
 from gpuctl.apply.state.records import records
-from gpuctl.kube.configuration import connect
+from gpuctl.kube.configuration import open_session
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.reading.find import find_job
@@ -161,12 +161,12 @@ def record(place: Place, name: str, cause: str) -> None:
     if directory is None:
         return
     settings = Settings()
-    connection = connect()
-    scope = Scope(connection, place.namespace)
+    session = open_session()
+    scope = Scope(session, place.namespace)
     keys = records(settings)
     job, _ = find_job(scope, name, keys)
     text = dump(gather(scope, job, keys, settings), cause)
-    connection.close()
+    session.close()
     (Path(directory) / f"{cause}.{name}.json").write_text(text)
 
 

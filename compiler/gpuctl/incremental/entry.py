@@ -80,9 +80,9 @@ class _Place:
         return self.source.name
 
     def span(self) -> Span:
+        from gpuctl.frontend.reader import recompose
         from gpuctl.frontend.spans import locate
         from gpuctl.frontend.tree import Chunk
-        from gpuctl.frontend.reader import recompose
 
         start, end, first_line, number = self.where
         chunk = Chunk(self.source, start, end, first_line)

@@ -20,11 +20,9 @@ from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.linker import link
 from gpuctl.frontend.load import is_platform
-from gpuctl.frontend.tree import Chunk
-from gpuctl.frontend.tree import RawDocument
-from gpuctl.frontend.tree import ReadError
 from gpuctl.frontend.reader import compose, read, split
 from gpuctl.frontend.source import Source
+from gpuctl.frontend.tree import Chunk, RawDocument, ReadError
 from gpuctl.language.fields import Block
 from gpuctl.language.job import Workload
 from gpuctl.language.settings import Settings

@@ -97,11 +97,11 @@ def _from_cluster(
     from gpuctl.apply.state.cluster_snapshot import take_snapshot
     from gpuctl.cli.options.connecting import connected
 
-    connection = connected(kubeconfig, context)
+    session = connected(kubeconfig, context)
     try:
-        return _compiled(documents, connection.namespace, as_json=as_json), take_snapshot(connection)
+        return _compiled(documents, session.namespace, as_json=as_json), take_snapshot(session)
     finally:
-        connection.close()
+        session.close()
 
 
 def _compiled(documents: Documents, namespace: str, *, as_json: bool) -> Compilation:

@@ -177,11 +177,11 @@ class Show:
         """The logs as they are."""
         from gpuctl.reading.log_streams import NoLog, Reading, sources_of
 
-        sources, missing = sources_of(looking.scope.connection, pods, wanted)
+        sources, missing = sources_of(looking.scope.session, pods, wanted)
         if not sources:
             raise NoLog(f"{self._title} has no log yet: {self._why_none(looking, missing)}", self._hint)
         self._names = {source.name for source in sources}
-        reading = Reading(looking.scope.connection, sources)
+        reading = Reading(looking.scope.session, sources)
         if self._in_json:
             self._write(b'{"logs": [')
         for batch in reading.batches():
@@ -204,18 +204,18 @@ class Show:
         from gpuctl.reading.why.sentence import cause_of
 
         self._follows = True
-        connection = looking.scope.connection
-        sources, _ = sources_of(connection, pods, wanted)
+        session = looking.scope.session
+        sources, _ = sources_of(session, pods, wanted)
         self._names = {pod["metadata"]["name"] for pod in pods}
         if len(sources) > 1 and wanted.tail != 0:
             # The past of several pods in the order of time; what cannot be read is tried again below.
-            for batch in Reading(connection, sources).batches():
+            for batch in Reading(session, sources).batches():
                 self._show(batch)
             sys.stdout.flush()
         else:
             sources = []
         following = Following(
-            connection,
+            session,
             self._job,
             wanted,
             looking.keys,

@@ -19,7 +19,7 @@ from gpuctl.cli.options.reading_options import reader, reading_options
 if TYPE_CHECKING:
     from gpuctl.backend.api_resources import Key, Object
     from gpuctl.cli.options.reading_options import Reader
-    from gpuctl.kube.connection import Connection
+    from gpuctl.kube.session import Session
     from gpuctl.reading.job_rows import Job
 
 _QUEUED = 128
@@ -121,7 +121,7 @@ class Forward:
     """Takes connections and carries each to a pod in a thread of its own."""
 
     def __init__(self, looking: Reader, job: Job, pod: str | None, port: int) -> None:
-        self._connection: Connection = looking.scope.connection
+        self._session: Session = looking.scope.session
         self._pick: Callable[[], Key] = _picker(looking, job, pod)
         self._port = port
 
@@ -137,7 +137,7 @@ class Forward:
 
         with client:
             try:
-                carry(self._connection, self._pick(), self._port, client)
+                carry(self._session, self._pick(), self._port, client)
             except ClusterError as error:
                 click.echo(f"error: {error.message}", err=True)
             except OSError as error:
@@ -157,7 +157,7 @@ def _picker(looking: Reader, job: Job, name: str | None) -> Callable[[], Key]:
     def pick() -> Key:
         if name is not None:
             return Key("Pod", namespace, name)
-        pods, _ = looking.scope.connection.list_objects(RESOURCES["Pod"], namespace, labels=labels)
+        pods, _ = looking.scope.session.list_objects(RESOURCES["Pod"], namespace, labels=labels)
         found, _ = running_pod(Job(job.identity, job.workload, pods), None, looking.keys, ready=True)
         return Key("Pod", namespace, found["metadata"]["name"])
 

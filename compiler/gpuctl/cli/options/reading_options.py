@@ -92,11 +92,11 @@ def reader(
         raise click.UsageError("-n names one namespace, -A means all; not both")
     settings = platform_settings(platform)
     with cluster_errors(as_json=as_json, of_plan=False):
-        connection = connected(kubeconfig, context)
-        scope = Scope(connection, namespace)
+        session = connected(kubeconfig, context)
+        scope = Scope(session, namespace)
         try:
             yield Reader(scope, settings, records(settings))
         finally:
-            connection.close()
+            session.close()
     for note in scope.notes:
         click.echo(f"note: {note}", err=True)

@@ -34,7 +34,7 @@ def command(
     with reader(kubeconfig, context, platform, name, as_json=output != "text") as looking:
         found = read_namespaces(contents(looking.scope, looking.keys), looking.settings, looking.keys)
         if not found:
-            raise no_such("namespace", name, namespace_names(looking.scope.connection))
+            raise no_such("namespace", name, namespace_names(looking.scope.session))
         if output == "text":
             _show(found[0])
         else:

@@ -39,7 +39,7 @@ def command(
         gpus = Gpus(looking.settings)
         found, pods = inventory.take_one(looking.scope, name)
         if found is None:
-            raise no_such("node", name, inventory.node_names(looking.scope.connection))
+            raise no_such("node", name, inventory.node_names(looking.scope.session))
         (node,) = read_nodes([found], pods, looking.keys, gpus)
         if output == "text":
             _show(node, gpus)

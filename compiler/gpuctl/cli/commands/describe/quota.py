@@ -91,7 +91,7 @@ def _show_holders(looking: Reader, namespace: str) -> None:
     from gpuctl.reading.node_gpus import Gpus
     from gpuctl.reading.node_rows import holder
 
-    scope = Scope(looking.scope.connection, namespace)
+    scope = Scope(looking.scope.session, namespace)
     pods = scope.maybe("Pod", fields=UNFINISHED)
     gpus = Gpus(looking.settings)
     found: list[PodOnNode] | None = None

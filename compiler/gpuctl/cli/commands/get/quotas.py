@@ -73,7 +73,7 @@ def named_quotas(looking: Reader, names: list[str]) -> list[QuotaState]:
     label = looking.settings.label("quota")
     try:
         if names and looking.scope.namespace is None:
-            quotas, ranges = list_quotas(looking.scope.connection, names, label)
+            quotas, ranges = list_quotas(looking.scope.session, names, label)
         else:
             quotas, ranges = looking.scope.lists(["ResourceQuota", "LimitRange"], labels=label)
     except ApiError as error:
