@@ -7,7 +7,7 @@ WORKERS ?= 3
 export PYTHONPATH :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint fmt golden schemas control-plane sandbox bench docs clean
+.PHONY: help setup demo test test-fast mutants lint fmt golden schemas control-plane sandbox bench docs clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t16
@@ -38,6 +38,10 @@ test: setup ## Run all tests, side by side (WORKERS=1: one after the other)
 
 test-fast: setup ## Run what needs no control plane, with few examples: for while you write
 	GPUCTL_PROPERTIES=0.2 $(BIN)/python -m pytest -n $(WORKERS) tests/unit tests/golden tests/properties --ignore tests/unit/test_ci_kit.py
+
+mutants: setup ## Which of 100 small mistakes the tests notice (COUNT=, SEED=, ONLY=path:line)
+	PYTHONPATH=tests $(BIN)/python -m mutants --workers $(WORKERS) --count $(or $(COUNT),100) --seed $(or $(SEED),1) \
+	  $(if $(ONLY),--only $(ONLY))
 
 lint: setup ## ruff, mypy --strict, import contracts
 	$(BIN)/ruff check .

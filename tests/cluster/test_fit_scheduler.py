@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from control_plane import ControlPlane
+from gpuctl.answers.fit_answers import fit_value
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity import demand, placement, preemption, scheduling, snapshot
 from gpuctl.capacity import fit as fit_module
@@ -67,7 +68,7 @@ def odd_trials(trials: list[Trial], scheduling_plane: ControlPlane) -> list[Tria
 
 
 def _print(trial: Trial) -> str:
-    answers = [answer.as_json() for answer in trial.answers().values()]
+    answers = [fit_value(answer) for answer in trial.answers().values()]
     parts = {"seed": trial.world.seed, "features": sorted(trial.world.features), "now": trial.now, "empty": trial.empty}
     return json.dumps({**parts, "answers": answers, "jobs": trial.world.jobs}, default=sorted, indent=1)
 

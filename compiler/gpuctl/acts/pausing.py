@@ -1,8 +1,8 @@
 """Pause and resume: a job's pods end and its GPUs are free, until somebody goes on with it.
 
 A Job or JobSet is suspended (``spec.suspend``), a Deployment or StatefulSet scaled to 0 with its count remembered in an
-annotation; an autoscaler is inert meanwhile (it never scales from 0). What Kueue admits is its Workload's ``active``:
-Kueue would start a Job again that somebody else suspends.
+annotation; an autoscaler is inert meanwhile (it never scales from 0). Kueue would start a Job again that somebody else
+suspends: under it the Workload is deactivated, and a Job that it has made no Workload for is kept out of its queue.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.trial import TrialPod, as_its_controller_makes_it
+from gpuctl.apply.state.queueing import is_held, queue_of
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import finished
-from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, Resource, annotations_of, key_of, labels_of
+from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, Resource, annotations_of, key_of
 from gpuctl.capacity.pod_requests import pod_templates, replicas
 from gpuctl.kube.api_errors import ApiError, Changed, NotPossible
+from gpuctl.kube.kueue import kueue_resources, workload_of
 from gpuctl.kube.session import Session
 
-_KUEUE = "/apis/kueue.x-k8s.io"
+_ADMITTED = "is resumed; it starts when Kueue admits it"
 _BATCH = ("Job", "JobSet")
 _ATTEMPTS = 10
 
@@ -85,6 +87,8 @@ def _pause(session: Session, live: Object, keys: Records) -> Paused:
             return Paused(key, "paused", False, "is paused already")
         _patch(session, live, {"metadata": {"annotations": {keys.paused: "0"}}})
         _activate(session, resource, item, active=False)
+        if spec.get("suspend"):
+            return Paused(key, "paused", True, f"is paused; it waits no longer in Kueue's queue {queue_of(live)}")
         return Paused(key, "paused", True, "is paused; Kueue ends its pods and gives its GPUs to others")
     if key.kind in _BATCH:
         if spec.get("suspend") and marked:
@@ -114,7 +118,11 @@ def _resume(session: Session, live: Object, keys: Records) -> Paused:
             return Paused(key, "resumed", False, "is not paused; when it starts is Kueue's decision")
         _activate(session, resource, item, active=True)
         _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}})
-        return Paused(key, "resumed", True, "is resumed; it starts when Kueue admits it")
+        return Paused(key, "resumed", True, _ADMITTED)
+    if is_held(live) and kueue_resources(session) is not None:
+        labels = {QUEUE_LABEL: queue_of(live)}
+        _patch(session, live, {"metadata": {"labels": labels, "annotations": {keys.paused: None}}})
+        return Paused(key, "resumed", True, _ADMITTED)
     if key.kind in _BATCH:
         if not spec.get("suspend"):
             return _not_paused(session, live, remembered, keys)
@@ -163,24 +171,22 @@ def _patch(session: Session, live: Object, patch: Object) -> None:
 
 
 def _workload_of(session: Session, live: Object) -> tuple[Resource, Object] | None:
-    """Kueue's Workload of a job that names a queue, where Kueue is installed."""
-    if QUEUE_LABEL not in labels_of(live):
+    """Kueue's Workload of a job that names a queue; None where Kueue is not installed, or the job is kept out of it.
+
+    :raises NotPausable: Kueue has made none yet, though the job runs.
+    """
+    if not queue_of(live):
         return None
-    try:
-        group = session.request("GET", _KUEUE)
-    except ApiError as error:
-        if error.is_missing:
-            return None
-        raise
-    version = str((group.get("preferredVersion") or {}).get("version") or "v1beta1")
-    resource = Resource("kueue.x-k8s.io", version, "workloads", "Workload")
-    items, _ = session.list_objects(resource, live["metadata"]["namespace"])
-    for item in items:
-        owners = item["metadata"].get("ownerReferences") or []
-        if any(owner["uid"] == live["metadata"]["uid"] for owner in owners):
-            return resource, item
+    kinds = kueue_resources(session)
+    if kinds is None or is_held(live):
+        return None
+    resource = kinds["Workload"]
+    found = workload_of(session.list_objects(resource, live["metadata"]["namespace"])[0], live)
+    if found is not None:
+        return resource, found
     raise NotPausable(
-        f"{key_of(live)} names a queue of Kueue, and Kueue has no Workload for it yet", "look at Kueue, or run it again"
+        f"{key_of(live)} names the queue {queue_of(live)} of Kueue, and Kueue has no Workload for it yet",
+        "run it again in a moment; if that does not help, Kueue does not run",
     )
 
 

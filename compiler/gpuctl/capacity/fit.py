@@ -48,47 +48,6 @@ class Fit:
     balance: Balance
     change: str | None
 
-    def as_json(self) -> dict[str, Any]:
-        """The form that ``fit -o json`` prints."""
-        demand = self.demand
-        victims = [
-            {
-                "namespace": victim.pod.namespace,
-                "name": victim.pod.name,
-                "job": victim.pod.owner,
-                "node": victim.node,
-                "priority": victim.pod.priority,
-            }
-            for victim in self.victims
-        ]
-        held = [
-            {
-                "namespace": holder.namespace,
-                "job": holder.owner,
-                "priority": holder.priority,
-                "pods": holder.pods,
-                **named({self.balance.scarce: holder.amount}),
-            }
-            for holder in self.balance.held_by
-        ]
-        largest = self.balance.largest
-        return {
-            "name": demand.name,
-            "namespace": demand.namespace,
-            "kind": demand.kind,
-            "verdict": self.verdict,
-            "victims": victims,
-            "victimsCertain": self.certain,
-            "pods": demand.pods,
-            "startingPods": self.starts,
-            "need": {**named(self.balance.need), "perPod": named(self.balance.per_pod)},
-            "free": named(self.balance.free),
-            "largestNode": None if largest is None else {"name": largest[0], **named(largest[1])},
-            "heldBy": held,
-            "reason": self.reason,
-            "smallestChange": self.change,
-        }
-
 
 class _Worlds(NamedTuple):
     """The states that the jobs so far may have led to; none when nothing is known any more.

@@ -69,7 +69,7 @@ def apply_documents(documents: Documents, manner: Manner, planning: Planning, *,
                 from gpuctl.apply.run.wait_gone import wait_until_running
 
                 explain = _explaining(session, request)
-                wait_until_running(session, plan, manner.timeout, progress.wait, explain)
+                wait_until_running(session, plan, request.keys, manner.timeout, progress.wait, explain)
             progress.clear()
             return show_result(plan, manner)
         finally:
@@ -240,6 +240,7 @@ def _deleted_already(session: Session, name: str, namespace: str | None, keys: R
 def rerun_jobs(names: Sequence[str], namespace: str | None, platform: str | None, manner: Manner) -> int:
     """``rerun``."""
     from gpuctl.apply.plan.run_again import plan_rerun
+    from gpuctl.kube.kueue import find_workload
     from gpuctl.kube.scope import Scope
     from gpuctl.reading.find import find_job, workload_of
 
@@ -249,7 +250,9 @@ def rerun_jobs(names: Sequence[str], namespace: str | None, platform: str | None
         steps: dict[Key, Step] = {}
         for name in names:
             job, _ = find_job(Scope(session, namespace), name, keys)
-            for step in plan_rerun(workload_of(job), f"{job.identity.kind}/{job.identity.name}").steps:
+            live = workload_of(job)
+            queued = find_workload(session, live)
+            for step in plan_rerun(live, f"{job.identity.kind}/{job.identity.name}", queued).steps:
                 steps.setdefault(step.key, step)
         return _execute(session, Plan(list(steps.values())), keys, manner)
 

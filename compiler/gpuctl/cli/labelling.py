@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpuctl.cli.options.reading_options import Reader
+    from gpuctl.usecases.looking import Reader
 
 
 def notes(looking: Reader, labels: Mapping[str, str | None]) -> list[str]:

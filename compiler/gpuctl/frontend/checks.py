@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
@@ -43,6 +43,8 @@ RESERVED_ENV = frozenset(
         "PET_MASTER_PORT",
     }
 )
+
+_SET_FOR_TRAININGS = dict.fromkeys(RESERVED_ENV, "gpuctl sets it from the document")
 
 if TYPE_CHECKING:
     from gpuctl.language.inference import Inference
@@ -170,13 +172,15 @@ def _reserved_labels(document: Document, model: Job, settings: Settings) -> Iter
 
 def _environment(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
     environment = model.environment
-    reserved: dict[str, str] = {}
+    reserved: Mapping[str, str] = {}
     if model.kind == "training":
-        reserved = dict.fromkeys(RESERVED_ENV, "gpuctl sets it from the document")
+        reserved = _SET_FOR_TRAININGS
     elif model.kind == "inference" and model.model is not None:
-        for name, field in MODEL_ENV.items():
-            if getattr(model.model, field) is not None:
-                reserved[name] = f"gpuctl sets it from model.{field}"
+        reserved = {
+            name: f"gpuctl sets it from model.{field}"
+            for name, field in MODEL_ENV.items()
+            if getattr(model.model, field) is not None
+        }
     for position, variable in enumerate(environment.variables):
         if variable.name in reserved:
             path: tuple[str | int, ...] = ("environment", "env", variable.name)

@@ -16,6 +16,11 @@ class BuildError(Exception):
         self.problems: Sequence[str] = problems
 
 
+class RevisionError(Exception):
+    """A revision cannot be read: no repository, no such commit, or a file that no revision can have. ``str()`` is a
+    sentence for people."""
+
+
 class CannotSwap(Exception):
     """This directory cannot be exchanged for another in one step (a mount point, a parent that is read-only)."""
 

@@ -6,7 +6,8 @@ import base64
 import binascii
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -75,6 +76,16 @@ def open_session(
 ) -> Session:
     """A session with a connection of its own, as :func:`connect` makes it."""
     return Session(connect(kubeconfig=kubeconfig, context=context, impersonated=impersonated), alone=True)
+
+
+@contextmanager
+def session_of(cluster: Connection | None) -> Iterator[Session]:
+    """A session of a connection, which stays open, or (None) of one of its own, as :func:`connect` makes it."""
+    session = Session(cluster) if cluster is not None else open_session()
+    try:
+        yield session
+    finally:
+        session.close()
 
 
 def _access(chosen: Chosen, impersonated: Impersonated) -> ServerAccess:

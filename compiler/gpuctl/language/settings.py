@@ -106,7 +106,7 @@ class Settings:
         """The vendor of jobs and quotas that name none: the platform's first, else nvidia."""
         return next(iter(self._vendors), "nvidia")
 
-    @property
+    @cached_property
     def used_vendors(self) -> list[str]:
         """The vendors that the platform names, or the default one: what a quota limits."""
         return list(self._vendors) or [self.default_vendor]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpuctl.apply.state.records import Records, is_controlled
 from gpuctl.apply.state.workload import condition, finished
@@ -77,27 +77,6 @@ class Row:
     gpu: int
     gpu_type: str | None
     priority: str | None
-
-    def json(self) -> dict[str, Any]:
-        """As the REST API names its fields."""
-        return {
-            "jobId": self.job_id,
-            "name": self.identity.name,
-            "namespace": self.identity.namespace,
-            "kind": self.identity.kind,
-            "status": self.status.word,
-            "phase": self.status.phase,
-            "ready": self.ready,
-            "node": self.node,
-            "ip": self.ip,
-            "createdAt": self.created_at,
-            "startedAt": self.started_at,
-            "pool": self.pool,
-            "gpu": self.gpu,
-            "gpuType": self.gpu_type,
-            "priority": self.priority,
-            "reason": self.status.reason or None,
-        }
 
 
 @dataclass(frozen=True)

@@ -58,28 +58,6 @@ class Namespace:
         """Whether gpuctl made it, or a job or quota of gpuctl's is in it."""
         return self.all_jobs > 0 or any(quota.is_ours for quota in self.quotas) or self.is_ours
 
-    def json(self) -> dict[str, Any]:
-        """In the manner of the REST API."""
-        return {
-            "name": self.name,
-            "status": self.status,
-            "jobs": self.jobs,
-            "pods": len(self.holders),
-            "gpuUsed": self.gpu_used,
-            "quotas": [quota.name for quota in self.quotas if quota.is_ours],
-            "createdAt": self.created_at,
-        }
-
-    def detail(self) -> dict[str, Any]:
-        """In the manner of the REST API, with all that is in it."""
-        return {
-            **self.json(),
-            "labels": self.labels,
-            "quotas": [quota.json() for quota in self.quotas],
-            "runningJobs": [item.json() for item in self.holders if item.node],
-            "waitingJobs": [item.json() for item in self.holders if not item.node],
-        }
-
 
 def contents(scope: Scope, keys: Records) -> Contents:
     """Everything, in a handful of lists at the same time; where all namespaces may not be listed, of the context's."""

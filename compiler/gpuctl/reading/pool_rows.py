@@ -82,32 +82,6 @@ class PoolState:
         """The pods that hold room on its nodes; None when pods may not be read."""
         return None if self.waiting is None else [found for node in self.nodes for found in node.holders or ()]
 
-    def json(self) -> dict[str, Any]:
-        """As the REST API lists it."""
-        return {
-            "name": self.name,
-            "description": self.description,
-            "gpuTotal": self.gpu_total,
-            "gpuUsed": self.gpu_used,
-            "gpuFree": self.gpu_free,
-            "gpuUnavailable": self.gpu_unavailable,
-            "gpuType": list(self.gpu_types),
-            "status": self.status,
-            "nodes": [node.name for node in self.nodes],
-            "quota": {"maxJobs": self.max_jobs, "maxGpuPerJob": self.max_gpu_per_job},
-            "jobs": _json(self.jobs),
-        }
-
-    def detail(self) -> dict[str, Any]:
-        """As the REST API describes it: the types with their numbers, and what is missing or waits."""
-        return {
-            **self.json(),
-            "gpuType": self.gpu_types,
-            "missingNodes": list(self.missing),
-            "waitingJobs": _json(self.waiting),
-            "isDefined": self.is_defined,
-        }
-
 
 def read_pools(found: Inventory, settings: Settings, keys: Records) -> list[PoolState]:
     """The pools by name, ``default`` last."""
@@ -167,7 +141,3 @@ def _pool(
         None if waiting is None else tuple(item for item in waiting if (item.pool or DEFAULT_POOL) == name),
         definition_map is not None,
     )
-
-
-def _json(holders: Iterable[PodOnNode] | None) -> list[dict[str, Any]] | None:
-    return None if holders is None else [item.json() for item in holders]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from gpuctl.apply.run.wait_gone import is_up
 from gpuctl.apply.state.records import Records, is_controlled
@@ -38,19 +37,6 @@ class WaitResult:
     met: bool
     message: str
     status: Status | None = None
-
-    def json(self) -> dict[str, Any]:
-        """As the REST API names its fields."""
-        return {
-            "name": self.identity.name if self.identity else self.name,
-            "namespace": self.identity.namespace if self.identity else None,
-            "kind": self.identity.kind if self.identity else None,
-            "condition": self.condition,
-            "met": self.met,
-            "message": self.message,
-            "status": self.status.word if self.status else None,
-            "reason": (self.status.reason if self.status else None) or None,
-        }
 
 
 @dataclass

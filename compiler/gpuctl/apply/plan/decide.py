@@ -28,9 +28,11 @@ from gpuctl.apply.state.compare import (
     unstated,
 )
 from gpuctl.apply.state.field_merge import merge
+from gpuctl.apply.state.queueing import is_held
 from gpuctl.apply.state.records import PART_OF, Records, is_ours
 from gpuctl.apply.state.workload import carried_over, finished, running
-from gpuctl.backend.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.backend.api_resources import QUEUE_LABEL, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.backend.generations import CHANGEABLE
 from gpuctl.kube.session import MANAGER
 
 _RECORDED = "records the document; nothing else changes"
@@ -253,14 +255,20 @@ def probe(desired: Object) -> Object:
 
 
 def _workload_step(target: Target, live: Object, wish: Wish, changes: list[Change], knowledge: Knowledge) -> Step:
-    kind, desired = target.key.kind, target.desired
+    kind = target.key.kind
     known = wish.keys.hash in annotations_of(live)
-    metadata = metadata_changes(desired, live, owned_fields(live, adopted=not known), partial(_stays, wish.keys))
+    owned, stays = owned_fields(live, adopted=not known), partial(_stays, wish.keys)
+    metadata = metadata_changes(target.desired, live, owned, stays)
     in_place = (*IN_PLACE[kind], "spec.replicas") if kind in ("Deployment", "StatefulSet") else IN_PLACE[kind]
-    if all(change.path in in_place for change in changes):
+    queue = _lasting_queue(target.desired, live)
+    if all(change.path in in_place for change in changes) and not (queue is not None and _may_move(live, wish)):
+        if queue is not None:
+            target = target._replace(desired=_in_queue(target.desired, queue))
+            metadata = metadata_changes(target.desired, live, owned, stays)
         # The version alone is no reason to write.
         if not changes and all(change.path.endswith(f"[{wish.keys.lowered_by}]") for change in metadata):
-            return _finished_hint(Step("unchanged", target.key, live=live, desired=desired, title=target.title), live)
+            step = Step("unchanged", target.key, live=live, desired=target.desired, title=target.title)
+            return _hint(step, live, queue)
         return _patch_step(target, live, wish, changes, metadata, known)
     if wish.rolling and kind in ("Deployment", "StatefulSet"):
         return _rolling_step(target, live, wish, _shown(metadata, wish), knowledge)
@@ -272,19 +280,43 @@ def _stays(keys: Records, name: str) -> bool:
     return keys.is_record(name) or name.startswith(_TOOLS)
 
 
-def _finished_hint(step: Step, live: Object) -> Step:
+def _hint(step: Step, live: Object, queue: str | None) -> Step:
     ended = finished(live)
     if ended:
         name = step.key.name
         step.reason = f"{ended}; `gpuctl rerun {name}` runs it again"
+    elif queue is not None and not is_held(live):
+        where = f"in Kueue's queue {queue}" if queue else "in no queue of Kueue"
+        step.reason = f"stays {where} as long as it runs; --relower replaces it"
     return step
+
+
+def _lasting_queue(desired: Object, live: Object) -> str | None:
+    """The queue that a live training stays in whatever is wanted: one that is not suspended cannot move, says Kueue's
+    webhook, and one that is kept out of its queue is not to start. None where its queue may change, or is as wanted."""
+    if live["kind"] not in CHANGEABLE or labels_of(live).get(QUEUE_LABEL) == labels_of(desired).get(QUEUE_LABEL):
+        return None
+    fixed = is_held(live) or not (live.get("spec") or {}).get("suspend")
+    return labels_of(live).get(QUEUE_LABEL, "") if fixed else None
+
+
+def _may_move(live: Object, wish: Wish) -> bool:
+    """Whether a training is replaced so that it gets into another queue."""
+    return wish.relower and not is_held(live) and not finished(live)
+
+
+def _in_queue(desired: Object, queue: str) -> Object:
+    labels = {key: value for key, value in labels_of(desired).items() if key != QUEUE_LABEL}
+    if queue:
+        labels[QUEUE_LABEL] = queue
+    return {**desired, "metadata": {**desired["metadata"], "labels": labels}}
 
 
 def _patch_step(
     target: Target, live: Object, wish: Wish, changes: list[Change], metadata: list[Change], known: bool
 ) -> Step:
     patch: Object = {"metadata": {"uid": live["metadata"]["uid"]}}
-    wanted = _carried_over(target, live, wish)["metadata"]
+    wanted = _carried_over(target, live, wish, again=False)["metadata"]
     for part in ("labels", "annotations"):
         values = dict(wanted.get(part) or {})
         values.update(dict.fromkeys(_removed(metadata, part)))
@@ -348,8 +380,8 @@ def _with_metadata(live: Object, desired: Object, changes: list[Change]) -> Obje
     return {**{key: value for key, value in live.items() if key != "status"}, "metadata": metadata}
 
 
-def _carried_over(target: Target, live: Object, wish: Wish) -> Object:
-    return carried_over(target.desired, live, wish.keys, autoscaled=target.key in wish.autoscaled)
+def _carried_over(target: Target, live: Object, wish: Wish, *, again: bool = True) -> Object:
+    return carried_over(target.desired, live, wish.keys, autoscaled=target.key in wish.autoscaled, again=again)
 
 
 def _replacement(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from gpuctl.apply.state.compare import Change, named
+from gpuctl.apply.state.queueing import queue_of, was_admitted
 from gpuctl.backend.api_resources import Key, Object
 from gpuctl.kube.api_errors import ClusterError, NotThere
 
@@ -186,7 +187,9 @@ def _cost(step: Step) -> str:
     """What ending it costs."""
     kind = step.live["kind"] if step.live is not None else step.key.kind
     if kind in ("Job", "JobSet"):
-        return ", its progress is lost"
+        again = step.action == "replace" and step.live is not None and was_admitted(step.live)
+        queue = queue_of(step.desired) if again and step.desired is not None else ""
+        return ", its progress is lost" + (f", and it waits in Kueue's queue {queue} again" if queue else "")
     return ", it stops serving meanwhile" if step.action == "replace" else ", it stops serving"
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.apply.state.live_state import OURS
+from gpuctl.apply.state.queueing import is_queued
+from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import condition, finished
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.kube.api_errors import ClusterError
@@ -28,11 +30,12 @@ class NotRunning(ClusterError):
 def wait_until_running(
     session: Session,
     plan: Plan,
+    keys: Records,
     timeout: float,
     tell: Callable[[str], None],
     explain: Callable[[Key], str] = lambda key: "",
 ) -> None:
-    """Wait until every workload of a plan runs, has finished, or is suspended on purpose.
+    """Wait until every workload of a plan runs, has finished, or is suspended on purpose: not by Kueue.
 
     ``explain`` says why one failed, or does not start; "" when it does not know.
 
@@ -60,7 +63,7 @@ def wait_until_running(
                 # What the list does not have, for its labels, tells nothing by itself.
                 heard = [key for key in waiting if key not in seen]
             for key in heard:
-                if _has_come(session, key, seen.get(key), plan, explain):
+                if _has_come(session, key, seen.get(key), keys, plan, explain):
                     del waiting[key]
             if not waiting:
                 return
@@ -72,7 +75,9 @@ def wait_until_running(
         reflector.stop()
 
 
-def _has_come(session: Session, key: Key, obj: Object | None, plan: Plan, explain: Callable[[Key], str]) -> bool:
+def _has_come(
+    session: Session, key: Key, obj: Object | None, keys: Records, plan: Plan, explain: Callable[[Key], str]
+) -> bool:
     """Whether a workload needs to be waited for no longer.
 
     :raises NotRunning: nor would that help.
@@ -85,7 +90,7 @@ def _has_come(session: Session, key: Key, obj: Object | None, plan: Plan, explai
         why = condition(obj, "Failed") or {}
         said = explain(key) or why.get("message") or why.get("reason") or "its controller does not say why"
         raise NotRunning(f"{key} failed: {said}", plan, f"{_asked(key)} tells why")
-    return is_up(obj)
+    return is_up(obj) and not is_queued(obj, keys)
 
 
 def _late(waiting: list[Key], plan: Plan, timeout: float, explain: Callable[[Key], str]) -> NotRunning:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from gpuctl.acts.pausing import Paused
     from gpuctl.apply.state.records import Records
     from gpuctl.backend.api_resources import Object
-    from gpuctl.cli.options.reading_options import Reader
     from gpuctl.kube.session import Session
     from gpuctl.reading.job_rows import Job
+    from gpuctl.usecases.looking import Reader
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

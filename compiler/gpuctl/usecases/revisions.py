@@ -10,12 +10,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-import click
-
 from gpuctl.frontend.binder import kind_of
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span
 from gpuctl.frontend.reader import read
 from gpuctl.frontend.source import PLATFORM_FILE, SUFFIXES, Source, decode
+from gpuctl.gitops.errors import RevisionError
 from gpuctl.gitops.manifest import MANIFEST
 from gpuctl.language.text import visible
 
@@ -50,7 +49,7 @@ class _Blob(NamedTuple):
 def revision(reference: str, inputs: Sequence[str], platform: str | None = None) -> Revision:
     """The documents below ``inputs`` at a revision; paths that did not exist then hold none.
 
-    :raises click.UsageError: no git repository, no such revision, an input outside the repository.
+    :raises RevisionError: no git repository, no such revision, an input outside the repository.
     """
     root = _root(inputs[0])
     commit = _commit(root, reference)
@@ -161,7 +160,7 @@ def _platform(
             return _on_disk(named, problems)
         path = _inside(root, named)
         if path not in tree.blobs and not os.path.exists(named):
-            raise click.UsageError(f"there is no platform file `{named}`")
+            raise RevisionError(f"there is no platform file `{named}`")
         paths = [path] if path in tree.blobs else []
     else:
         paths = sorted({path for path in map(tree.platform_above, inputs) if path is not None})
@@ -190,7 +189,7 @@ def _holds_platform(source: Source) -> bool:
 def _root(name: str) -> Path:
     """The root of the repository that a path is in, or was in."""
     if name == "-":
-        raise click.UsageError("standard input has no revisions; name files or directories")
+        raise RevisionError("standard input has no revisions; name files or directories")
     start = Path(os.path.abspath(name))
     while not start.is_dir():
         start = start.parent
@@ -210,32 +209,32 @@ def _run(directory: Path, arguments: Sequence[str], data: bytes | None = None) -
     try:
         result = subprocess.run(command, input=data, capture_output=True, env=environment)
     except FileNotFoundError:
-        raise click.UsageError("git is not installed; it is needed to read a revision") from None
+        raise RevisionError("git is not installed; it is needed to read a revision") from None
     if result.returncode:
         lines = result.stderr.decode("utf-8", "replace").strip().splitlines() or [f"it ended with {result.returncode}"]
         reason = next((line for line in lines if line.startswith("fatal: ")), lines[-1]).removeprefix("fatal: ")
-        raise click.UsageError(f"git cannot read the repository of `{visible(str(directory))}`: {visible(reason)}")
+        raise RevisionError(f"git cannot read the repository of `{visible(str(directory))}`: {visible(reason)}")
     return result.stdout
 
 
 def _commit(root: Path, reference: str) -> str:
     if reference.startswith("-"):
-        raise click.UsageError(f"`{visible(reference)}` is not a revision")
+        raise RevisionError(f"`{visible(reference)}` is not a revision")
     try:
         found = _git(root, "rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}").strip()
-    except (click.UsageError, ValueError):  # ValueError: a NUL, which no argument can have.
+    except (RevisionError, ValueError):  # ValueError: a NUL, which no argument can have.
         found = ""
     if not re.fullmatch("[0-9a-f]{40,64}", found):
         hint = "in CI, fetch it first: `git fetch origin REF`, or check out with full history"
-        raise click.UsageError(f"there is no revision `{visible(reference)}` here; {hint}")
+        raise RevisionError(f"there is no revision `{visible(reference)}` here; {hint}")
     return found
 
 
 def _inside(root: Path, name: str) -> str:
     if name == "-":
-        raise click.UsageError("standard input has no revisions; name files or directories")
+        raise RevisionError("standard input has no revisions; name files or directories")
     if not _is_inside(root, name):
-        raise click.UsageError(f"`{visible(name)}` is not in the git repository `{visible(str(root))}`")
+        raise RevisionError(f"`{visible(name)}` is not in the git repository `{visible(str(root))}`")
     return Path(name).resolve().relative_to(root.resolve()).as_posix()
 
 
@@ -271,7 +270,7 @@ def _contents(blobs: Iterable[_Blob]) -> dict[_Blob, bytes]:
             end = output.index(b"\n", position)
             words = output[position:end].split()
             if len(words) != 3:
-                raise click.UsageError(f"git lacks the file {blob.id}: fetch the repository with its contents")
+                raise RevisionError(f"git lacks the file {blob.id}: fetch the repository with its contents")
             size = int(words[2])
             contents[blob] = output[end + 1 : end + 1 + size]
             position = end + 1 + size + 1
