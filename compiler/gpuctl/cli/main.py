@@ -14,10 +14,10 @@ from typing import Any
 
 import click
 
-from gpuctl import __version__
 from gpuctl.cli.commands.completion import COMPLETION, PROGRAM
 from gpuctl.cli.options.blanks import without_blanks
 from gpuctl.collector import THRESHOLDS
+from gpuctl.release import __version__
 
 # Command -> what it does, as `gpuctl --help` lists it: importing every module for its help would cost its start-up.
 COMMANDS: dict[str, str] = {

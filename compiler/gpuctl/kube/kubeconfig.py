@@ -170,6 +170,7 @@ def _parsed(text: str) -> Any:
     """
     with contextlib.suppress(ValueError, RecursionError):
         return json.loads(text)
+    import yaml
 
     import yaml
 

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
-from gpuctl import __version__
 from gpuctl.backend.api_resources import Object
 from gpuctl.kube.api_errors import ConfigurationError, ConnectionFailed
 from gpuctl.kube.connection_pool import ConnectionPool
@@ -23,6 +22,7 @@ from gpuctl.kube.http1 import Fields, Malformed, Reply, Wire
 from gpuctl.kube.proxies import Proxy
 from gpuctl.kube.reasons import reason_of
 from gpuctl.kube.trust import Trust
+from gpuctl.release import __version__
 
 if TYPE_CHECKING:
     from gpuctl.kube.channels import Channels

@@ -194,7 +194,7 @@ def _is_kept(target: Target, live: Object, wish: Wish) -> bool:
 
 def kept(key: Key, live: Object, title: str, wish: Wish) -> Step:
     """The step for an object that is left as it is though its document would be lowered otherwise now."""
-    from gpuctl import __version__
+    from gpuctl.release import __version__
 
     by = annotations_of(live).get(wish.keys.lowered_by, "an older version")
     why = f"kept, lowered by gpuctl {by}"
