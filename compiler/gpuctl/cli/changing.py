@@ -28,7 +28,7 @@ from gpuctl.cli.options.planning_options import (
 from gpuctl.cli.output import plan_lines as printer
 from gpuctl.cli.output.markdown import fold
 from gpuctl.compilation import Compilation
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 from gpuctl.language.masking import redact
 
 SIGNALLED = 128
@@ -52,32 +52,32 @@ def apply_documents(documents: Documents, manner: Manner, planning: Planning, *,
     """``apply`` and ``create``."""
     progress = Progress()
     with cluster_errors(as_json=manner.as_json):
-        connection = connected(manner.kubeconfig, manner.context)
-        options = set_options(connection, planning, documents)
+        session = connected(manner.kubeconfig, manner.context)
+        options = set_options(session, planning, documents)
         empty = planning.allow_empty or planning.prune
-        compilation = compiled(connection, documents, as_json=manner.as_json, empty=empty)
+        compilation = compiled(session, documents, as_json=manner.as_json, empty=empty)
         request = request_of(compilation, planning, create_only=create_only, offline=manner.dry_run == "client")
         try:
             if manner.dry_run is not None:
                 progress.wait("comparing with the cluster ...")
-                plan = preview(connection, request, options, server=manner.dry_run == "server")
+                plan = preview(session, request, options, server=manner.dry_run == "server")
                 progress.clear()
                 return _show_plan(plan, manner)
             how = how_of(request.keys, manner, progress)
-            plan = apply(connection, request, how, dialogue_of(manner, progress), options)
+            plan = apply(session, request, how, dialogue_of(manner, progress), options)
             if manner.wait and all(step.result == "done" for step in plan.steps):
                 from gpuctl.apply.run.wait_gone import wait_until_running
 
-                explain = _explaining(connection, request)
-                wait_until_running(connection, plan, request.keys, manner.timeout, progress.wait, explain)
+                explain = _explaining(session, request)
+                wait_until_running(session, plan, request.keys, manner.timeout, progress.wait, explain)
             progress.clear()
             return show_result(plan, manner)
         finally:
             progress.clear()
-            connection.close()
+            session.close()
 
 
-def _explaining(connection: Connection, request: Request) -> Callable[[Key], str]:
+def _explaining(session: Session, request: Request) -> Callable[[Key], str]:
     """What `gpuctl why` says of a workload, for a wait that has come to nothing."""
 
     def explain(key: Key) -> str:
@@ -86,7 +86,7 @@ def _explaining(connection: Connection, request: Request) -> Callable[[Key], str
         from gpuctl.reading.find import find_job
         from gpuctl.reading.why.sentence import cause_of
 
-        scope = Scope(connection, key.namespace)
+        scope = Scope(session, key.namespace)
         try:
             job, _ = find_job(scope, key.name, request.keys)
         except ClusterError:
@@ -103,17 +103,17 @@ def diff_documents(
     as_json = output == "json"
     progress = Progress()
     with cluster_errors(as_json=as_json, refusal=NotTold):
-        connection = connected(kubeconfig, context)
-        options = set_options(connection, planning, documents)
+        session = connected(kubeconfig, context)
+        options = set_options(session, planning, documents)
         empty = planning.allow_empty or planning.prune
-        compilation = _compiled_for_diff(connection, documents, as_json=as_json, empty=empty)
+        compilation = _compiled_for_diff(session, documents, as_json=as_json, empty=empty)
         if compilation is None:
             return 2
         request = request_of(compilation, planning)
         progress.wait("comparing with the cluster ...")
-        plan = preview(connection, request, options)
+        plan = preview(session, request, options)
         progress.clear()
-        connection.close()
+        session.close()
     if as_json:
         click.echo(printer.render_json(plan, error="\n".join(plan.errors) or None), nl=False)
     else:
@@ -153,12 +153,10 @@ def _show_diff(plan: Plan, keys: Records, *, markdown: bool) -> None:
             sys.stdout.writelines(diff)
 
 
-def _compiled_for_diff(
-    connection: Connection, documents: Documents, *, as_json: bool, empty: bool
-) -> Compilation | None:
+def _compiled_for_diff(session: Session, documents: Documents, *, as_json: bool, empty: bool) -> Compilation | None:
     """As :func:`compiled`, but wrong documents mean that the difference cannot be determined."""
     try:
-        return compiled(connection, documents, as_json=as_json, empty=empty)
+        return compiled(session, documents, as_json=as_json, empty=empty)
     except click.exceptions.Exit:
         return None
 
@@ -168,11 +166,11 @@ def delete_documents(documents: Documents, manner: Manner, *, keep_labels: bool)
     from gpuctl.apply.plan.deletion import plan_delete
 
     with cluster_errors(as_json=manner.as_json):
-        connection = connected(manner.kubeconfig, manner.context)
-        compilation = compiled(connection, documents, as_json=manner.as_json)
+        session = connected(manner.kubeconfig, manner.context)
+        compilation = compiled(session, documents, as_json=manner.as_json)
         keys = records(compilation.settings)
-        plan = plan_delete(connection, compilation.lowered, keys, keep_labels=keep_labels)
-        return _execute(connection, plan, keys, manner)
+        plan = plan_delete(session, compilation.lowered, keys, keep_labels=keep_labels)
+        return _execute(session, plan, keys, manner)
 
 
 def delete_jobs(names: Sequence[str], namespace: str | None, platform: str | None, manner: Manner) -> int:
@@ -180,18 +178,18 @@ def delete_jobs(names: Sequence[str], namespace: str | None, platform: str | Non
     from gpuctl.apply.plan.deletion import plan_delete_job
 
     with cluster_errors(as_json=manner.as_json):
-        connection = connected(manner.kubeconfig, manner.context)
+        session = connected(manner.kubeconfig, manner.context)
         keys = records(platform_settings(platform))
         steps: dict[Key, Step] = {}
         for name in dict.fromkeys(names):
-            for step in _deletion(plan_delete_job, connection, name, namespace, keys).steps:
+            for step in _deletion(plan_delete_job, session, name, namespace, keys).steps:
                 steps.setdefault(step.key, step)
-        return _execute(connection, Plan(list(steps.values())), keys, manner)
+        return _execute(session, Plan(list(steps.values())), keys, manner)
 
 
 def _deletion(
-    plan: Callable[[Connection, str, str | None, Records], Plan],
-    connection: Connection,
+    plan: Callable[[Session, str, str | None, Records], Plan],
+    session: Session,
     name: str,
     namespace: str | None,
     keys: Records,
@@ -204,14 +202,14 @@ def _deletion(
 
     if "/" not in name:
         try:
-            return plan(connection, name, namespace, keys)
+            return plan(session, name, namespace, keys)
         except NoSuchJob as error:
-            steps = _deleted_already(connection, name, namespace, keys)
+            steps = _deleted_already(session, name, namespace, keys)
             if steps:
                 return Plan(steps)
             refusal = error
     try:
-        job, _ = find_job(Scope(connection, namespace), name, keys)
+        job, _ = find_job(Scope(session, namespace), name, keys)
     except NoSuchJob:
         if "/" in name:
             raise
@@ -221,10 +219,10 @@ def _deletion(
     # Of two generations, that of the pod or object that was named.
     by_name = name.rpartition("/")[2] == job.identity.name
     meant = job.identity.name if by_name else job.identity.object_name
-    return plan(connection, meant, job.identity.namespace, keys)
+    return plan(session, meant, job.identity.namespace, keys)
 
 
-def _deleted_already(connection: Connection, name: str, namespace: str | None, keys: Records) -> list[Step]:
+def _deleted_already(session: Session, name: str, namespace: str | None, keys: Records) -> list[Step]:
     """Steps for a job that a killed apply had deleted, and would bring back; none where there are none, or several."""
     from gpuctl.apply.plan.deletion import plan_delete_rest
     from gpuctl.apply.run import recovery
@@ -232,10 +230,10 @@ def _deleted_already(connection: Connection, name: str, namespace: str | None, k
     from gpuctl.kube.api_errors import ClusterError
 
     with contextlib.suppress(ClusterError):
-        steps = Pending(recovery.find(connection, keys, namespace)).gone(connection, name)
+        steps = Pending(recovery.find(session, keys, namespace)).gone(session, name)
         places = {step.key.namespace for step in steps}
         if len(places) == 1:
-            return [*steps, *plan_delete_rest(connection, name, places.pop(), keys)]
+            return [*steps, *plan_delete_rest(session, name, places.pop(), keys)]
     return []
 
 
@@ -247,29 +245,29 @@ def rerun_jobs(names: Sequence[str], namespace: str | None, platform: str | None
     from gpuctl.reading.find import find_job, workload_of
 
     with cluster_errors(as_json=manner.as_json):
-        connection = connected(manner.kubeconfig, manner.context)
+        session = connected(manner.kubeconfig, manner.context)
         keys = records(platform_settings(platform))
         steps: dict[Key, Step] = {}
         for name in names:
-            job, _ = find_job(Scope(connection, namespace), name, keys)
+            job, _ = find_job(Scope(session, namespace), name, keys)
             live = workload_of(job)
-            queued = find_workload(connection, live)
+            queued = find_workload(session, live)
             for step in plan_rerun(live, f"{job.identity.kind}/{job.identity.name}", queued).steps:
                 steps.setdefault(step.key, step)
-        return _execute(connection, Plan(list(steps.values())), keys, manner)
+        return _execute(session, Plan(list(steps.values())), keys, manner)
 
 
-def _execute(connection: Connection, plan: Plan, keys: Records, manner: Manner) -> int:
+def _execute(session: Session, plan: Plan, keys: Records, manner: Manner) -> int:
     progress = Progress()
     try:
         if manner.force and any(step.deletes for step in plan.steps):
             progress.say("warning: without their grace period processes may still hold their GPUs for a while")
-        execute(connection, plan, how_of(keys, manner, progress), dialogue_of(manner, progress))
+        execute(session, plan, how_of(keys, manner, progress), dialogue_of(manner, progress))
         progress.clear()
         return show_result(plan, manner)
     finally:
         progress.clear()
-        connection.close()
+        session.close()
 
 
 def how_of(keys: Records, manner: Manner, progress: Progress) -> How:

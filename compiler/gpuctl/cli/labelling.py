@@ -28,7 +28,7 @@ def notes(looking: Reader, labels: Mapping[str, str | None]) -> list[str]:
             said.append(f"jobs select pools by {looking.keys.pool}, not by {key}")
         elif key == looking.keys.pool and value not in ("", DEFAULT_POOL):
             try:
-                there = looking.scope.connection.get(Key("ConfigMap", SYSTEM_NAMESPACE, config_map_name(value)))
+                there = looking.scope.session.get(Key("ConfigMap", SYSTEM_NAMESPACE, config_map_name(value)))
             except ApiError:
                 continue
             if there is None:

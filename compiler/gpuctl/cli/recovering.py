@@ -26,24 +26,24 @@ def recover_all(namespace: str | None, platform: str | None, manner: Manner) -> 
     """``recover``."""
     progress = Progress()
     with cluster_errors(as_json=manner.as_json, of_plan=False):
-        connection = connected(manner.kubeconfig, manner.context)
+        session = connected(manner.kubeconfig, manner.context)
         try:
             keys = records(platform_settings(platform))
-            outlook = look(connection, keys, recovery.find(connection, keys, namespace))
+            outlook = look(session, keys, recovery.find(session, keys, namespace))
             if manner.dry_run is not None:
                 return _show(outlook, Recovery(problems=outlook.problems), keys, manner)
             result = Recovery(problems=outlook.problems)
             if outlook.journals:
                 _ask(outlook, keys, manner)
                 result = recovery.recover(
-                    connection, keys, outlook, timeout=manner.timeout, wait=LEASE_WAIT, tell=progress.wait
+                    session, keys, outlook, timeout=manner.timeout, wait=LEASE_WAIT, tell=progress.wait
                 )
-            recovery.drop_leases(connection, namespace)
+            recovery.drop_leases(session, namespace)
             progress.clear()
             return _show(outlook, result, keys, manner)
         finally:
             progress.clear()
-            connection.close()
+            session.close()
 
 
 def _ask(outlook: Outlook, keys: Records, manner: Manner) -> None:

@@ -11,7 +11,7 @@ from gpuctl.apply.state.records import Records, records
 from gpuctl.cli.changing import Manner, dialogue_of, how_of, show_result
 from gpuctl.cli.options.connecting import Progress, cluster_errors, connected
 from gpuctl.cli.options.planning_options import platform_settings
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 
 
@@ -29,41 +29,41 @@ def remove(wanted: Removal, manner: Manner) -> int:
     """Delete it, after asking where something would be lost."""
     progress = Progress()
     with cluster_errors(as_json=manner.as_json):
-        connection = connected(manner.kubeconfig, manner.context)
+        session = connected(manner.kubeconfig, manner.context)
         try:
             settings = platform_settings(wanted.platform)
-            plan = _carry_out(connection, wanted, settings, records(settings), manner, progress)
+            plan = _carry_out(session, wanted, settings, records(settings), manner, progress)
             progress.clear()
             return show_result(plan, manner)
         finally:
             progress.clear()
-            connection.close()
+            session.close()
 
 
 def _carry_out(
-    connection: Connection, wanted: Removal, settings: Settings, keys: Records, manner: Manner, progress: Progress
+    session: Session, wanted: Removal, settings: Settings, keys: Records, manner: Manner, progress: Progress
 ) -> Plan:
     how, dialogue = how_of(keys, manner, progress), dialogue_of(manner, progress)
     namespaces = Plan()
     if wanted.kind == "pool":
-        plan = removal.plan_delete_pools(connection, wanted.names, settings, keys, keep_labels=wanted.keep_labels)
+        plan = removal.plan_delete_pools(session, wanted.names, settings, keys, keep_labels=wanted.keep_labels)
     elif wanted.kind == "quota":
-        plan, users = removal.plan_delete_quotas(connection, wanted.names, settings)
+        plan, users = removal.plan_delete_quotas(session, wanted.names, settings)
         if wanted.namespace_too:
-            namespaces = removal.plan_delete_namespaces(connection, users, keys)
+            namespaces = removal.plan_delete_namespaces(session, users, keys)
             plan.confirm += namespaces.confirm
         else:
             plan.notes.append(f"namespace {', '.join(users)} and all that is in it stays; nothing limits it any more")
     else:
         plan = Plan()
-        namespaces = removal.plan_delete_namespaces(connection, wanted.names, keys)
+        namespaces = removal.plan_delete_namespaces(session, wanted.names, keys)
         plan.confirm += namespaces.confirm
     if plan.steps:
-        execute(connection, plan, how, dialogue)
+        execute(session, plan, how, dialogue)
     elif plan.questions and not dialogue.ask(plan):
         raise Declined("not confirmed", plan)
     if namespaces.steps and all(step.result == "done" for step in plan.steps):
-        removal.delete_namespaces(connection, namespaces, manner.timeout, how.done, progress.wait)
+        removal.delete_namespaces(session, namespaces, manner.timeout, how.done, progress.wait)
     for step in namespaces.steps:
         if step.result == "planned":
             step.result = "not-run"

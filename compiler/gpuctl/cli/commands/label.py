@@ -69,9 +69,9 @@ def node(
     order = parse(arguments, delete=delete)
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, as_json=as_json) as looking:
-        report = set_labels(looking.scope.connection, order.nodes, order.labels, overwrite=overwrite)
+        report = set_labels(looking.scope.session, order.nodes, order.labels, overwrite=overwrite)
         if looking.keys.pool in order.labels:
-            keep_true(looking.scope.connection, report, looking.settings)
+            keep_true(looking.scope.session, report, looking.settings)
         if report.done:
             from gpuctl.cli.labelling import notes
 

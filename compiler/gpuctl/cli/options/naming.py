@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpuctl.acts.pausing import Paused
     from gpuctl.apply.state.records import Records
     from gpuctl.backend.api_resources import Object
-    from gpuctl.kube.connection import Connection
+    from gpuctl.kube.session import Session
     from gpuctl.reading.job_rows import Job
     from gpuctl.usecases.looking import Reader
 
@@ -53,7 +53,7 @@ def found_jobs(looking: Reader, names: Sequence[str]) -> Iterator[Job]:
 
 
 def pausing(
-    act: Callable[[Connection, Object, Records], Paused],
+    act: Callable[[Session, Object, Records], Paused],
     names: Sequence[str],
     namespace: str | None,
     kubeconfig: str | None,
@@ -68,7 +68,7 @@ def pausing(
     with reader(kubeconfig, context, platform, namespace, as_json=as_json) as looking:
         items = []
         for job in found_jobs(looking, names):
-            result = act(looking.scope.connection, workload_of(job), looking.keys)
+            result = act(looking.scope.session, workload_of(job), looking.keys)
             items.append(
                 {
                     "jobId": result.key.name,

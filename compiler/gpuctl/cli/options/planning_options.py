@@ -13,7 +13,7 @@ import click
 if TYPE_CHECKING:
     from gpuctl.apply.plan.request import Request, SetOptions
     from gpuctl.compilation import Compilation
-    from gpuctl.kube.connection import Connection
+    from gpuctl.kube.session import Session
     from gpuctl.language.settings import Settings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -74,7 +74,7 @@ def planning_options(function: Function) -> Function:
     return function
 
 
-def compiled(connection: Connection, documents: Documents, *, as_json: bool, empty: bool = False) -> Compilation:
+def compiled(session: Session, documents: Documents, *, as_json: bool, empty: bool = False) -> Compilation:
     """Compile for a cluster: nodes included, documents embedded; what is wrong with them ends the command (1).
 
     :param empty: no document at all is in order.
@@ -86,7 +86,7 @@ def compiled(connection: Connection, documents: Documents, *, as_json: bool, emp
     result = compile(
         documents.inputs,
         platform=documents.platform,
-        namespace=documents.namespace or connection.namespace,
+        namespace=documents.namespace or session.namespace,
         strict=documents.strict,
         nodes=True,
         embed=True,
@@ -158,7 +158,7 @@ def request_of(
     )
 
 
-def set_options(connection: Connection, planning: Planning, documents: Documents) -> SetOptions | None:
+def set_options(session: Session, planning: Planning, documents: Documents) -> SetOptions | None:
     """What ``--set`` and its companions say."""
     if planning.set_name is None:
         for flag, given in (
@@ -179,7 +179,7 @@ def set_options(connection: Connection, planning: Planning, documents: Documents
         raise click.UsageError(f"`{name}` is not a legal name of a set: use lower case letters, digits and -")
     return SetOptions(
         name,
-        documents.namespace or connection.namespace,
+        documents.namespace or session.namespace,
         sources_of(documents.inputs, Path.cwd()),
         prune=planning.prune,
         allow_source=planning.allow_source,
