@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from control_plane import ControlPlane
 from gpuctl.answers.fit_answers import fit_value
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity import demand, placement, preemption, scheduling, snapshot
+from gpuctl.capacity import demand, placement, preemption, scheduling, seats, snapshot
 from gpuctl.capacity import fit as fit_module
 from gpuctl.capacity import pod_admission as admission
 from gpuctl.capacity import pod_requests as requests
@@ -243,7 +243,7 @@ MUTATIONS: dict[str, Patch] = {
     "defaults of limit ranges": _without_limit_ranges,
     "requests of pods on the node": _pods_as(requests={}),
     "ports of pods on the node": _pods_as(ports=()),
-    "a port's address": _changed(scheduling.Port, "conflicts", lambda _, own, other: own.number == other.number),
+    "a port's address": _changed(seats.Port, "conflicts", lambda _, own, other: own.number == other.number),
     "a toleration's key": _tolerant(_without("key")),
     "a toleration's value": _tolerant(lambda item: {**_without("value")(item), "operator": "Exists"}),
     "a toleration's effect": _tolerant(_without("effect")),
@@ -261,7 +261,7 @@ MUTATIONS: dict[str, Patch] = {
         preemption, "may_evict", lambda incoming, pod: bool(pod.start) and pod.priority <= incoming.pod.priority
     ),
     "importance: start": lambda patch: patch.setattr(
-        scheduling.PlacedPod, "importance", property(lambda pod: (-pod.priority, pod.name))
+        seats.PlacedPod, "importance", property(lambda pod: (-pod.priority, pod.name))
     ),
     "sparing": _sparing_nobody,
     "budgets": _without_parts(budgets=[]),

@@ -292,7 +292,7 @@ def test_a_secret_that_is_no_journal(place: Place, away: str, data: Any, session
 def test_a_held_lease_keeps_only_its_own_namespace(
     place: Place, away: str, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gpuctl.cli import recovering
+    from gpuctl.usecases import recovering
 
     monkeypatch.setattr(recovering, "LEASE_WAIT", 1.0)
     place.apply(training("a"))

@@ -20,7 +20,7 @@ import pytest
 
 import gpuctl
 from gpuctl.capacity.snapshot import Snapshot, render
-from gpuctl.cli.main import COMMANDS
+from gpuctl.cli.overview import COMMANDS
 from gpuctl.language.kinds import KINDS
 from support.pages import ROOT, assert_output, blocks, prose, read, rows
 
@@ -151,7 +151,7 @@ def test_numbers_of_lines() -> None:
 )
 def test_tables_are_complete(document: str, kinds: str, commands: str) -> None:
     assert [row[0].strip("`") for row in rows(document, kinds)] == list(KINDS)
-    assert [row[0].strip("`").split()[1] for row in rows(document, commands)] == list(COMMANDS)
+    assert sorted(row[0].strip("`").split()[1] for row in rows(document, commands)) == sorted(COMMANDS)
 
 
 def anchors(document: str) -> set[str]:
@@ -205,7 +205,7 @@ def test_the_examples_of_the_library_run(tmp_path: Path, monkeypatch: pytest.Mon
     printed = ""
     for block in blocks(LIBRARY):
         if block.note:
-            assert block.note == "cluster" or block.note_after("file:"), block.note
+            assert block.note in ("cluster", "changes") or block.note_after("file:"), block.note
         elif block.language == "python":
             assert printed == "", f"the output before this is not shown:\n{printed}"
             stream = io.StringIO()
@@ -229,7 +229,7 @@ def one_node_in_use() -> Snapshot:
 
 
 def test_the_tables_of_the_library_are_complete() -> None:
-    for function in (gpuctl.compile, gpuctl.fit, gpuctl.why):
+    for function in (gpuctl.compile, gpuctl.fit, gpuctl.why, gpuctl.plan, gpuctl.apply):
         parameters = inspect.signature(function).parameters
         table = {row[0].strip("`"): row[1].strip("`") for row in rows(LIBRARY, function.__name__)}
         assert list(table) == list(parameters)
@@ -242,10 +242,14 @@ def test_the_tables_of_the_library_are_complete() -> None:
         return {row[0].strip("`").removesuffix("()") for row in rows(LIBRARY, heading)}
 
     assert listed("Compilation") == {*gpuctl.Compilation._fields, "ok", "unread"}
+    own = {name for name in vars(gpuctl.DocumentPlan) if not name.startswith("_")}
+    assert listed("DocumentPlan") == {*own, *gpuctl.DocumentPlan.__dataclass_fields__}
+    for row in rows(LIBRARY, "Errors"):
+        assert issubclass(getattr(gpuctl, row[0].strip("`")), Exception)
     assert listed("Answer") == {*gpuctl.Answer.__dataclass_fields__, "is_well"}
     assert listed("FitResult") == {*gpuctl.FitResult.__dataclass_fields__, "fits", "notes"}
     assert listed("Diagnostic") == {*gpuctl.Diagnostic._fields, "to_dict"}
-    for heading, function in {"Source": gpuctl.Source, "lift": gpuctl.lift}.items():
+    for heading, function in {"Source": gpuctl.Source, "lift": gpuctl.lift, "connect": gpuctl.connect}.items():
         section = read(LIBRARY).partition(f"\n## {heading}\n")[2]
         (shown,) = re.findall(rf"^`gpuctl\.{heading}\((.*?)\)`", section, re.MULTILINE)
         names = [part.partition("=")[0] for part in shown.split(", ") if part != "*"]

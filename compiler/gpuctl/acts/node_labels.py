@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, labels_of
 from gpuctl.kube.absent import suggestion
@@ -42,10 +41,6 @@ class Failure:
     error: str
     message: str
     is_outage: bool = False
-
-    def json(self) -> dict[str, Any]:
-        """As the REST API lists it."""
-        return {"nodeName": self.name, "error": self.error, "message": self.message}
 
 
 @dataclass

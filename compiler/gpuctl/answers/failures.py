@@ -44,6 +44,7 @@ MEANINGS: dict[str, Meaning] = {
     "Held": Meaning(1, 409, "Held"),
     "NotOurSet": Meaning(1, 409, "NotOurSet"),
     "InvalidDocuments": Meaning(1, 400, "InvalidDocuments"),
+    "InvalidSide": Meaning(1, 400, "InvalidDocuments"),
     "InvalidOptions": Meaning(2, 400, "InvalidOptions"),
     "DamagedSnapshot": Meaning(3, 400, "DamagedSnapshot"),
     "BuildError": Meaning(1, 409, "NotBuilt"),

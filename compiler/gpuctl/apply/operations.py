@@ -49,15 +49,26 @@ def preview(session: Session, request: Request, options: SetOptions | None = Non
     return _plan(session, request, options, pending, server=server)[0]
 
 
-def apply(session: Session, request: Request, how: How, dialogue: Dialogue, options: SetOptions | None = None) -> Plan:
+def apply(
+    session: Session,
+    request: Request,
+    how: How,
+    dialogue: Dialogue,
+    options: SetOptions | None = None,
+    seen: Plan | None = None,
+) -> Plan:
     """Bring about what documents ask for. The returned plan's steps tell how each went.
 
+    :param seen: a plan that somebody has seen before: only what it takes away may be taken away.
+    :raises Changed: more would be taken away than that; nothing was changed.
     :raises Refused: something stands against it, or somebody was asked and said no; nothing was changed.
     :raises Held: another run is at work; nothing was changed.
     """
     pending = _pending(session, how.keys, _namespaces(session, request, options), dialogue)
     plan, run = _plan(session, request, options, pending, server=True)
     _refuse(plan, pending)
+    if seen is not None and not _deletions(plan) <= _deletions(seen):
+        raise Changed("the cluster has changed: more would be taken away than the plan said", "plan again")
     if plan.questions and not dialogue.ask(plan):
         raise Declined("not confirmed", plan)
     _recover(session, pending, plan, how, dialogue)

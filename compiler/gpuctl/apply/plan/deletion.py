@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuctl.apply.plan.plan import NoSuchJob, Plan, Step
+from gpuctl.apply.plan.plan import ForeignJob, NoSuchJob, Plan, SeveralJobs, Step
 from gpuctl.apply.plan.planner import title_of
 from gpuctl.apply.plan.pool_labels import leaving, users_of, warn_about_users
 from gpuctl.apply.plan.trackers import tracked_by
@@ -85,14 +85,14 @@ def plan_delete_job(session: Session, name: str, namespace: str | None, keys: Re
     places = sorted({(labels_of(obj)[keys.job_type], obj["metadata"]["namespace"]) for obj in mains})
     if len(places) > 1:
         listed = ", ".join(f"{kind}/{name} in {where}" for kind, where in places)
-        raise NoSuchJob(
+        raise SeveralJobs(
             f"there are several jobs {name}: {listed}", "say which with -n NAMESPACE, or delete it with -f FILE"
         )
     kind, place = places[0]
     title = f"{kind}/{job}"
     tracker = next(filter(None, map(tracked_by, mains)), None)
     if tracker is not None:
-        raise NoSuchJob(
+        raise ForeignJob(
             f"{title} in {place} is managed by {tracker}, which would create it again",
             "delete its document in the repository",
         )
@@ -119,10 +119,10 @@ def _mains(objects: Iterable[Object], keys: Records, name: str) -> list[Object]:
     return [obj for obj in named if keys.job_type in labels_of(obj)]
 
 
-def not_ours(workload: Object, title: str) -> NoSuchJob:
+def not_ours(workload: Object, title: str) -> ForeignJob:
     """The error for a job that somebody else made: an older gpuctl, or kubectl."""
     metadata, kind = workload["metadata"], RESOURCES[workload["kind"]].title
-    return NoSuchJob(
+    return ForeignJob(
         f"{title} in {metadata['namespace']} is not gpuctl's: it has no label {OURS}",
         f"`kubectl delete {kind} {metadata['name']} -n {metadata['namespace']}` deletes it",
     )

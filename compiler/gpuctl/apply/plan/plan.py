@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpuctl.apply.state.compare import Change, named
 from gpuctl.apply.state.queueing import queue_of, was_admitted
@@ -36,10 +36,6 @@ class EvictedJob(NamedTuple):
         pods = "1 pod" if len(self.pods) == 1 else f"{len(self.pods)} pods"
         state = f"running for {self.runtime}" if self.runtime else "not running yet"
         return f"{self.job} in {self.namespace} ({pods}, {state})"
-
-    def json(self) -> dict[str, Any]:
-        """The form that ``apply -o json`` prints."""
-        return {**self._asdict(), "pods": list(self.pods)}
 
 
 @dataclass
@@ -195,6 +191,14 @@ def _cost(step: Step) -> str:
 
 class NoSuchJob(NotThere):
     """There is no job of a name, or there are several."""
+
+
+class SeveralJobs(NoSuchJob):
+    """There are several jobs of a name, where one is meant."""
+
+
+class ForeignJob(NoSuchJob):
+    """The job of a name is somebody else's to delete: made by other means, or by a GitOps controller."""
 
 
 class Refused(ClusterError):

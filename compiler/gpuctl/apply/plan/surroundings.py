@@ -14,7 +14,7 @@ from gpuctl.apply.plan.trial import TrialPod
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, labels_of
 from gpuctl.capacity.pod_requests import amounts, pod_requests
-from gpuctl.capacity.scheduling import holds
+from gpuctl.capacity.selectors import holds
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.language.spelling import nearest

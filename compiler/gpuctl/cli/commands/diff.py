@@ -9,7 +9,7 @@ import click
 
 from gpuctl.cli.options.connecting import cluster_options, secrets_option
 from gpuctl.cli.options.document_options import chosen_inputs, compile_options, input_options
-from gpuctl.cli.options.planning_options import Documents, Planning, planning_options
+from gpuctl.cli.options.planning_options import planning_options
 
 
 @click.command(
@@ -60,10 +60,18 @@ def command(
     output = "json" if as_json else output
     if against != "live":
         return _against(against, inputs, platform, namespace or "default", strict, output)
-    from gpuctl.cli.changing import diff_documents
+    from gpuctl.answers.plan_answers import difference_code
+    from gpuctl.cli.options.changing import ChangeManner, changing
+    from gpuctl.cli.output.plan_results import show_difference
+    from gpuctl.usecases.applying import preview_request, request_for
+    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
-    documents = Documents(inputs, platform, namespace, strict)
-    return diff_documents(documents, kubeconfig, context, Planning(**planning), output=output)
+    documents = DocumentOptions(inputs, platform, namespace, strict)
+    with changing(ChangeManner(kubeconfig, context, as_json=output == "json"), refusal=2) as (session, conversation):
+        wanted = request_for(session, documents, PlanOptions(**planning), conversation)
+        plan = preview_request(session, wanted, conversation)
+    show_difference(plan, wanted.request.keys, output)
+    return difference_code(plan)
 
 
 def _against(against: str, inputs: list[str], platform: str | None, namespace: str, strict: bool, output: str) -> int:
