@@ -23,7 +23,7 @@ from gpuctl.capacity.fit import VERDICTS
 from gpuctl.capacity.projections import counted_pod
 from gpuctl.cli.main import cli
 from gpuctl.cli.options.connecting import ClusterFailure
-from gpuctl.kube.configuration import connect
+from gpuctl.kube.configuration import open_session
 from support.fit_oddities import oddity
 from support.fit_parts import CARD, GPU, MISSING
 from support.fit_trials import Trial, Trials, disagreements, hasten
@@ -366,9 +366,9 @@ def test_volumes_are_where_they_are(scheduling_plane: ControlPlane) -> None:
         }
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": claim, "namespace": "volumes"}, "spec": spec}
         jobs.append(pod)
-    connection = connect(kubeconfig=str(plane.kubeconfig()))
-    have = take_snapshot(connection)
-    connection.close()
+    session = open_session(kubeconfig=str(plane.kubeconfig()))
+    have = take_snapshot(session)
+    session.close()
     verdicts = {item.demand.name: item.verdict for pod in jobs for item in fit_module.fit(have, [pod])}
     assert verdicts == {"on-a": "fits", "on-b": "never", "nowhere": "unknown"}
     plane.create(*jobs)

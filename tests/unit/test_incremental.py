@@ -103,7 +103,7 @@ def test_a_mistake_in_another_process(tree: Path, three_processes: list[int]) ->
 def test_a_worker_that_is_killed_costs_time_alone(
     tree: Path, three_processes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_sent", lambda part: os.kill(os.getpid(), signal.SIGKILL))
+    monkeypatch.setattr(workers, "_sent", lambda parts: os.kill(os.getpid(), signal.SIGKILL))
     assert in_parts(["."]) == in_one(["."])
     assert len(three_processes) == 2
 

@@ -33,7 +33,7 @@ from gpuctl.apply.state.records import PART_OF, Records, is_ours
 from gpuctl.apply.state.workload import carried_over, finished, running
 from gpuctl.backend.api_resources import QUEUE_LABEL, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.backend.generations import CHANGEABLE
-from gpuctl.kube.connection import MANAGER
+from gpuctl.kube.session import MANAGER
 
 _RECORDED = "records the document; nothing else changes"
 _ADOPTED = "adopted: it is as it should be"

@@ -25,7 +25,7 @@ from gpuctl.apply.state.workload import is_pod_of, pod_labels, recreatable
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
 from gpuctl.backend.order import RANKS
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, ConnectionFailed
-from gpuctl.kube.connection import PATIENCE, Connection
+from gpuctl.kube.session import PATIENCE, Session
 
 _QUOTA_PAUSE = 0.2
 _SLOWEST_PAUSE = 5.0
@@ -64,8 +64,8 @@ class _Stage:
 class Execution:
     """One run of a plan. ``interrupted`` asks it to begin nothing new and to finish what it has taken apart."""
 
-    def __init__(self, connection: Connection, plan: Plan, how: How) -> None:
-        self.connection = connection
+    def __init__(self, session: Session, plan: Plan, how: How) -> None:
+        self.session = session
         self.plan = plan
         self.how = how
         self.interrupted = False
@@ -78,7 +78,7 @@ class Execution:
         self._gone: set[Key] = set()
         self._deadline = float("inf")
         leaving = [step.live for step in plan.steps if step.deletes and step.live is not None]
-        self._departures = Departures(connection, leaving, self._report_gone)
+        self._departures = Departures(session, leaving, self._report_gone)
 
     def lease_keys(self) -> set[Key]:
         """The namespaces in which nobody else may apply meanwhile."""
@@ -90,14 +90,14 @@ class Execution:
         :raises Changed: an object that would be deleted is no longer what the plan saw; nothing has been done.
         """
         self._leases = leases
-        self.connection.patience = max(self.connection.patience, min(self.how.timeout, 120.0))
+        self.session.patience = max(self.session.patience, min(self.how.timeout, 120.0))
         deleting = [step for step in self.plan.steps if step.deletes]
         try:
             with self._interruptible():
                 if deleting:
                     self._look_afresh(deleting, self._departures.start())
                     self._journals = journals.write(
-                        self.connection, entries_of(self.plan.steps, self.how.keys), self.how.keys
+                        self.session, entries_of(self.plan.steps, self.how.keys), self.how.keys
                     )
                 self._stages()
                 self._close_journals()
@@ -110,7 +110,7 @@ class Execution:
             self.plan.unfinished = bool(self._journals)
             return
         for journal in self._journals:
-            journals.remove(self.connection, journal)
+            journals.remove(self.session, journal)
 
     @contextlib.contextmanager
     def _interruptible(self) -> Iterator[None]:
@@ -211,7 +211,7 @@ class Execution:
 
     def _submit(self, stage: _Stage, step: Step, task: Callable[[Step], str]) -> None:
         stage.busy += 1
-        future = self.connection.executor.submit(task, step)
+        future = self.session.executor.submit(task, step)
 
         def finished(future: Any) -> None:
             error = future.exception()
@@ -236,7 +236,7 @@ class Execution:
             return "not-run"
         live = key_of(step.live)
         uid = step.live["metadata"]["uid"]
-        if not self.connection.delete(live, uid, grace=0 if self.how.force else None):
+        if not self.session.delete(live, uid, grace=0 if self.how.force else None):
             return "gone"
         if self.how.force:
             try:
@@ -253,10 +253,10 @@ class Execution:
         labels = pod_labels(live)
         if not labels:
             return
-        pods, _ = self.connection.list_objects(RESOURCES["Pod"], live["metadata"]["namespace"], labels=labels)
+        pods, _ = self.session.list_objects(RESOURCES["Pod"], live["metadata"]["namespace"], labels=labels)
         for pod in pods:
             if is_pod_of(pod, live):
-                self.connection.delete(key_of(pod), pod["metadata"]["uid"], grace=0, foreground=False)
+                self.session.delete(key_of(pod), pod["metadata"]["uid"], grace=0, foreground=False)
 
     def _bring_about(self, step: Step) -> str:
         """A create or an update in place."""
@@ -266,15 +266,15 @@ class Execution:
         if step.method == "post":
             self._create(step.desired)
         elif step.method == "apply":
-            _, created = self.connection.apply(step.desired, force=step.adopt)
+            _, created = self.session.apply(step.desired, force=step.adopt)
             if step.action == "create" and not created:
                 step.reason = "somebody else created it meanwhile; it is as wanted now"
         elif step.method == "labels":
-            node, _ = self.connection.apply(step.desired, manager=nodes.POOLS_MANAGER, force=step.adopt)
+            node, _ = self.session.apply(step.desired, manager=nodes.POOLS_MANAGER, force=step.adopt)
             gone = [change.path[len("metadata.labels[") : -1] for change in step.changes if change.new is None]
             step.reason = "; ".join([step.reason, *nodes.released(node, gone)])
         elif step.method == "patch":
-            self.connection.patch(step.key, step.desired)
+            self.session.patch(step.key, step.desired)
         elif step.method == "put":
             self._roll(step)
         if step.action == "update" and step.live is not None:
@@ -285,7 +285,7 @@ class Execution:
         """What was taken over from a GitOps controller loses its marks; no apply of ours removes what it never set."""
         marks = tracking_marks(live)
         if marks:
-            self.connection.patch(key, {"metadata": {part: dict.fromkeys(names) for part, names in marks.items()}})
+            self.session.patch(key, {"metadata": {part: dict.fromkeys(names) for part, names in marks.items()}})
 
     def _roll(self, step: Step) -> None:
         """A rolling update, of the version that is there: status moves it all the time."""
@@ -293,7 +293,7 @@ class Execution:
         assert step.live is not None
         was, wanted = (annotations_of(obj).get(self.how.keys.hash) for obj in (step.live, step.desired))
         for _ in range(_ATTEMPTS):
-            live = self.connection.get(step.key)
+            live = self.session.get(step.key)
             if live is None:
                 break
             if not _is_same(step.live, live, self.how.keys):
@@ -302,7 +302,7 @@ class Execution:
                 step.reason = "somebody else did the same meanwhile; it is as wanted now"
                 return
             try:
-                self.connection.replace(_rolled(step, live))
+                self.session.replace(_rolled(step, live))
                 return
             except ApiError as error:
                 if not error.is_conflict:
@@ -340,9 +340,9 @@ class Execution:
         while True:
             try:
                 if apply:
-                    self.connection.apply(obj)
+                    self.session.apply(obj)
                 else:
-                    self.connection.create(obj)
+                    self.session.create(obj)
                 return
             except ApiError as error:
                 if error.exists_already and self._is_there(obj):
@@ -355,7 +355,7 @@ class Execution:
 
     def _is_there(self, obj: Object) -> bool:
         """Whether another run created the very same object meanwhile."""
-        live = self.connection.get(key_of(obj))
+        live = self.session.get(key_of(obj))
         mine = annotations_of(obj).get(self.how.keys.hash)
         return live is not None and mine is not None and annotations_of(live).get(self.how.keys.hash) == mine
 
@@ -386,7 +386,7 @@ class Execution:
     def _give_up(self, stage: _Stage) -> None:
         """The time is over for what is still there; what has gone without a watch saying so goes on."""
         # Nor is there time left to wait for a server that is away.
-        self.connection.patience = min(self.connection.patience, PATIENCE)
+        self.session.patience = min(self.session.patience, PATIENCE)
         unknown = ""
         try:
             there = self._departures.look()
@@ -412,7 +412,7 @@ class Execution:
     def _held_by(self, key: Key) -> str:
         """Which finalizer, or whose pods, keep an object from going."""
         try:
-            live = self.connection.get(key)
+            live = self.session.get(key)
         except ClusterError:
             return ""
         if live is None:
@@ -424,7 +424,7 @@ class Execution:
         if key.kind in WORKLOADS and selector:
             labels = ",".join(f"{name}={value}" for name, value in selector.items())
             try:
-                pods, _ = self.connection.list_objects(RESOURCES["Pod"], key.namespace, labels=labels)
+                pods, _ = self.session.list_objects(RESOURCES["Pod"], key.namespace, labels=labels)
             except ClusterError:
                 return ""
             held = [pod["metadata"]["name"] for pod in pods[:3]]
