@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from gpuctl.backend.context import Context, Object
 from gpuctl.backend.merge import MERGE_KEYS, key_of, merge_spec
 from gpuctl.backend.places import Path, Problem, at
-from gpuctl.frontend.checks import MODEL_ENV, RESERVED_ENV, VISIBLE_DEVICES, foreign_image, visible_devices
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.reserved import MODEL_ENV, RESERVED_ENV, VISIBLE_DEVICES, foreign_image, visible_devices
 from gpuctl.frontend.shapes import kind_shape
 from gpuctl.frontend.templates import expand_patch
 from gpuctl.language.kinds import Job

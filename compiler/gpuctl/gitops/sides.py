@@ -13,7 +13,7 @@ from gpuctl.backend.pod import is_shared
 from gpuctl.backend.quota import hard_limits
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.linker import replicas
+from gpuctl.frontend.pool_links import replicas
 from gpuctl.gitops.objects import ObjectKey, by_key
 from gpuctl.language.job import Workload
 from gpuctl.language.quantities import parse_quantity
