@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from gpuctl.backend.context import Context, GitOps, JobNames, Lowered, Object, Options, PodSpecCheck
+from gpuctl.backend.context import Context, GitOps, JobNames, Lowered, Object, OutputOptions, PodSpecCheck
 from gpuctl.backend.lower import lower
 from gpuctl.backend.shared import EXISTING_NAMESPACES
 from gpuctl.backend.validation import VERSIONS, SchemaValidator, schema_validator
@@ -115,7 +115,7 @@ def compile(
         hashed = job_names == "hashed" or (job_names is None and gitops is not None)
         # A controller takes what is missing from its input for what is to go, a Namespace too.
         namespaces = namespaces or gitops is not None
-        context = Context(loaded.settings, Options(nodes, shared, gitops, embed, namespaces, hashed))
+        context = Context(loaded.settings, OutputOptions(nodes, shared, gitops, embed, namespaces, hashed))
         lowered: list[Lowered] = []
         if not _stands(loaded.diagnostics, tolerated):
             _check_patches(context, loaded)
@@ -209,7 +209,7 @@ def _notes_on_nodes(loaded: Loaded) -> list[Diagnostic]:
     ]
 
 
-def _notes_on_namespaces(loaded: Loaded, options: Options, lowered: Iterable[Lowered]) -> list[Diagnostic]:
+def _notes_on_namespaces(loaded: Loaded, options: OutputOptions, lowered: Iterable[Lowered]) -> list[Diagnostic]:
     """Whoever deletes what was rendered would delete a Namespace with all that others have in it."""
     if options.namespaces or not options.shared:
         return []

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gpuctl.gitops.breakages import Breakage
-from gpuctl.gitops.impact import Impact
+from gpuctl.gitops.effects import Impact
 from gpuctl.gitops.objects import ObjectKey
 from gpuctl.gitops.report import Live, as_json, markdown
 from support.repositories import Repository, pool, quota, service, training

@@ -16,7 +16,7 @@ JobNames = Literal["hashed", "plain"]
 MANAGER = "gpuctl"
 
 
-class Options(NamedTuple):
+class OutputOptions(NamedTuple):
     """How output is wanted.
 
     ``nodes`` includes the pools' Node objects, ``shared`` the objects that jobs share (PriorityClass, Namespace),
@@ -52,9 +52,9 @@ class PodSpecCheck(Protocol):
 class Context:
     """The settings, and where lowering reports what it finds."""
 
-    def __init__(self, settings: Settings, options: Options | None = None) -> None:
+    def __init__(self, settings: Settings, options: OutputOptions | None = None) -> None:
         self.settings = settings
-        self.options = options or Options()
+        self.options = options or OutputOptions()
         self.diagnostics: list[Diagnostic] = []
         self.check_pod_spec: PodSpecCheck | None = None
 

@@ -40,7 +40,7 @@ def diff_against(
     0: none; 1: there is one; 2: it could not be determined.
     """
     from gpuctl.cli.impact import compiled_at, compiled_pair
-    from gpuctl.gitops.errors import BuildError
+    from gpuctl.gitops.build_error import BuildError
 
     if against.startswith(GIT):
         pair = compiled_pair(against.removeprefix(GIT), None, inputs, platform, namespace, strict)

@@ -63,7 +63,7 @@ def command(
     """
     from gpuctl.cli.revisions import rendered_at
     from gpuctl.cluster.requests import pod_requests
-    from gpuctl.gitops.impact import impact
+    from gpuctl.gitops.effects import impact
     from gpuctl.gitops.report import as_json, markdown, text
     from gpuctl.gitops.sides import DOES_NOT_FIT, side_of
 

@@ -9,10 +9,10 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from gpuctl.gitops.breakages import amount
-from gpuctl.gitops.impact import Cost, Impact
+from gpuctl.gitops.effects import Cost, Impact
 from gpuctl.gitops.objects import ObjectKey
 from gpuctl.gitops.rows import Amount, PoolRow, QuotaRow
-from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, Demand, JobId
+from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, JobDemand, JobId
 from gpuctl.language.fields import visible
 from gpuctl.language.quantities import format_number
 
@@ -129,11 +129,11 @@ def _shown_paths(paths: list[str], style: _Style) -> str:
     return f"{shown} and {len(paths) - _PATHS} more" if len(paths) > _PATHS else shown
 
 
-def _job_row(job: JobId, before: Demand | None, after: Demand | None) -> list[str]:
+def _job_row(job: JobId, before: JobDemand | None, after: JobDemand | None) -> list[str]:
     return [str(job), _gpus(before), _gpus(after)]
 
 
-def _gpus(demand: Demand | None) -> str:
+def _gpus(demand: JobDemand | None) -> str:
     if demand is None:
         return "-"
     where = f"{demand.gpu_type or 'any type'}, {demand.pool}"
@@ -253,7 +253,7 @@ def _amount(value: Amount) -> dict[str, Any]:
     return {"gpus": _number(value.asked), "gpusAtMost": _number(value.most), "capacity": value.there}
 
 
-def _demand(demand: Demand | None) -> dict[str, Any] | None:
+def _demand(demand: JobDemand | None) -> dict[str, Any] | None:
     if demand is None:
         return None
     known = demand.gpus is not None

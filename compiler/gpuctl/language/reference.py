@@ -1,8 +1,7 @@
 """What can be said about every field: its type in words, its default, its examples, and where it stands.
 
-Derived from the models, and the data behind ``docs/reference.md``, ``gpuctl explain`` and the JSON Schemas. A place
-in a document is described by a :class:`Form`, a field by an :class:`Entry`; :func:`look_up` finds entries by paths in
-any spelling.
+Derived from the models, and the data behind ``docs/reference.md``, ``gpuctl explain`` and the JSON Schemas. A field is
+described by a :class:`FieldEntry`; :func:`look_up` finds entries by paths in any spelling.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ ITEM, INVENTED = "[]", "NAME"
 
 
 @dataclass(frozen=True)
-class Entry:
+class FieldEntry:
     """A field: the kind of document it is in, its path there in canonical spelling, and what the model says of it.
 
     ``default`` is None where there is none that a person could write. Two entries are about the same thing when they
@@ -75,7 +74,7 @@ class Entry:
         """The block whose fields stand below this one, through lists and invented names."""
         return _step(self.form)[1]
 
-    def same_as(self, other: Entry) -> bool:
+    def same_as(self, other: FieldEntry) -> bool:
         """Whether the two are one field that several kinds have."""
         return (self.path, self.form, self.required, self.description) == (
             other.path,
@@ -90,11 +89,11 @@ class Match:
     """One field that a topic may mean, and the kinds that have it."""
 
     kinds: tuple[str, ...]
-    entry: Entry
+    entry: FieldEntry
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TopicAnswer:
     """What a topic means: a kind, fields (several when it is ambiguous), or else what looks like it."""
 
     kind: str | None = None
@@ -102,7 +101,7 @@ class Answer:
     suggestions: tuple[str, ...] = ()
 
 
-def snippet(entry: Entry) -> list[str]:
+def snippet(entry: FieldEntry) -> list[str]:
     """The lines of a document that show a field's first example at its place; none where there is no example."""
     if not entry.examples:
         return []
@@ -130,12 +129,12 @@ def _example_name(kind: str, path: tuple[str, ...]) -> str:
 
 
 @cache
-def entries(kind: str) -> tuple[Entry, ...]:
+def entries(kind: str) -> tuple[FieldEntry, ...]:
     """Every field of a kind, each block's fields below it. A partial document's fields are those of its kind."""
     return tuple(_entries(kind, model_of(kind), ()))
 
 
-def fields_of(kind: str, path: tuple[str, ...] = ()) -> list[Entry]:
+def fields_of(kind: str, path: tuple[str, ...] = ()) -> list[FieldEntry]:
     """The fields directly below the field at ``path``, or of the whole document."""
     return [
         entry
@@ -146,7 +145,7 @@ def fields_of(kind: str, path: tuple[str, ...] = ()) -> list[Entry]:
     ]
 
 
-def _entries(kind: str, model: type[Block], path: tuple[str, ...]) -> Iterator[Entry]:
+def _entries(kind: str, model: type[Block], path: tuple[str, ...]) -> Iterator[FieldEntry]:
     # `kind` comes first, as everybody writes it; a subclass's fields come after those it inherits.
     for key, info in sorted(keys_of(model), key=lambda item: item[0] != "kind" or bool(path)):
         is_kind = not path and key == "kind"
@@ -155,7 +154,7 @@ def _entries(kind: str, model: type[Block], path: tuple[str, ...]) -> Iterator[E
         required = info.is_required() or is_kind
         default = None if required or info.default_factory is not None else info.default
         examples = (kind,) if is_kind else tuple(info.examples or ())
-        yield Entry(kind, (*path, key), form, required, default, info.description or "", examples)
+        yield FieldEntry(kind, (*path, key), form, required, default, info.description or "", examples)
         steps, block = _step(form)
         if block is not None:
             yield from _entries(kind, block, (*path, key, *steps))
@@ -173,24 +172,24 @@ def _step(form: Form) -> tuple[tuple[str, ...], type[Block] | None]:
     return (), None
 
 
-def look_up(topic: str) -> Answer:
+def look_up(topic: str) -> TopicAnswer:
     """What a path in any spelling means: from the kind down, or any end of a path (``resources.gpu``, ``gpu-type``)."""
     parts = _parts(topic)
     if not parts:
-        return Answer()
+        return TopicAnswer()
     if parts[:2] == ["platform", "defaults"] and len(parts) > 3:
         parts = parts[2:]
     elif parts[0] == "defaults" and len(parts) > 2:
         parts = parts[1:]
     kind = kind_called(parts[0])
     if kind is not None and len(parts) == 1:
-        return Answer(kind, _matches([kind]))
+        return TopicAnswer(kind, _matches([kind]))
     if kind is not None:
         entry = _at(kind, parts[1:])
         if entry is not None:
-            return Answer(matches=(Match((kind,), entry),))
+            return TopicAnswer(matches=(Match((kind,), entry),))
     found = _matches(parts)
-    return Answer(matches=found) if found else Answer(suggestions=_similar(parts))
+    return TopicAnswer(matches=found) if found else TopicAnswer(suggestions=_similar(parts))
 
 
 def kind_called(name: str) -> str | None:
@@ -210,7 +209,7 @@ def _parts(topic: str) -> list[str]:
     return [fold(part.strip()) for part in plain.split(".") if part.strip()]
 
 
-def _at(kind: str, parts: list[str]) -> Entry | None:
+def _at(kind: str, parts: list[str]) -> FieldEntry | None:
     """The field of a kind at exactly this path; of an invented name (``nodes.node-1``) the mapping that it is in."""
     for entry in entries(kind):
         if _ends(entry.path, parts, whole=True):
@@ -223,7 +222,7 @@ def _at(kind: str, parts: list[str]) -> Entry | None:
 
 def _matches(parts: list[str]) -> tuple[Match, ...]:
     """The fields whose path ends in the parts, each once with all kinds that have it."""
-    groups: list[list[Entry]] = []
+    groups: list[list[FieldEntry]] = []
     for kind in KINDS:
         for entry in entries(kind):
             if not _ends(entry.path, parts):
