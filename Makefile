@@ -2,10 +2,12 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Tests side by side. Most of them wait for a control plane, so that two cores do for three.
+WORKERS ?= 3
 export PYTHONPATH :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint fmt golden schemas control-plane sandbox bench docs clean
+.PHONY: help setup demo test test-fast mutants lint fmt golden schemas control-plane sandbox bench docs clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t16
@@ -30,9 +32,16 @@ demo: setup ## Render the examples to standard output and to demo-out/
 	done
 	@echo "The manifests are in demo-out/: $$(ls demo-out | tr '\n' ' ')" >&2
 
-test: setup ## Run all tests
+test: setup ## Run all tests, side by side (WORKERS=1: one after the other)
 	@PYTHONPATH=tests $(BIN)/python -m support.report
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+test-fast: setup ## Run what needs no control plane, with few examples: for while you write
+	GPUCTL_PROPERTIES=0.2 $(BIN)/python -m pytest -n $(WORKERS) tests/unit tests/golden tests/properties --ignore tests/unit/test_ci_kit.py
+
+mutants: setup ## Which of 100 small mistakes the tests notice (COUNT=, SEED=, ONLY=path:line)
+	PYTHONPATH=tests $(BIN)/python -m mutants --workers $(WORKERS) --count $(or $(COUNT),100) --seed $(or $(SEED),1) \
+	  $(if $(ONLY),--only $(ONLY))
 
 lint: setup ## ruff, mypy --strict, import contracts
 	$(BIN)/ruff check .

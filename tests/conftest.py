@@ -1,14 +1,28 @@
-"""What holds for all tests."""
+"""What holds for all tests: side by side, the longest first, and how often one may be run again."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 _ON_A_CLUSTER = frozenset({"cluster", "faults"})
+
+# What a test shows is made by the code under test, and no test leaves anything with the user who runs it.
+os.environ["GPUCTL_NO_CACHE"] = "1"
+MOST_RERUNS = 3
+"""Of all tests together. More is no bad luck of a loaded machine: it is a defect."""
+
+LONGEST = (
+    "cluster/test_fit_admission.py",
+    "cluster/test_why.py",
+)
+"""Files that take minutes, the longest first: begun last, one worker would go on with them alone."""
+
+SPLIT = frozenset(f"properties/test_{name}.py" for name in ("emitter", "lift", "mutations", "strings"))
+"""Files whose tests share nothing, and which would keep one worker for long: each test goes to the next free one."""
 
 # Ctrl-C is what some tests are about. A script that starts pytest in its background has it ignored, and so would
 # everything that pytest starts.
@@ -16,7 +30,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In CI a test on the control plane gets a second chance, which the summary counts.
 
     Six servers share that machine's cores with whatever else it does: one of a thousand waits takes longer than anybody
@@ -26,3 +40,51 @@ def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
         for item in items:
             if item.path.parent.name in _ON_A_CLUSTER:
                 item.add_marker(pytest.mark.flaky(reruns=1))
+    if _is_worker(config):
+        turns = {name: turn for turn, name in enumerate(LONGEST)}
+        items.sort(key=lambda item: turns.get(f"{item.path.parent.name}/{item.path.name}", len(turns)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Side by side (``-n 3``) a file's tests stay in one worker, which starts at most one control plane for them."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Files(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0]
+            return nodeid if path.removeprefix("tests/") in SPLIT else path
+
+    # Else the files with the most tests come first.
+    config.option.loadscopereorder = False
+    return Files(config, log)
+
+
+class Reruns:
+    """Fails the run when too many tests had to be run again."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Reports of all workers come here."""
+        if report.outcome != "rerun":  # type: ignore[comparison-overlap]
+            return
+        self.names.append(report.nodeid)
+        if len(self.names) > MOST_RERUNS:
+            names = "\n".join(self.names)
+            report.outcome = "failed"
+            report.longrepr = (
+                f"{report.longreprtext}\n\n{len(self.names)} tests were run again, {MOST_RERUNS} may be:\n{names}"
+            )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """One process counts for all."""
+    if not _is_worker(config):
+        config.pluginmanager.register(Reruns(), "reruns")
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import gpuctl
-from gpuctl.cli.printers.text import render
+from gpuctl.cli.output.text import render
 from gpuctl.frontend.codes import CODES, CodeRule
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "diagnostics.md"

@@ -8,7 +8,7 @@ network and without a large dependency. So this tool writes, into ``compiler/gpu
     document made into JSON Schema. Only what the kinds in ``KINDS`` can reach is kept.
 ``jobset.json``
     from the CustomResourceDefinition in the Go module ``sigs.k8s.io/jobset``, at the version pinned in
-    ``tools/jobset/go.mod``. Its embedded Job template is a reference into the file of the chosen Kubernetes
+    ``tests/binaries/jobset/go.mod``. Its embedded Job template is a reference into the file of the chosen Kubernetes
     version.
 
 Both have one form: ``$defs`` holds the definitions and ``kinds`` says which of them describes an
@@ -35,7 +35,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMAS = ROOT / "compiler" / "gpuctl" / "backend" / "schemas"
-JOBSET_PIN = ROOT / "tools" / "jobset"
+JOBSET_PIN = ROOT / "tests" / "binaries" / "jobset"
 
 OLDEST = (1, 29)
 """The first Kubernetes minor version that gpuctl compiles for."""

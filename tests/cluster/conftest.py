@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,10 +12,13 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
 from fault_tools.world import Api
-from support.cluster_tools import POOL, Place, places
+from support import node_world
+from support.cluster_tools import POOL, Document, Place, places
 from support.command import Command, Start
+from support.queues import Queues, queues_of
 from support.real_parts import control_plane_binaries
 
+Judge = Callable[..., bool]
 _numbers = itertools.count(1)
 
 
@@ -24,6 +27,12 @@ def plane() -> Iterator[ControlPlane]:
     """A running control plane; without its programs the tests are skipped, in CI they fail."""
     with ControlPlane(control_plane_binaries()) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[ControlPlane]:
+    """A control plane of their own for modules that look at all nodes."""
+    yield from node_world.running()
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +52,10 @@ def api(plane: ControlPlane) -> Api:
 @pytest.fixture(scope="session")
 def drill_nodes(plane: ControlPlane, jobset: None) -> None:
     """Room for everything that runs in a :func:`place`."""
+    _add_drill_nodes(plane)
+
+
+def _add_drill_nodes(plane: ControlPlane) -> None:
     for number in range(4):
         plane.add_node(f"{POOL}-{number}", labels={"runwhere.ai/pool": POOL}, gpus=64, cpu="512", memory="4Ti")
 
@@ -58,8 +71,65 @@ def place(
     request: pytest.FixtureRequest,
 ) -> Iterator[Place]:
     """A namespace of its own, with room for what runs there."""
+    yield from places(plane, api, tmp_path, capsys, monkeypatch, _namespace(request))
+
+
+def _namespace(request: pytest.FixtureRequest) -> str:
     title = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:50].strip("-")
-    yield from places(plane, api, tmp_path, capsys, monkeypatch, f"{title}-{next(_numbers)}")
+    return f"{title}-{next(_numbers)}"
+
+
+@pytest.fixture(scope="session")
+def queue_plane() -> Iterator[ControlPlane]:
+    """A second control plane, on which Kueue and JobSet run."""
+    with ControlPlane(control_plane_binaries(queues=True), queues=True) as running:
+        _add_drill_nodes(running)
+        yield running
+
+
+@pytest.fixture
+def queue_place(
+    queue_plane: ControlPlane,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> Iterator[Place]:
+    """A :func:`place` where Kueue and JobSet run."""
+    yield from places(queue_plane, Api(queue_plane), tmp_path, capsys, monkeypatch, _namespace(request))
+
+
+@pytest.fixture
+def writes_nothing(queue_plane: ControlPlane, queue_place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
+    """Whether another apply of documents, and a diff, find nothing to do and write nothing."""
+    upstream = Upstream(queue_plane.port, queue_plane.directory / "certificates" / "apiserver.crt")
+
+    def judge(*documents: Document) -> bool:
+        proxy.reset()
+        assert set(queue_place.plan(*documents).actions.values()) == {"unchanged"}
+        queue_place.apply(*documents)
+        queue_place.gpuctl("diff", "-f", queue_place.file(*documents))
+        return proxy.writes() == []
+
+    with Proxy(queue_plane, upstream) as proxy:
+        monkeypatch.setenv("KUBECONFIG", str(proxy.kubeconfig(queue_place.directory / "through-proxy")))
+        yield judge
+    upstream.close()
+
+
+@pytest.fixture
+def queues(queue_place: Place) -> Iterator[Queues]:
+    """Kueue's queues in front of a :func:`queue_place`."""
+    yield from queues_of(queue_place)
+
+
+@pytest.fixture
+def away(place: Place, api: Api) -> Iterator[str]:
+    """Another namespace."""
+    name = f"{place.namespace[:50]}-away"
+    api.create_namespace(name)
+    yield name
+    api.call("DELETE", f"/api/v1/namespaces/{name}")
 
 
 @pytest.fixture

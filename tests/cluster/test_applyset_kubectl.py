@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from control_plane import ControlPlane
-from gpuctl.cluster import applyset
-from gpuctl.cluster.applyset import ApplySet, NotOurSet
-from gpuctl.cluster.records import PART_OF
-from gpuctl.cluster.resources import RESOURCES
+from gpuctl.apply.state import applyset
+from gpuctl.apply.state.applyset import ApplySet, NotOurSet
+from gpuctl.apply.state.records import PART_OF
+from gpuctl.backend.api_resources import RESOURCES
 
 HOME, AWAY = "applyset-home", "applyset-away"
 

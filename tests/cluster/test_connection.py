@@ -10,11 +10,11 @@ import contextlib
 import copy
 import json
 import os
-import pty
 import re
 import select
 import socket
 import socketserver
+import ssl
 import stat
 import subprocess
 import sys
@@ -28,12 +28,13 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
 from fault_tools.world import Api
+from gpuctl.backend.api_resources import RESOURCES
 from gpuctl.cli.main import run
-from gpuctl.cluster.configuration import Impersonated, connect
-from gpuctl.cluster.errors import ApiError, ConnectionFailed
-from gpuctl.cluster.proxies import proxy_for
-from gpuctl.cluster.resources import RESOURCES
+from gpuctl.kube.api_errors import ApiError, ConnectionFailed
+from gpuctl.kube.configuration import Impersonated, connect
+from gpuctl.kube.proxies import proxy_for
 from support.cluster_tools import Place, notebook
+from support.command import on_a_terminal
 
 Config = dict[str, Any]
 HERE = "connection-here"
@@ -538,16 +539,30 @@ def test_unverified_without_a_warning(client: Client) -> None:
 
 
 class Tunnels(socketserver.ThreadingTCPServer):
-    """A proxy that understands CONNECT alone; ``answer`` is what it says instead of opening a tunnel."""
+    """A proxy that understands CONNECT alone; ``answer`` is what it says instead of opening a tunnel.
+
+    With a ``context`` it is reached by TLS.
+    """
 
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, answer: bytes | None = None) -> None:
+    def __init__(self, answer: bytes | None = None, context: ssl.SSLContext | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Tunnel)
         self.answer = answer
         self.targets: list[str] = []
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.url = f"http{'s' if context else ''}://127.0.0.1:{self.server_address[1]}"
+        self._context = context
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connected, address = super().get_request()
+        if self._context is not None:
+            try:
+                connected = self._context.wrap_socket(connected, server_side=True)
+            except ssl.SSLError:
+                connected.close()
+                raise
+        return connected, address
 
 
 class _Tunnel(socketserver.StreamRequestHandler):
@@ -578,8 +593,8 @@ def tunnels() -> Iterator[Callable[..., Tunnels]]:
     """Proxies that end with the test."""
     with contextlib.ExitStack() as stack:
 
-        def start(answer: bytes | None = None) -> Tunnels:
-            proxy = stack.enter_context(Tunnels(answer))
+        def start(answer: bytes | None = None, context: ssl.SSLContext | None = None) -> Tunnels:
+            proxy = stack.enter_context(Tunnels(answer, context))
             threading.Thread(target=proxy.serve_forever, args=(0.01,), daemon=True).start()
             stack.callback(proxy.shutdown)
             return proxy
@@ -698,6 +713,37 @@ def test_proxy_that_refuses(client: Client, tunnels: Callable[..., Tunnels]) -> 
     client.fails(client.config(cluster={"proxy-url": proxy.url}), message, UNREACHABLE)
 
 
+def test_proxy_behind_tls(client: Client, tunnels: Callable[..., Tunnels], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its certificate is the system's to trust; the server's is inside of that, as without a proxy."""
+    own = client.directory / "proxy"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=proxy", "-days", "1"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{own}.key", "-out", f"{own}.crt"]
+    subprocess.run(command, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(f"{own}.crt", f"{own}.key")
+    proxy = tunnels(context=context)
+    config = client.config(cluster={"proxy-url": proxy.url})
+    client.fails(
+        config, f"the certificate of https://127.0.0.1:{client.plane.port} is not trusted: self-signed certificate"
+    )
+    assert proxy.targets == []
+    monkeypatch.setenv("SSL_CERT_FILE", f"{own}.crt")
+    client.works(config)
+    assert set(proxy.targets) == {f"127.0.0.1:{client.plane.port}"}
+
+
+def test_proxy_of_a_server_without_tls(client: Client) -> None:
+    """There is no tunnel: the proxy is asked, by the whole address, and told who asks."""
+    asked: list[bytes] = []
+    with page(b'{"metadata": {}, "items": []}', requests=asked) as proxy:
+        stated = proxy.replace("//", "//me:secret@")
+        client.works(client.config(cluster={"server": "http://api.example.com:81/of/it", "proxy-url": stated}))
+    lines = asked[0].split(b"\n")
+    assert lines[0].startswith(f"GET http://api.example.com:81/of/it/api/v1/namespaces/{HERE}/secrets?".encode())
+    assert b"Host: api.example.com:81" in lines
+    assert b"Proxy-Authorization: Basic bWU6c2VjcmV0" in lines
+
+
 def test_proxy_that_is_not_there(client: Client) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -713,7 +759,7 @@ def test_proxy_that_is_not_there(client: Client) -> None:
 @pytest.fixture
 def pod(client: Client, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The files and variables that a pod has; where the files are."""
-    from gpuctl.cluster import configuration
+    from gpuctl.kube import configuration
 
     directory = client.directory / "serviceaccount"
     directory.mkdir()
@@ -829,6 +875,14 @@ SHAPES: dict[str, Config] = {
 }
 
 
+# Nobody may ask who he is; kubectl asks for a name and password where there are none, of nobody here.
+NOBODY = {
+    "nobody": "error: EOF\n",
+    "as nobody": "you do not have permission to call it",
+    "basic": "you do not have permission to call it",
+}
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_who_we_are(client: Client, shape: str) -> None:
     (client.directory / "alice").write_text(client.plane.tokens["alice"] + "\n")
@@ -838,8 +892,8 @@ def test_who_we_are(client: Client, shape: str) -> None:
     client.write(client.config(user=SHAPES[shape]))
     expected = theirs(client)
     if isinstance(expected, str):
-        # Nobody may ask who he is; kubectl asks for a name and password where there are none, of nobody here.
-        assert "you do not have permission to call it" in expected or expected == "error: EOF\n"
+        assert shape in NOBODY
+        assert NOBODY[shape] in expected
         with pytest.raises(ApiError, match="user system:anonymous may not create selfsubjectreviews"):
             ours(client)
     else:
@@ -1027,7 +1081,7 @@ def test_plugin_that_is_always_refused(client: Client) -> None:
 def test_plugins_that_hang_or_flood(
     client: Client, monkeypatch: pytest.MonkeyPatch, script: str, said: str | None
 ) -> None:
-    monkeypatch.setattr("gpuctl.cluster.plugin.LONGEST", 1.0)
+    monkeypatch.setattr("gpuctl.kube.exec_plugin.LONGEST", 1.0)
     client.write(client.plugin(script.replace("TOKEN", "hf_abcdefghijklmnopqrstuvwxyz")))
     code, text = client.look()
     assert code == 3
@@ -1085,13 +1139,13 @@ def test_client_certificates(client: Client) -> None:
     connection.close()
 
 
-def test_the_official_client_is_not_imported(client: Client) -> None:
-    """It costs 0.3 s, which is several times a `kubectl get`."""
+def test_no_client_is_imported(client: Client) -> None:
+    """The official one costs 0.3 s, which is several times a `kubectl get`, and urllib3 as much as one."""
     client.write(client.config())
     code = (
         "import sys; from gpuctl.cli.main import run; "
         f"code = run(['get', 'jobs', '--kubeconfig', {str(client.file)!r}]); "
-        "print(code, [name for name in ('kubernetes', 'requests', 'websocket', 'jsonschema') if name in sys.modules])"
+        "print(code, [name for name in ('kubernetes', 'urllib3', 'http.client', 'websocket', 'jsonschema', 'pydantic', 'yaml') if name in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout.splitlines()[-1] == "0 []", result.stderr
@@ -1159,7 +1213,7 @@ def test_heads_that_lie(client: Client, head: bytes) -> None:
 
 
 def test_an_answer_without_an_end(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuctl.cluster.transport.LARGEST", 2**20)
+    monkeypatch.setattr("gpuctl.kube.transport.LARGEST", 2**20)
     with page(b"x" * 5 * 2**20) as server:
         client.fails(client.config(cluster={"server": server}), f"{server} answered with more than 1 MiB")
 
@@ -1201,7 +1255,7 @@ def test_messages_cannot_control_the_terminal(client: Client, api: Api) -> None:
     with page(body, head) as server:
         client.write(client.config(cluster={"server": server}))
         for command in (["recover", "-n", HERE], ["get", "jobs"], ["describe", "job", "x"], ["logs", "x"]):
-            assert not CONTROLS.search(on_a_terminal(*command, f"--kubeconfig={client.file}"))
+            assert not CONTROLS.search(on_a_terminal(*command, f"--kubeconfig={client.file}")[1])
 
 
 def test_tables_cannot_control_the_terminal(client: Client, place: Place) -> None:
@@ -1214,25 +1268,10 @@ def test_tables_cannot_control_the_terminal(client: Client, place: Place) -> Non
     )
     options = ["-n", place.namespace, f"--kubeconfig={place.plane.kubeconfig()}"]
     for command in (["get", "jobs", "-o", "wide"], ["describe", "job", "note"], ["why", "note"]):
-        shown = on_a_terminal(*command, *options)
+        shown = on_a_terminal(*command, *options)[1]
         assert "note" in shown
         assert not CONTROLS.search(shown), command
 
 
 # Colours, and the line that progress rewrites, are gpuctl's own.
 CONTROLS = re.compile(r"(?!\x1b\[[0-9;]*m|\r\x1b\[2K|\r?\n)[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
-
-
-def on_a_terminal(*arguments: str) -> str:
-    """What a command shows on a terminal."""
-    controller, terminal = pty.openpty()
-    command = [sys.executable, "-m", "gpuctl", *arguments]
-    shown = bytearray()
-    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal) as process:
-        os.close(terminal)
-        with contextlib.suppress(OSError):
-            while data := os.read(controller, 65536):
-                shown += data
-        process.wait(30)
-    os.close(controller)
-    return shown.decode("utf-8", "replace").replace("\r\n", "\n")

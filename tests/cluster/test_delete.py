@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import pty
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +11,7 @@ import pytest
 
 from control_plane import ControlPlane
 from support.cluster_tools import DOMAIN, JOB_TYPE, Place, compute, inference, notebook, training
+from support.command import on_a_terminal
 
 MULTI = training("multi", resources={"nodes": 2}, environment={"command": ["deepspeed", "--no_ssh", "x.py"]})
 AUTOSCALED = inference(autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 4})
@@ -214,40 +210,23 @@ def test_deleting_a_pool_names_its_jobs_asks_and_ends_none(place: Place, pool: d
     assert place.pods("train")
 
 
-def on_a_terminal(place: Place, *arguments: str, answer: str) -> tuple[int, str]:
-    """Run a command on a terminal and answer its question; the exit code and what was shown."""
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "gpuctl", *arguments, "-n", place.namespace]
-    environment = {**os.environ, "KUBECONFIG": str(place.plane.kubeconfig())}
-    process = subprocess.Popen(command, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE, env=environment)
-    os.close(theirs)
-    os.write(ours, f"{answer}\n".encode())
-    out, _ = process.communicate(timeout=120)
-    shown = b""
-    with contextlib.suppress(OSError):
-        while part := os.read(ours, 65536):
-            shown += part
-    os.close(ours)
-    return process.returncode, out.decode() + shown.decode()
-
-
 def test_deleting_running_work_is_asked_on_a_terminal_only(place: Place) -> None:
     place.apply(training(), notebook(), training("waits", resources={"gpu": 65}))
     place.running("train", "note")
     before = place.uids()
-    code, shown = on_a_terminal(place, "delete", "job", "train", "note", answer="n")
+    code, shown = on_a_terminal("delete", "job", "train", "note", "-n", place.namespace, answer="n")
     assert code == 1
     assert f"deletes training/train in {place.namespace}: running for " in shown
     assert ", its progress is lost" in shown
     assert f"deletes notebook/note in {place.namespace}: running for " in shown
-    code, shown = on_a_terminal(place, "delete", "-f", place.file(training()), answer="n")
+    code, shown = on_a_terminal("delete", "-f", place.file(training()), "-n", place.namespace, answer="n")
     assert (code, place.uids()) == (1, before)
     assert "its progress is lost" in shown
     # What waits for nodes has nothing to lose.
-    code, shown = on_a_terminal(place, "delete", "job", "waits", answer="n")
+    code, shown = on_a_terminal("delete", "job", "waits", "-n", place.namespace, answer="n")
     assert code == 0
     assert "Go on?" not in shown
-    assert on_a_terminal(place, "delete", "job", "note", "--yes", answer="n")[0] == 0
+    assert on_a_terminal("delete", "job", "note", "--yes", "-n", place.namespace, answer="n")[0] == 0
     place.gpuctl("delete", "job", "train")
     assert place.names() == set()
 

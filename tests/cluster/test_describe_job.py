@@ -57,9 +57,12 @@ def test_a_running_service(place: Place) -> None:
     assert found["resources"] == {"gpu": 1, "gpuType": None, "cpu": 1.5, "memory": "4Gi", "memoryBytes": 4 << 30}
     assert found["metrics"] is None
     assert found["createdAt"] == live["metadata"]["creationTimestamp"]
-    assert found["k8sResources"] == {"kind": "Deployment", "jobName": "serve", "pods": list(pods)} or set(
-        found["k8sResources"]["pods"]
-    ) == set(pods)
+    resources = found["k8sResources"]
+    assert {**resources, "pods": sorted(resources["pods"])} == {
+        "kind": "Deployment",
+        "jobName": "serve",
+        "pods": sorted(pods),
+    }
     assert yaml.safe_load(found["yamlContent"])["environment"]["env"] == document["environment"]["env"]
     node_port, port = service["spec"]["ports"][0]["nodePort"], service["spec"]["ports"][0]["port"]
     assert found["access"]["nodePorts"] == [f"127.0.0.1:{node_port}"]

@@ -113,7 +113,7 @@ def test_who_may_not_look_is_told_once(
     plane.grant("alice", place.namespace, "edit")
     monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig("alice")))
     note = "whom these jobs may evict is not known: that takes the rights to list nodes and all pods"
-    told = place.apply(contested.job("a", "medium", 4), contested.job("b", "medium", 4), code=None)
+    told = place.apply(contested.job("a", "medium", 4), contested.job("b", "medium", 4))
     assert told.err.count(note) == 1
 
 

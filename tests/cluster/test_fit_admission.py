@@ -18,10 +18,13 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
-from gpuctl.cluster import admission, demand
-from gpuctl.cluster.configuration import connect
-from gpuctl.cluster.fit import Fit, fit
-from gpuctl.cluster.snapshot import Snapshot, load, render, take
+from gpuctl.answers.fit_answers import fit_value
+from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.capacity import demand
+from gpuctl.capacity import pod_admission as admission
+from gpuctl.capacity.fit import Fit, fit
+from gpuctl.capacity.snapshot import Snapshot, load, render
+from gpuctl.kube.configuration import connect
 from support.fit_admission import CLASSES, DRIVER, KINDS, AdmissionWorld, admission_world
 from support.fit_trials import MERGE_PATCH, QUIET, hasten
 from support.real_parts import control_plane_binaries
@@ -29,7 +32,7 @@ from support.real_parts import control_plane_binaries
 Object = dict[str, Any]
 
 WORLDS = int(os.environ.get("GPUCTL_ADMISSION_WORLDS", "280"))
-PATIENCE = 60.0
+PATIENCE = 240.0
 
 
 class Trial(NamedTuple):
@@ -64,7 +67,7 @@ class Trials:
             # The API server's admission sees what is new a moment later.
             time.sleep(2)
             connection = connect(kubeconfig=str(self.plane.kubeconfig()))
-            whole = load(render(take(connection)))
+            whole = load(render(take_snapshot(connection)))
             connection.close()
             refused = list(pool.map(self._submit, worlds))
         pods = self._rest({item.namespace for item, said in zip(worlds, refused, strict=True) if not said})
@@ -219,7 +222,7 @@ def trials() -> Iterator[list[Trial]]:
 def test_fit_agrees_with_admission_and_scheduler(trials: list[Trial]) -> None:
     apart = {trial.world.seed: found for trial in trials if (found := disagreement(trial))}
     first = [trial for trial in trials if trial.world.seed in list(apart)[:3]]
-    shown = "\n".join(json.dumps([vars(trial.world), trial.answer.as_json()], indent=1) for trial in first)
+    shown = "\n".join(json.dumps([vars(trial.world), fit_value(trial.answer)], indent=1) for trial in first)
     assert not apart, f"{len(apart)} of {len(trials)} worlds differ: {json.dumps(apart, indent=1)}\n{shown}"
 
 

@@ -13,12 +13,17 @@ import pytest
 from click.testing import CliRunner, Result
 
 from control_plane import ControlPlane
-from gpuctl.cli.connecting import ClusterFailure
+from gpuctl.answers.fit_answers import fit_value
+from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.capacity import demand, placement, preemption, scheduling, snapshot
+from gpuctl.capacity import fit as fit_module
+from gpuctl.capacity import pod_admission as admission
+from gpuctl.capacity import pod_requests as requests
+from gpuctl.capacity.fit import VERDICTS
+from gpuctl.capacity.projections import counted_pod
 from gpuctl.cli.main import cli
-from gpuctl.cluster import admission, demand, placement, preemption, requests, scheduling, snapshot
-from gpuctl.cluster import fit as fit_module
-from gpuctl.cluster.configuration import connect
-from gpuctl.cluster.fit import VERDICTS
+from gpuctl.cli.options.connecting import ClusterFailure
+from gpuctl.kube.configuration import connect
 from support.fit_oddities import oddity
 from support.fit_parts import CARD, GPU, MISSING
 from support.fit_trials import Trial, Trials, disagreements, hasten
@@ -63,7 +68,7 @@ def odd_trials(trials: list[Trial], scheduling_plane: ControlPlane) -> list[Tria
 
 
 def _print(trial: Trial) -> str:
-    answers = [answer.as_json() for answer in trial.answers().values()]
+    answers = [fit_value(answer) for answer in trial.answers().values()]
     parts = {"seed": trial.world.seed, "features": sorted(trial.world.features), "now": trial.now, "empty": trial.empty}
     return json.dumps({**parts, "answers": answers, "jobs": trial.world.jobs}, default=sorted, indent=1)
 
@@ -256,7 +261,7 @@ MUTATIONS: dict[str, Patch] = {
         preemption, "may_evict", lambda incoming, pod: bool(pod.start) and pod.priority <= incoming.pod.priority
     ),
     "importance: start": lambda patch: patch.setattr(
-        scheduling.Pod, "importance", property(lambda pod: (-pod.priority, pod.name))
+        scheduling.PlacedPod, "importance", property(lambda pod: (-pod.priority, pod.name))
     ),
     "sparing": _sparing_nobody,
     "budgets": _without_parts(budgets=[]),
@@ -287,7 +292,7 @@ def test_ended_pods_hold_no_room(trials: list[Trial]) -> None:
     def with_ended(trial: Trial) -> Trial:
         ended = [pod for pod, status in trial.world.fillers if status["status"]["phase"] != "Running"]
         pods = [
-            snapshot._pod({**pod, "metadata": {**pod["metadata"], "namespace": trial.world.namespace}}) for pod in ended
+            counted_pod({**pod, "metadata": {**pod["metadata"], "namespace": trial.world.namespace}}) for pod in ended
         ]
         assert not {pod["name"] for pod in pods} & {pod["name"] for pod in trial.snapshot.pods}
         return trial._replace(snapshot=replace(trial.snapshot, pods=[*trial.snapshot.pods, *pods]))
@@ -362,7 +367,7 @@ def test_volumes_are_where_they_are(scheduling_plane: ControlPlane) -> None:
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": claim, "namespace": "volumes"}, "spec": spec}
         jobs.append(pod)
     connection = connect(kubeconfig=str(plane.kubeconfig()))
-    have = snapshot.take(connection)
+    have = take_snapshot(connection)
     connection.close()
     verdicts = {item.demand.name: item.verdict for pod in jobs for item in fit_module.fit(have, [pod])}
     assert verdicts == {"on-a": "fits", "on-b": "never", "nowhere": "unknown"}

@@ -3,52 +3,29 @@
 from __future__ import annotations
 
 import json
-import re
-from typing import Any
 
 import pytest
-from test_get_jobs import outcome, rows
 
 from gpuctl.cli.main import run
-from support.cluster_tools import Place, training
-
-NAME = re.compile(r"train-[0-9a-f]{6}")
-TWO = {"resources": {"nodes": 2}}
-OTHER = {"environment": {"image": "registry.example.com/train:v2"}}
-
-
-def sync(place: Place, document: dict[str, Any], *flags: str, name: str = "synced") -> str:
-    """Build a document and apply the directory as a controller would; the training's name in the cluster."""
-    directory = place.directory / name
-    path = place.file(document, name=f"{name}.yaml")
-    assert run(["build", path, "-o", str(directory), "--gitops", "flux", "-n", place.namespace, *flags]) == 0
-    for file in sorted(directory.rglob("*.yaml")):
-        place.plane.kubectl("apply", "-f", str(file))
-    (job,) = (directory / place.namespace).glob("job*-train-*.yaml")
-    found = NAME.search(job.name)
-    assert found is not None
-    return found[0]
-
-
-def until_active(place: Place, job: str, pods: int = 1) -> None:
-    """Wait until the pods of a Job run, and the Job knows it."""
-    place.until(lambda: (place.get("Job", job).get("status") or {}).get("ready") == pods, f"the pods of {job}")
+from support.cluster_tools import Place, outcome, training
+from support.generations import NAME, OTHER, TWO, half_replaced, sync, until_active
+from support.tables import job_rows
 
 
 def test_reading_by_the_name_of_the_job(place: Place) -> None:
     name = sync(place, training())
     until_active(place, name)
     (pod,) = place.pods("train")
-    (row,) = rows(place)
+    (row,) = job_rows(place)
     assert (row["JOB ID"], row["NAME"], row["STATUS"]) == (pod, "train", "Running")
-    (row,) = rows(place, "--jobs")
+    (row,) = job_rows(place, "--jobs")
     assert (row["JOB ID"], row["NAME"]) == (name, "train")
     for word in ("train", "training/train", name, f"training/{name}", pod):
         assert json.loads(place.gpuctl("describe", "job", word, "-o", "json").out)["name"] == "train"
-        (row,) = rows(place, word)
+        (row,) = job_rows(place, word)
         assert row["JOB ID"] == pod
     assert "running" in place.gpuctl("why", "train").out
-    assert place.gpuctl("wait", "train", "--for", "running", "--timeout", "20s").code == 0
+    assert place.gpuctl("wait", "train", "--for", "running", "--timeout", "120s").code == 0
     assert place.gpuctl("logs", "train").code == 0
     value = place.gpuctl("pause", "train", "-o", "json").value["items"][0]
     assert (value["jobId"], value["name"], value["status"]) == (name, "train", "paused")
@@ -58,7 +35,7 @@ def test_reading_by_the_name_of_the_job(place: Place) -> None:
 
 def test_rerun_and_delete(place: Place) -> None:
     name = sync(place, training(job=outcome("complete")))
-    assert place.gpuctl("wait", "train", "--for", "done", "--timeout", "30s").code == 0
+    assert place.gpuctl("wait", "train", "--for", "done", "--timeout", "120s").code == 0
     before = place.uid("Job", name)
     place.gpuctl("rerun", "train", "--yes")
     assert place.uid("Job", name) != before
@@ -80,7 +57,7 @@ def test_two_generations(place: Place) -> None:
     assert f"training/train is {new} here, the newer one; {old} is being deleted" in found.err
     found = place.gpuctl("describe", "job", old, "-o", "json")
     assert "newer one" not in found.err
-    by_job = {row["JOB ID"]: row["NAME"] for row in rows(place, "--jobs")}
+    by_job = {row["JOB ID"]: row["NAME"] for row in job_rows(place, "--jobs")}
     assert by_job == {old: "train", new: "train"}
     place.kubectl("patch", "job", old, "--type=merge", "-p", '{"metadata":{"finalizers":[]}}')
 
@@ -159,19 +136,6 @@ def test_what_others_added_to_a_built_training_is_shown_as_lost(place: Place) ->
     assert lost == ['! lost annotation example.com/owner: "me" (from kubectl-annotate)']
 
 
-def half_replaced(place: Place, new: dict[str, Any]) -> str:
-    """An apply has deleted what a controller made, and did not get to its successor; the name with a hash."""
-    name = sync(place, training(**TWO))
-    place.kubectl("patch", "job", name, "--type=merge", "-p", '{"metadata":{"finalizers":["example.com/hold"]}}')
-    place.apply(new, flags=("--yes", "--timeout", "2s"), code=1)
-    place.kubectl("patch", "job", name, "--type=merge", "-p", '{"metadata":{"finalizers":[]}}')
-    place.until(lambda: not place.exists("Job", name), "the old one to go")
-    # A run that is killed does not put it up again.
-    place.kubectl("delete", "service", name)
-    assert not place.exists("Job", "train")
-    return name
-
-
 @pytest.mark.parametrize("command", ["recover", "apply", "delete"])
 def test_a_replacement_that_did_not_finish_is_finished(place: Place, command: str) -> None:
     """The journal is of a training that comes back under another name than it had."""
@@ -220,7 +184,7 @@ def test_an_overlay_of_kustomize_stays_in_its_namespace(place: Place, flags: tup
     manifests = place.plane.kubectl("kustomize", str(overlay))
     assert f"namespace: {place.namespace}" in manifests
     values = [line for line in manifests.splitlines() if "production" in line]
-    assert {line.split(":")[0].strip() for line in values} <= {"runwhere.ai/namespace"}
+    assert {line.split(":")[0].strip() for line in values} == {"runwhere.ai/namespace"}
     (overlay / "all.yaml").write_text(manifests)
     place.kubectl("apply", "-f", str(overlay / "all.yaml"))
     (job,) = (name.partition("/")[2] for name in place.names() if name.startswith("Job/"))

@@ -14,29 +14,12 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy
 from fault_tools.world import Api
-from support.cluster_tools import POOL, Place, compute, inference, notebook, places, training
+from support.cluster_tools import POOL, Place, compute, inference, notebook, outcome, places, training
 from support.command import Command, Start
+from support.tables import job_rows, table
 
 HEADERS = ["JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP", "AGE"]
 WIDE = [*HEADERS, "POOL", "GPU", "GPU-TYPE", "PRIORITY", "REASON"]
-
-
-def table(text: str) -> list[dict[str, str]]:
-    """The rows of a table by heading; cells have no blanks but the last."""
-    head, *lines = text.splitlines()
-    names = re.split(r" {2,}", head)
-    return [dict(zip(names, line.split(maxsplit=len(names) - 1), strict=True)) for line in lines]
-
-
-def rows(place: Place, *arguments: str, code: int | None = 0) -> list[dict[str, str]]:
-    """What `get jobs` prints in the place."""
-    return table(place.gpuctl("get", "jobs", *arguments, code=code).out)
-
-
-def outcome(name: str, **others: str) -> dict[str, Any]:
-    """The `job` block whose pods end like this."""
-    values = {f"gpuctl.test/{key.replace('_', '-')}": value for key, value in others.items()}
-    return {"annotations": {"gpuctl.test/outcome": name, **values}}
 
 
 def test_the_nine_columns_and_one_row_a_pod(place: Place) -> None:
@@ -94,17 +77,17 @@ def test_statuses_of_pods(place: Place) -> None:
             for name in STATUSES
         )
 
-    place.until(as_expected, "all outcomes", timeout=20)
-    failed = {row["NAME"] for row in rows(place, "--status", "failed")}
+    place.until(as_expected, "all outcomes")
+    failed = {row["NAME"] for row in job_rows(place, "--status", "failed")}
     assert failed == {name for name, (_, phase) in STATUSES.items() if phase == "failed"}
-    assert [row["NAME"] for row in rows(place, "--status", "oomkilled")] == ["oom"]
+    assert [row["NAME"] for row in job_rows(place, "--status", "oomkilled")] == ["oom"]
 
     def ended() -> bool:
-        jobs = {row["NAME"]: row["STATUS"] for row in rows(place, "--jobs")}
+        jobs = {row["NAME"]: row["STATUS"] for row in job_rows(place, "--jobs")}
         return (jobs["complete"], jobs["fail"], jobs["oom"]) == ("Succeeded", "Failed", "Failed")
 
     place.until(ended, "the jobs to be over")
-    oom = next(row for row in rows(place, "-o", "wide") if row["NAME"] == "oom")
+    oom = next(row for row in job_rows(place, "-o", "wide") if row["NAME"] == "oom")
     assert oom["REASON"] == "exit code 137"
 
 
@@ -117,19 +100,20 @@ def test_a_service_runs_when_its_pods_are_ready(place: Place) -> None:
     place.running("serve", pods=2)
     place.until(
         lambda: (
-            {row["NAME"]: row["STATUS"] for row in rows(place, "--jobs")}
+            {row["NAME"]: row["STATUS"] for row in job_rows(place, "--jobs")}
             == {"loops": "CrashLoopBackOff", "dumb": "Pending", "serve": "Running"}
         ),
         "the statuses of the services",
     )
-    pods = {row["NAME"]: (row["STATUS"], row["READY"]) for row in rows(place)}
+    pods = {row["NAME"]: (row["STATUS"], row["READY"]) for row in job_rows(place)}
     assert pods["dumb"] == ("Running", "0/1")
     assert pods["loops"] == ("CrashLoopBackOff", "0/1")
     # One pod of two stops being ready.
     victim = sorted(place.pods("serve"))[0]
     place.plane.annotate(place.namespace, victim, outcome="crash")
     place.until(
-        lambda: [row["STATUS"] for row in rows(place, "serve", "--jobs")] == ["PartiallyRunning"], "half of it to crash"
+        lambda: [row["STATUS"] for row in job_rows(place, "serve", "--jobs")] == ["PartiallyRunning"],
+        "half of it to crash",
     )
     (item,) = place.gpuctl("get", "jobs", "serve", "--jobs", "-o", "json").value["items"]
     assert (item["status"], item["ready"]) == ("Partially Running", "1/2")
@@ -152,8 +136,8 @@ def test_jobs_without_pods_have_a_row_with_the_reason(place: Place) -> None:
     # Two that each fit, but not together: what a dry-run lets through and the quota refuses afterwards.
     rendered = place.gpuctl("render", "-f", place.file(over), "-o", "json").value["items"]
     place.create(next(obj for obj in rendered if obj["kind"] == "Job"))
-    place.until(lambda: "QuotaExceeded" in {row["STATUS"] for row in rows(place)}, "the quota to refuse")
-    by_name = {row["NAME"]: row for row in rows(place, "-o", "wide")}
+    place.until(lambda: "QuotaExceeded" in {row["STATUS"] for row in job_rows(place)}, "the quota to refuse")
+    by_name = {row["NAME"]: row for row in job_rows(place, "-o", "wide")}
     blocked = by_name["over"]
     assert (blocked["JOB ID"], blocked["READY"], blocked["NODE"]) == ("over", "0/1", "-")
     assert "exceeded quota: few" in blocked["REASON"]
@@ -161,10 +145,11 @@ def test_jobs_without_pods_have_a_row_with_the_reason(place: Place) -> None:
     place.gpuctl("pause", "over", "first")
     paused = {("over", "Paused", "over"), ("first", "Paused", "first")}
     place.until(
-        lambda: {(row["NAME"], row["STATUS"], row["JOB ID"]) for row in rows(place)} == paused, "the pods to be gone"
+        lambda: {(row["NAME"], row["STATUS"], row["JOB ID"]) for row in job_rows(place)} == paused,
+        "the pods to be gone",
     )
     place.patch("Job", "over", {"metadata": {"annotations": {"runwhere.ai/paused": None}}})
-    assert {row["NAME"]: row["STATUS"] for row in rows(place)} == {"first": "Paused", "over": "Suspended"}
+    assert {row["NAME"]: row["STATUS"] for row in job_rows(place)} == {"first": "Paused", "over": "Suspended"}
 
 
 def test_pods_that_are_missing_have_a_row(place: Place) -> None:
@@ -178,8 +163,8 @@ def test_pods_that_are_missing_have_a_row(place: Place) -> None:
     )
     rendered = place.gpuctl("render", "-f", place.file(inference(service={"replicas": 3})), "-o", "json").value["items"]
     place.create(next(obj for obj in rendered if obj["kind"] == "Deployment"))
-    place.until(lambda: {row["STATUS"] for row in rows(place)} == {"Running", "QuotaExceeded"}, "one pod to run")
-    found = {row["STATUS"]: row for row in rows(place, "-o", "wide")}
+    place.until(lambda: {row["STATUS"] for row in job_rows(place)} == {"Running", "QuotaExceeded"}, "one pod to run")
+    found = {row["STATUS"]: row for row in job_rows(place, "-o", "wide")}
     missing = found["QuotaExceeded"]
     assert (missing["JOB ID"], missing["NAME"], missing["READY"], missing["NODE"], missing["GPU"]) == (
         "serve",
@@ -191,21 +176,21 @@ def test_pods_that_are_missing_have_a_row(place: Place) -> None:
     assert missing["REASON"].startswith("2 of 3 pods are not made: ")
     assert "exceeded quota: few" in missing["REASON"]
     assert len(table(place.gpuctl("get", "pods").out)) == 1, "these are pods only"
-    assert len(rows(place, "--jobs")) == 1
-    assert {row["JOB ID"] for row in rows(place, "--status", "quotaexceeded")} == {"serve"}
+    assert len(job_rows(place, "--jobs")) == 1
+    assert {row["JOB ID"] for row in job_rows(place, "--status", "quotaexceeded")} == {"serve"}
 
 
 def test_filters(place: Place) -> None:
     place.apply(training("a", job={"priority": "high"}), inference("b"), notebook("c"))
     place.running("a", "b", "c")
-    assert [row["NAME"] for row in rows(place, "--kind", "training")] == ["a"]
-    assert [row["NAME"] for row in rows(place, "--type", "notebook")] == ["c"]
-    assert [row["NAME"] for row in rows(place, "--pool", POOL)] == ["a", "b", "c"]
+    assert [row["NAME"] for row in job_rows(place, "--kind", "training")] == ["a"]
+    assert [row["NAME"] for row in job_rows(place, "--type", "notebook")] == ["c"]
+    assert [row["NAME"] for row in job_rows(place, "--pool", POOL)] == ["a", "b", "c"]
     assert place.gpuctl("get", "jobs", "--pool", "other", "--no-headers").out == ""
-    assert [row["NAME"] for row in rows(place, "-l", "runwhere.ai/priority=high")] == ["a"]
-    assert [row["NAME"] for row in rows(place, "b", "c")] == ["b", "c"]
+    assert [row["NAME"] for row in job_rows(place, "-l", "runwhere.ai/priority=high")] == ["a"]
+    assert [row["NAME"] for row in job_rows(place, "b", "c")] == ["b", "c"]
     pod = next(iter(place.pods("b")))
-    assert [row["JOB ID"] for row in rows(place, pod)] == [pod]
+    assert [row["JOB ID"] for row in job_rows(place, pod)] == [pod]
     missing = place.gpuctl("get", "jobs", "b", "absent", code=1)
     assert "there is no job or pod absent" in missing.err
     assert missing.out == ""
@@ -254,7 +239,7 @@ def test_every_namespace_or_what_one_may_see(
         twice = place.anywhere("pause", "mine", code=1).err
         assert f"training/mine in {place.namespace}" in twice
         assert "-n NAMESPACE" in twice
-        assert [row["NAMESPACE"] for row in rows(place)] == [place.namespace]
+        assert [row["NAMESPACE"] for row in job_rows(place)] == [place.namespace]
         plane.kubectl("create", "rolebinding", "edit", "--clusterrole=edit", "--user=alice", "-n", other.namespace)
         monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig("alice")))
         plane.kubectl("config", "set-context", "--current", f"--namespace={other.namespace}", user="alice")
@@ -295,7 +280,7 @@ def test_pages_not_namespaces(place: Place, api: Api, proxy: Proxy) -> None:
             list(threads.map(lambda pod: api.create(*pod), pods))
         place.apply(training("alone"))
         place.gpuctl("pause", "alone")
-        place.until(lambda: [row["STATUS"] for row in rows(place)] == ["Paused"], "its pod to be gone")
+        place.until(lambda: [row["STATUS"] for row in job_rows(place)] == ["Paused"], "its pod to be gone")
         proxy.reset()
         found = [
             row for row in table(place.anywhere("get", "jobs").out) if row["NAMESPACE"] in (*names, place.namespace)

@@ -57,8 +57,8 @@ def test_impact_names_what_apply_replaces(place: Place, monkeypatch: pytest.Monk
     replaced: dict[str, set[str]] = {}
     for name in CHANGES:
         write(_in(place.namespace, _changed(name)))
-        plan = place.anywhere("apply", "-f", "jobs.yaml", "--dry-run=server", "-o", "json", code=None)
-        found = place.anywhere("impact", "--from", "HEAD", "--kubeconfig", kubeconfig, "-o", "json", code=None)
+        plan = place.anywhere("apply", "-f", "jobs.yaml", "--dry-run=server", "-o", "json")
+        found = place.anywhere("impact", "--from", "HEAD", "--kubeconfig", kubeconfig, "-o", "json")
         told = {item["name"] for item in found.value["cluster"]["ended"] if item["manner"] == "replaced"}
         replaced[name] = {
             step["name"]

@@ -16,8 +16,8 @@ import pytest
 from control_plane import ControlPlane
 from support import node_world
 from support.cluster_tools import DOMAIN, Outcome, Place
-from support.node_world import table
 from support.real_parts import control_plane_binaries
+from support.tables import table
 
 README = Path(__file__).resolve().parents[2] / "examples" / "readme"
 TRAINING, INFERENCE, NOTEBOOK, COMPUTE = (
@@ -129,7 +129,7 @@ def test_the_quick_start_and_the_tables_of_job_commands(place: Place) -> None:
     (pod,) = pods(place, TRAINING)
     place.plane.annotate("default", pod, outcome="complete")
     # `logs -f` of a training ends with it.
-    followed = run(place, f"gpuctl logs {TRAINING} -f", code=None)
+    followed = run(place, f"gpuctl logs {TRAINING} -f")
     assert "simulated container" in followed.out
     run(place, f"gpuctl wait {TRAINING} --for=done")
     assert listed(place, f"gpuctl get jobs {TRAINING}") == [(TRAINING, "training", "Succeeded", "0/1")]

@@ -19,8 +19,8 @@ import pytest
 
 from fault_tools.proxy import Exchange, Proxy, cut_after, delay, first_of, matching, meanwhile, nth, on, refuse
 from fault_tools.zygote import Running, Zygote
-from gpuctl.cluster import lease as leases
-from gpuctl.cluster import operations
+from gpuctl.apply import operations
+from gpuctl.apply.run import lease as leases
 from support.cluster_tools import Place, image, inference, training
 
 LEASE = leases.NAMESPACE_LEASE
@@ -90,7 +90,7 @@ def test_loser_waits_then_names_the_holder_and_has_changed_nothing(place: Place,
     hold(place, ELSEWHERE)
     started = time.monotonic()
     refused = place.apply(CHANGED, flags=("--yes",), code=1)
-    assert 1 <= time.monotonic() - started < 10
+    assert time.monotonic() - started >= 1
     waiting, error, hint = refused.err.splitlines()
     assert waiting == f"waiting for carol@far (process 4711), who is applying in {place.namespace}"
     assert re.fullmatch(rf"error: carol@far \(process 4711\) is applying in {place.namespace}, begun \d+s ago", error)
@@ -126,7 +126,7 @@ def test_waiter_goes_on_when_the_lease_is_given_back(place: Place, proxy: Proxy)
 def test_dead_process_of_this_machine_is_replaced_at_once(place: Place) -> None:
     """Its lease would last some seconds more; that it runs no more is known."""
     place.apply(training("a"))
-    command = "from gpuctl.cluster.lease import identity; print(identity())"
+    command = "from gpuctl.apply.run.lease import identity; print(identity())"
     dead = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True).stdout.strip()
     assert leases.is_dead(dead)
     hold(place, dead)
@@ -202,7 +202,7 @@ def test_stopped_process_looks_whether_it_was_taken_for_dead(place: Place, proxy
     taken = threading.Event()
 
     def stopped() -> None:
-        running = started.result(10)
+        running = started.result(60)
         running.signal(signal.SIGSTOP)
         place.patch("Lease", LEASE, {"spec": {"holderIdentity": ELSEWHERE}})
         time.sleep(leases.DURATION + 1)
@@ -214,7 +214,7 @@ def test_stopped_process_looks_whether_it_was_taken_for_dead(place: Place, proxy
     command = ["apply", "-f", place.file(CHANGED), "-n", place.namespace, "--yes"]
     config = {"KUBECONFIG": str(place.directory / "through-proxy")}
     started.set_result(zygote.start(command, env=config, cwd=place.directory))
-    result = started.result().wait(60)
+    result = started.result().wait()
     assert taken.is_set()
     assert result.code == 1, result
     assert "was taken over by another run" in result.stderr
@@ -237,14 +237,16 @@ def test_released_after_an_interrupt(place: Place, proxy: Proxy, zygote: Zygote,
     place.apply(training("a"), inference("b"))
     file = place.file(CHANGED, inference("b", environment=image("v2")))
     config = {"KUBECONFIG": str(place.directory / "through-proxy")}
-    proxy.reset(on(matching("DELETE", writes=True), delay(0.5)))
+    noticed = threading.Event()
+    proxy.reset(on(matching("DELETE", writes=True), meanwhile(lambda: noticed.wait(120))))
     running = zygote.start(["apply", "-f", file, "-n", place.namespace, "--yes"], env=config, cwd=place.directory)
     place.until(lambda: any("DELETE" in line for line in map(str, proxy.records)), "the first delete")
     assert held(place) == [f"Lease/{LEASE}"]
     running.signal(number)
-    result = running.wait(30)
+    place.until(lambda: "interrupted: finishing what is under way" in running.stderr(), "the signal to be noticed")
+    noticed.set()
+    result = running.wait()
     assert result.code == 128 + number
-    assert "interrupted: finishing what is under way" in result.stderr
     assert place.names() == {"Job/a", "Deployment/b", "Service/svc-b"}
     assert held(place) == []
     assert place.objects(("Secret",)) == {}
@@ -260,7 +262,7 @@ def test_interrupt_while_waiting(place: Place, zygote: Zygote) -> None:
     )
     place.until(lambda: "waiting for" in running.stderr(), "the command to wait")
     running.signal(signal.SIGINT)
-    result = running.wait(10)
+    result = running.wait()
     assert result.code == 130
     assert result.stderr.splitlines()[1:] == ["Interrupted."]
     assert place.records() == before
@@ -278,14 +280,14 @@ def test_given_back_when_interrupted_while_it_is_asked_for(
     started: Future[Running] = Future()
 
     def interrupt() -> None:
-        started.result(10).signal(number)
+        started.result(60).signal(number)
         time.sleep(0.7)
 
     proxy.reset(on(nth(1, matching(method, path)), meanwhile(interrupt)))
     command = ["apply", "-f", place.file(CHANGED), "-n", place.namespace, "--yes"]
     config = {"KUBECONFIG": str(place.directory / "through-proxy")}
     started.set_result(zygote.start(command, env=config, cwd=place.directory))
-    result = started.result().wait(30)
+    result = started.result().wait()
     proxy.drain()
     assert result.code == (130 if number == signal.SIGINT else -number), result
     assert held(place) == []
@@ -331,12 +333,10 @@ def test_killed_holder_is_followed_at_once(place: Place, proxy: Proxy, zygote: Z
         lambda: any(r.request.is_write and r.request.path.endswith("/jobs") for r in proxy.records), "the create"
     )
     running.kill()
-    running.wait(5)
+    running.wait()
     assert held(place) == [f"Lease/{LEASE}"]
-    started = time.monotonic()
     done = zygote.run(command, env={"KUBECONFIG": str(place.plane.kubeconfig())}, cwd=place.directory)
     assert done.code == 0, done.stderr
-    assert time.monotonic() - started < 8
     assert "waiting for" not in done.stderr
     assert place.get("Job", "a")["spec"]["template"]["spec"]["containers"][0]["image"].endswith(":v2")
     assert held(place) == []
@@ -350,7 +350,7 @@ def test_two_at_once(place: Place, proxy: Proxy, zygote: Zygote) -> None:
     file = place.file(CHANGED)
     command = ["apply", "-f", file, "-n", place.namespace, "--yes"]
     runs = [zygote.start(command, env=config, cwd=place.directory) for _ in range(2)]
-    results = [run.wait(30) for run in runs]
+    results = [run.wait() for run in runs]
     assert [result.code for result in results] == [0, 0], [result.stderr for result in results]
     said = "".join(result.stderr for result in results)
     assert said.count("waiting for") == 1
@@ -373,10 +373,15 @@ def test_set_has_a_lease_of_its_own(place: Place, impatient: None) -> None:
     assert place.names() == {"Job/a", "Job/c"}
 
 
+def renewed(place: Place, proxy: Proxy) -> None:
+    """Wait until a lease has been renewed three times."""
+    place.until(lambda: lease_requests(proxy).count("PUT") >= 3, "renewals")
+
+
 def test_long_run_renews_its_lease(place: Place, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leases, "_RENEWAL", 0.1)
     place.apply(training("a"))
-    proxy.reset(on(matching("DELETE", "/jobs/a", writes=True), delay(1)))
+    proxy.reset(on(matching("DELETE", "/jobs/a", writes=True), meanwhile(lambda: renewed(place, proxy))))
     place.apply(CHANGED, flags=("--yes",))
     assert lease_requests(proxy).count("PUT") >= 3
     assert held(place) == []
@@ -389,7 +394,8 @@ def test_renewal_whose_answer_is_lost_loses_no_lease(
     monkeypatch.setattr(leases, "_RENEWAL", 0.1)
     place.apply(training("a"), training("b"))
     renewals = nth(1, matching("PUT", "/leases/" + LEASE))
-    proxy.reset(first_of(on(renewals, cut_after), on(matching("DELETE", "/jobs/a", writes=True), delay(1))))
+    ends = on(matching("DELETE", "/jobs/a", writes=True), meanwhile(lambda: renewed(place, proxy)))
+    proxy.reset(first_of(on(renewals, cut_after), ends))
     place.apply(CHANGED, training("b", environment=image("v2")), flags=("--yes",))
     assert lease_requests(proxy).count("PUT") >= 3
     assert held(place) == []
@@ -406,10 +412,14 @@ def test_run_that_lost_its_lease_deletes_nothing_more(
     deletes = matching("DELETE", writes=True)
 
     def taken_over() -> None:
+        place.until(lambda: sum(deletes(record.request) for record in proxy.records) == 16, "all that is done at once")
         place.patch("Lease", LEASE, {"spec": {"holderIdentity": ELSEWHERE}})
+        place.until(lambda: lease_requests(proxy)[-1] == "GET", "the run to look who has the lease")
         time.sleep(0.5)
+        noticed.set()
 
-    proxy.reset(first_of(on(nth(1, deletes), meanwhile(taken_over)), on(deletes, delay(0.5))))
+    noticed = threading.Event()
+    proxy.reset(first_of(on(nth(1, deletes), meanwhile(taken_over)), on(deletes, meanwhile(lambda: noticed.wait(120)))))
     changed = [{**job, "environment": {**job["environment"], **image("v2")}} for job in jobs]
     done = place.apply(*changed, flags=("--yes",), code=1)
     words = [line.split("  ")[0] for line in done.out.splitlines()]

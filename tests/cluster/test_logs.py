@@ -176,7 +176,7 @@ def test_a_finished_training_ends_by_itself(place: Place) -> None:
     finished = place.gpuctl("logs", "train", "-f")
     assert (finished.out, finished.err) == ("train 1\ntrain 2\n", "note: training/train has finished\n")
     assert place.gpuctl("logs", "train").out == "train 1\ntrain 2\n"
-    assert "broken 1\nbroken 2\n" in place.gpuctl("logs", "broken", "--no-prefix", code=None).out
+    assert "broken 1\nbroken 2\n" in place.gpuctl("logs", "broken", "--no-prefix").out
 
 
 def test_what_is_written_while_it_is_followed(place: Place, start: Start) -> None:
@@ -212,7 +212,7 @@ def test_streams_that_break_lose_and_repeat_nothing(place: Place, proxy: Proxy, 
     place.plane.annotate(place.namespace, pod, outcome="complete")
     assert command.end() == 0
     assert command.out.decode() == "".join(f"line {number}\n" for number in range(600))
-    assert sum(is_log(record.request) for record in proxy.records) >= 7
+    assert sum(is_log(record.request) for record in proxy.records) == 7
 
 
 def test_a_log_that_is_read_goes_on_where_it_broke(place: Place, proxy: Proxy) -> None:
@@ -283,17 +283,15 @@ def test_a_reader_that_goes_away(place: Place) -> None:
     write(place, only_pod(place, "train"), "".join(f"line {number}\n" for number in range(50_000)))
     for options in ("", "-f --tail=all"):
         script = f'{{ "$0" -m gpuctl logs train {options} -n {place.namespace}; echo "exit $?" >&2; }} | head -n 1'
-        start = time.monotonic()
-        result = subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, text=True, timeout=30)
+        result = subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, text=True, timeout=120)
         assert (result.stdout, result.stderr) == ("line 0\n", "exit 141\n")
-        assert time.monotonic() - start < 10
 
 
 def test_a_reader_that_goes_away_while_nothing_is_written(place: Place) -> None:
     place.apply(training())
     write(place, only_pod(place, "train"), "only line\n")
     script = f'{{ "$0" -m gpuctl logs train -f -n {place.namespace}; echo "exit $?" >&2; }} | head -n 1'
-    result = subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, text=True, timeout=30)
+    result = subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, text=True, timeout=120)
     assert (result.stdout, result.stderr) == ("only line\n", "exit 141\n")
 
 

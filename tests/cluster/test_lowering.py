@@ -162,8 +162,13 @@ def test_same_name_of_another_kind_shares_no_endpoints(plane: ControlPlane) -> N
     plane.wait_for(
         lambda: plane.kubectl("get", "pods", "-n", "twins", "--no-headers").count("Running") == 2, "both pods"
     )
+
+    def behind() -> list[str]:
+        slices = plane.get("endpointslices", "-n", "twins", "-l", "kubernetes.io/service-name=svc-twin")["items"]
+        return [endpoint["targetRef"]["name"] for item in slices for endpoint in item["endpoints"] or ()]
+
+    plane.wait_for(behind, "a pod behind the Service")
     time.sleep(1)
-    slices = plane.get("endpointslices", "-n", "twins", "-l", "kubernetes.io/service-name=svc-twin")["items"]
-    assert len([endpoint for item in slices for endpoint in item["endpoints"]]) == 1
+    assert [name.rpartition("-")[0].rpartition("-")[0] for name in behind()] == ["twin"]
     plane.kubectl("delete", "namespace", "twins", "--wait=false")
     plane.kubectl("delete", "node", "selectors")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,10 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
 from support import node_world
 from support.cluster_tools import Place
-from support.node_world import POOL, SYSTEM, TYPE, column, facts, section, spare_nodes, table
+from support.node_world import POOL, SYSTEM, TYPE, labels_of, managers, spare_nodes
+from support.tables import column, facts, section, table
 
 HEADERS = ["NODE NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "GPU TYPE", "POOL"]
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[ControlPlane]:
-    yield from node_world.running()
 
 
 @pytest.fixture
@@ -256,22 +251,6 @@ def test_gpu_types(place: Place) -> None:
 
 
 # Changing labels ------------------------------------------------------------------------------------------
-
-
-def labels_of(place: Place, name: str) -> dict[str, str]:
-    """A node's labels."""
-    found: dict[str, str] = place.api.call("GET", f"/api/v1/nodes/{name}")["metadata"]["labels"]
-    return found
-
-
-def managers(place: Place, name: str, label: str) -> set[str]:
-    """Who holds a label of a node."""
-    entries = place.api.call("GET", f"/api/v1/nodes/{name}")["metadata"]["managedFields"]
-    return {
-        entry["manager"]
-        for entry in entries
-        if f"f:{label}" in entry["fieldsV1"].get("f:metadata", {}).get("f:labels", {})
-    }
 
 
 @pytest.mark.parametrize("words", ["{} nvidia.com/gpu-type=a100-80g", "nvidia.com/gpu-type=a100-80g {}"])

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,21 +11,18 @@ import pytest
 import yaml
 
 from control_plane import ControlPlane
-from gpuctl.cluster.configuration import connect
-from gpuctl.cluster.membership import add_to_pool
-from gpuctl.cluster.nodes import POOLS_MANAGER
+from gpuctl.acts.membership import add_to_pool
+from gpuctl.apply.plan.pool_labels import POOLS_MANAGER
+from gpuctl.kube.configuration import connect
 from gpuctl.language.settings import Settings
 from support import node_world
 from support.cluster_tools import Place
-from support.node_world import POOL, SYSTEM, TYPE, column, facts, section, spare_nodes, table
+from support.command import on_a_terminal
+from support.node_world import POOL, SYSTEM, TYPE, labels_of, managers, spare_nodes
+from support.tables import column, facts, section, table
 
 HEADERS = ["POOL NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "NODE COUNT"]
 DESCRIPTION = "训练任务专用资源池"
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[ControlPlane]:
-    yield from node_world.running()
 
 
 @pytest.fixture
@@ -153,7 +145,7 @@ def test_add_node_and_remove_node(place: Place) -> None:
         added = place.anywhere("add", "node", "spare-2", "spare-3", "--pool", "spares")
         assert added.out == "node/spare-2  joined pool spares\nnode/spare-3  joined pool spares\n"
         assert nodes_of(place, "spares") == ["spare-1", "spare-2", "spare-3"]
-        assert held_by(place, "spare-2", POOL) == {POOLS_MANAGER}
+        assert managers(place, "spare-2", POOL) == {POOLS_MANAGER}
         (found,) = table(place.anywhere("get", "pools", "spares").out)
         assert (found["GPU TOTAL"], found["NODE COUNT"]) == ("6", "3")
         assert definition(place, "spares") == {
@@ -165,7 +157,7 @@ def test_add_node_and_remove_node(place: Place) -> None:
         removed = place.anywhere("remove", "node", "spare-3", "spare-2", "--pool", "spares")
         assert removed.out == "node/spare-3  left pool spares\nnode/spare-2  left pool spares\n"
         assert nodes_of(place, "spares") == ["spare-1"]
-        assert labels(place, "spare-2")[TYPE] == "t4", "the type is a fact about the node"
+        assert labels_of(place, "spare-2")[TYPE] == "t4", "the type is a fact about the node"
         # As if nothing had happened: the definition, its hash, and who holds it.
         after = place.api.call("GET", f"/api/v1/namespaces/{SYSTEM}/configmaps/pool-spares")["metadata"]
         assert (after["annotations"], after["labels"]) == (before["annotations"], before["labels"])
@@ -235,7 +227,7 @@ def test_add_node_to_a_pool_that_is_not_there(place: Place) -> None:
         "default has the nodes that are in no other pool"
         in place.anywhere("add", "node", "cpu-1", "--pool", "default", code=1).err
     )
-    assert POOL not in labels(place, "cpu-1")
+    assert POOL not in labels_of(place, "cpu-1")
 
 
 def test_a_definition_that_somebody_else_holds_is_left_and_told(place: Place) -> None:
@@ -252,27 +244,10 @@ def test_a_node_that_kubectl_labelled_leaves_too(place: Place) -> None:
     with spare_nodes(place.plane, "spare-1"):
         place.plane.kubectl("label", "node", "spare-1", f"{POOL}=by-hand")
         place.anywhere("remove", "node", "spare-1", "--pool", "by-hand")
-        assert POOL not in labels(place, "spare-1")
+        assert POOL not in labels_of(place, "spare-1")
 
 
 # Deleting -------------------------------------------------------------------------------------------------
-
-
-def on_a_terminal(place: Place, *words: str, answer: str) -> tuple[int, str]:
-    """Run a command on a terminal, with an answer to what it asks: its exit code, and what it showed."""
-    ours, theirs = os.openpty()
-    environment = {**os.environ, "KUBECONFIG": str(place.plane.kubeconfig()), "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "gpuctl", *words]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
-        os.close(theirs)
-        os.write(ours, f"{answer}\n".encode())
-        shown = b""
-        # Linux says EIO when the other end is closed.
-        with contextlib.suppress(OSError):
-            while chunk := os.read(ours, 4096):
-                shown += chunk
-    os.close(ours)
-    return process.returncode, shown.decode()
 
 
 def test_delete_pool_names_its_jobs_and_ends_none(place: Place) -> None:
@@ -289,7 +264,7 @@ def test_delete_pool_names_its_jobs_and_ends_none(place: Place) -> None:
         unasked = place.anywhere("delete", "pool", "spares", code=2)
         assert "jobs that select it keep running but cannot start again: training/sits in team-b" in unasked.err
         assert nodes_of(place, "spares") == ["spare-1"]
-        code, shown = on_a_terminal(place, "delete", "pool", "spares", answer="n")
+        code, shown = on_a_terminal("delete", "pool", "spares", answer="n")
         assert code == 1
         assert "training/sits in team-b" in shown
         assert "Go on? [y/N]" in shown
@@ -297,8 +272,8 @@ def test_delete_pool_names_its_jobs_and_ends_none(place: Place) -> None:
         done = place.anywhere("delete", "pool", "spares", "--yes")
         assert f"deleted   configmap/pool-spares -n {SYSTEM}\n" in done.out
         assert "updated   node/spare-1  (leaves the pool spares)\n" in done.out
-        assert POOL not in labels(place, "spare-1")
-        assert labels(place, "spare-1")[TYPE] == "t4"
+        assert POOL not in labels_of(place, "spare-1")
+        assert labels_of(place, "spare-1")[TYPE] == "t4"
         assert place.plane.get("job", "sits", "-n", "team-b")["metadata"]["name"] == "sits"
         place.plane.kubectl("delete", "job", "sits", "-n", "team-b", "--wait=false")
 
@@ -327,20 +302,4 @@ def test_delete_by_file_is_the_same(place: Place) -> None:
         place.anywhere("create", "-f", path)
         place.anywhere("delete", "-f", path)
         assert definition(place, "spares") is None
-        assert POOL not in labels(place, "spare-1")
-
-
-def labels(place: Place, name: str) -> dict[str, str]:
-    """A node's labels."""
-    found: dict[str, str] = place.api.call("GET", f"/api/v1/nodes/{name}")["metadata"]["labels"]
-    return found
-
-
-def held_by(place: Place, name: str, label: str) -> set[str]:
-    """Who holds a label of a node."""
-    entries = place.api.call("GET", f"/api/v1/nodes/{name}")["metadata"]["managedFields"]
-    return {
-        entry["manager"]
-        for entry in entries
-        if f"f:{label}" in entry["fieldsV1"].get("f:metadata", {}).get("f:labels", {})
-    }
+        assert POOL not in labels_of(place, "spare-1")

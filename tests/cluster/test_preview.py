@@ -179,7 +179,7 @@ def test_secrets_are_masked_everywhere(place: Place) -> None:
     for arguments in (("describe", "job", "train"), ("describe", "job", "train", "-o", "json"), ("why", "train")):
         said = place.gpuctl(*arguments)
         assert "hunter2" not in said.out + said.err
-        assert "why" in arguments or "***" in said.out
+        assert ("***" in said.out) == ("describe" in arguments)
 
 
 @pytest.mark.parametrize("flag", ["--dry-run=client", "--dry-run=server"])

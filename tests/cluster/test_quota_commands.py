@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,8 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
 from support import node_world
 from support.cluster_tools import DOMAIN, Place
-from support.node_world import POOL, column, facts, section, table
+from support.node_world import POOL
+from support.tables import column, facts, section, table
 
 QUOTA = "team-resource-quota"
 USERS = {
@@ -40,11 +40,6 @@ def training(name: str, namespace: str, gpus: int) -> dict[str, Any]:
         "environment": {"image": "registry.example.com/x:v1", "command": ["run"]},
         "resources": {"pool": "training-pool", "gpu": gpus, "cpu": 2, "memory": "5Gi"},
     }
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[ControlPlane]:
-    yield from node_world.running()
 
 
 @pytest.fixture

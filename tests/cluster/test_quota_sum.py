@@ -17,18 +17,18 @@ from typing import Any, NamedTuple
 import pytest
 
 from control_plane import ControlPlane
-from gpuctl.cluster.quota import (
+from gpuctl.backend.api_resources import RESOURCES
+from gpuctl.capacity.pod_requests import Amounts, amounts, replicas
+from gpuctl.capacity.quota_sum import (
     Usage,
     admissions,
     charges,
-    is_quota_refusal,
     parse_exceeded,
     parse_unspecified,
     shortfalls,
     unspecified,
 )
-from gpuctl.cluster.requests import Amounts, amounts, replicas
-from gpuctl.cluster.resources import RESOURCES
+from gpuctl.kube.api_errors import is_quota_refusal
 
 Object = dict[str, Any]
 
@@ -141,7 +141,7 @@ def _path(obj: Object, namespace: str, name: str | None = None) -> str:
     return RESOURCES[obj["kind"]].path(namespace, name)
 
 
-def _wait(condition: Callable[[], Any], what: Callable[[], str], timeout: float = 30) -> Any:
+def _wait(condition: Callable[[], Any], what: Callable[[], str], timeout: float = 120) -> Any:
     deadline = time.monotonic() + timeout
     while True:
         result = condition()

@@ -75,16 +75,16 @@ def test_a_user_runs_jobs(place: Place, become: Become) -> None:
     place.gpuctl("describe", "job", "a")
     place.gpuctl("why", "a")
     place.gpuctl("logs", "a")
-    place.gpuctl("wait", "a", "--for", "running", "--timeout=30s")
+    place.gpuctl("wait", "a", "--for", "running", "--timeout=120s")
     place.gpuctl("diff", "-f", place.file(*CHANGED), code=1)
-    assert place.gpuctl("fit", "-f", place.file(JOBS[0]), code=None).code in range(2)
+    place.gpuctl("fit", "-f", place.file(JOBS[0]))
     for what in ("pools", "nodes"):
         assert "may not" not in place.anywhere("get", what).err
     assert "may not" not in place.gpuctl("get", "quotas").err
     assert place.gpuctl("recover").err == "Nothing to recover.\n"
     refused = place.anywhere("apply", "-f", place.file(JOBS[0]), "-n", "team-b", code=3)
     assert refused.err.startswith("error: user member may not list ")
-    assert "may not" in place.anywhere("label", "node", "drill-0", "x=y", code=None).err
+    assert "may not" in place.anywhere("label", "node", "drill-0", "x=y", code=3).err
     place.gpuctl("delete", "job", "a")
     assert "Job/a" not in place.names()
 
@@ -101,7 +101,7 @@ def test_a_viewer_looks(place: Place, become: Become) -> None:
     for command in (("describe", "job"), ("why",), ("logs",)):
         for name in ("a", "b"):
             assert "may not" not in place.gpuctl(*command, name).err
-    place.gpuctl("wait", "b", "--for", "ready", "--timeout=30s")
+    place.gpuctl("wait", "b", "--for", "ready", "--timeout=120s")
     difference = place.gpuctl("diff", "-f", place.file(*CHANGED), code=1)
     assert "+        image: registry.example.com/app:v2" in difference.out
     for command in (
@@ -110,7 +110,7 @@ def test_a_viewer_looks(place: Place, become: Become) -> None:
         ("pause", "a"),
         ("exec", "a", "--", "true"),
     ):
-        assert "may not" in place.gpuctl(*command, code=None).err
+        assert "may not" in place.gpuctl(*command, code=3).err
     assert place.records() == before
     assert "no" in place.plane.kubectl("auth", "can-i", "get", "secrets", "-n", "team-a", user="onlooker", check=False)
 
@@ -141,10 +141,8 @@ def test_a_keeper_of_pools(place: Place, become: Become, api: Api) -> None:
             ("add", "node", node, "--pool", "roles"),
         ):
             assert "may not" not in place.anywhere(*command).err
-        assert (
-            "may not"
-            in place.gpuctl("apply", "-f", place.file(JOBS[0], name="job.yaml"), "-n", "team-a", code=None).err
-        )
+        refused = place.gpuctl("apply", "-f", place.file(JOBS[0], name="job.yaml"), "-n", "team-a", code=3)
+        assert "may not" in refused.err
         assert place.names() == set()
         can = place.plane.kubectl("auth", "can-i", "get", "secrets", "-n", team, user="keeper", check=False)
         assert can.startswith("no")

@@ -14,8 +14,8 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, matching, meanwhile, nth, on, refuse
 from fault_tools.world import Api
-from gpuctl.cluster import applyset
-from gpuctl.cluster.records import PART_OF
+from gpuctl.apply.state import applyset
+from gpuctl.apply.state.records import PART_OF
 from support.cluster_tools import Document, Place, image, inference, notebook, training
 
 MACHINE = os.uname().nodename
@@ -67,15 +67,6 @@ class Repository:
 def repository(place: Place) -> Repository:
     """A directory, and nothing in it."""
     return Repository(place)
-
-
-@pytest.fixture
-def away(place: Place, api: Api) -> Iterator[str]:
-    """A second namespace."""
-    name = f"{place.namespace}-b"
-    api.create_namespace(name)
-    yield name
-    api.call("DELETE", f"/api/v1/namespaces/{name}")
 
 
 def actions(outcome: Any) -> dict[str, str]:

@@ -15,7 +15,7 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream, delay, matching, on
 from fault_tools.world import Api
 from fault_tools.zygote import Zygote
-from gpuctl.cluster.decide import probe
+from gpuctl.apply.plan.decide import probe
 from support.cluster_tools import DOMAIN, Document, Place, image, inference, notebook, training
 
 Rule = dict[str, list[str]]
@@ -160,7 +160,7 @@ def test_killed_tenant_recovers(place: Place, become: Become, zygote: Zygote) ->
         running = zygote.start(command, env={"KUBECONFIG": str(config)}, cwd=place.directory)
         place.until(lambda: not place.exists("Job", "a"), "the old job to be gone")
         running.kill()
-        running.wait(5)
+        running.wait()
     upstream.close()
     recovered = place.gpuctl("recover", "--yes")
     assert recovered.out == f"job.batch/a in {place.namespace}: the new object was created\n"

@@ -14,13 +14,17 @@ from support.command import Start
 
 def watched(place: Place, proxy: Proxy) -> None:
     """Wait until the command watches: the four kinds of workloads, and pods."""
-    place.until(lambda: sum(record.request.is_watch for record in proxy.records) >= 5, "the watches")
+    place.until(lambda: watches(proxy) >= 5, "the watches")
+
+
+def watches(proxy: Proxy) -> int:
+    """How many there have been."""
+    return sum(record.request.is_watch for record in proxy.records)
 
 
 def test_what_is_so_already(place: Place) -> None:
     place.apply(training(), inference(), notebook())
     place.running("train", "serve", "note")
-    start = time.monotonic()
     running = place.gpuctl("wait", "train", "serve", "note", "--for=running")
     assert sorted(running.out.splitlines()) == [
         "inference/serve is running",
@@ -33,7 +37,6 @@ def test_what_is_so_already(place: Place) -> None:
         ("serve", "inference", True, "Running"),
     ]
     assert place.gpuctl("wait", "nothing", "--for=deleted").out == "nothing is deleted\n"
-    assert time.monotonic() - start < 10
 
 
 def test_done_and_failed(place: Place, proxy: Proxy, start: Start) -> None:
@@ -99,7 +102,7 @@ def test_too_late(place: Place) -> None:
 
 def test_running_is_not_ready(place: Place) -> None:
     place.apply(inference(job={"annotations": {"gpuctl.test/outcome": "never-ready"}}))
-    assert place.gpuctl("wait", "serve", "--for=running", "--timeout=30s").out == "inference/serve is running\n"
+    assert place.gpuctl("wait", "serve", "--for=running", "--timeout=120s").out == "inference/serve is running\n"
     late = place.gpuctl("wait", "serve", "--for=ready", "--timeout=1s", code=1)
     assert "inference/serve is not ready after 1 s: " in late.err
 
@@ -118,13 +121,14 @@ def test_deleted(place: Place, proxy: Proxy, start: Start) -> None:
     place.running("note")
     command = start("wait", "train", "note", "--for=deleted", "-n", place.namespace)
     watched(place, proxy)
-    place.plane.annotate(place.namespace, pod, termination="slow")
+    place.plane.annotate(place.namespace, pod, termination="stuck")
     place.gpuctl("delete", "job", "note", "--yes")
     command.until(b"notebook/note is deleted\n")
     place.kubectl("delete", "job", "train", "--wait=false")
-    time.sleep(1)
-    # Its pod takes three seconds to stop.
+    place.until(lambda: not place.exists("Job", "train"), "the job to go before its pod")
+    time.sleep(0.5)
     assert b"training/train" not in command.out
+    place.plane.annotate(place.namespace, pod, termination=None)
     assert command.end() == 0
     assert command.out == b"notebook/note is deleted\ntraining/train is deleted\n"
     assert not place.exists("Pod", pod)
@@ -151,13 +155,11 @@ def test_watches_that_break(place: Place, proxy: Proxy, start: Start) -> None:
     [pod] = place.running("train")
     breaks = nth(1, matching(watch=True), last=6)
     proxy.reset(lambda request: cut_stream(1) if breaks(request) else None)
-    command = start("wait", "train", "--for=done", "--timeout=30s", "-n", place.namespace)
-    time.sleep(1.5)
+    command = start("wait", "train", "--for=done", "--timeout=120s", "-n", place.namespace)
+    place.until(lambda: watches(proxy) > 2, "broken watches to be begun again")
     place.plane.annotate(place.namespace, pod, outcome="complete")
     assert command.end() == 0
     assert command.out == b"training/train is done\n"
-    # Broken more than once, and begun again each time; the end may be told by the list in between.
-    assert sum(record.request.is_watch for record in proxy.records) > 2
 
 
 def test_an_interrupt(place: Place, proxy: Proxy, start: Start) -> None:
@@ -166,7 +168,7 @@ def test_an_interrupt(place: Place, proxy: Proxy, start: Start) -> None:
     command = start("wait", "train", "--for=done", "-n", place.namespace)
     watched(place, proxy)
     command.process.send_signal(signal.SIGINT)
-    assert command.end(5) == 130
+    assert command.end() == 130
     assert (command.out, command.err) == (b"", b"")
 
 
@@ -199,7 +201,7 @@ def test_a_list_that_expires_under_itself_starts_again(
 ) -> None:
     """Once; and when the server cannot keep it for two pages, all is asked for at once."""
     place.apply(training("a"), training("b"), training("c"))
-    monkeypatch.setattr("gpuctl.cluster.connection.PAGE", 1)
+    monkeypatch.setattr("gpuctl.kube.connection.PAGE", 1)
 
     def goes_on(request: Request) -> bool:
         return bool(request.query.get("continue"))

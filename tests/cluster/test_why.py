@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
 import pytest
-from test_pausing import KUEUE_WORKLOADS
 
 from control_plane import ControlPlane
-from gpuctl.cluster.configuration import connect
-from gpuctl.cluster.records import records
-from gpuctl.language.settings import Settings
-from gpuctl.reading.find import find_job
-from gpuctl.reading.scope import Scope
-from gpuctl.reading.why.evidence import gather
-from support.cluster_tools import MERGE_PATCH, POOL, Document, Place, compute, inference, merged, notebook, training
-from support.why_records import dump
+from support.cluster_tools import POOL, Document, Place, compute, inference, merged, notebook, outcome, training
+from support.why_records import record
 
 Object = dict[str, Any]
 Answer = dict[str, Any]
@@ -52,12 +43,6 @@ def pools(plane: ControlPlane) -> Iterator[None]:
     yield
     names = [f"{FULL}-1", f"{FULL}-2", f"{CLOSED}-1", f"{DIRTY}-1", f"{SMALL}-1"]
     plane.kubectl("delete", "node", *names)
-
-
-def outcome(name: str, **others: str) -> Document:
-    """A ``job`` block by which the simulated kubelet lets pods end up like this."""
-    values = {"outcome": name, **{key.replace("_", "-"): value for key, value in others.items()}}
-    return {"annotations": {f"gpuctl.test/{key}": value for key, value in values.items()}}
 
 
 def created(place: Place, document: Document, **pod: Any) -> None:
@@ -125,40 +110,29 @@ def moot(name: str) -> None:
         del _left[command]
 
 
-def why(place: Place, name: str, *causes: str) -> Answer:
-    """The answer, as soon as its cause is one of these; the text is run, too, and so is what it advises."""
+def why(place: Place, name: str, *causes: str, when: Callable[[Answer], bool] = lambda _: True) -> Answer:
+    """The answer, as soon as its cause is one of these; the text is run, too, and so is what it advises.
 
-    def told() -> Answer | None:
+    Controllers act one after the other: what an answer will have in the end is for ``when`` to wait for.
+    """
+
+    def told() -> tuple[Answer, str] | None:
         found: Answer = place.gpuctl("why", name, "-o", "json").value
         seen.append(found)
-        return found if found["cause"] in causes else None
+        if found["cause"] not in causes or not when(found):
+            return None
+        text = place.gpuctl("why", name).out
+        return (found, text) if found["cause"] in text.splitlines()[0] else None
 
     seen: list[Answer] = []
     try:
-        found: Answer = place.until(told, f"{causes} of {name}", timeout=20)
+        found, text = place.until(told, f"{causes} of {name}")
     except TimeoutError:
         raise AssertionError(f"not {causes}, but {json.dumps(seen[-1], indent=1)}") from None
-    record(place, name, found["cause"])
-    text = place.gpuctl("why", name).out
-    assert found["cause"] in text.splitlines()[0]
+    record(place.namespace, name, found["cause"])
     assert found["fix"] is None or found["fix"].split()[0] in text
     followed(place, found)
     return found
-
-
-def record(place: Place, name: str, cause: str) -> None:
-    """Keep what the answer rests on, if that is wanted: see :mod:`why_records`."""
-    directory = os.environ.get("WHY_RECORDS")
-    if directory is None:
-        return
-    settings = Settings()
-    connection = connect()
-    scope = Scope(connection, place.namespace)
-    keys = records(settings)
-    job, _ = find_job(scope, name, keys)
-    text = dump(gather(scope, job, keys, settings), cause)
-    connection.close()
-    (Path(directory) / f"{cause}.{name}.json").write_text(text)
 
 
 def refilled(name: str = "fill", gpus: int = 5, **job: Any) -> Document:
@@ -200,9 +174,9 @@ def test_jobs_that_are_to_have_no_pods(place: Place) -> None:
     assert why(place, "held", "suspended")["message"] == "spec.suspend is set, and not by gpuctl pause"
     queue = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "team"}}, "spec": {"suspend": True}}
     place.patch("Job", "queue", queue)
-    answer = why(place, "queue", "queued")
+    answer = why(place, "queue", "suspended")
     assert answer["numbers"] == {"queue": "team"}
-    assert "does the queue team exist, and does Kueue run?" in answer["fix"]
+    assert answer["message"] == "it is suspended and names Kueue's queue team, but Kueue is not installed"
     place.gpuctl("resume", "serve")
     moot("serve")
     place.running("serve")
@@ -226,7 +200,8 @@ def test_quota(place: Place) -> None:
     place.running("other")
     created(place, training("train", resources={"gpu": 4}))
     created(place, inference("serve", resources={"gpu": 4}))
-    for name in ("train", "serve"):
+    # A Job's controller tells an event, a Deployment's ReplicaSet has a condition.
+    for name, source in (("train", "event"), ("serve", "condition")):
         answer = why(place, name, "quota-exceeded")
         assert answer["numbers"]["quota"] == "team"
         assert answer["numbers"]["resources"] == [
@@ -238,7 +213,7 @@ def test_quota(place: Place) -> None:
         )
         assert "gpuctl delete job other" in answer["fix"]
         assert "raise quota team: requests.nvidia.com/gpu to 8" in answer["fix"]
-        assert answer["evidence"][0]["source"] in ("event", "condition")
+        assert answer["evidence"][0]["source"] == source
         assert "exceeded quota: team" in answer["evidence"][0]["text"]
 
 
@@ -658,7 +633,6 @@ def test_limits_of_a_job(place: Place) -> None:
     place.until(
         lambda: any(c["type"] == "Failed" for c in place.get("Job", "hopeless")["status"].get("conditions", [])),
         "its end",
-        timeout=30,
     )
     answer = why(place, "hopeless", "application-error")
     assert any(item["source"] == "condition" and "BackoffLimitExceeded" in item["text"] for item in answer["evidence"])
@@ -680,9 +654,7 @@ def test_a_rollout_waits_for_itself(place: Place, pools: None) -> None:
     assert "its new pods wait for 8 GPUs that its own old pods hold" in answer["message"]
     assert (answer["numbers"]["maxSurge"], answer["numbers"]["maxUnavailable"]) == (1, 0)
     place.kubectl("patch", "deployment", "serve", "-p", shlex.split(answer["fix"].strip("`"))[-1])
-    place.until(
-        lambda: place.gpuctl("why", "serve", "-o", "json").value["cause"] == "running", "the rollout", timeout=30
-    )
+    place.until(lambda: place.gpuctl("why", "serve", "-o", "json").value["cause"] == "running", "the rollout")
 
 
 def test_a_node_is_lost(place: Place) -> None:
@@ -765,35 +737,6 @@ def test_what_is_not_on_the_list(place: Place) -> None:
     assert "docker.io has no image busybox:9" in answer["message"]
 
 
-def test_a_queue_of_kueue(place: Place) -> None:
-    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    if place.api.request("GET", f"{crds}/workloads.kueue.x-k8s.io")[0] == 404:
-        place.api.call("POST", crds, KUEUE_WORKLOADS)
-    place.until(lambda: "No resources" in place.kubectl("get", "workloads", check=False), "the kind to be served")
-    created(place, training())
-    labels = {"kueue.x-k8s.io/queue-name": "team"}
-    place.patch("Job", "train", {"metadata": {"labels": labels}, "spec": {"suspend": True}})
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": place.uid("Job", "train")}
-    # Kueue's own words: pkg/scheduler/flavorassigner.
-    words = "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor a100, 4 more needed"
-    condition = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": words}
-    workload = {
-        "apiVersion": "kueue.x-k8s.io/v1beta1",
-        "kind": "Workload",
-        "metadata": {"name": "job-train", "namespace": place.namespace, "ownerReferences": [owner]},
-        "spec": {},
-        "status": {"conditions": [condition]},
-    }
-    path = f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{place.namespace}/workloads"
-    place.api.call("POST", path, workload)
-    answer = why(place, "train", "queued")
-    assert answer["message"] == f"waits in Kueue's queue team: {words}"
-    assert answer["evidence"][-1]["object"] == "workload/job-train"
-    assert f"`kubectl describe workloads.kueue.x-k8s.io job-train -n {place.namespace}`" in answer["fix"]
-    place.api.call("PATCH", f"{path}/job-train", {"spec": {"active": False}}, MERGE_PATCH)
-    assert why(place, "train", "paused")["fix"] == f"`gpuctl resume train -n {place.namespace}`"
-
-
 def test_a_finalizer_holds_it(place: Place) -> None:
     place.apply(training("held"))
     place.running("held")
@@ -810,14 +753,14 @@ def test_several_causes_at_once(place: Place, pools: None) -> None:
     place.create(merged(QUOTA, {"spec": {"hard": {"requests.nvidia.com/gpu": "4"}}}))
     place.until(lambda: place.get("ResourceQuota", "team").get("status", {}).get("hard"), "the quota")
     created(place, inference("serve", job=outcome("image-not-found"), resources={"gpu": 2}, service={"replicas": 3}))
-    answer = why(place, "serve", "quota-exceeded")
-    place.until(
-        lambda: (
-            [item["cause"] for item in place.gpuctl("why", "serve", "-o", "json").value["also"]] == ["image-not-found"]
-        ),
-        "the image's failure",
-    )
-    assert answer["numbers"]["missingPods"] == 1
+
+    def settled(answer: Answer) -> bool:
+        """Both pods that the quota lets through are made, and their image was looked for."""
+        return answer["numbers"]["missingPods"] == 1 and [item["cause"] for item in answer["also"]] == [
+            "image-not-found"
+        ]
+
+    answer = why(place, "serve", "quota-exceeded", when=settled)
     assert answer["message"].endswith("(1 of 3 pods are missing)")
 
 

@@ -17,10 +17,12 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from control_plane import queues
 from control_plane.kubelet import Kubelet, LogKey
 from control_plane.processes import Process, free_ports
 from control_plane.stages import stages
@@ -29,18 +31,26 @@ from control_plane.users import USERS, Rule, grants, namespaces_and_roles
 
 BUILD = Path(__file__).resolve().parents[1] / "binaries" / "build"
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
+# Kinds that the API server knows without their controllers, too.
+_MANIFESTS = ("jobset-manifests",)
+_QUEUES = (*queues.PROGRAMS, "kueue-manifests")
 
 
 class BinariesMissing(Exception):
     """The control plane's programs are not built; the message says how to get them."""
 
 
-def find_binaries(build: bool = False) -> Path:
-    """The directory with the programs, built first if ``build``; raises :class:`BinariesMissing`."""
-    arguments = [str(BUILD), *PROGRAMS] if build else [str(BUILD), "--only-find", *PROGRAMS]
+def find_binaries(build: bool = False, *, queues: bool = False) -> Path:
+    """The directory with the programs, built first if ``build``; raises :class:`BinariesMissing`.
+
+    :param queues: those of Kueue and JobSet, too.
+    """
+    wanted = (*PROGRAMS, *_MANIFESTS, *(_QUEUES if queues else ()))
+    arguments = [str(BUILD), *wanted] if build else [str(BUILD), "--only-find", *wanted]
     result = subprocess.run(arguments, capture_output=not build, stdout=subprocess.PIPE if build else None, text=True)
     if result.returncode:
-        raise BinariesMissing("the Kubernetes control plane is not built: run `make control-plane`")
+        what = "control plane, with Kueue and JobSet," if queues else "control plane"
+        raise BinariesMissing(f"the Kubernetes {what} is not built: run `make control-plane`")
     return Path(result.stdout.strip())
 
 
@@ -71,21 +81,30 @@ class ControlPlane:
 
     ``directory`` is where everything lives, by default a temporary one; it is removed in the end. With ``events`` a pod
     that starts tells the events that kubelet does. With ``execute``, ``kubectl exec`` runs commands, on this machine.
+    With ``queues`` Kueue and JobSet run, which takes 5 s more.
     """
 
     def __init__(
-        self, binaries: Path, *, directory: Path | None = None, events: bool = False, execute: bool = True
+        self,
+        binaries: Path,
+        *,
+        directory: Path | None = None,
+        events: bool = False,
+        execute: bool = True,
+        queues: bool = False,
     ) -> None:
         self.binaries = binaries
         self.directory = directory or Path(tempfile.mkdtemp(prefix="gpuctl-control-plane-"))
         self.events = events
         self.execute = execute
+        self.queues = queues
         self.processes: dict[str, Process] = {}
         self.tokens = {user: secrets.token_hex(16) for user in USERS}
         self.etcd_port, self.peer_port, self.port, self.kubelet_port, self.kwok_port = free_ports(5)
         self._commands: dict[str, list[str]] = {}
         self._kubelet: Kubelet | None = None
         self._streams: Streams | None = None
+        self._controllers: list[queues.Controller] = []
 
     def __enter__(self) -> ControlPlane:
         try:
@@ -107,6 +126,8 @@ class ControlPlane:
         for user in USERS:
             self._write_kubeconfig(user)
         config = f"--kubeconfig={self.kubeconfig('controller')}"
+        if self.queues:
+            self._install_queues()
         # Tests and benchmarks make and delete hundreds of objects; the defaults are 20 and 50 requests a second.
         fast = ("--kube-api-qps=500", "--kube-api-burst=1000")
         common = (config, "--leader-elect=false", "--secure-port=0", *fast)
@@ -120,6 +141,8 @@ class ControlPlane:
         self._start("kube-scheduler", *common)
         self._start_kubelets(config)
         self._bind_users()
+        if self.queues:
+            self._start_webhooks()
 
     def stop(self) -> None:
         """End every process and remove the directory."""
@@ -221,7 +244,7 @@ class ControlPlane:
 
     def install_jobset(self) -> None:
         """JobSet's CRD (no controller), so that the API server knows the kind."""
-        self.kubectl("create", "-f", str(self.binaries / "jobset-crd.yaml"))
+        self.kubectl("create", "-f", str(self.binaries / "jobset-manifests" / "jobset.x-k8s.io_jobsets.yaml"))
         self._wait(lambda: "No resources" in self.kubectl("get", "jobsets", check=False), "JobSet's CRD")
         self._wait(lambda: "jobset" in self.kubectl("get", "--raw", "/openapi/v3", check=False), "JobSet's schema")
 
@@ -311,7 +334,20 @@ class ControlPlane:
 
         self._wait(ready, "the nodes")
 
-    def wait_for(self, condition: Callable[[], Any], what: str, timeout: float = 60) -> Any:
+    def wait_for_queues(self) -> None:
+        """Wait until Kueue and JobSet run and the API server asks their webhooks, which it knows after a moment."""
+        for controller in self._controllers:
+            self._wait(controller.is_ready, f"the controller of {controller.name}")
+
+        def adds(obj: Mapping[str, Any], fields: Iterable[str]) -> bool:
+            options = ("create", "--dry-run=server", "-o", "json", "-f", "-")
+            answer = self.kubectl(*options, input=json.dumps(obj), check=False)
+            return answer.startswith("{") and json.loads(answer)["spec"].keys() >= set(fields)
+
+        for obj, fields in queues.trials() if self._controllers else ():
+            self._wait(partial(adds, obj, fields), f"the webhooks of {obj['kind']}")
+
+    def wait_for(self, condition: Callable[[], Any], what: str, timeout: float = 120) -> Any:
         """Wait until ``condition`` returns something true, and return it."""
         return self._wait(condition, what, timeout)
 
@@ -325,6 +361,22 @@ class ControlPlane:
         log = self.directory / f"{program}.log"
         self._commands[program] = list(arguments)
         self.processes[program] = Process([str(self.binaries / program), *arguments], log, self.directory)
+
+    def _install_queues(self) -> None:
+        """The kinds of Kueue and JobSet, before any controller looks what kinds there are; then the two start."""
+        self._controllers = queues.prepare(self.binaries, self.directory)
+        kinds = [kind for controller in self._controllers for kind in controller.kinds()]
+        self.create(*kinds)
+        names = [f"crd/{kind['metadata']['name']}" for kind in kinds]
+        self.kubectl("wait", "--for=condition=established", "--timeout=60s", *names)
+        for controller in self._controllers:
+            self._start(controller.name, *controller.arguments(self.kubeconfig("controller")))
+
+    def _start_webhooks(self) -> None:
+        for controller in self._controllers:
+            self._wait(controller.is_ready, f"the controller of {controller.name}")
+            self.create(*controller.webhooks())
+        self.wait_for_queues()
 
     def _start_kubelets(self, config: str) -> None:
         documents: list[dict[str, Any]] = [*stages(events=self.events), _PORT_FORWARD]
@@ -413,7 +465,7 @@ class ControlPlane:
     def _ready(self) -> bool:
         return self.kubectl("get", "--raw", "/readyz", check=False).strip() == "ok"
 
-    def _wait(self, condition: Callable[[], Any], what: str, timeout: float = 60) -> Any:
+    def _wait(self, condition: Callable[[], Any], what: str, timeout: float = 120) -> Any:
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             self.check()

@@ -511,7 +511,7 @@ class Proxy:
         with self._lock:
             return len(self.records)
 
-    def drain(self, timeout: float = 10) -> None:
+    def drain(self, timeout: float = 60) -> None:
         """Wait until no request is under way but watches: a client that was killed may have left some."""
         deadline = time.monotonic() + timeout
         while self._busy:

@@ -93,7 +93,7 @@ class Api:
         for attempt in (1, 2):
             connection: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
             if connection is None:
-                connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=30, context=self._context)
+                connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=60, context=self._context)
                 self._local.connection = connection
             try:
                 connection.request(method, path, data, headers)
@@ -166,7 +166,7 @@ class Api:
                     result[kind, name] = _live(kind, namespace, item)
         return result
 
-    def wait(self, condition: Callable[[], Value], what: str, timeout: float = 30) -> Value:
+    def wait(self, condition: Callable[[], Value], what: str, timeout: float = 120) -> Value:
         """Wait until ``condition`` returns something true, and return it."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:

@@ -83,7 +83,7 @@ class Running:
         """What it has printed to stderr so far."""
         return _content(self._stderr)
 
-    def wait(self, timeout: float = 60) -> Result:
+    def wait(self, timeout: float = 120) -> Result:
         """Its result; when it takes longer it is killed and :class:`Timeout` raised with what it had printed."""
         if self._result is not None:
             return self._result
@@ -165,7 +165,7 @@ class Zygote:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         stdin: str = "",
-        timeout: float = 60,
+        timeout: float = 120,
     ) -> Result:
         """Run a command to its end."""
         return self.start(arguments, env=env, cwd=cwd, stdin=stdin).wait(timeout)
@@ -187,11 +187,13 @@ class _Job(NamedTuple):
 def _prepare() -> None:
     """Import what commands import when they run."""
     main = import_module("gpuctl.cli.main")
-    names = [f"gpuctl.cli.{name}" for name in main.COMMANDS]
+    names = [f"gpuctl.cli.commands.{name}" for name in main.COMMANDS]
     names += ["kubernetes.client", "kubernetes.config", "urllib3", "jsonschema_rs", "yaml", "concurrent.futures.thread"]
-    for path in sorted((ROOT / "compiler" / "gpuctl" / "cluster").glob("*.py")):
-        if path.stem != "__init__":
-            names.append(f"gpuctl.cluster.{path.stem}")
+    source = ROOT / "compiler"
+    for room in ("kube", "capacity", "apply"):
+        for path in sorted((source / "gpuctl" / room).rglob("*.py")):
+            if path.stem != "__init__":
+                names.append(".".join(path.relative_to(source).with_suffix("").parts))
     for name in names:
         # A module that is broken says so where a command needs it, not here for all of them.
         with contextlib.suppress(ImportError):

@@ -145,7 +145,7 @@ def test_what_vanishes_before_its_turn_is_not_waited_for(place: Site) -> None:
     api.delete("Job", space, "other")
     api.wait(lambda: api.get("Job", space, "other") is None, "the other to go")
     api.patch("Job", space, "train", {"metadata": {"finalizers": None}})
-    result = running.wait(60)
+    result = running.wait()
     assert result.code == 0, result
     assert f"pruned    job.batch/other -n {space}" in result.stdout
     assert {name for kind, name in place.snapshot() if kind == "Job"} == {"train"}
@@ -164,7 +164,7 @@ def test_what_is_gone_when_it_is_to_be_deleted(place: Site) -> None:
         api.wait(lambda: api.get("Job", space, "train") is None, "the job to go")
 
     place.proxy.reset(first_of(on(matching(watch=True), hang), on(nth(1, ends_workload), before(vanish))))
-    result = place.start([*place.apply_arguments, "--timeout", "2s"]).wait(60)
+    result = place.start([*place.apply_arguments, "--timeout", "2s"]).wait()
     assert result.code == 0, result
     assert result.stdout.startswith(f"replaced  job.batch/train -n {space}")
     assert "train:v2" in place.snapshot()["Job", "train"].spec
@@ -179,7 +179,7 @@ def test_time_is_over_for_all_stages(place: Site) -> None:
     api.patch("Job", space, "train", {"metadata": {"finalizers": ["example.com/held"]}})
     place.file.write_text(text(training("v2")))
     place.proxy.reset(on(matching(watch=True), hang))
-    result = place.start([*arguments, "--timeout", "4s", "-o", "json"]).wait(60)
+    result = place.start([*arguments, "--timeout", "4s", "-o", "json"]).wait()
     assert result.code == 1, result
     results = {step["name"]: step["result"] for step in json.loads(result.stdout)["steps"] if step["kind"] == "Job"}
     assert results == {"train": "failed", "other": "not-run"}

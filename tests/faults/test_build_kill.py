@@ -244,21 +244,29 @@ def finished(site: Site, whole: Undisturbed, number: int) -> None:
     assert list(site.root.rglob(".gpuctl-build*")) == [], f"left behind at call {number}"
 
 
-@pytest.mark.parametrize("action", [interrupt, fill_disk])
-@pytest.mark.parametrize("name", ["nothing there", "changes"])
-def test_stopped_at_every_call(name: str, action: Callable[[], None], place: Path) -> None:
-    scenario = SCENARIOS[name]
+def stopped(
+    scenario: Scenario, action: Callable[[], None], place: Path, look: Callable[[Path], Tree | None]
+) -> set[int]:
+    """Stop builds at each of their calls: they leave the old or the new, an error the old; their exit codes."""
     whole = undisturbed(scenario, place)
     codes = set()
     for number, site in sites(scenario, place, whole.calls):
+        old = look(site.target)
         code = run_until(number, action, site.build)
         codes.add(code)
-        now = tree(site.target)
-        assert now in (whole.old, whole.new), f"stopped at call {number}: neither the old tree nor the new one"
-        assert code != REFUSED or now == whole.old, f"stopped at call {number}: an error, and the tree is the new one"
+        now = look(site.target)
         assert site.problems() == [], f"stopped at call {number}"
         site.build()
         finished(site, whole, number)
+        assert now in (old, look(site.target)), f"stopped at call {number}: neither the old tree nor the new one"
+        assert code != REFUSED or now == old, f"stopped at call {number}: an error, and the tree is the new one"
+    return codes
+
+
+@pytest.mark.parametrize("action", [interrupt, fill_disk])
+@pytest.mark.parametrize("name", ["nothing there", "changes"])
+def test_stopped_at_every_call(name: str, action: Callable[[], None], place: Path) -> None:
+    codes = stopped(SCENARIOS[name], action, place, tree)
     assert codes <= {0, INTERRUPTED if action is interrupt else REFUSED}
     assert len(codes) > 1 or action is interrupt
 
@@ -297,18 +305,7 @@ def is_folder(found: Tree, path: str) -> bool:
 @pytest.mark.parametrize("name", ["an empty directory", "edits by hand"])
 def test_stopped_at_every_call_file_by_file(name: str, action: Callable[[], None], place: Path) -> None:
     """What was changed is put back."""
-    scenario = SCENARIOS[name]
-    whole = undisturbed(scenario, place)
-    codes = set()
-    for number, site in sites(scenario, place, whole.calls):
-        code = run_until(number, action, site.build)
-        codes.add(code)
-        now = content(tree(site.target))
-        assert now in (content(whole.old), content(whole.new)), f"stopped at call {number}"
-        assert code != REFUSED or now == content(whole.old), f"stopped at call {number}"
-        assert site.problems() == [], f"stopped at call {number}"
-        site.build()
-        finished(site, whole, number)
+    codes = stopped(SCENARIOS[name], action, place, lambda directory: content(tree(directory)))
     assert codes <= {0, INTERRUPTED if action is interrupt else REFUSED}
 
 

@@ -12,25 +12,22 @@ what becomes of it is the command's own doing.
 from __future__ import annotations
 
 import signal
-import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
+from fault_tools.calls import MOMENTS, Call, Counter, Kind
 from fault_tools.documents import NEW, OLD, inference, notebook, text
-from fault_tools.proxy import Action, Policy, Request, after, before, first_of, meanwhile, nth, on, refuse
+from fault_tools.proxy import Policy, first_of, nth, on, refuse
 from fault_tools.site import Base, Site, Victim, ends_workload, makes_job, site
 from fault_tools.world import Snapshot, is_bookkeeping, lost, rest, touched, unlike
 from fault_tools.zygote import Result
 
 WORKERS = 6
-Kind = Literal["call", "look", "write", "read"]
-"""Which requests are counted: all, the reads before the first write, the writes, or the reads from then on."""
 SLACK: dict[Kind, int] = {"call": 8, "look": 8, "write": 2, "read": 8}
 """How many calls fewer than the undisturbed run a run may need: how often it looks at a cluster depends on time, and so
 does how often it renews a lease."""
@@ -63,19 +60,6 @@ SCENARIOS = [
 INTERRUPTED = Scenario("interrupted", OLD, NEW)
 
 
-class Call(NamedTuple):
-    """Which request is the one to kill at, the ``number``-th of its kind, and how: a key of ``MOMENTS``."""
-
-    kind: Kind
-    number: int
-    moment: str
-
-    @property
-    def name(self) -> str:
-        """For namespaces and directories."""
-        return f"{self.kind}-{self.number}-{self.moment}"
-
-
 class Outcome(NamedTuple):
     """How one run went: whether the call was reached, and what was wrong afterwards."""
 
@@ -86,42 +70,12 @@ class Outcome(NamedTuple):
 
 UNDISTURBED = Call("call", 0, "before")
 KILLED: tuple[tuple[Kind, str], ...] = (("write", "before"), ("write", "after"), ("read", "before"))
-MOMENTS: dict[str, Callable[[Victim], Action]] = {
-    "before": lambda victim: before(lambda: victim().kill()),
-    "after": lambda victim: after(lambda: victim().kill()),
-    "interrupt": lambda victim: meanwhile(lambda: victim().signal(signal.SIGINT)),
-}
 ENDS = {"before": -signal.SIGKILL, "after": -signal.SIGKILL, "interrupt": 130}
 
 _REFUSAL = on(
     makes_job("v2"),
     refuse(403, "Forbidden", 'admission webhook "policy.example.com" denied the request: not on a Friday'),
 )
-
-
-class Counter:
-    """Tells the kinds of requests, and where the one to kill at is, as they come in."""
-
-    def __init__(self, call: Call) -> None:
-        self.call = call
-        self.found: Request | None = None
-        self._seen: dict[Kind, int] = {"call": 0, "look": 0, "write": 0, "read": 0}
-        self._lock = threading.Lock()
-
-    def is_the_call(self, request: Request) -> bool:
-        """Whether it is this request."""
-        with self._lock:
-            own: Kind = "write" if request.is_write else "read" if self._seen["write"] else "look"
-            for kind in ("call", own):
-                self._seen[kind] += 1
-                if kind == self.call.kind and self._seen[kind] == self.call.number:
-                    self.found = request
-            return self.found is request
-
-    @property
-    def seen(self) -> dict[Kind, int]:
-        """How many there were of each kind."""
-        return dict(self._seen)
 
 
 class World:

@@ -11,7 +11,6 @@ import re
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -48,6 +47,9 @@ from fault_tools.proxy import (
 from fault_tools.site import Base, Site, ends_workload, makes_job, site
 from fault_tools.world import Snapshot, lost, rest, touched
 from fault_tools.zygote import Result, Running
+
+SOON = 45.0
+"""Seconds for what goes on at once: less than a client gives a server that does not answer, on a machine with other work."""
 
 pytestmark = pytest.mark.usefixtures("shared_objects")
 
@@ -276,9 +278,7 @@ def test_ctrl_c_twice_leaves_it_to_recover(place: Site, wanted: Snapshot) -> Non
     running.signal(signal.SIGINT)
     api.wait(lambda: "recover" in running.stderr(), "the first Ctrl-C to be noticed")
     running.signal(signal.SIGINT)
-    start = time.monotonic()
-    result = running.wait()
-    assert time.monotonic() - start < 5
+    result = running.wait(SOON)
     assert_clear(result, 130, "recover")
     api.patch("Job", place.namespace, "train", {"metadata": {"finalizers": None}})
     assert_recoverable(place, old, wanted)
@@ -295,9 +295,7 @@ def test_ctrl_c_while_the_server_hangs(place: Site) -> None:
     running = place.start(place.apply_arguments)
     place.base.api.wait(place.proxy.count, "the first request")
     running.signal(signal.SIGINT)
-    start = time.monotonic()
-    assert_clear(running.wait(), 130)
-    assert time.monotonic() - start < 5
+    assert_clear(running.wait(SOON), 130)
     assert_unchanged(place, old)
 
 
@@ -313,9 +311,7 @@ def test_ctrl_c_while_recovering(place: Site, wanted: Snapshot) -> None:
     running = place.start(place.recover_arguments)
     api.wait(lambda: place.proxy.count() > 8, "the recovery to wait")
     running.signal(signal.SIGINT)
-    start = time.monotonic()
-    assert_clear(running.wait(), 130)
-    assert time.monotonic() - start < 5
+    assert_clear(running.wait(SOON), 130)
     assert not any(live.held for (kind, _), live in place.snapshot().items() if kind == "Lease")
     api.patch("Job", place.namespace, "train", {"metadata": {"finalizers": None}})
     assert_recoverable(place, old, wanted)
@@ -371,7 +367,7 @@ def test_the_api_server_is_killed_and_comes_back(place: Site, wanted: Snapshot) 
 
     place.proxy.reset(on(nth(1, ends_workload), _act_then(stop)))
     running = place.start(place.apply_arguments)
-    assert down.wait(30)
+    assert down.wait(120)
     # In this thread: a process ends with the thread that started it.
     plane.start_api_server()
     plane.restart_controllers()

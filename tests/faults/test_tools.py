@@ -29,6 +29,7 @@ from fault_tools.proxy import (
     hang,
     html,
     matching,
+    meanwhile,
     nth,
     on,
     refuse,
@@ -49,7 +50,7 @@ class _Client:
     """A client of a proxy that keeps its connection."""
 
     def __init__(self, proxy: Proxy) -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=10)
+        self.connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=60)
         self.headers = {"Authorization": f"Bearer {proxy.plane.tokens['admin']}"}
 
     def send(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
@@ -183,17 +184,19 @@ def test_slow_and_hung_answers(proxy: Proxy) -> None:
         client.send("GET", "/version")
     # The client went away: the proxy lets go of it.
     client.connection.close()
-    proxy.drain(2)
+    proxy.drain()
 
 
 def test_drain_waits_for_what_is_under_way(proxy: Proxy) -> None:
-    proxy.policy = on(lambda request: True, delay(0.3))
+    gate = threading.Event()
+    proxy.policy = on(lambda request: True, meanwhile(lambda: gate.wait(60)))
     thread = threading.Thread(target=lambda: _Client(proxy).send("GET", "/version"))
     thread.start()
     while not proxy.count():
         time.sleep(0.005)
     with pytest.raises(TimeoutError):
         proxy.drain(0.05)
+    gate.set()
     proxy.drain()
     thread.join()
     assert proxy.records[0].status == 200
@@ -244,7 +247,7 @@ def test_the_zygote_leaves_nothing_behind() -> None:
         child = zygote.start(["render", "-f", file]).pid
         assert _lives(child)
         os.kill(pid, signal.SIGKILL)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while _lives(child) and time.monotonic() < deadline:
             time.sleep(0.01)
     zygote.__exit__()

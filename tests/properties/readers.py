@@ -16,6 +16,8 @@ import pytest
 import yaml
 from ruamel.yaml import YAML
 
+from support.go_programs import alone, cache_directory
+
 MODULE = Path(__file__).parent / "go-reader"
 
 
@@ -90,14 +92,14 @@ def go_reader() -> str:
     digest = hashlib.sha256(version.encode())
     for path in sorted(path for path in MODULE.iterdir() if path.is_file()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    root = os.environ.get("GPUCTL_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuctl"
-    program = Path(root).absolute() / "go-reader" / digest.hexdigest()[:16]
-    if not program.exists():
-        program.parent.mkdir(parents=True, exist_ok=True)
-        temporary = program.with_suffix(f".{os.getpid()}")
-        command = [go, "build", "-trimpath", "-o", str(temporary), "."]
-        built = subprocess.run(command, cwd=MODULE, capture_output=True, text=True)
-        if built.returncode:
-            pytest.fail(f"kubectl's YAML reader does not build: {built.stderr.strip()}")
-        temporary.replace(program)
+    program = cache_directory().absolute() / "go-reader" / digest.hexdigest()[:16]
+    program.parent.mkdir(parents=True, exist_ok=True)
+    with alone(program.parent):
+        if not program.exists():
+            temporary = program.with_suffix(f".{os.getpid()}")
+            command = [go, "build", "-trimpath", "-o", str(temporary), "."]
+            built = subprocess.run(command, cwd=MODULE, capture_output=True, text=True)
+            if built.returncode:
+                pytest.fail(f"kubectl's YAML reader does not build: {built.stderr.strip()}")
+            temporary.replace(program)
     return str(program)

@@ -1,14 +1,32 @@
-"""How much the properties try: ``GPUCTL_PROPERTIES=50`` tries fifty times as much as a normal run."""
+"""How much the properties try: ``GPUCTL_PROPERTIES=50`` tries fifty times as much as a normal run, ``0.2`` a fifth."""
 
 from __future__ import annotations
 
 import os
+import random
+from collections.abc import Sequence
+from typing import TypeVar
 
 from hypothesis import HealthCheck, settings
 
-SCALE = max(1, int(os.environ.get("GPUCTL_PROPERTIES") or 1))
+SCALE = float(os.environ.get("GPUCTL_PROPERTIES") or 1)
+
+Item = TypeVar("Item")
+
+
+def scaled(number: int) -> int:
+    """What is a number in a normal run; at least one."""
+    return max(1, round(number * SCALE))
 
 
 def examples(number: int) -> settings:
     """Settings for a number of examples in a normal run."""
-    return settings(max_examples=number * SCALE, deadline=None, suppress_health_check=list(HealthCheck))
+    return settings(max_examples=scaled(number), deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def share(items: Sequence[Item]) -> list[Item]:
+    """All items, or in a smaller run as many of them as it has a share of, in their order."""
+    if SCALE >= 1:
+        return list(items)
+    chosen = random.Random(len(items)).sample(range(len(items)), scaled(len(items)))
+    return [items[index] for index in sorted(chosen)]

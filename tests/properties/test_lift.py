@@ -7,12 +7,13 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import gpuctl
 from gpuctl.backend.canonical import canonical
 from gpuctl.backend.lift import lift
+from properties.scale import examples
 
 PLATFORMS = {
     "none": None,
@@ -184,7 +185,7 @@ def own(result: gpuctl.Compilation) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(120)
 @given(document=workload())
 def test_workloads(platform: str, document: dict[str, Any]) -> None:
     result = compiled(document, platform, embed=True)
@@ -229,7 +230,7 @@ QUOTA = block(
 
 @pytest.mark.parametrize("kind", ["pool", "quota"])
 @pytest.mark.parametrize("platform", PLATFORMS)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(40)
 @given(data=st.data())
 def test_pools_and_quotas(platform: str, kind: str, data: st.DataObject) -> None:
     document = {"kind": kind, "version": "v0.1", **data.draw(POOL if kind == "pool" else QUOTA)}

@@ -13,17 +13,17 @@ import yaml
 import gpuctl
 from gpuctl.backend.emitter import emit_stream
 from gpuctl.backend.validation import schema_validator
-from gpuctl.cli.printers import github, junit, sarif
-from gpuctl.cli.printers import json as json_printer
-from gpuctl.cli.printers import text as text_printer
+from gpuctl.cli.output import github, junit, sarif
+from gpuctl.cli.output import json as json_printer
+from gpuctl.cli.output import text as text_printer
 from gpuctl.frontend.codes import CODES
 from gpuctl.frontend.diagnostics import Severity, Span, in_source_order
 from gpuctl.frontend.source import Source, lines_of
 from properties.documents import own_seeds, seeds
 from properties.mutations import MUTATIONS, mutated, mutated_bytes
-from properties.scale import SCALE
+from properties.scale import scaled
 
-BATCHES = 20 * SCALE
+BATCHES = scaled(20)
 PER_BATCH = 500
 
 

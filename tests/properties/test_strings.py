@@ -19,7 +19,7 @@ import gpuctl
 from gpuctl.backend.emitter import emit_stream
 from gpuctl.language import names
 from properties.readers import read_go, read_pyyaml, read_ruamel
-from properties.scale import examples
+from properties.scale import examples, share
 from properties.strings import NASTY, STRINGS
 from properties.writer import STYLES, write
 
@@ -323,7 +323,7 @@ def test_the_table(part: int, style: str) -> None:
     """Every string of the table in every style, spread over the places."""
     generator = random.Random(f"{part} {style}")
     written = []
-    texts = NASTY[part::8]
+    texts = share(NASTY[part::8])
     for number, text in enumerate(texts):
         fitting = [place for place in PLACES if place.legal(text)]
         for place in generator.sample(fitting, min(2, len(fitting))) if len(text) < 500 or number % 2 else fitting[:1]:

@@ -12,8 +12,8 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
+from gpuctl.backend.api_resources import RESOURCES, Key
 from gpuctl.cli.main import run
-from gpuctl.cluster.resources import RESOURCES, Key
 
 Object = dict[str, Any]
 Document = dict[str, Any]
@@ -162,7 +162,7 @@ class Place:
             found |= self.pods(name)
         return found
 
-    def until(self, condition: Callable[[], Any], what: str, timeout: float = 60) -> Any:
+    def until(self, condition: Callable[[], Any], what: str, timeout: float = 120) -> Any:
         """Wait until a condition holds; a failure tells what stands in the namespace and on the nodes."""
         try:
             return self.plane.wait_for(condition, what, timeout)
@@ -298,6 +298,12 @@ def compute(name: str = "comp", **changes: Any) -> Document:
     return _document(
         "compute", name, changes, resources={"pool": POOL, "cpu": 1, "memory": "1Gi"}, service={"port": 9000}
     )
+
+
+def outcome(name: str, **others: str) -> dict[str, Any]:
+    """The `job` block whose pods end like this."""
+    values = {f"gpuctl.test/{key.replace('_', '-')}": value for key, value in others.items()}
+    return {"annotations": {"gpuctl.test/outcome": name, **values}}
 
 
 def image(tag: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -33,14 +34,14 @@ class Command:
         while data := os.read(stream.fileno(), 65536):
             setattr(self, name, getattr(self, name) + data)
 
-    def until(self, text: bytes, timeout: float = 20) -> None:
+    def until(self, text: bytes, timeout: float = 120) -> None:
         """Wait until it has printed something."""
         deadline = time.monotonic() + timeout
         while text not in self.out + self.err:
             assert time.monotonic() < deadline, f"no {text!r} in\n{self.out!r}\n{self.err!r}"
             time.sleep(0.02)
 
-    def end(self, timeout: float = 20) -> int:
+    def end(self, timeout: float = 120) -> int:
         """Its exit code."""
         code = self.process.wait(timeout)
         for thread in self._threads:
@@ -52,6 +53,23 @@ class Command:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+
+
+def on_a_terminal(*arguments: str, answer: str | None = None) -> tuple[int, str]:
+    """Run a command on a terminal, with an answer to what it asks: its exit code, and what it showed."""
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "gpuctl", *arguments]
+    shown = bytearray()
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        if answer is not None:
+            os.write(ours, f"{answer}\n".encode())
+        # Linux says EIO when the other end is closed.
+        with contextlib.suppress(OSError):
+            while data := os.read(ours, 65536):
+                shown += data
+    os.close(ours)
+    return process.returncode, shown.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 Start = Callable[..., Command]

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 from control_plane import ControlPlane
 from control_plane.processes import Process
 from fault_tools.world import Api
-from gpuctl.cluster.configuration import connect
-from gpuctl.cluster.fit import Fit, fit
-from gpuctl.cluster.snapshot import Snapshot, load, render, take
+from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.capacity.fit import Fit, fit
+from gpuctl.capacity.snapshot import Snapshot, load, render
+from gpuctl.kube.configuration import connect
 from support.fit_parts import World
 from support.fit_worlds import shared_objects
 
@@ -94,7 +95,7 @@ class Trials:
             list(pool.map(self._build, worlds))
             self._await_refusals(worlds)
             connection = connect(kubeconfig=str(self.plane.kubeconfig()))
-            whole = load(render(take(connection)))
+            whole = load(render(take_snapshot(connection)))
             connection.close()
             snapshots = [_part(whole, item) for item in worlds]
             parts = {item.seed: snapshot for item, snapshot in zip(worlds, snapshots, strict=True)}

@@ -10,8 +10,6 @@ from __future__ import annotations
 import hashlib
 import importlib.resources
 import json
-import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -20,16 +18,14 @@ from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Any
 
+from support.go_programs import built_program, cache_directory, is_program, named_program
+
 RELEASE = "v0.7.0"
 """The kubeconform that is built when there is none."""
 
 JOBSET = Path(__file__).parents[2] / "compiler" / "gpuctl" / "backend" / "schemas" / "jobset.json"
 LAYOUT = "{{ .NormalizedKubernetesVersion }}{{ .StrictSuffix }}/{{ .ResourceKind }}{{ .KindSuffix }}.json"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
-
-class KubeconformMissing(Exception):
-    """There is no kubeconform, and none can be built."""
 
 
 def run_kubeconform(yaml_text: str, version: str, *extra_schemas: str) -> list[str]:
@@ -65,41 +61,14 @@ def _sentence(result: dict[str, Any]) -> str:
     return f"{result['kind'] or 'object'}/{result['name']}: {message}"
 
 
-def cache_directory() -> Path:
-    """Where builds and derived files live that outlast a test run, in no tree of the project."""
-    chosen = os.environ.get("GPUCTL_CACHE")
-    if chosen:
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuctl"
-
-
 @cache
 def find_kubeconform() -> Path:
-    """The kubeconform to use: ``$KUBECONFORM``, one on PATH, one built before, or one built now with Go."""
-    named = os.environ.get("KUBECONFORM") or shutil.which("kubeconform")
-    if named:
-        return Path(named)
-    built = cache_directory() / "kubeconform" / f"kubeconform-{RELEASE}"
-    for candidate in (*sorted(cache_directory().glob("control-plane/*/kubeconform"), reverse=True), built):
-        if os.access(candidate, os.X_OK) and candidate.is_file():
-            return candidate
-    go = shutil.which("go")
-    if go is None:
-        raise KubeconformMissing("no kubeconform: set KUBECONFORM, or put it or `go` on PATH")
-    built.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=built.parent) as directory:
-        done = subprocess.run(
-            [go, "install", f"github.com/yannh/kubeconform/cmd/kubeconform@{RELEASE}"],
-            env={**os.environ, "GOBIN": directory, "CGO_ENABLED": "0"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise KubeconformMissing(f"kubeconform {RELEASE} cannot be built: {done.stderr.strip()}")
-        # Moved as a whole, so that a second test process never sees half a program.
-        os.replace(Path(directory) / "kubeconform", built)
-    return built
+    """The kubeconform to use: ``$KUBECONFORM``, one on PATH, the control plane's, or one of its own."""
+    built = sorted(cache_directory().glob("control-plane/*/kubeconform"), reverse=True)
+    beside = next(filter(is_program, built), None)
+    return (
+        named_program("kubeconform") or beside or built_program("github.com/yannh/kubeconform/cmd/kubeconform", RELEASE)
+    )
 
 
 @cache

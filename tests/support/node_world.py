@@ -15,7 +15,6 @@ npu-1     npu-pool        active       8 ascend, 2 requested                 run
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -79,28 +78,20 @@ def spare_nodes(plane: ControlPlane, *names: str, labels: Mapping[str, str] | No
         plane.kubectl("delete", "configmap", "-n", SYSTEM, "-l", POOL, "--wait=false", check=False)
 
 
-def table(text: str) -> list[dict[str, str]]:
-    """The rows of a table by heading; cells have no blanks, but for the last."""
-    head, *lines = text.splitlines()
-    names = re.split(r" {2,}", head)
-    return [dict(zip(names, line.split(maxsplit=len(names) - 1), strict=True)) for line in lines]
+def labels_of(place: Place, name: str) -> dict[str, str]:
+    """A node's labels."""
+    found: dict[str, str] = place.api.call("GET", f"/api/v1/nodes/{name}")["metadata"]["labels"]
+    return found
 
 
-def column(text: str, *headings: str) -> list[Any]:
-    """The cells of one column of a table, or of several as tuples."""
-    rows = [tuple(row[heading] for heading in headings) for row in table(text)]
-    return [row[0] for row in rows] if len(headings) == 1 else rows
-
-
-def section(text: str, title: str) -> list[dict[str, str]]:
-    """The rows of a table inside what ``describe`` prints."""
-    body = text.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
-    return table("\n".join(line.removeprefix("  ") for line in body.splitlines()))
-
-
-def facts(text: str) -> dict[str, str]:
-    """The ``Name:   value`` lines of what ``describe`` prints."""
-    return dict(re.findall(r"^(\w[\w ]*):[ ]{2,}(.*)$", text, re.MULTILINE))
+def managers(place: Place, name: str, label: str) -> set[str]:
+    """Who holds a label of a node."""
+    entries = place.api.call("GET", f"/api/v1/nodes/{name}")["metadata"]["managedFields"]
+    return {
+        entry["manager"]
+        for entry in entries
+        if f"f:{label}" in entry["fieldsV1"].get("f:metadata", {}).get("f:labels", {})
+    }
 
 
 def _container(name: str, gpus: int, **more: Any) -> dict[str, Any]:

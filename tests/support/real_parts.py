@@ -10,10 +10,10 @@ import pytest
 from control_plane import BinariesMissing, find_binaries
 
 
-def control_plane_binaries() -> Path:
-    """The directory with the control plane's programs."""
+def control_plane_binaries(*, queues: bool = False) -> Path:
+    """The directory with the control plane's programs; ``queues``: those of Kueue and JobSet, too."""
     try:
-        return find_binaries()
+        return find_binaries(queues=queues)
     except BinariesMissing as error:
         if os.environ.get("CI"):
             pytest.fail(str(error))

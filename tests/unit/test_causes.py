@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from gpuctl.cli.printers.paragraphs import broken
-from gpuctl.cli.printers.table import width_of
-from gpuctl.cli.why import lines
+from gpuctl.answers.why_answers import why_value
+from gpuctl.cli.commands.why import lines
+from gpuctl.cli.output.paragraphs import broken
+from gpuctl.cli.output.table import width_of
 from gpuctl.language.durations import rough_duration
-from gpuctl.reading.events import of_job
-from gpuctl.reading.jobs import Identity, Job
-from gpuctl.reading.why import log
+from gpuctl.reading.event_rows import of_job
+from gpuctl.reading.job_rows import Identity, Job
+from gpuctl.reading.why import last_words as log
 from gpuctl.reading.why.answer import explain
 from gpuctl.reading.why.containers import image, registry_of
 from gpuctl.reading.why.evidence import Evidence
@@ -55,7 +56,7 @@ def test_the_cause_is_told_again(cause: str) -> None:
     evidence, told = load(RECORDED / f"{cause}.json")
     answer = explain(evidence)
     assert answer.finding.cause == told == cause
-    value = answer.json()
+    value = why_value(answer)
     assert list(value)[:5] == ["job", "namespace", "kind", "cause", "message"]
     assert set(value) >= {"numbers", "ruledOut", "fix", "evidence", "also"}
     assert json.loads(json.dumps(value)) == value
@@ -220,7 +221,9 @@ def test_events_of_a_job_whose_name_goes_on_with_a_number_are_not_this_ones() ->
         workload = {"kind": "Job", "metadata": {"name": "train", "namespace": "n"}, "spec": spec}
         events = [event(name) for name in ("train-abcde", "train-2-abcde", "training-abcde")]
         job = Job(Identity("n", "train", "training"), workload)
-        return [item["involvedObject"]["name"] for item in of_job(events, job)]
+        return [
+            item["involvedObject"]["name"] for item in of_job(events, job.identity.namespace, job.workload, job.pods)
+        ]
 
     assert found({}) == ["train-abcde"]
     assert found({"completionMode": "Indexed"}) == ["train-2-abcde"]

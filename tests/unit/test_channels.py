@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuctl.cluster.channels import STATUS, STDERR, STDOUT, V4, V5, Channels, Message
-from gpuctl.cluster.errors import ConnectionFailed
-from gpuctl.cluster.remote import Ends, NotStarted, _run
+from gpuctl.kube.api_errors import ConnectionFailed
+from gpuctl.kube.channels import STATUS, STDERR, STDOUT, V4, V5, Channels, Message
+from gpuctl.kube.remote import Ends, NotStarted, _run
 
 Pair = tuple[socket.socket, socket.socket]
 

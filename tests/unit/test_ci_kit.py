@@ -28,8 +28,9 @@ import gpuctl as library
 from gpuctl.backend.emitter import emit_stream
 from gpuctl.backend.validation import schema_validator
 from gpuctl.gitops.objects import objects_in
-from support.actionlint import ActionlintMissing, run_actionlint
-from support.kubeconform import KubeconformMissing, run_kubeconform
+from support.actionlint import run_actionlint
+from support.go_programs import ProgramMissing
+from support.kubeconform import run_kubeconform
 from support.repositories import Repository, gpuctl
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -111,7 +112,7 @@ def test_the_manifests_of_the_example_are_valid() -> None:
     assert [violation for obj in objects for violation in validator.check(obj)] == []
     try:
         assert run_kubeconform(emit_stream(objects), "1.36") == []
-    except KubeconformMissing as error:
+    except ProgramMissing as error:
         missing(str(error))
 
 
@@ -482,7 +483,7 @@ def test_workflows_with_actionlint(tmp_path: Path) -> None:
     repository.write(".github/workflows/gpuctl.yml", local)
     try:
         assert run_actionlint(tmp_path) == []
-    except ActionlintMissing as error:
+    except ProgramMissing as error:
         missing(str(error))
     # It knows the action's inputs and outputs: names that the action lacks are found.
     repository.write(".github/workflows/gpuctl.yml", local.replace("output: rendered", "outptu: rendered"))

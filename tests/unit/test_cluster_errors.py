@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.cluster.errors import ApiError, api_error, explanation
+from gpuctl.kube.api_errors import ApiError, api_error, explanation
 
 IMMUTABLE = (
     'Invalid value: core.PodTemplateSpec{ObjectMeta:v1.ObjectMeta{Name:"", Labels:map[string]string{"a":"b"}}, '

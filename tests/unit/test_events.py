@@ -10,9 +10,9 @@ import pytest
 
 from gpuctl import __main__ as program
 from gpuctl.cli import main as command_line
+from gpuctl.kube.scope import Scope
 from gpuctl.reading.describe_job import alike
-from gpuctl.reading.jobs import Identity, Job, refusals
-from gpuctl.reading.scope import Scope
+from gpuctl.reading.job_rows import Identity, Job, refusals
 
 Object = dict[str, Any]
 

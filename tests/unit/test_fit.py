@@ -11,11 +11,13 @@ import pytest
 from click import UsageError
 from click.testing import CliRunner, Result
 
-from gpuctl.cli.connecting import ClusterFailure
-from gpuctl.cli.fit import lines
+from gpuctl.answers.fit_answers import fit_value
+from gpuctl.capacity.fit import Fit, fit
+from gpuctl.capacity.projections import counted_pod, is_seen
+from gpuctl.capacity.snapshot import DamagedSnapshot, Snapshot, load, render
 from gpuctl.cli.main import cli
-from gpuctl.cluster.fit import Fit, fit
-from gpuctl.cluster.snapshot import DamagedSnapshot, Snapshot, _is_seen, _pod, load, render
+from gpuctl.cli.options.connecting import ClusterFailure
+from gpuctl.cli.output.fit_lines import fit_lines as lines
 
 Object = dict[str, Any]
 
@@ -409,7 +411,7 @@ def test_what_is_told_of_a_shortage() -> None:
         "  nvidia.com/gpu held by: Deployment/chat -n team 6, Pod/sweep -n team 3",
         "  smallest change: free 1 nvidia.com/gpu on a, 2 nvidia.com/gpu on b",
     ]
-    value = found.as_json()
+    value = fit_value(found)
     assert value["need"] == {GPU: 10, "cpuCores": 3, "perPod": {GPU: 5, "cpuCores": 1.5}}
     assert value["free"] == {GPU: 7, "cpuCores": 64, "pods": 17}
     assert value["largestNode"] == {"name": "a", GPU: 4, "cpuCores": 32, "pods": 9}
@@ -437,7 +439,7 @@ def test_snapshot_has_nothing_that_is_not_counted() -> None:
         },
         "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"},
     }
-    kept = _pod(pod)
+    kept = counted_pod(pod)
     assert kept == {
         "namespace": "n",
         "name": "p",
@@ -645,7 +647,7 @@ def test_command_refuses_wrong_documents(tmp_path: Path) -> None:
 def test_holders_of_room_are_the_jobs_before_it() -> None:
     first, second = fit(cluster([node("a")]), [job("train", gpus=6, priority="high"), job("other", gpus=4)])
     assert (first.verdict, second.verdict) == ("fits", "fits-when-empty")
-    assert [(item["job"], item["nvidia.com/gpu"]) for item in second.as_json()["heldBy"]] == [("Job/train", 6)]
+    assert [(item["job"], item["nvidia.com/gpu"]) for item in fit_value(second)["heldBy"]] == [("Job/train", 6)]
 
 
 @pytest.mark.parametrize(("gpus", "code", "verdict"), [(8, 0, "fits"), (16, 1, "never")])
@@ -694,8 +696,8 @@ def test_a_promise_to_its_own_pod_is_no_obstacle() -> None:
 def test_which_pods_that_wait_are_seen() -> None:
     spec: Object = {"containers": [{"name": "main", "resources": {"requests": {GPU: "1"}}}], "nodeSelector": {"a": "b"}}
     pod: Object = {"metadata": {"namespace": "n", "name": "p"}, "spec": spec, "status": {"phase": "Pending"}}
-    assert _is_seen(pod)
-    assert _pod(pod)["wants"] == {"nodeSelector": {"a": "b"}}
-    assert not _is_seen({**pod, "spec": {**spec, "schedulerName": "volcano"}})
-    assert not _is_seen({**pod, "spec": {**spec, "schedulingGates": [{"name": "kueue"}]}})
-    assert not _is_seen({**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    assert is_seen(pod)
+    assert counted_pod(pod)["wants"] == {"nodeSelector": {"a": "b"}}
+    assert not is_seen({**pod, "spec": {**spec, "schedulerName": "volcano"}})
+    assert not is_seen({**pod, "spec": {**spec, "schedulingGates": [{"name": "kueue"}]}})
+    assert not is_seen({**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})

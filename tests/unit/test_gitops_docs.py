@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from test_readme import ROOT, assert_output, blocks, read
+
+from support.pages import ROOT, assert_output, blocks, read
 
 DOCUMENT = "docs/gitops.md"
 NOT_RUN = {"kubectl apply -f application.yaml\n": "needs a cluster with Argo CD"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.cluster.snapshot import Snapshot, render
+from gpuctl.capacity.snapshot import Snapshot, render
 from support.repositories import Outcome, Repository, pool, quota, service, training
 
 A = "gpu-type: A100-80G, gpu-count: 8"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gpuctl.cluster.interrupts import Interrupts, ending_signals
+from gpuctl.apply.run.interrupts import Interrupts, ending_signals
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +98,7 @@ def test_a_termination_is_one_also_when_it_was_held_back() -> None:
     """What is to be given back is, and then the process ends as the signal ends it."""
     code = """
 import signal
-from gpuctl.cluster.interrupts import Interrupts
+from gpuctl.apply.run.interrupts import Interrupts
 with Interrupts() as interrupts:
     try:
         with interrupts.let_through():

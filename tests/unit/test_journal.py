@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from gpuctl.cluster import journal as journals
-from gpuctl.cluster.entries import Entry, Unfit, decoded, encoded
-from gpuctl.cluster.journal import Journal
-from gpuctl.cluster.records import records
-from gpuctl.cluster.resources import Key
+from gpuctl.apply.run import journal as journals
+from gpuctl.apply.run.entries import ForeignEntry, JournalEntry, decoded, encoded
+from gpuctl.apply.run.journal import Journal
+from gpuctl.apply.state.records import records
+from gpuctl.backend.api_resources import Key
 from gpuctl.language.settings import Settings
 
 Object = dict[str, Any]
@@ -44,13 +44,13 @@ def service(name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"clusterIP": "None"}}
 
 
-def entries(number: int = 3) -> list[Entry]:
+def entries(number: int = 3) -> list[JournalEntry]:
     """Jobs that are replaced, and the companion of the first."""
-    result = [Entry(UID.format(n), job(f"a{n}"), job(f"a{n}", "v2"), "post") for n in range(number)]
-    return [*result, Entry(UID.format(9), service("a0"), None, "delete", Key("Job", SPACE, "a0"))]
+    result = [JournalEntry(UID.format(n), job(f"a{n}"), job(f"a{n}", "v2"), "post") for n in range(number)]
+    return [*result, JournalEntry(UID.format(9), service("a0"), None, "delete", Key("Job", SPACE, "a0"))]
 
 
-def secrets_of(group: list[Entry], namespace: str = SPACE, run: str = RUN) -> list[Object]:
+def secrets_of(group: list[JournalEntry], namespace: str = SPACE, run: str = RUN) -> list[Object]:
     """The Secrets of a journal, as the server gives them: the index is the first."""
     index, parts = journals._secrets(run, namespace, group, KEYS)
     found = copy.deepcopy([index, *parts])
@@ -117,7 +117,7 @@ def test_a_part_of_another_run_under_the_same_id() -> None:
     found, other = secrets_of(entries()), secrets_of(entries(4))
     found[1] = other[1]
     assert read(found).entries, "the part is the same"
-    found[2] = secrets_of([Entry(UID.format(5), job("x"), job("x", "v3"), "post"), *entries()])[1]
+    found[2] = secrets_of([JournalEntry(UID.format(5), job("x"), job("x", "v3"), "post"), *entries()])[1]
     found[2]["metadata"]["name"] = f"gpuctl-journal-{RUN}-2"
     journal = read(found)
     assert journal.missing == [f"gpuctl-journal-{RUN}-2"]
@@ -222,7 +222,7 @@ def test_wrong_types_at_every_field(wrong: Any) -> None:
     for entry in entries(1):
         value = json.loads(json.dumps(encoded(entry)))
         for path in paths(value):
-            with contextlib.suppress(Unfit):
+            with contextlib.suppress(ForeignEntry):
                 found = decoded(replaced(value, path, wrong), SPACE, KEYS)
                 assert found.key.namespace == found.successor.namespace == SPACE
 
@@ -235,7 +235,7 @@ def test_wrong_types_at_every_field_of_the_index() -> None:
             text = json.dumps(replaced(index, path, wrong)).encode()
             other = {**secret, "data": {**secret["data"], "index": base64.b64encode(text).decode()}}
             journal = read([other])
-            assert journal.unfit or journal.entries
+            assert bool(journal.unfit) != bool(journal.entries)
 
 
 def changed(path: str, value: Any, part: str = "new") -> Callable[[Object], Object]:
@@ -312,7 +312,7 @@ def test_what_no_gpuctl_writes_is_not_believed(form: str) -> None:
     value = json.loads(json.dumps(encoded(entries(1)[0])))
     if form == "more fields":
         value["new"]["status"] = None
-    with pytest.raises(Unfit, match=r".") as refused:
+    with pytest.raises(ForeignEntry, match=r".") as refused:
         decoded(change(value), SPACE, KEYS)
     assert why in str(refused.value)
 
@@ -332,7 +332,7 @@ def test_what_no_gpuctl_writes_is_not_believed(form: str) -> None:
 )
 def test_companions_of_other_jobs_are_not_believed(main: Any, obj: Object) -> None:
     value = {**encoded(entries(1)[1]), "companionOf": main, "old": obj}
-    with pytest.raises(Unfit):
+    with pytest.raises(ForeignEntry):
         decoded(value, SPACE, KEYS)
 
 
@@ -349,5 +349,5 @@ def test_forms_that_are_believed() -> None:
     built["metadata"] = {**built["metadata"], "name": "a-3f9a1c"}
     forms = ((job("a"), jobset), (adopted, job("a")), (job("a"), member), (service("a"), service("a")))
     for old, new in (*forms, (built, job("a")), (built, jobset)):
-        entry = Entry(UID.format(1), old, new, "post")
+        entry = JournalEntry(UID.format(1), old, new, "post")
         assert decoded(encoded(entry), SPACE, KEYS) == entry

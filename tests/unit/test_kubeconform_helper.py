@@ -11,7 +11,8 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1]))
 
 from gpuctl.backend.validation import DEFAULT_VERSION, VERSIONS
-from support.kubeconform import KubeconformMissing, find_kubeconform, run_kubeconform
+from support.go_programs import ProgramMissing
+from support.kubeconform import find_kubeconform, run_kubeconform
 
 JOB = """\
 apiVersion: batch/v1
@@ -51,7 +52,7 @@ def kubeconform() -> None:
     """Builds kubeconform if need be; without Go there is nothing to test, which CI does not accept."""
     try:
         find_kubeconform()
-    except KubeconformMissing as missing:
+    except ProgramMissing as missing:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(str(missing))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gpuctl.cluster import lease
-from gpuctl.cluster.records import PART_OF, records
-from gpuctl.cluster.workload import age, carried_over, finished, recreatable, running
+from gpuctl.apply.run import lease
+from gpuctl.apply.state.records import PART_OF, records
+from gpuctl.apply.state.workload import age, carried_over, finished, recreatable, running
 from gpuctl.language.settings import Settings
 
 KEYS = records(Settings())

@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from gpuctl.cli.printers.lines import LinePrinter, harmless
-from gpuctl.reading.jobs import Identity
-from gpuctl.reading.loglines import LONGEST, Line, Position, instant, parse
-from gpuctl.reading.logs import short_name
+from gpuctl.cli.output.log_lines import LinePrinter, harmless
+from gpuctl.reading.job_rows import Identity
+from gpuctl.reading.log_streams import short_name
+from gpuctl.reading.loglines import LONGEST, LogLine, Position, instant, parse
 
 
 def stamp(number: int, second: int = 0) -> str:
@@ -18,7 +18,7 @@ def stamp(number: int, second: int = 0) -> str:
     return f"2026-01-31T08:00:{second:02d}.{number:09d}Z"
 
 
-def written(lines: list[Line]) -> bytes:
+def written(lines: list[LogLine]) -> bytes:
     """Lines as the API sends them."""
     return b"".join(line.stamp.encode() + b" " + line.text + b"\n" for line in lines)
 
@@ -33,7 +33,7 @@ def portions(data: bytes, sizes: random.Random) -> list[bytes]:
     return result
 
 
-def flat(batches: object) -> list[Line]:
+def flat(batches: object) -> list[LogLine]:
     return [line for batch in batches for line in batch]  # type: ignore[attr-defined]
 
 
@@ -47,13 +47,13 @@ def test_lines_do_not_depend_on_how_a_stream_is_cut() -> None:
         "损失 0.5".encode(),
         b"2026-01-31T08:00:00Z",
     ]
-    lines = [Line(stamp(number), text) for number, text in enumerate(texts)]
+    lines = [LogLine(stamp(number), text) for number, text in enumerate(texts)]
     for seed in range(50):
         assert flat(parse(portions(written(lines), random.Random(seed)))) == lines
 
 
 def test_a_last_line_without_an_end_counts_when_the_stream_ended_in_order() -> None:
-    assert flat(parse([f"{stamp(1)} begun".encode()])) == [Line(stamp(1), b"begun")]
+    assert flat(parse([f"{stamp(1)} begun".encode()])) == [LogLine(stamp(1), b"begun")]
 
 
 def test_a_last_line_without_an_end_does_not_count_when_the_stream_broke() -> None:
@@ -62,25 +62,25 @@ def test_a_last_line_without_an_end_does_not_count_when_the_stream_broke() -> No
         raise ConnectionResetError
 
     batches = parse(broken())  # type: ignore[arg-type]
-    assert next(batches) == [Line(stamp(1), b"whole")]
+    assert next(batches) == [LogLine(stamp(1), b"whole")]
     with pytest.raises(ConnectionResetError):
         next(batches)
 
 
 def test_what_a_node_says_has_no_stamp() -> None:
     said = b"unable to retrieve container logs for containerd://0123\n"
-    assert flat(parse([said])) == [Line("", said.strip())]
+    assert flat(parse([said])) == [LogLine("", said.strip())]
 
 
 def test_a_line_of_a_megabyte_stays_whole() -> None:
-    line = Line(stamp(1), b"x" * 1_000_000)
+    line = LogLine(stamp(1), b"x" * 1_000_000)
     data = written([line])
     assert flat(parse(data[at : at + 65536] for at in range(0, len(data), 65536))) == [line]
 
 
 def test_a_longer_line_comes_in_pieces_that_cut_no_character() -> None:
     text = ("损" * LONGEST).encode()
-    data = written([Line(stamp(1), text)])
+    data = written([LogLine(stamp(1), text)])
     pieces = flat(parse(data[at : at + 65536] for at in range(0, len(data), 65536)))
     assert b"".join(piece.text for piece in pieces) == text
     assert [piece.ends for piece in pieces] == [False] * (len(pieces) - 1) + [True]
@@ -116,7 +116,7 @@ def test_order_of_times(earlier: str, later: str) -> None:
     assert 0 < instant(earlier) < instant(later)
 
 
-def resumed(lines: list[Line], first: int, begin: int = 0) -> list[Line]:
+def resumed(lines: list[LogLine], first: int, begin: int = 0) -> list[LogLine]:
     """What is passed on when a stream breaks after some lines, and the server then sends from the second on."""
     position = Position()
     seen = position.fresh(lines[begin:first])
@@ -129,23 +129,23 @@ def resumed(lines: list[Line], first: int, begin: int = 0) -> list[Line]:
 def test_nothing_is_lost_or_repeated_wherever_a_stream_breaks() -> None:
     # Equal stamps, and two streams of a container that are not quite in order.
     stamps = [stamp(5), stamp(5), stamp(5), stamp(9), stamp(8), stamp(1, 1), stamp(1, 1), stamp(0, 1), stamp(0, 3)]
-    lines = [Line(text, b"%d" % number) for number, text in enumerate(stamps)]
+    lines = [LogLine(text, b"%d" % number) for number, text in enumerate(stamps)]
     for first in range(len(lines) + 1):
         assert resumed(lines, first) == lines, first
 
 
 def test_lines_before_a_tail_do_not_come_with_the_rest() -> None:
-    lines = [Line(stamp(number), b"%d" % number) for number in range(100)]
+    lines = [LogLine(stamp(number), b"%d" % number) for number in range(100)]
     assert resumed(lines, first=95, begin=90) == lines[90:]
 
 
 def test_a_break_in_a_second_with_more_lines_than_are_remembered() -> None:
-    lines = [Line(stamp(number), b"%d" % number) for number in range(30_000)]
+    lines = [LogLine(stamp(number), b"%d" % number) for number in range(30_000)]
     assert resumed(lines, first=25_000) == lines
 
 
 def test_a_log_that_was_rotated_meanwhile() -> None:
-    lines = [Line(stamp(number), b"%d" % number) for number in range(10)]
+    lines = [LogLine(stamp(number), b"%d" % number) for number in range(10)]
     position = Position()
     seen = position.fresh(lines[:6])
     position.resume()
@@ -154,14 +154,14 @@ def test_a_log_that_was_rotated_meanwhile() -> None:
 
 def test_a_break_within_a_long_line() -> None:
     position = Position()
-    begun = position.fresh([Line(stamp(1), b"before"), Line(stamp(2), b"abc", ends=False)])
+    begun = position.fresh([LogLine(stamp(1), b"before"), LogLine(stamp(2), b"abc", ends=False)])
     assert position.since == "2026-01-31T07:59:59Z"
     position.resume()
     again = [
-        Line(stamp(1), b"before"),
-        Line(stamp(2), b"ab", ends=False),
-        Line(stamp(2), b"cdef"),
-        Line(stamp(3), b"!"),
+        LogLine(stamp(1), b"before"),
+        LogLine(stamp(2), b"ab", ends=False),
+        LogLine(stamp(2), b"cdef"),
+        LogLine(stamp(3), b"!"),
     ]
     rest = position.fresh(again)
     assert b"".join(line.text for line in begun + rest) == b"beforeabcdef!"
@@ -184,18 +184,18 @@ def test_prefixes(pod: str, name: str, short: str) -> None:
 
 def test_prefixes_are_as_wide_as_each_other() -> None:
     printer = LinePrinter()
-    printer.text("long-name", [Line(stamp(1), b"a")])
-    assert printer.text("0", [Line(stamp(2), b"b"), Line(stamp(3), b"")]) == b"0         | b\n0         | \n"
+    printer.text("long-name", [LogLine(stamp(1), b"a")])
+    assert printer.text("0", [LogLine(stamp(2), b"b"), LogLine(stamp(3), b"")]) == b"0         | b\n0         | \n"
 
 
 def test_bytes_pass_as_they_are() -> None:
     text = bytes(range(256)).replace(b"\n", b"")
-    assert LinePrinter().text("", [Line(stamp(1), text)]) == text + b"\n"
-    assert LinePrinter(re.compile("A")).text("", [Line(stamp(1), text)]) == text + b"\n"
+    assert LinePrinter().text("", [LogLine(stamp(1), text)]) == text + b"\n"
+    assert LinePrinter(re.compile("A")).text("", [LogLine(stamp(1), text)]) == text + b"\n"
 
 
 def test_matches_are_chosen_and_coloured() -> None:
-    lines = [Line(stamp(1), b"loss 0.5"), Line(stamp(2), b"step 1"), Line(stamp(3), "损失 NaN".encode())]
+    lines = [LogLine(stamp(1), b"loss 0.5"), LogLine(stamp(2), b"step 1"), LogLine(stamp(3), "损失 NaN".encode())]
     pattern = re.compile(r"loss|损.", re.IGNORECASE)
     assert LinePrinter(pattern).text("", lines) == "loss 0.5\n损失 NaN\n".encode()
     shown = LinePrinter(pattern, terminal=True, coloured=True).text("", lines).decode()
@@ -221,11 +221,11 @@ def test_a_terminal_is_not_taken_over(text: str, shown: str) -> None:
 
 
 def test_of_a_progress_bar_behind_a_prefix_the_last_state_is_shown() -> None:
-    line = Line(stamp(1), b"10%\r50%\r100%\r")
+    line = LogLine(stamp(1), b"10%\r50%\r100%\r")
     assert LinePrinter(terminal=True).text("0", [line]) == b"0 | 100%\n"
     assert LinePrinter(terminal=True).text("", [line]) == b"10%\r50%\r100%\r\n"
 
 
 def test_json_of_what_is_no_text() -> None:
-    value = LinePrinter().json("pod", "main", [Line(stamp(1), b"\xff ok")])
+    value = LinePrinter().json("pod", "main", [LogLine(stamp(1), b"\xff ok")])
     assert value == [{"pod": "pod", "container": "main", "timestamp": stamp(1), "text": "\ufffd ok"}]

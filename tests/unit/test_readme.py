@@ -1,15 +1,4 @@
-"""What the documents say is so: their commands run, their outputs are real, their tables are complete.
-
-In a document a fenced block can carry a note, an HTML comment on the line above it:
-
-``file: NAME``
-    the block is that file; commands after it find it.
-``output: COMMAND``
-    the block is what the command prints. A line ``# ...`` stands for any lines; ``output: python`` means the
-    Python block before it.
-``from: PATH``
-    the block stands in that source file, word for word.
-"""
+"""What the documents say is so: their commands run, their outputs are real, their tables are complete."""
 
 from __future__ import annotations
 
@@ -24,17 +13,17 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import gpuctl
+from gpuctl.capacity.snapshot import Snapshot, render
 from gpuctl.cli.main import COMMANDS
 from gpuctl.language.kinds import KINDS
+from support.pages import ROOT, assert_output, blocks, prose, read, rows
 
-ROOT = Path(__file__).resolve().parents[2]
 README, TWIN = "README.md", "README.zh-CN.md"
 LIBRARY = "docs/library.md"
 DOCUMENTS = sorted(
@@ -48,48 +37,6 @@ NOT_RUN = {
     "make golden": "changes the tree",
 }
 """Commands of the READMEs that are not run here, and why. Of ``... | kubectl ...`` the first part is run."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block: its note (empty without one), its language and its text."""
-
-    note: str
-    language: str
-    text: str
-
-    def note_after(self, prefix: str) -> str | None:
-        """What the note says after ``prefix``, or None when it is another note."""
-        return self.note.removeprefix(prefix).strip() if self.note.startswith(prefix) else None
-
-
-def read(document: str) -> str:
-    """The text of a document of the repository."""
-    return (ROOT / document).read_text(encoding="utf-8")
-
-
-FENCED = re.compile(
-    r"^(?:<!-- (?P<note>[^\n]*) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)^```$",
-    re.MULTILINE | re.DOTALL,
-)
-
-
-def blocks(document: str) -> list[Block]:
-    """The fenced blocks of a document, in order."""
-    found = FENCED.finditer(read(document))
-    return [Block(match["note"] or "", match["language"], match["text"]) for match in found]
-
-
-def prose(document: str) -> str:
-    """A document without its fenced blocks."""
-    return FENCED.sub("", read(document))
-
-
-def rows(document: str, heading: str) -> list[list[str]]:
-    """The cells of the first table below a heading."""
-    section = prose(document).partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    table = [line for line in section.splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table[2:]]
 
 
 # Running a README ------------------------------------------------------------------------------------------
@@ -152,20 +99,6 @@ def runnable(text: str) -> Iterator[str]:
             continue
         command, pipe, rest = line.partition(" | ")
         yield command if pipe and rest.startswith("kubectl ") else line
-
-
-def assert_output(shown: str, real: str) -> None:
-    """``shown`` is ``real``, or its parts between ``# ...`` occur in it in order, as whole lines."""
-    if "# ...\n" not in shown:
-        assert shown == real
-        return
-    rest = f"\n{real}"
-    for part in shown.split("# ...\n"):
-        _, found, rest = rest.partition(f"\n{part}")
-        assert found, f"not in the output, or not in this place:\n{part}"
-        rest = f"\n{rest}"
-    assert shown.startswith("# ...\n") or real.startswith(shown.partition("# ...\n")[0])
-    assert shown.endswith("# ...\n") or rest == "\n", f"the output goes on:\n{rest}"
 
 
 @pytest.mark.parametrize("document", [README])
@@ -267,10 +200,13 @@ NO_PLATFORM = gpuctl.Source("platform", "kind: platform\nversion: v0.1\n")
 def test_the_examples_of_the_library_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".git").mkdir()
+    (tmp_path / "cluster.json").write_text(render(one_node_in_use()), encoding="utf-8")
     names: dict[str, Any] = {"__name__": "example"}
     printed = ""
     for block in blocks(LIBRARY):
-        if block.language == "python":
+        if block.note:
+            assert block.note == "cluster" or block.note_after("file:"), block.note
+        elif block.language == "python":
             assert printed == "", f"the output before this is not shown:\n{printed}"
             stream = io.StringIO()
             with contextlib.redirect_stdout(stream):
@@ -283,18 +219,31 @@ def test_the_examples_of_the_library_run(tmp_path: Path, monkeypatch: pytest.Mon
     assert printed == ""
 
 
+def one_node_in_use() -> Snapshot:
+    """A node of 8 GPUs in the default pool, with a pod that has 6 of them."""
+    allocatable = {"cpu": "128", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": "8"}
+    node = {"name": "gpu-1", "labels": {"kubernetes.io/hostname": "gpu-1"}, "allocatable": allocatable}
+    pod = {"namespace": "team", "name": "train-0", "node": "gpu-1", "priority": 10**6, "labels": {"app": "train"}}
+    pod |= {"requests": {"nvidia.com/gpu": "6"}, "startTime": "2026-01-01T00:00:00Z"}
+    return Snapshot("2026-01-01T00:00:00Z", [node], [pod])
+
+
 def test_the_tables_of_the_library_are_complete() -> None:
-    parameters = inspect.signature(gpuctl.compile).parameters
-    table = {row[0].strip("`"): row[1].strip("`") for row in rows(LIBRARY, "compile")}
-    assert list(table) == list(parameters)
-    for name, parameter in parameters.items():
-        default = "" if parameter.default is parameter.empty else parameter.default
-        assert table[name] == (f'"{default}"' if name == "namespace" else str(default)), name
+    for function in (gpuctl.compile, gpuctl.fit, gpuctl.why):
+        parameters = inspect.signature(function).parameters
+        table = {row[0].strip("`"): row[1].strip("`") for row in rows(LIBRARY, function.__name__)}
+        assert list(table) == list(parameters)
+        for name, parameter in parameters.items():
+            default = "" if parameter.default is parameter.empty else parameter.default
+            shown = "nobody" if callable(default) else f'"{default}"' if default == "default" else str(default)
+            assert table[name] == shown, name
 
     def listed(heading: str) -> set[str]:
         return {row[0].strip("`").removesuffix("()") for row in rows(LIBRARY, heading)}
 
     assert listed("Compilation") == {*gpuctl.Compilation._fields, "ok", "unread"}
+    assert listed("Answer") == {*gpuctl.Answer.__dataclass_fields__, "is_well"}
+    assert listed("FitResult") == {*gpuctl.FitResult.__dataclass_fields__, "fits", "notes"}
     assert listed("Diagnostic") == {*gpuctl.Diagnostic._fields, "to_dict"}
     for heading, function in {"Source": gpuctl.Source, "lift": gpuctl.lift}.items():
         section = read(LIBRARY).partition(f"\n## {heading}\n")[2]

@@ -12,21 +12,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.cluster.quota import (
-    Shortfall,
-    Unspecified,
-    Usage,
-    admissions,
-    as_pod,
-    charges,
-    format_amount,
-    is_quota_refusal,
-    parse_exceeded,
-    parse_unspecified,
-    shortfalls,
-    unspecified,
-)
-from gpuctl.cluster.requests import (
+from gpuctl.capacity.pod_requests import (
     amounts,
     container_limits,
     container_requests,
@@ -38,6 +24,20 @@ from gpuctl.cluster.requests import (
     quantity,
     replicas,
 )
+from gpuctl.capacity.quota_sum import (
+    Shortfall,
+    Unspecified,
+    Usage,
+    admissions,
+    as_pod,
+    charges,
+    format_amount,
+    parse_exceeded,
+    parse_unspecified,
+    shortfalls,
+    unspecified,
+)
+from gpuctl.kube.api_errors import is_quota_refusal
 
 Object = dict[str, Any]
 

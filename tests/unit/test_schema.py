@@ -15,7 +15,7 @@ import jsonschema_rs
 import pytest
 import schemas as tool
 import yaml
-from hypothesis import HealthCheck, assume, given, reject, settings
+from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator
 from pydantic_core import PydanticCustomError
@@ -33,6 +33,7 @@ from gpuctl.language.kinds import KINDS, model_of
 from gpuctl.language.reference import kind_called
 from gpuctl.language.schema_rules import TEXT_RULES
 from gpuctl.language.spelling import fold
+from properties.scale import examples
 
 # Documents -----------------------------------------------------------------------------------------------------------
 
@@ -812,7 +813,7 @@ def respell(node: yaml.Node, form: Form, random: Random) -> None:
 
 
 @given(random=st.randoms(use_true_random=False), name=st.sampled_from(sorted(set(VALID) - {"merge keys"})))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_any_spelling_validates(random: Random, name: str) -> None:
     root = root_of(VALID[name])
     kind = kind_in(instance(root))
@@ -839,7 +840,7 @@ QUOTED = ["", " ", "1", "true", "null", "{{job.name}}", "/{{job.name}}", "{{ mes
         st.tuples(st.sampled_from(QUOTED) | st.text(max_size=8), st.just('"')),
     ),
 )
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@examples(400)
 def test_what_the_frontend_accepts_validates(name: str, where: int, text: tuple[str, str | None]) -> None:
     """One value or key of a valid document replaced: when the compiler still takes it, no editor complains."""
     root = root_of(VALID[name])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuctl.cluster.records import records
+from gpuctl.apply.state.records import records
 from gpuctl.language.settings import Settings
 from gpuctl.reading.status import PHASES, Status, job_status, pod_status, ready_containers
 

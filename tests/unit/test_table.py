@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuctl.cli.printers.table import Table, colour_of, details, shorten, table, width_of
+from gpuctl.cli.output.table import Table, colour_of, details, shorten, table, width_of
 
 HEADERS = ("JOB ID", "NAME", "STATUS", "REASON")
 ROWS = [

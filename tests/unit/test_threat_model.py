@@ -6,13 +6,14 @@ import ast
 import re
 
 import pytest
-from test_readme import ROOT, read, rows
+
+from support.pages import ROOT, read, rows
 
 MODEL = "docs/threat-model.md"
 PROMISES = "What gpuctl never does"
 REFERENCE = re.compile(r"`(?P<path>tests/[\w/]+\.py)::(?P<test>\w+)(?:\[(?P<case>[\w-]+)\])?`")
 
-PROGRAMS = {"cli/revisions.py": "git", "cluster/repository.py": "git", "cluster/plugin.py": "a credential plugin"}
+PROGRAMS = {"cli/revisions.py": "git", "apply/state/repository.py": "git", "kube/exec_plugin.py": "a credential plugin"}
 """The modules that start programs, and which."""
 
 RUNNERS = re.compile(

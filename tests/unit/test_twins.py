@@ -6,7 +6,8 @@ import re
 from pathlib import PurePosixPath
 
 import pytest
-from test_readme import ROOT, blocks, prose, read
+
+from support.pages import ROOT, blocks, prose, read
 
 SUFFIX = ".zh-CN.md"
 TWINS = sorted(

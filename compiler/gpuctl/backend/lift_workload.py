@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gpuctl.backend.api_resources import QUEUE_LABEL
 from gpuctl.backend.context import Context, Object
 from gpuctl.backend.generations import bare_name
 from gpuctl.backend.metadata import MANAGED_BY
 from gpuctl.backend.patch import CONTAINER
 from gpuctl.backend.service import MAIN_PORT
 from gpuctl.backend.storage import MODEL_CACHE, default_shm, host_path_type
-from gpuctl.backend.training import QUEUE_LABEL
 from gpuctl.frontend.reserved import MODEL_ENV, RESERVED_ENV
 from gpuctl.frontend.templates import escape_document
 from gpuctl.language.durations import format_duration
-from gpuctl.language.resources import DEFAULT_POOL
+from gpuctl.language.names import DEFAULT_POOL
 
 Data = dict[str, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from gpuctl.backend import delivery, order, shared
 from gpuctl.backend.canonical import embed
@@ -23,19 +23,39 @@ def lower(context: Context, documents: Iterable[Document]) -> list[Lowered]:
 
     Two documents that yield the same object are an error in ``context.diagnostics``.
     """
-    found: dict[tuple[str, str, str, str], Lowered] = {}
     made: set[tuple[str, str]] = set()
-    for document in documents:
-        for lowered in lower_document(context, document, made):
-            obj = lowered.object
-            key = (obj["apiVersion"], obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
-            earlier = found.setdefault(key, lowered)
-            if earlier is not lowered and not lowered.shared:
-                _collision(context, earlier, lowered)
-    return sorted(found.values(), key=lambda lowered: order.sort_key(lowered.object))
+    return merged(context, (lowered for document in documents for lowered in lower_document(context, document, made)))
 
 
-def _collision(context: Context, first: Lowered, second: Lowered) -> None:
+class Placed(Protocol):
+    """What has an object (its identity suffices), a document that it comes from, and may be shared."""
+
+    @property
+    def object(self) -> Object: ...
+
+    @property
+    def document(self) -> Any: ...
+
+    @property
+    def shared(self) -> bool: ...
+
+
+AnyPlaced = TypeVar("AnyPlaced", bound=Placed)
+
+
+def merged(context: Context, items: Iterable[AnyPlaced]) -> list[AnyPlaced]:
+    """Each object once, in the order of application; of what jobs share, the first one."""
+    found: dict[tuple[str, str, str, str], AnyPlaced] = {}
+    for item in items:
+        obj = item.object
+        key = (obj["apiVersion"], obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+        earlier = found.setdefault(key, item)
+        if earlier is not item and not item.shared:
+            _collision(context, earlier, item)
+    return sorted(found.values(), key=lambda item: order.sort_key(item.object))
+
+
+def _collision(context: Context, first: Placed, second: Placed) -> None:
     if isinstance(first.document.model, Workload) and isinstance(second.document.model, Workload):
         names = {first.document.model.job.name, second.document.model.job.name}
         if len(names) == 1:

@@ -13,8 +13,8 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.reserved import MODEL_ENV, VISIBLE_DEVICES
 from gpuctl.language.environment import EnvVar
 from gpuctl.language.kinds import Job
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.quantities import MEBIBYTE, parse_quantity
-from gpuctl.language.resources import DEFAULT_POOL
 from gpuctl.language.settings import Gpu
 
 

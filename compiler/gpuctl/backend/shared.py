@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gpuctl.backend.context import Context, Object
 from gpuctl.backend.metadata import managed_labels, metadata
-from gpuctl.language.settings import SYSTEM_NAMESPACE, PriorityClass
+from gpuctl.language.names import SYSTEM_NAMESPACE
+from gpuctl.language.settings import PriorityClass
 
 # Namespaces that every cluster has.
 EXISTING_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})

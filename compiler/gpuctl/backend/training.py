@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuctl.backend import distribution
+from gpuctl.backend.api_resources import QUEUE_LABEL
 from gpuctl.backend.context import Context, Object
 from gpuctl.backend.generations import SUFFIX, digest, generation_name
 from gpuctl.backend.metadata import job_annotations, job_labels, metadata
@@ -13,8 +14,6 @@ from gpuctl.frontend.document import Document
 from gpuctl.language.durations import parse_duration
 from gpuctl.language.names import longest_job_name
 from gpuctl.language.training import Training
-
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
 def lower(context: Context, document: Document, model: Training) -> Iterator[Object]:

@@ -10,18 +10,25 @@ from dataclasses import dataclass
 
 import click
 
-from gpuctl.cli.connecting import NotTold, Progress, agreed, cluster_errors, connected
-from gpuctl.cli.printers import plan as printer
-from gpuctl.cli.printers.markdown import fold
-from gpuctl.cli.requests import Documents, Planning, compiled, platform_settings, request_of, set_options
-from gpuctl.cluster.connection import Connection
-from gpuctl.cluster.execute import How
-from gpuctl.cluster.operations import Dialogue, apply, execute, preview
-from gpuctl.cluster.plan import NoSuchJob, Plan, Step
-from gpuctl.cluster.planner import Request
-from gpuctl.cluster.records import Records, records
-from gpuctl.cluster.resources import Key
+from gpuctl.apply.operations import Dialogue, apply, execute, preview
+from gpuctl.apply.plan.plan import NoSuchJob, Plan, Step
+from gpuctl.apply.plan.request import Request
+from gpuctl.apply.run.execute import How
+from gpuctl.apply.state.records import Records, records
+from gpuctl.backend.api_resources import Key
+from gpuctl.cli.options.connecting import NotTold, Progress, agreed, cluster_errors, connected
+from gpuctl.cli.options.planning_options import (
+    Documents,
+    Planning,
+    compiled,
+    platform_settings,
+    request_of,
+    set_options,
+)
+from gpuctl.cli.output import plan_lines as printer
+from gpuctl.cli.output.markdown import fold
 from gpuctl.compilation import Compilation
+from gpuctl.kube.connection import Connection
 from gpuctl.language.masking import redact
 
 SIGNALLED = 128
@@ -59,10 +66,10 @@ def apply_documents(documents: Documents, manner: Manner, planning: Planning, *,
             how = how_of(request.keys, manner, progress)
             plan = apply(connection, request, how, dialogue_of(manner, progress), options)
             if manner.wait and all(step.result == "done" for step in plan.steps):
-                from gpuctl.cluster.waiting import wait_until_running
+                from gpuctl.apply.run.wait_gone import wait_until_running
 
                 explain = _explaining(connection, request)
-                wait_until_running(connection, plan, manner.timeout, progress.wait, explain)
+                wait_until_running(connection, plan, request.keys, manner.timeout, progress.wait, explain)
             progress.clear()
             return show_result(plan, manner)
         finally:
@@ -74,9 +81,9 @@ def _explaining(connection: Connection, request: Request) -> Callable[[Key], str
     """What `gpuctl why` says of a workload, for a wait that has come to nothing."""
 
     def explain(key: Key) -> str:
-        from gpuctl.cluster.errors import ClusterError
+        from gpuctl.kube.api_errors import ClusterError
+        from gpuctl.kube.scope import Scope
         from gpuctl.reading.find import find_job
-        from gpuctl.reading.scope import Scope
         from gpuctl.reading.why.sentence import cause_of
 
         scope = Scope(connection, key.namespace)
@@ -158,7 +165,7 @@ def _compiled_for_diff(
 
 def delete_documents(documents: Documents, manner: Manner, *, keep_labels: bool) -> int:
     """``delete -f``."""
-    from gpuctl.cluster.delete import plan_delete
+    from gpuctl.apply.plan.deletion import plan_delete
 
     with cluster_errors(as_json=manner.as_json):
         connection = connected(manner.kubeconfig, manner.context)
@@ -170,7 +177,7 @@ def delete_documents(documents: Documents, manner: Manner, *, keep_labels: bool)
 
 def delete_jobs(names: Sequence[str], namespace: str | None, platform: str | None, manner: Manner) -> int:
     """``delete job NAME``; a pod's name, or KIND/NAME, means its job."""
-    from gpuctl.cluster.delete import plan_delete_job
+    from gpuctl.apply.plan.deletion import plan_delete_job
 
     with cluster_errors(as_json=manner.as_json):
         connection = connected(manner.kubeconfig, manner.context)
@@ -190,10 +197,10 @@ def _deletion(
     keys: Records,
 ) -> Plan:
     """The plan for a job's name; where there is no such job, for that of the pod."""
-    from gpuctl.cluster.delete import not_ours
-    from gpuctl.cluster.records import is_ours
+    from gpuctl.apply.plan.deletion import not_ours
+    from gpuctl.apply.state.records import is_ours
+    from gpuctl.kube.scope import Scope
     from gpuctl.reading.find import find_job, workload_of
-    from gpuctl.reading.scope import Scope
 
     if "/" not in name:
         try:
@@ -219,10 +226,10 @@ def _deletion(
 
 def _deleted_already(connection: Connection, name: str, namespace: str | None, keys: Records) -> list[Step]:
     """Steps for a job that a killed apply had deleted, and would bring back; none where there are none, or several."""
-    from gpuctl.cluster import recover as recovery
-    from gpuctl.cluster.delete import plan_delete_rest
-    from gpuctl.cluster.errors import ClusterError
-    from gpuctl.cluster.pending import Pending
+    from gpuctl.apply.plan.deletion import plan_delete_rest
+    from gpuctl.apply.run import recovery
+    from gpuctl.apply.run.pending import Pending
+    from gpuctl.kube.api_errors import ClusterError
 
     with contextlib.suppress(ClusterError):
         steps = Pending(recovery.find(connection, keys, namespace)).gone(connection, name)
@@ -234,9 +241,10 @@ def _deleted_already(connection: Connection, name: str, namespace: str | None, k
 
 def rerun_jobs(names: Sequence[str], namespace: str | None, platform: str | None, manner: Manner) -> int:
     """``rerun``."""
-    from gpuctl.cluster.rerun import plan_rerun
+    from gpuctl.apply.plan.run_again import plan_rerun
+    from gpuctl.kube.kueue import find_workload
+    from gpuctl.kube.scope import Scope
     from gpuctl.reading.find import find_job, workload_of
-    from gpuctl.reading.scope import Scope
 
     with cluster_errors(as_json=manner.as_json):
         connection = connected(manner.kubeconfig, manner.context)
@@ -244,7 +252,9 @@ def rerun_jobs(names: Sequence[str], namespace: str | None, platform: str | None
         steps: dict[Key, Step] = {}
         for name in names:
             job, _ = find_job(Scope(connection, namespace), name, keys)
-            for step in plan_rerun(workload_of(job), f"{job.identity.kind}/{job.identity.name}").steps:
+            live = workload_of(job)
+            queued = find_workload(connection, live)
+            for step in plan_rerun(live, f"{job.identity.kind}/{job.identity.name}", queued).steps:
                 steps.setdefault(step.key, step)
         return _execute(connection, Plan(list(steps.values())), keys, manner)
 

@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpuctl.cli.reading import Reader
+    from gpuctl.usecases.looking import Reader
 
 
 def notes(looking: Reader, labels: Mapping[str, str | None]) -> list[str]:
     """That jobs do not select on a label that looks as if they did, and that a pool has no definition."""
+    from gpuctl.backend.api_resources import Key
     from gpuctl.backend.pool import config_map_name
-    from gpuctl.cluster.errors import ApiError
-    from gpuctl.cluster.resources import Key
-    from gpuctl.language.resources import DEFAULT_POOL
-    from gpuctl.language.settings import SYSTEM_NAMESPACE
-    from gpuctl.reading.gpus import Gpus
+    from gpuctl.kube.api_errors import ApiError
+    from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
+    from gpuctl.reading.node_gpus import Gpus
 
     gpus = Gpus(looking.settings)
     said = []

@@ -14,9 +14,10 @@ from typing import Any
 
 import click
 
-from gpuctl import __version__
-from gpuctl.cli.blanks import without_blanks
+from gpuctl.cli.commands.completion import COMPLETION, PROGRAM
+from gpuctl.cli.options.blanks import without_blanks
 from gpuctl.collector import THRESHOLDS
+from gpuctl.release import __version__
 
 # Command -> what it does, as `gpuctl --help` lists it: importing every module for its help would cost its start-up.
 COMMANDS: dict[str, str] = {
@@ -54,12 +55,9 @@ COMMANDS: dict[str, str] = {
 }
 
 SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3
-PROGRAM = "gpuctl"
-COMPLETION = "_GPUCTL_COMPLETE"
-"""The variable by which a shell asks click for completions."""
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """Loads a command's module when the command is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -68,7 +66,7 @@ class Group(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return without_blanks(import_module(f"gpuctl.cli.{cmd_name.replace('-', '_')}").command)
+        return without_blanks(import_module(f"gpuctl.cli.commands.{cmd_name.replace('-', '_')}").command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -105,7 +103,7 @@ def _instead_of(name: str) -> str:
 
 
 @click.group(
-    cls=Group,
+    cls=CommandGroup,
     name=PROGRAM,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Start: `gpuctl init training > job.yaml`, `gpuctl render -f job.yaml`",
@@ -166,7 +164,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _terminal(stream: io.TextIOWrapper) -> io.TextIOWrapper:
-    from gpuctl.cli.terminal import Terminal
+    from gpuctl.cli.output.terminal import Terminal
 
     encoding = stream.encoding
     return Terminal(stream.detach(), encoding=encoding, errors="replace", line_buffering=True)
@@ -182,7 +180,7 @@ def _invoke(arguments: list[str]) -> Any:
 
 def _show(error: click.ClickException) -> None:
     """Every error begins with the same word, whoever found it."""
-    from gpuctl.cli.connecting import ClusterFailure, error_head
+    from gpuctl.cli.options.connecting import ClusterFailure, error_head
 
     if isinstance(error, (ClusterFailure, click.exceptions.NoArgsIsHelpError)):
         error.show()

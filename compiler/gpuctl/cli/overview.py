@@ -5,33 +5,33 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Line(NamedTuple):
+class OverviewLine(NamedTuple):
     """Commands that go together, and what they are for."""
 
     commands: tuple[str, ...]
     text: str
 
 
-OVERVIEW: dict[str, tuple[Line, ...]] = {
+OVERVIEW: dict[str, tuple[OverviewLine, ...]] = {
     "Author": (
-        Line(("init", "explain", "schema"), "Start a document; explain fields; for editors."),
-        Line(("validate", "fmt"), "Report every problem; canonical spelling."),
-        Line(("render",), "Compile documents to Kubernetes manifests."),
+        OverviewLine(("init", "explain", "schema"), "Start a document; explain fields; for editors."),
+        OverviewLine(("validate", "fmt"), "Report every problem; canonical spelling."),
+        OverviewLine(("render",), "Compile documents to Kubernetes manifests."),
     ),
     "Cluster": (
-        Line(("diff", "apply", "create"), "Preview; bring about; submit what is new."),
-        Line(("delete", "recover"), "Delete; finish what a killed apply left."),
-        Line(("fit", "snapshot"), "Whether jobs fit; what a cluster has, saved."),
+        OverviewLine(("diff", "apply", "create"), "Preview; bring about; submit what is new."),
+        OverviewLine(("delete", "recover"), "Delete; finish what a killed apply left."),
+        OverviewLine(("fit", "snapshot"), "Whether jobs fit; what a cluster has, saved."),
     ),
     "Daily": (
-        Line(("get", "query", "describe"), "List jobs, pools, nodes ...; show all of one."),
-        Line(("why", "logs", "wait"), "Why it does not run; its output; wait for it."),
-        Line(("exec", "port-forward"), "Run a command in a pod; reach a job's port."),
-        Line(("pause", "resume", "rerun"), "Free a job's GPUs; go on; run it again."),
+        OverviewLine(("get", "query", "describe"), "List jobs, pools, nodes ...; show all of one."),
+        OverviewLine(("why", "logs", "wait"), "Why it does not run; its output; wait for it."),
+        OverviewLine(("exec", "port-forward"), "Run a command in a pod; reach a job's port."),
+        OverviewLine(("pause", "resume", "rerun"), "Free a job's GPUs; go on; run it again."),
     ),
-    "Nodes": (Line(("label", "add", "remove"), "Label nodes; put them into pools; take out."),),
-    "GitOps": (Line(("build", "impact"), "Manifests for git; what a change in git does."),),
-    "Other": (Line(("completion", "version"), "Completion for a shell; versions."),),
+    "Nodes": (OverviewLine(("label", "add", "remove"), "Label nodes; put them into pools; take out."),),
+    "GitOps": (OverviewLine(("build", "impact"), "Manifests for git; what a change in git does."),),
+    "Other": (OverviewLine(("completion", "version"), "Completion for a shell; versions."),),
 }
 """Heading -> the lines below it; every command stands in one of them."""
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import click
 
+from gpuctl.apply.operations import LEASE_WAIT
+from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.run import recovery
+from gpuctl.apply.run.outlook import Outlook, RecoveryProblem, look
+from gpuctl.apply.run.recovery import Recovery
+from gpuctl.apply.state.records import Records, records
 from gpuctl.cli.changing import Manner
-from gpuctl.cli.connecting import MissingYes, Progress, agreed, cluster_errors, connected
-from gpuctl.cli.printers import plan as printer
-from gpuctl.cli.requests import platform_settings
-from gpuctl.cluster import recover as recovery
-from gpuctl.cluster.operations import LEASE_WAIT
-from gpuctl.cluster.outlook import Outlook, Problem, look
-from gpuctl.cluster.plan import Plan
-from gpuctl.cluster.records import Records, records
-from gpuctl.cluster.recover import Recovery
+from gpuctl.cli.options.connecting import MissingYes, Progress, agreed, cluster_errors, connected
+from gpuctl.cli.options.planning_options import platform_settings
+from gpuctl.cli.output import plan_lines as printer
 
 _OUTAGE = 3
 
@@ -52,7 +52,7 @@ def _ask(outlook: Outlook, keys: Records, manner: Manner) -> None:
     :raises Declined: somebody said no.
     :raises Unasked: nobody can be asked.
     """
-    from gpuctl.cluster.operations import Declined, Unasked
+    from gpuctl.apply.operations import Declined, Unasked
 
     plan = Plan(recovery=outlook.steps)
     if not plan.questions:
@@ -126,5 +126,5 @@ def render_json(outlook: Outlook, result: Recovery, keys: Records, error: str | 
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
 
-def _problem(problem: Problem) -> dict[str, str | None]:
+def _problem(problem: RecoveryProblem) -> dict[str, str | None]:
     return {"namespace": problem.namespace, "message": problem.message, "hint": problem.hint}

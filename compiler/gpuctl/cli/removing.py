@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gpuctl.apply.operations import Declined, execute
+from gpuctl.apply.plan import removal
+from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.state.records import Records, records
 from gpuctl.cli.changing import Manner, dialogue_of, how_of, show_result
-from gpuctl.cli.connecting import Progress, cluster_errors, connected
-from gpuctl.cli.requests import platform_settings
-from gpuctl.cluster import removal
-from gpuctl.cluster.connection import Connection
-from gpuctl.cluster.operations import Declined, execute
-from gpuctl.cluster.plan import Plan
-from gpuctl.cluster.records import Records, records
+from gpuctl.cli.options.connecting import Progress, cluster_errors, connected
+from gpuctl.cli.options.planning_options import platform_settings
+from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
 
 

@@ -21,9 +21,9 @@ from gpuctl.frontend.spans import child, within
 from gpuctl.frontend.templates import expand, without_references
 from gpuctl.frontend.tentative import tentative
 from gpuctl.frontend.tree import MAPPING, SCALAR, RawDocument, YamlNode
-from gpuctl.language.fields import shorten
 from gpuctl.language.kinds import ALIASES, KINDS, VERSION, WORKLOADS, Model
 from gpuctl.language.spelling import fold, nearest
+from gpuctl.language.text import shorten
 
 
 class Bound(NamedTuple):

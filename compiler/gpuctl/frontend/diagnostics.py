@@ -10,6 +10,10 @@ MOST_OF_A_FILE = 100
 """Diagnostics of one file that are shown; of the rest only the number."""
 
 
+UNREAD = frozenset({"GPU011", "GPU012", "GPU107"})
+"""Codes of what was not read: files that are passed over, that hold no document, or one whose owner is unclear."""
+SECRET_CODES = frozenset({"GPU507"})
+"""Diagnostics whose place in the source must not be shown: it holds a credential."""
 FieldPath = tuple[str | int, ...]
 """Where a field stands in its document or object: keys in canonical spelling, and indices."""
 

@@ -9,14 +9,11 @@ from typing import NamedTuple
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.spans import within
-from gpuctl.language.fields import shorten
 from gpuctl.language.kinds import Job
 from gpuctl.language.masking import CREDENTIAL
+from gpuctl.language.text import shorten
 
 WARNING, NOTE = Severity.WARNING, Severity.NOTE
-SECRET_CODES = frozenset({"GPU507"})
-"""Diagnostics whose place in the source must not be shown: it holds a credential."""
-
 HOSTFILE_DIRECTORY = "/job"
 """Where DeepSpeed looks for its hostfile, /job/hostfile."""
 

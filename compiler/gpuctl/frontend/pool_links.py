@@ -10,8 +10,8 @@ from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.document import Document
 from gpuctl.language.job import Workload
 from gpuctl.language.kinds import Job
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.quantities import format_number
-from gpuctl.language.resources import DEFAULT_POOL
 from gpuctl.language.service import ServiceBlock
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest

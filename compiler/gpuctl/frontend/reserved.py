@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gpuctl.language.fields import shorten
 from gpuctl.language.images import is_from
 from gpuctl.language.job import RESERVED_LABELS, RESERVED_PREFIXES
 from gpuctl.language.settings import Settings
+from gpuctl.language.text import shorten
 
 if TYPE_CHECKING:
     pass

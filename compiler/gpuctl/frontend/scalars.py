@@ -10,8 +10,9 @@ from typing import Any
 from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.frontend.shapes import ScalarShape
 from gpuctl.frontend.tree import YamlNode
-from gpuctl.language.fields import Scalar, shorten
+from gpuctl.language.fields import Scalar
 from gpuctl.language.spelling import nearest
+from gpuctl.language.text import shorten
 
 BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 MISFIT = object()

@@ -1,1 +1,1 @@
-"""Manifests in git: room for the directory writer, comparison of revisions and the impact report."""
+"""Manifests in git: the directory writer, comparison of revisions, the impact report. Pure."""

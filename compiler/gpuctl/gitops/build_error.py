@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from gpuctl.language.fields import visible
+from gpuctl.language.text import visible
 
 
 class BuildError(Exception):
@@ -14,6 +14,11 @@ class BuildError(Exception):
     def __init__(self, *problems: str) -> None:
         super().__init__("\n".join(problems))
         self.problems: Sequence[str] = problems
+
+
+class RevisionError(Exception):
+    """A revision cannot be read: no repository, no such commit, or a file that no revision can have. ``str()`` is a
+    sentence for people."""
 
 
 class CannotSwap(Exception):

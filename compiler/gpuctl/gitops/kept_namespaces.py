@@ -13,17 +13,17 @@ from collections.abc import Collection
 from gpuctl.backend import shared
 from gpuctl.backend.context import Context, GitOps, Object, OutputOptions
 from gpuctl.backend.delivery import annotate
-from gpuctl.compilation import Compilation
 from gpuctl.gitops.build_error import BuildError
 from gpuctl.gitops.directory_state import owned_paths
 from gpuctl.gitops.layout import CLUSTER
 from gpuctl.gitops.writer import place
+from gpuctl.incremental.manifests import Manifests
 
 _FILE = re.compile(rf"{CLUSTER}/namespace-(.+)\.yaml")
 
 
 def keep_namespaces(
-    directory: str | os.PathLike[str], result: Compilation, removed: Collection[str], gitops: GitOps | None
+    directory: str | os.PathLike[str], result: Manifests, removed: Collection[str], gitops: GitOps | None
 ) -> list[Object]:
     """The Namespaces whose files a directory has from earlier builds and this one does not yield, as lowered today.
 

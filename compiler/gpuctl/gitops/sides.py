@@ -16,8 +16,8 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.pool_links import replicas
 from gpuctl.gitops.objects import ObjectKey, by_key
 from gpuctl.language.job import Workload
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.quantities import parse_quantity
-from gpuctl.language.resources import DEFAULT_POOL
 
 ANY_TYPE = ""
 """The GPU type of jobs that take any, and of nodes that name none."""

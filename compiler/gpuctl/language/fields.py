@@ -20,6 +20,7 @@ from gpuctl.language.durations import LONGEST, format_duration, is_too_long, par
 from gpuctl.language.images import image_problem
 from gpuctl.language.problems import problem
 from gpuctl.language.quantities import parse_quantity, suggest_quantity
+from gpuctl.language.text import shorten
 
 
 class Scalar(Enum):
@@ -327,19 +328,6 @@ def _no_nul(value: str) -> str:
     if "\0" in value:
         raise problem("GPU202", "the text contains a NUL character, which no process can receive")
     return value
-
-
-def shorten(value: str, limit: int = 80) -> str:
-    """Text for a message: long values are cut, control characters made visible."""
-    shown = visible(value[: limit + 1])
-    return shown if len(value) <= limit else shown[:limit] + "..."
-
-
-def visible(text: str) -> str:
-    """Text for a terminal: characters that do not print as their escapes."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 Text = Annotated[str, Scalar.TEXT, Check(_no_nul)]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from gpuctl.cluster.resources import Object
+from gpuctl.backend.api_resources import Object
 from gpuctl.reading.status import pod_status
 
 
 @dataclass(frozen=True)
-class Access:
+class Addresses:
     """Addresses as ``host:port``; ``port_forward`` is a command, None when nothing listens."""
 
     nodes: list[str] = field(default_factory=list)
@@ -20,24 +19,14 @@ class Access:
     pods: list[str] = field(default_factory=list)
     port_forward: str | None = None
 
-    def json(self) -> dict[str, Any]:
-        """As the REST API names its fields."""
-        return {
-            "nodePorts": self.nodes,
-            "loadBalancers": self.balancers,
-            "clusterDns": self.services,
-            "podIps": self.pods,
-            "portForward": self.port_forward,
-        }
-
 
 def access(
     name: str, namespace: str, services: Iterable[Object], pods: Iterable[Object], nodes: Mapping[str, Object | None]
-) -> Access:
+) -> Addresses:
     """The ways to a job. A node's address is its external one if it has one; any node forwards a nodePort."""
     running = [pod for pod in pods if pod_status(pod).phase == "running"]
     hosts = list(dict.fromkeys(host for pod in running if (host := _host(pod, nodes))))
-    found = Access()
+    found = Addresses()
     ports: list[int] = []
     for service in services:
         spec, own = service["spec"], service["metadata"]["name"]
@@ -59,7 +48,7 @@ def access(
     if not ports:
         return found
     command = f"gpuctl port-forward {name} {ports[0]} -n {namespace}"
-    return Access(found.nodes, found.balancers, found.services, found.pods, command)
+    return Addresses(found.nodes, found.balancers, found.services, found.pods, command)
 
 
 def _host(pod: Object, nodes: Mapping[str, Object | None]) -> str | None:

@@ -6,13 +6,13 @@ import difflib
 import re
 from collections.abc import Iterable
 
+from gpuctl.apply.plan.plan import NoSuchJob
+from gpuctl.apply.state.records import Records, is_controlled
+from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.backend.generations import bare_name, job_of
-from gpuctl.cluster.plan import NoSuchJob
-from gpuctl.cluster.records import Records, is_controlled
-from gpuctl.cluster.resources import Object, labels_of
+from gpuctl.kube.scope import Scope
 from gpuctl.language.kinds import WORKLOADS as JOB_KINDS
-from gpuctl.reading.jobs import Job, identity_of, newest, read, refusals, together, workloads
-from gpuctl.reading.scope import Scope
+from gpuctl.reading.job_rows import Job, identity_of, newest, read, refusals, together, workloads
 
 _FEW = 3
 _PREFIXES = frozenset({"job", "jobs", "pod", "pods", "po"})

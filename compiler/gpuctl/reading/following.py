@@ -10,16 +10,26 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gpuctl.apply.state.records import Records, is_controlled
+from gpuctl.apply.state.workload import condition, finished
+from gpuctl.backend.api_resources import WORKLOADS, Object
 from gpuctl.backend.generations import bare_name
-from gpuctl.cluster.connection import Connection
-from gpuctl.cluster.errors import ApiError, ClusterError
-from gpuctl.cluster.records import Records, is_controlled
-from gpuctl.cluster.resources import WORKLOADS, Object
-from gpuctl.cluster.workload import condition, finished
-from gpuctl.reading.follow import Event, Follower, Watched
-from gpuctl.reading.jobs import Job, newest, together
-from gpuctl.reading.logs import Batch, Problem, Source, Wanted, container_of, container_state, explain, has_log, told
-from gpuctl.reading.logs import waiting as why_waiting
+from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.connection import Connection
+from gpuctl.kube.follow import Event, Follower, Watched
+from gpuctl.reading.job_rows import Job, newest, together
+from gpuctl.reading.log_streams import (
+    Batch,
+    ContainerLog,
+    LogProblem,
+    Wanted,
+    container_of,
+    container_state,
+    explain,
+    has_log,
+    told,
+)
+from gpuctl.reading.log_streams import waiting as why_waiting
 from gpuctl.reading.status import pod_status, sentence
 
 _PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
@@ -40,8 +50,8 @@ class Notice(NamedTuple):
 
 
 class _Ended(NamedTuple):
-    source: Source
-    problem: Problem | None
+    source: ContainerLog
+    problem: LogProblem | None
 
 
 class _Run(NamedTuple):
@@ -51,8 +61,8 @@ class _Run(NamedTuple):
     state: str
 
 
-Item = Batch | Notice | Problem
-_Message = Event | Batch | Problem | _Ended | ClusterError
+Item = Batch | Notice | LogProblem
+_Message = Event | Batch | LogProblem | _Ended | ClusterError
 _UNKNOWN = _Run(0, "running")
 
 
@@ -61,7 +71,7 @@ class _Pod:
     """A pod that is followed. ``gone`` is when it was seen to be deleted."""
 
     object: Object
-    source: Source | None = None
+    source: ContainerLog | None = None
     thread: threading.Thread | None = None
     through: bool = False
     gone: float | None = None
@@ -76,7 +86,7 @@ class _Pod:
 class _Tail:
     """A thread that reads one source: what its pod is doing comes from outside, by :meth:`look`."""
 
-    source: Source
+    source: ContainerLog
     into: queue.Queue[_Message]
     run: _Run = _UNKNOWN
     stopped: bool = False
@@ -113,7 +123,7 @@ class _Tail:
         else:
             self._put(_Ended(self.source, problem))
 
-    def _follow(self) -> Problem | None:
+    def _follow(self) -> LogProblem | None:
         """Until the container will not run again and all is read; what could not be read is the result."""
         failures = 0
         begun: int | None = None
@@ -148,11 +158,11 @@ class _Tail:
             self._wait(run, _PAUSES[max(0, failures - 1)])
         return None
 
-    def _lost(self, error: ClusterError) -> Problem | None:
+    def _lost(self, error: ClusterError) -> LogProblem | None:
         """What is missing of a log that cannot be read any more; None when all of it had come."""
         if not (self._answered or self._lines):
-            return Problem(self.source.name, explain(error, self.source.pod))
-        return None if self._whole else Problem(self.source.name, f"its last lines are lost: {error.message}")
+            return LogProblem(self.source.name, explain(error, self.source.pod))
+        return None if self._whole else LogProblem(self.source.name, f"its last lines are lost: {error.message}")
 
     def _copy(self, run: _Run, *, previous: bool = False) -> None:
         """Pass on what is new of a run."""
@@ -162,7 +172,7 @@ class _Tail:
                 self._whole = False
                 said = [line for line in lines if not line.stamp]
                 for line in said:
-                    self._put(Problem(self.source.name, told(line)))
+                    self._put(LogProblem(self.source.name, told(line)))
                 self._put(Batch(self.source, [line for line in lines if line.stamp] if said else lines))
                 self._lines += len(lines)
                 if self.stopped:
@@ -199,7 +209,7 @@ class Following:
         wanted: Wanted,
         keys: Records,
         *,
-        read: Iterable[Source] = (),
+        read: Iterable[ContainerLog] = (),
         only: str | None = None,
         cause: Callable[[Job], str] = lambda job: "",
     ) -> None:
@@ -212,7 +222,7 @@ class Following:
         self._known = {(source.pod["metadata"]["uid"], source.container): source for source in read}
         self._queue: queue.Queue[_Message] = queue.Queue(_BACKLOG)
         self._pods: dict[str, _Pod] = {}
-        self._tails: dict[Source, _Tail] = {}
+        self._tails: dict[ContainerLog, _Tail] = {}
         self._workload: Object | None = None
         self._mains: dict[str, Object] = {}
         self._unlisted: set[str] = set()
@@ -258,7 +268,7 @@ class Following:
     def _handle(self, item: _Message) -> Iterator[Item]:
         if isinstance(item, ClusterError):
             raise item
-        if isinstance(item, (Batch, Problem)):
+        if isinstance(item, (Batch, LogProblem)):
             yield item
         elif isinstance(item, _Ended):
             for pod in self._pods.values():
@@ -297,7 +307,7 @@ class Following:
             pod.gone = time.monotonic()
         if pod.source is None and has_log(event.object, container):
             key = (uid, container)
-            pod.source = self._known.get(key) or Source(self._connection, event.object, container, self._wanted)
+            pod.source = self._known.get(key) or ContainerLog(self._connection, event.object, container, self._wanted)
             tail = self._tails[pod.source] = _Tail(pod.source, self._queue)
             tail.look(event.object, over=pod.is_over)
             pod.thread = tail.start()
@@ -328,7 +338,7 @@ class Following:
         """How it ended, and the pods that ended without ever having had a log."""
         for pod in self._pods.values():
             if pod.source is None and pod.gone is None:
-                yield Problem(pod.object["metadata"]["name"], f"it has no log: {why_waiting(pod.object)}")
+                yield LogProblem(pod.object["metadata"]["name"], f"it has no log: {why_waiting(pod.object)}")
         title = f"{self._job.identity.kind}/{self._job.identity.name}"
         if self._only is not None and self._only in self._pods:
             pod = self._pods[self._only]

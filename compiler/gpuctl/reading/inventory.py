@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gpuctl.cluster.connection import Connection
-from gpuctl.cluster.errors import ApiError
-from gpuctl.cluster.nodes import pool_of
-from gpuctl.cluster.records import Records
-from gpuctl.cluster.resources import RESOURCES, Object
-from gpuctl.language.settings import SYSTEM_NAMESPACE
-from gpuctl.reading.scope import Scope
+from gpuctl.apply.plan.pool_labels import pool_of
+from gpuctl.apply.state.records import Records
+from gpuctl.backend.api_resources import RESOURCES, Object
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.connection import Connection
+from gpuctl.kube.scope import Scope
+from gpuctl.language.names import SYSTEM_NAMESPACE
 
 # Source: scheduler.go, NewInformerFactory: the scheduler does not even see pods that have finished.
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"

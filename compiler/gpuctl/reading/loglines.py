@@ -18,7 +18,7 @@ _RECENT = 10_000
 """How many of the latest lines are known by their stamps when a stream goes on."""
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """A line of a log, without its end.
 
     ``stamp`` is the time (RFC 3339, nanoseconds) at which its node got it, "" of a message of the node's own.
@@ -44,7 +44,7 @@ def _second(text: str, zone: str) -> int:
     return int(datetime.fromisoformat(text + zone.replace("Z", "+00:00")).timestamp())
 
 
-def parse(portions: Iterable[bytes]) -> Iterator[list[Line]]:
+def parse(portions: Iterable[bytes]) -> Iterator[list[LogLine]]:
     """The lines of a stream with time stamps, in lists as its portions come.
 
     What is left without a line end counts when the stream ends in order, and not when it breaks.
@@ -55,25 +55,25 @@ def parse(portions: Iterable[bytes]) -> Iterator[list[Line]]:
         *whole, rest = (rest + portion).split(b"\n")
         found = []
         for data in whole:
-            line = _line(data) if stamp is None else Line(stamp, data)
+            line = _line(data) if stamp is None else LogLine(stamp, data)
             stamp = None
             found.append(line)
         cut = _cut(rest)
         if cut:
-            piece = _line(rest[:cut]) if stamp is None else Line(stamp, rest[:cut])
+            piece = _line(rest[:cut]) if stamp is None else LogLine(stamp, rest[:cut])
             found.append(piece._replace(ends=False))
             stamp, rest = piece.stamp, rest[cut:]
         if found:
             yield found
     if rest or stamp is not None:
-        yield [_line(rest) if stamp is None else Line(stamp, rest)]
+        yield [_line(rest) if stamp is None else LogLine(stamp, rest)]
 
 
-def _line(data: bytes) -> Line:
+def _line(data: bytes) -> LogLine:
     match = _STAMP.match(data)
     if match is None:
-        return Line("", data)
-    return Line(match[0].decode().rstrip(" "), data[match.end() :])
+        return LogLine("", data)
+    return LogLine(match[0].decode().rstrip(" "), data[match.end() :])
 
 
 def _cut(rest: bytes) -> int:
@@ -120,7 +120,7 @@ class Position:
         self._until = max(map(instant, self._recent), default=0)
         self._skip = self._open
 
-    def fresh(self, lines: Iterable[Line]) -> list[Line]:
+    def fresh(self, lines: Iterable[LogLine]) -> list[LogLine]:
         """Those that were not passed on yet; from now on they are."""
         result = []
         for line in lines:
@@ -138,7 +138,7 @@ class Position:
             result.append(left)
         return result
 
-    def _is_repeated(self, line: Line) -> bool:
+    def _is_repeated(self, line: LogLine) -> bool:
         if self._known is None or not line.stamp:
             return False
         if self._known[line.stamp]:
@@ -150,7 +150,7 @@ class Position:
             self._known = None
         return time < self._oldest
 
-    def _unseen(self, line: Line) -> Line | None:
+    def _unseen(self, line: LogLine) -> LogLine | None:
         """The rest of a line whose beginning was passed on before the stream broke."""
         if self._skip is None or line.stamp != self._skip[0]:
             return line

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from gpuctl.cluster.errors import NotThere
-from gpuctl.cluster.records import Records
-from gpuctl.cluster.resources import Object
-from gpuctl.reading.jobs import Job
-from gpuctl.reading.logs import pods_of
+from gpuctl.apply.state.records import Records
+from gpuctl.backend.api_resources import Object
+from gpuctl.kube.api_errors import NotThere
+from gpuctl.reading.job_rows import Job
+from gpuctl.reading.log_streams import pods_of
 from gpuctl.reading.status import is_ready, pod_status
 
 
-class NotRunning(NotThere):
+class NoPodRunning(NotThere):
     """No pod of the job runs; the message says what they do."""
 
 
@@ -31,14 +31,14 @@ def running_pod(job: Job, text: str | None, keys: Records, *, ready: bool = Fals
         return running[0], len(running)
     if not pods:
         status = job.status(keys)
-        raise NotRunning(
+        raise NoPodRunning(
             f"{title} has no pods: {_said(status.word, status.reason)}", f"`gpuctl why {job.identity.name}`"
         )
     newest = pods[-1]
     status = pod_status(newest)
     others = f" (and {len(pods) - 1} more)" if len(pods) > 1 else ""
     hint = f"`gpuctl logs {job.identity.name}` shows what it printed"
-    raise NotRunning(
+    raise NoPodRunning(
         f"pod {newest['metadata']['name']} of {title} does not run: {_said(status.word, status.reason)}{others}",
         hint if status.phase in ("succeeded", "failed") else f"`gpuctl why {job.identity.name}` tells more",
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from gpuctl.cluster.resources import Object
-from gpuctl.reading.events import event_time
-from gpuctl.reading.why.events import is_reported_by_its_own
+from gpuctl.backend.api_resources import Object
+from gpuctl.reading.event_rows import event_time
+from gpuctl.reading.why.symptoms import is_reported_by_its_own
 
 STAGES = ("created", "scheduled", "pulled", "started", "ready", "finished")
 
@@ -19,11 +19,6 @@ class Stage(NamedTuple):
     name: str
     time: str
     seconds: float
-
-    def json(self) -> dict[str, Any]:
-        """As the REST API names its fields."""
-        seconds = int(self.seconds) if self.seconds == int(self.seconds) else self.seconds
-        return {"stage": self.name, "time": self.time, "seconds": seconds}
 
 
 def timeline(pod: Object, events: Iterable[Object]) -> list[Stage]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 
-from gpuctl.cluster.records import Records, is_controlled
-from gpuctl.cluster.resources import WORKLOADS, Key, Object, key_of
+from gpuctl.apply.state.records import Records, is_controlled
+from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of
+from gpuctl.kube.follow import Event, Follower, Watched
+from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
-from gpuctl.reading.follow import Event, Follower, Watched
-from gpuctl.reading.jobs import Identity, Row, labels, refusals, rows, together
-from gpuctl.reading.scope import Scope
+from gpuctl.reading.job_rows import Identity, Row, labels, refusals, rows, together
 
 _QUIET = 0.3
 """Seconds without an event after which what changed is shown: a pod's start is several events."""

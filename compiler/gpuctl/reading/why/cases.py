@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from gpuctl.cluster.demand import Cluster, Demand, understand
-from gpuctl.cluster.resources import Object, labels_of
-from gpuctl.cluster.scheduling import RULES, Census, Incoming, Seat, census
-from gpuctl.cluster.shortage import open_seats
-from gpuctl.language.resources import DEFAULT_POOL
+from gpuctl.backend.api_resources import Object, labels_of
+from gpuctl.capacity.demand import Cluster, Demand, understand
+from gpuctl.capacity.scheduling import RULES, Census, Incoming, Seat, census
+from gpuctl.capacity.shortage import open_seats
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.status import sentence
-from gpuctl.reading.why.events import condition_source, eviction_source, sources
 from gpuctl.reading.why.evidence import Evidence, is_unscheduled
-from gpuctl.reading.why.finding import Source, several
+from gpuctl.reading.why.finding import Proof, several
+from gpuctl.reading.why.symptoms import condition_source, eviction_source, sources
 
 # "0/4 nodes are available: 1 node(s) were unschedulable, 3 Insufficient cpu. preemption: ...": framework/types.go,
 # FitError.Error. What follows the reasons begins a sentence of its own.
@@ -71,7 +71,7 @@ class Case:
         return found
 
     @cached_property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[Proof, ...]:
         """The condition, and evictions of pods before it."""
         preemptors = self.evidence.preemptors
         evictions = self.evidence.told("Preempted", "TaintManagerEviction")[-1:]
@@ -173,7 +173,7 @@ class Case:
 
     def amount(self, resource: str, amount: int) -> str:
         """``8 a100``, ``1 GPU``, ``64Gi memory``, ``1500m cpu``."""
-        from gpuctl.cluster.shortage import told
+        from gpuctl.capacity.shortage import told
 
         gpus = {gpu.resource: gpu.vendor for gpu in self.evidence.settings.gpus.values()}
         if resource not in gpus:

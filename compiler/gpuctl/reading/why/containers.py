@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpuctl.cluster.requests import container_limits
-from gpuctl.cluster.resources import Object
+from gpuctl.backend.api_resources import Object
+from gpuctl.capacity.pod_requests import container_limits
 from gpuctl.language.durations import rough_duration
-from gpuctl.reading.events import event_time
+from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.status import sentence
-from gpuctl.reading.why import log
-from gpuctl.reading.why.events import container_of, source, sources
+from gpuctl.reading.why import last_words as log
 from gpuctl.reading.why.evidence import Evidence
-from gpuctl.reading.why.finding import Finding, Source, first
+from gpuctl.reading.why.finding import Finding, Proof, first
 from gpuctl.reading.why.idle import command
+from gpuctl.reading.why.symptoms import container_of, source, sources
 
 SLOW = 120.0
 """Seconds of pulling after which it is worth a sentence of its own."""
@@ -42,7 +42,7 @@ _HOST_PATH = re.compile(r"hostPath type check failed: (?P<path>\S+) is not an? (
 _MOUNTS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
 
 
-class Held(NamedTuple):
+class WaitingContainer(NamedTuple):
     """A container that waits, in a pod on a node."""
 
     pod: Object
@@ -62,13 +62,13 @@ class Held(NamedTuple):
         return str(self.pod["spec"].get("nodeName") or "")
 
     @property
-    def source(self) -> Source:
+    def source(self) -> Proof:
         """The state as evidence."""
         said = f": {sentence(self.message)}" if self.message else ""
-        return Source("status", f"pod/{self.name}", f"container {self.container} waits: {self.reason}{said}")
+        return Proof("status", f"pod/{self.name}", f"container {self.container} waits: {self.reason}{said}")
 
 
-def waiting(evidence: Evidence) -> Iterator[Held]:
+def waiting(evidence: Evidence) -> Iterator[WaitingContainer]:
     """The containers that wait for something, pod by pod; a pod's init containers first."""
     for pod in evidence.pods:
         status, spec = pod.get("status") or {}, pod["spec"]
@@ -79,7 +79,7 @@ def waiting(evidence: Evidence) -> Iterator[Held]:
             state = (item.get("state") or {}).get("waiting")
             if state is not None:
                 image = images.get(item["name"], "")
-                yield Held(pod, item["name"], image, state.get("reason") or "", state.get("message") or "")
+                yield WaitingContainer(pod, item["name"], image, state.get("reason") or "", state.get("message") or "")
 
 
 def _containers(spec: Object) -> list[Object]:
@@ -92,7 +92,7 @@ def image(evidence: Evidence) -> Finding | None:
     return first(_image(evidence, item, len({other.name for other in held})) for item in held)
 
 
-def _image(evidence: Evidence, held: Held, pods: int) -> Finding:
+def _image(evidence: Evidence, held: WaitingContainer, pods: int) -> Finding:
     numbers = {"image": held.image, "container": held.container, "pods": pods}
     failed = [
         event for event in evidence.told("Failed", pod=held.pod) if "ailed to pull" in (event.get("message") or "")
@@ -213,7 +213,7 @@ def config(evidence: Evidence) -> Finding | None:
     return first(_config(evidence, item) for item in waiting(evidence) if item.reason in reasons)
 
 
-def _config(evidence: Evidence, held: Held) -> Finding:
+def _config(evidence: Evidence, held: WaitingContainer) -> Finding:
     text, namespace = sentence(held.message), held.pod["metadata"]["namespace"]
     numbers: dict[str, object] = {"container": held.container}
     key, missing = _MISSING_KEY.search(text), _MISSING.search(text)
@@ -246,9 +246,7 @@ def _config(evidence: Evidence, held: Held) -> Finding:
     )
 
 
-def gpu_driver(
-    pod: Object, line: str, numbers: dict[str, object], told: tuple[Source, ...], again: str = ""
-) -> Finding:
+def gpu_driver(pod: Object, line: str, numbers: dict[str, object], told: tuple[Proof, ...], again: str = "") -> Finding:
     """The program, or the container runtime, finds no driver of GPUs, or one that is too old for it."""
     name, node = pod["metadata"]["name"], (pod.get("spec") or {}).get("nodeName")
     asked = [key for item in _containers(pod["spec"]) for key in container_limits(item) if "/" in key]
@@ -262,7 +260,7 @@ def gpu_driver(
     return Finding("gpu-driver-error", message, {**numbers, "node": node, "gpuResources": asked}, fix, told, name)
 
 
-def _variables(held: Held, name: str) -> list[str]:
+def _variables(held: WaitingContainer, name: str) -> list[str]:
     found = []
     for container in _containers(held.pod["spec"]):
         for variable in container.get("env") or []:
@@ -279,7 +277,7 @@ _NO_COMMAND = re.compile(
 _COMMANDS = {"permission denied": "cannot be executed", "is a directory": "is a directory"}
 
 
-def no_command(text: str, container: str, told: tuple[Source, ...], pod: str) -> Finding:
+def no_command(text: str, container: str, told: tuple[Proof, ...], pod: str) -> Finding:
     """The runtime could not start the command. Its words are runc's."""
     match = _NO_COMMAND.search(text)
     name = match["name"] if match else ""

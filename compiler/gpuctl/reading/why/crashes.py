@@ -7,19 +7,19 @@ import signal
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpuctl.cluster.quota import format_amount
-from gpuctl.cluster.requests import container_limits
-from gpuctl.cluster.resources import Object, labels_of
-from gpuctl.reading.events import event_time
-from gpuctl.reading.logs import container_of as container_of_log
+from gpuctl.backend.api_resources import Object, labels_of
+from gpuctl.capacity.pod_requests import container_limits
+from gpuctl.capacity.quota_sum import format_amount
+from gpuctl.reading.event_rows import event_time
+from gpuctl.reading.log_streams import container_of as container_of_log
 from gpuctl.reading.status import sentence
-from gpuctl.reading.why import log
+from gpuctl.reading.why import last_words as log
 from gpuctl.reading.why.containers import gpu_driver, no_command
 from gpuctl.reading.why.ends import INDEX, End, ends
-from gpuctl.reading.why.events import container_of, source, title
 from gpuctl.reading.why.evidence import Evidence
-from gpuctl.reading.why.finding import Finding, Source, first, several, times
+from gpuctl.reading.why.finding import Finding, Proof, first, several, times
 from gpuctl.reading.why.idle import again, command
+from gpuctl.reading.why.symptoms import container_of, source, title
 
 _PROBE = re.compile(r"Container (?P<container>\S+) failed (?P<probe>liveness|startup) probe")
 # The kubelet's or the scheduler's doing, told by rules of their own.
@@ -150,7 +150,7 @@ def _communication(
     return Finding("nccl-error", message, {**numbers, "node": end.node}, fix, told, end.pod)
 
 
-Told = tuple[Source, ...]
+Told = tuple[Proof, ...]
 _OF_GPUS = {"gpu-hardware-error": _hardware, "gpu-driver-error": _driver, "nccl-error": _communication}
 
 
@@ -163,13 +163,13 @@ def _again(evidence: Evidence, end: End) -> str:
     )
 
 
-def _sources(evidence: Evidence, end: End, said: log.Said, pod: Object) -> Iterator[Source]:
+def _sources(evidence: Evidence, end: End, said: log.Said, pod: Object) -> Iterator[Proof]:
     reason = f"{end.reason}, " if end.reason else ""
-    yield Source(
+    yield Proof(
         "status", f"pod/{end.pod}", f"container {end.container} ended: {reason}exit code {end.code}", end.finished
     )
     if said.line and end.reason != "OOMKilled":
-        yield Source("log", f"pod/{end.pod}", said.line)
+        yield Proof("log", f"pod/{end.pod}", said.line)
     for event in evidence.told("Killing", "Unhealthy", pod=pod)[-2:]:
         yield source(event)
     workload = evidence.job.workload
@@ -178,10 +178,10 @@ def _sources(evidence: Evidence, end: End, said: log.Said, pod: Object) -> Itera
     failed = [item for item in (workload.get("status") or {}).get("conditions") or [] if item.get("type") == "Failed"]
     for item in failed:
         text = f"Failed: {item.get('reason')}: {sentence(item.get('message'))}"
-        yield Source("condition", title(workload), text, item.get("lastTransitionTime"))
+        yield Proof("condition", title(workload), text, item.get("lastTransitionTime"))
 
 
-def _out_of_memory(pod: Object, end: End, numbers: dict[str, object], told: tuple[Source, ...], again: str) -> Finding:
+def _out_of_memory(pod: Object, end: End, numbers: dict[str, object], told: tuple[Proof, ...], again: str) -> Finding:
     limit = container_limits(_container(pod, end.container)).get("memory")
     text = format_amount("memory", limit) if limit else None
     of = f"its limit of {text} memory" if text else "the memory that its node had (it has no limit)"
@@ -196,7 +196,7 @@ def _out_of_memory(pod: Object, end: End, numbers: dict[str, object], told: tupl
     return Finding("out-of-memory", message, {**numbers, "limitBytes": amount, "limit": text}, fix, told, end.pod)
 
 
-def _gpu_memory(end: End, said: log.Said, numbers: dict[str, object], told: tuple[Source, ...], again: str) -> Finding:
+def _gpu_memory(end: End, said: log.Said, numbers: dict[str, object], told: tuple[Proof, ...], again: str) -> Finding:
     parts = []
     if "tried" in said.numbers:
         parts.append(f"it tried to allocate {said.numbers['tried']}")
@@ -209,7 +209,7 @@ def _gpu_memory(end: End, said: log.Said, numbers: dict[str, object], told: tupl
 
 
 def _shared_memory(
-    pod: Object, end: End, numbers: dict[str, object], told: tuple[Source, ...], again: str, *, is_said: bool
+    pod: Object, end: End, numbers: dict[str, object], told: tuple[Proof, ...], again: str, *, is_said: bool
 ) -> Finding:
     size = None
     mounts = _container(pod, end.container).get("volumeMounts") or []

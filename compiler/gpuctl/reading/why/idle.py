@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from gpuctl.cluster.pausing import QUEUE
-from gpuctl.cluster.resources import annotations_of, labels_of
-from gpuctl.cluster.workload import condition, finished
+from gpuctl.apply.state.queueing import is_held, queue_of
+from gpuctl.apply.state.workload import condition, finished
+from gpuctl.backend.api_resources import annotations_of
 from gpuctl.language.durations import rough_duration
 from gpuctl.reading.status import is_ready, job_status, pod_status, sentence
-from gpuctl.reading.why.events import condition_source, source, sources, title
 from gpuctl.reading.why.evidence import Evidence
-from gpuctl.reading.why.finding import Finding, Source, several
+from gpuctl.reading.why.finding import Finding, Proof, several
+from gpuctl.reading.why.symptoms import condition_source, source, sources
 
 # What the API server and controllers put there themselves while they delete.
 _OWN_FINALIZERS = ("foregroundDeletion", "orphan", "kubernetes", "batch.kubernetes.io/job-tracking")
@@ -56,7 +56,7 @@ def terminating(evidence: Evidence) -> Finding | None:
     leaving = [pod for pod in evidence.job.pods if pod["metadata"].get("deletionTimestamp")]
     numbers = {"finalizers": held, "pods": len(leaving)}
     about = f"{gone['kind'].lower()}/{gone['metadata']['name']}"
-    told = (Source("status", about, f"deletionTimestamp {gone['metadata']['deletionTimestamp']}"),)
+    told = (Proof("status", about, f"deletionTimestamp {gone['metadata']['deletionTimestamp']}"),)
     if held:
         named = " and ".join(held)
         namespace = evidence.job.identity.namespace
@@ -88,7 +88,7 @@ def paused(evidence: Evidence) -> Finding | None:
     workload = evidence.job.workload
     if workload is None or job_status(workload, evidence.job.pods, evidence.keys).word != "Paused":
         return None
-    told = Source("spec", workload["kind"].lower(), f"annotation {evidence.keys.paused}")
+    told = Proof("spec", workload["kind"].lower(), f"annotation {evidence.keys.paused}")
     replicas = annotations_of(workload).get(evidence.keys.paused, "")
     numbers = {"replicas": int(replicas)} if replicas.isdigit() else {}
     return Finding("paused", "it was stopped by gpuctl pause", numbers, command("resume", evidence), (told,))
@@ -103,45 +103,18 @@ def suspended(evidence: Evidence) -> Finding | None:
     about = f"{workload['kind'].lower()}/{workload['metadata']['name']}"
     if word == "Suspended":
         said = condition_source(workload, "Suspended")
-        told = sources(Source("spec", about, "suspend: true"), said)
+        told = sources(Proof("spec", about, "suspend: true"), said)
         message = "spec.suspend is set, and not by gpuctl pause"
+        if is_held(workload):
+            message = f"it is kept out of Kueue's queue {queue_of(workload)}: gpuctl made it again after it had ended"
         return Finding("suspended", message, fix=command("resume", evidence), sources=told)
     if word == "ScaledToZero":
         message = "spec.replicas is 0, and not by gpuctl pause"
         if evidence.scaler is not None:
             message += "; its autoscaler does nothing at 0"
         fix = f"`kubectl scale {about} -n {evidence.job.identity.namespace} --replicas=1`, or apply its document again"
-        return Finding("suspended", message, {"replicas": 0}, fix, (Source("spec", about, "replicas: 0"),))
+        return Finding("suspended", message, {"replicas": 0}, fix, (Proof("spec", about, "replicas: 0"),))
     return None
-
-
-def queued(evidence: Evidence) -> Finding | None:
-    """Kueue holds it back; its Workload says why."""
-    workload = evidence.job.workload
-    if workload is None or job_status(workload, evidence.job.pods, evidence.keys).word != "Queued":
-        return None
-    queue = labels_of(workload)[QUEUE]
-    why, told = "", [source(event) for event in evidence.told("Pending", "CreatedWorkload", "QuotaReserved")[-1:]]
-    fix = f"Kueue has no Workload for the job: does the queue {queue} exist, and does Kueue run?"
-    if evidence.admission is not None:
-        name = evidence.admission["metadata"]["name"]
-        look = f"`kubectl describe workloads.kueue.x-k8s.io {name} -n {evidence.job.identity.namespace}`"
-        fix = f"wait for its turn, or ask the administrators of the queue {queue}; {look} shows more"
-        if (evidence.admission.get("spec") or {}).get("active") is False:
-            spec = Source("spec", title(evidence.admission), "active: false")
-            message = f"its Workload of Kueue's queue {queue} is inactive, as after gpuctl pause"
-            return Finding("paused", message, {"queue": queue}, command("resume", evidence), (spec,))
-        for kind in ("QuotaReserved", "Admitted"):
-            said = condition_source(evidence.admission, kind)
-            if said is not None and condition(evidence.admission, kind) is None:
-                reason = next(item for item in evidence.admission["status"]["conditions"] if item.get("type") == kind)
-                why = sentence(reason.get("message"))
-                told.append(said)
-                break
-    elif evidence.job.workload is not None:
-        told.append(Source("spec", f"{workload['kind'].lower()}/{workload['metadata']['name']}", "suspend: true"))
-    message = f"waits in Kueue's queue {queue}" + (f": {why}" if why else "")
-    return Finding("queued", message, {"queue": queue}, fix, tuple(told))
 
 
 def deadline_exceeded(evidence: Evidence) -> Finding | None:
@@ -161,7 +134,7 @@ def deadline_exceeded(evidence: Evidence) -> Finding | None:
             seconds, name = pod["spec"].get("activeDeadlineSeconds"), pod["metadata"]["name"]
             limit = f" of {rough_duration(seconds)}" if seconds else ""
             message = f"pod {name} ran for longer than its max_runtime{limit}, and was stopped"
-            told = (Source("status", f"pod/{name}", f"DeadlineExceeded: {sentence(pod['status'].get('message'))}"),)
+            told = (Proof("status", f"pod/{name}", f"DeadlineExceeded: {sentence(pod['status'].get('message'))}"),)
             fix = "raise `job.max_runtime` and apply again"
             fix += (
                 f", or run it again as it is: {again(evidence)}" if workload and finished(workload) == "failed" else ""
@@ -207,7 +180,7 @@ def running(evidence: Evidence) -> Finding | None:
     numbers = {"pods": evidence.wanted, "readyPods": ready}
     # Pods that have ended stay for a while beside those that took their place.
     at_work = [pod for pod in pods if pod_status(pod).phase == "running"]
-    told = tuple(Source("status", f"pod/{pod['metadata']['name']}", _how(pod, evidence)) for pod in at_work[:3])
+    told = tuple(Proof("status", f"pod/{pod['metadata']['name']}", _how(pod, evidence)) for pod in at_work[:3])
     message = f"nothing is wrong: {several(evidence.wanted, 'pod')} run" + ("s" if evidence.wanted == 1 else "")
     if workload is not None and (workload.get("spec") or {}).get("paused"):
         message += "; its rollout is paused (spec.paused), so that a change of its pods would wait"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuctl.cluster.resources import Object
+from gpuctl.backend.api_resources import Object
 from gpuctl.language.durations import rough_duration
-from gpuctl.reading.events import event_time
+from gpuctl.reading.event_rows import event_time
 from gpuctl.reading.status import job_status, pod_status, sentence
 from gpuctl.reading.why.cases import SCHEDULER, scheduler_of
 from gpuctl.reading.why.containers import pulling
-from gpuctl.reading.why.events import has_passed, source, sources, title
 from gpuctl.reading.why.evidence import Evidence, is_unscheduled
-from gpuctl.reading.why.finding import Finding, Source, several
+from gpuctl.reading.why.finding import Finding, Proof, several
 from gpuctl.reading.why.idle import command
+from gpuctl.reading.why.symptoms import has_passed, source, sources, title
 
 YOUNG = 60.0
 """Seconds for which silence is no sign of anything: controllers and the scheduler take a moment, kubelet longer."""
@@ -41,7 +41,7 @@ def starting(evidence: Evidence) -> Finding | None:
     many = f"{several(len(found), 'pod')} of {evidence.wanted} starting: " if evidence.wanted > 1 else ""
     name = pod["metadata"]["name"]
     told = (
-        Source("status", f"pod/{name}", pod_status(pod).word),
+        Proof("status", f"pod/{name}", pod_status(pod).word),
         *(source(event) for event in _events(evidence, pod)[-1:]),
     )
     return Finding("starting", f"{many}pod {name} {how}", numbers, "wait a moment", told, name, len(found))
@@ -107,7 +107,7 @@ def unknown(evidence: Evidence) -> Finding:
         age = evidence.since(silent["metadata"].get("creationTimestamp"))
         message = f"pod {silent['metadata']['name']} waits for the scheduler {name}, which has said nothing for {age}"
         fix = f"is {name} installed, and does it run? Without `schedulerName` the default scheduler places the pod"
-        spec = Source("spec", title(silent), f"schedulerName: {name}")
+        spec = Proof("spec", title(silent), f"schedulerName: {name}")
         return Finding("unknown", message, {**numbers, "schedulerName": name}, fix, (spec, *told))
     if silent is not None:
         age = evidence.since(silent["metadata"].get("creationTimestamp"))
@@ -116,7 +116,7 @@ def unknown(evidence: Evidence) -> Finding:
     if not pods and workload is not None and _is_managed_elsewhere(evidence):
         who = workload["spec"]["managedBy"]
         message = f"the controller {who} has to create its pods (spec.managedBy), and it has created none"
-        spec = Source("spec", title(workload), f"managedBy: {who}")
+        spec = Proof("spec", title(workload), f"managedBy: {who}")
         return Finding("unknown", message, {**numbers, "managedBy": who}, f"does {who} run?", (spec, *told))
     if not pods:
         message = f"its pods have not been created ({evidence.wanted} are wanted), and nothing says why"
@@ -138,13 +138,13 @@ def _is_managed_elsewhere(evidence: Evidence) -> bool:
     return spec.get("managedBy") not in (None, "", "kubernetes.io/job-controller")
 
 
-def _told(evidence: Evidence) -> Iterator[Source]:
+def _told(evidence: Evidence) -> Iterator[Proof]:
     """Conditions that do not hold or say something, then the newest warnings, then other events."""
     for pod in evidence.pods[:_SHOWN]:
         for item in (pod.get("status") or {}).get("conditions") or []:
             if item.get("status") != "True" and item.get("message"):
                 text = f"{item['type']}={item['status']}: {sentence(item['message'])}"
-                yield Source("condition", title(pod), text, item.get("lastTransitionTime"))
+                yield Proof("condition", title(pod), text, item.get("lastTransitionTime"))
     events = evidence.events or []
     warnings = [event for event in events if event.get("type") == "Warning"]
     for event in (warnings or events)[-_SHOWN:]:

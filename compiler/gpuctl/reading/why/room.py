@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuctl.cluster.fit import named as with_units
-from gpuctl.cluster.placement import initial
-from gpuctl.cluster.resources import labels_of
-from gpuctl.cluster.scheduling import RULES, Seat
-from gpuctl.cluster.shortage import PODS, balance, holders, smallest_change, told
+from gpuctl.backend.api_resources import labels_of
+from gpuctl.capacity.fit import named as with_units
+from gpuctl.capacity.placement import initial
+from gpuctl.capacity.scheduling import RULES, Seat
+from gpuctl.capacity.shortage import PODS, balance, holders, smallest_change, told
 from gpuctl.reading.status import pod_status
 from gpuctl.reading.why.cases import Case
-from gpuctl.reading.why.finding import Finding, Source, several
+from gpuctl.reading.why.finding import Finding, Proof, several
 from gpuctl.reading.why.words import shortage_of
 
 _HOLDERS = 3
@@ -79,14 +79,14 @@ def _short(case: Case, resource: str, need: int, left: list[Seat], passed: list[
     )
     message = _sentence(case, resource, need, free, most, len(left), passed)
     holding = tuple(
-        Source(
+        Proof(
             "status",
             f"{item.owner} in {item.namespace}",
             f"holds {told(resource, item.amount)} ({several(item.pods, 'pod')})",
         )
         for item in held[:_HOLDERS]
     )
-    largest = Source(
+    largest = Proof(
         "status",
         f"node/{best.node.name}",
         f"{told(resource, free)} free of {told(resource, best.node.allocatable.get(resource, 0)).split()[0]}",
@@ -173,9 +173,7 @@ def rollout(case: Case) -> Finding | None:
             "maxSurge": surge,
             "maxUnavailable": unavailable,
         }
-        told_by = tuple(
-            Source("status", f"pod/{pod.name}", f"an old pod on {seat.node.name}") for pod in old[:_HOLDERS]
-        )
+        told_by = tuple(Proof("status", f"pod/{pod.name}", f"an old pod on {seat.node.name}") for pod in old[:_HOLDERS])
         spec = '{"spec":{"strategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1}}}}'
         fix = f"`kubectl patch deployment {workload['metadata']['name']} -n {namespace} -p '{spec}'`"
         return Finding("rollout-deadlock", message, numbers, fix, (*case.sources, *told_by), case.name, case.number)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gpuctl.cluster.errors import ClusterError
-from gpuctl.cluster.records import Records
+from gpuctl.apply.state.records import Records
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
-from gpuctl.reading.jobs import Job
-from gpuctl.reading.scope import Scope
+from gpuctl.reading.job_rows import Job
 from gpuctl.reading.why.answer import why
 
 # What says no more than that the job has failed, or does not say that it has.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuctl.cluster.resources import Object, labels_of
+from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.reading.status import is_ready, sentence
-from gpuctl.reading.why.events import condition_source, sources, title
 from gpuctl.reading.why.evidence import SERVICE_NAME, Evidence, subdomain_of
-from gpuctl.reading.why.finding import Finding, Source, several
+from gpuctl.reading.why.finding import Finding, Proof, several
+from gpuctl.reading.why.symptoms import condition_source, sources, title
 
 YOUNG = 60.0
 """Seconds in which controllers may still be at what they are to do: endpoints, and an autoscaler's first numbers."""
@@ -46,7 +46,7 @@ def _missing(evidence: Evidence) -> Finding | None:
     name = workload["spec"].get("serviceName") or service_name(identity.name)
     message = f"its {_pods(evidence)}, but there is no Service {name} in {identity.namespace} to reach them by"
     fix = "apply its document again, which creates the Service"
-    told = (Source("spec", title(workload), "its containers have ports, and no Service has the job's labels"),)
+    told = (Proof("spec", title(workload), "its containers have ports, and no Service has the job's labels"),)
     return Finding("service-missing", message, {"service": name}, fix, told)
 
 
@@ -54,7 +54,7 @@ def _unnamed(evidence: Evidence, workload: Object, name: str) -> Finding:
     namespace = evidence.job.identity.namespace
     message = f"there is no Service {name} in {namespace}, by which its pods find each other (MASTER_ADDR)"
     fix = "apply its document again, which creates the Service"
-    told = (Source("spec", title(workload), f"subdomain: {name}"),)
+    told = (Proof("spec", title(workload), f"subdomain: {name}"),)
     return Finding("service-missing", message, {"service": name}, fix, told)
 
 
@@ -70,7 +70,7 @@ def _of_service(evidence: Evidence, service: Object, ready: list[Object]) -> Fin
     numbers = {"service": name, "selector": dict(selector), "readyPods": len(ready)}
     if not matched:
         what = f"selects none of them ({wanted})" if selector else "has no selector"
-        told = (Source("spec", title(service), f"selector: {wanted or 'none'}"),)
+        told = (Proof("spec", title(service), f"selector: {wanted or 'none'}"),)
         return Finding("service-empty", f"its {_pods(evidence)}, but the Service {name} {what}", numbers, again, told)
     ports = {port.get("name") for pod in matched for port in _ports(pod)}
     for port in spec.get("ports") or []:
@@ -80,13 +80,13 @@ def _of_service(evidence: Evidence, service: Object, ready: list[Object]) -> Fin
                 f"its {_pods(evidence)}, but port {port['port']} of the Service {name} leads to a port `{target}` that "
                 f"none of their containers has"
             )
-            spoken = Source("spec", title(service), f"targetPort: {target}")
+            spoken = Proof("spec", title(service), f"targetPort: {target}")
             return Finding("service-empty", message, {**numbers, "targetPort": target}, again, (spoken,))
     if _has_endpoints(evidence, name) or min(_ready_for(evidence, pod) for pod in matched) < YOUNG:
         return None
     message = f"its {_pods(evidence)}, but the Service {name} has no endpoints, although it selects them"
     fix = f"does the controller manager run? {_slices_of(evidence, name)} shows what there is"
-    told = (Source("status", title(service), "no EndpointSlice of it has a ready endpoint"),)
+    told = (Proof("status", title(service), "no EndpointSlice of it has a ready endpoint"),)
     return Finding("service-empty", message, numbers, fix, told)
 
 
@@ -158,7 +158,7 @@ def halted(evidence: Evidence) -> Finding | None:
         f"its rollout is paused (spec.paused), and its pods have been changed: {updated} of {evidence.wanted} are new"
     )
     fix = f"`kubectl rollout resume deployment/{name} -n {evidence.job.identity.namespace}`"
-    told = sources(Source("spec", title(workload), "paused: true"), condition_source(workload, "Progressing"))
+    told = sources(Proof("spec", title(workload), "paused: true"), condition_source(workload, "Progressing"))
     return Finding("rollout-paused", message, {"pods": evidence.wanted, "updatedPods": updated}, fix, told)
 
 

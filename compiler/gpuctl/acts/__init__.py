@@ -1,0 +1,1 @@
+"""Small writes that need no plan: labels of nodes, members of pools, pausing."""

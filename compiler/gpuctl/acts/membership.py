@@ -1,0 +1,210 @@
+"""Nodes that join and leave pools one by one, and pools' definitions that stay true meanwhile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import yaml
+
+from gpuctl.acts.node_labels import (
+    Done,
+    Failure,
+    Report,
+    UnexpectedNode,
+    change_nodes,
+    explain_missing,
+    failure,
+    missing,
+)
+from gpuctl.apply.plan.plan import Refused
+from gpuctl.apply.plan.pool_labels import POOLS_MANAGER, held_labels, known_pools, labels_to_apply, pool_of
+from gpuctl.apply.state.compare import applied_fields
+from gpuctl.apply.state.records import PART_OF, Records, stamp
+from gpuctl.backend.api_resources import Key, Object, annotations_of, labels_of
+from gpuctl.backend.emitter import emit_object
+from gpuctl.backend.pool import DATA_KEY, config_map_name
+from gpuctl.kube.absent import no_such
+from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.connection import MANAGER, Connection
+from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
+from gpuctl.language.settings import Settings
+
+_ATTEMPTS = 20
+"""Each time somebody else was faster, and has finished then: enough for as many at once."""
+
+
+class Move(NamedTuple):
+    """A node that changed pools; None is no pool. ``gpu_type`` is its label, or empty."""
+
+    node: str
+    old: str | None
+    new: str | None
+    gpu_type: str
+
+
+def add_to_pool(
+    connection: Connection, names: Iterable[str], pool: str, settings: Settings, *, overwrite: bool = False
+) -> Report:
+    """Label nodes as a pool's, as applying the pool would. A node of another pool is left there without ``overwrite``.
+
+    :raises NotThere: there is no such pool.
+    """
+    from gpuctl.apply.state.records import records
+
+    keys = records(settings)
+    there = known_pools(connection, settings, keys)
+    if pool == DEFAULT_POOL:
+        raise Refused(f"{DEFAULT_POOL} has the nodes that are in no other pool: remove them from the one they are in")
+    if pool not in there:
+        raise no_such("pool", pool, there, "`gpuctl create -f pool.yaml` makes one")
+
+    def join(name: str) -> Done | Failure:
+        try:
+            return _join(connection, Key("Node", "", name), pool, keys, overwrite=overwrite)
+        except UnexpectedNode as error:
+            return Failure(name, error.error, str(error))
+        except ClusterError as error:
+            return failure(name, error)
+
+    results = connection.each(join, dict.fromkeys(names))
+    report = Report(
+        [item for item in results if isinstance(item, Done)], [item for item in results if isinstance(item, Failure)]
+    )
+    explain_missing(connection, report)
+    keep_true(connection, report, settings)
+    return report
+
+
+def remove_from_pool(connection: Connection, names: Iterable[str], pool: str, settings: Settings) -> Report:
+    """Take a pool's label from nodes, whoever set it; the GPU type is a fact about the node and stays."""
+    from gpuctl.apply.state.records import records
+
+    key = records(settings).pool
+
+    def wanted(name: str, have: Mapping[str, str]) -> dict[str, str | None]:
+        current = have.get(key)
+        if current is None:
+            raise UnexpectedNode("NodeNotInPool", f"node {name} is in no pool")
+        if current != pool:
+            raise UnexpectedNode("NodeNotInPool", f"node {name} is not in pool {pool} but in {current}")
+        return {key: None}
+
+    report = change_nodes(connection, names, wanted, POOLS_MANAGER)
+    report.done = [Done(item.name, f"left pool {pool}", item.node, item.before) for item in report.done]
+    keep_true(connection, report, settings)
+    return report
+
+
+def keep_true(connection: Connection, report: Report, settings: Settings) -> None:
+    """Let the definitions of pools name the nodes that have joined them, and no longer those that have left.
+
+    What cannot be written is told: the labels, by which jobs go, are right all the same.
+    """
+    from gpuctl.apply.state.records import records
+
+    keys = records(settings)
+    moves = [move for move in (_move(item, keys, settings) for item in report.done) if move is not None]
+    for pool in sorted({name for move in moves for name in (move.old, move.new) if name}):
+        joined = {move.node: move.gpu_type for move in moves if move.new == pool}
+        left = {move.node for move in moves if move.old == pool} - set(joined)
+        try:
+            _redefine(connection, pool, joined, left, keys)
+        except ClusterError as error:
+            report.notes.append(
+                f"the labels are right, but the definition of pool {pool} (configmap/{config_map_name(pool)} in "
+                f"{SYSTEM_NAMESPACE}) was not changed: {error.message}"
+            )
+
+
+def _move(done: Done, keys: Records, settings: Settings) -> Move | None:
+    labels = labels_of(done.node)
+    old, new = done.before.get(keys.pool), labels.get(keys.pool)
+    return Move(done.name, old if old != new else None, new, labels.get(settings.label("gpu-type"), ""))
+
+
+def _join(connection: Connection, key: Key, pool: str, keys: Records, *, overwrite: bool) -> Done:
+    node = connection.get(key)
+    if node is None:
+        raise missing(key.name)
+    have = dict(labels_of(node))
+    current = have.get(keys.pool)
+    if current == pool:
+        return Done(key.name, f"is in pool {pool} already", node, have)
+    if current and not overwrite:
+        raise UnexpectedNode("NodeInOtherPool", f"node {key.name} is in pool {current}; --overwrite moves it")
+    kept = {name: have[name] for name in held_labels(node) if name in have}
+    desired = labels_to_apply(key, {**kept, keys.pool: pool}, node["metadata"]["uid"])
+    changed, _ = connection.apply(desired, manager=POOLS_MANAGER, force=overwrite)
+    said = f"joined pool {pool}" + (f", left {current}" if current else "")
+    return Done(key.name, said, changed, have)
+
+
+def _redefine(connection: Connection, pool: str, joined: Mapping[str, str], left: set[str], keys: Records) -> None:
+    """Write a pool's definition with other nodes, as applying it would; a pool without one needs none.
+
+    :raises ClusterError: it may not be written, or somebody else (such as Argo CD) holds it.
+    """
+    key = Key("ConfigMap", SYSTEM_NAMESPACE, config_map_name(pool))
+    for attempt in range(1, _ATTEMPTS + 1):
+        live = connection.get(key)
+        if live is None or pool_of(live, keys) != pool:
+            return
+        desired = with_nodes(live, joined, left, keys)
+        if desired is None:
+            return
+        try:
+            connection.apply(desired)
+            return
+        except ApiError as error:
+            held = any(cause.reason == "FieldManagerConflict" for cause in error.causes)
+            if not error.is_conflict or held or attempt == _ATTEMPTS:
+                raise
+
+
+def with_nodes(live: Object, joined: Mapping[str, str], left: set[str], keys: Records) -> Object | None:
+    """A pool's ConfigMap to apply, or None when it names the right nodes already.
+
+    :param joined: the nodes that have come, and the types of their GPUs; one that it knows keeps what it says of it.
+    :raises ClusterError: it is damaged.
+    """
+    try:
+        definition = yaml.safe_load(live["data"][DATA_KEY])
+    except yaml.YAMLError:
+        definition = None
+    if not isinstance(definition, dict):
+        raise ClusterError("it is damaged", "apply the pool's document again")
+    before = definition.get("nodes") or {}
+    nodes = _nodes(before, joined, left)
+    if nodes == before:
+        return None
+    held = applied_fields(live, MANAGER).get("f:metadata") or {}
+    labels = _held(labels_of(live), held.get("f:labels"))
+    annotations = _held(annotations_of(live), held.get("f:annotations"))
+    part_of = labels.pop(PART_OF, None)
+    for name in (keys.hash, keys.lowered_by):
+        annotations.pop(name, None)
+    if keys.document in annotations:
+        document = json.loads(annotations[keys.document])
+        document["nodes"] = _nodes(document.get("nodes") or {}, joined, left)
+        annotations[keys.document] = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    metadata: Object = {"name": live["metadata"]["name"], "namespace": SYSTEM_NAMESPACE, "labels": labels}
+    if annotations:
+        metadata["annotations"] = annotations
+    data = {DATA_KEY: emit_object({**definition, "nodes": nodes})}
+    result = stamp({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}, keys, part_of)
+    result["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
+    return result
+
+
+def _nodes(nodes: Mapping[str, Any], joined: Mapping[str, str], left: set[str]) -> dict[str, Any]:
+    result = {name: entry for name, entry in nodes.items() if name not in left}
+    for name, gpu_type in joined.items():
+        result.setdefault(name, {"gpu-type": gpu_type})
+    return result
+
+
+def _held(values: Mapping[str, str], fields: Mapping[str, Any] | None) -> dict[str, str]:
+    """Those of an object's labels or annotations that apply holds: what others wrote stays theirs."""
+    return {key: value for key, value in values.items() if f"f:{key}" in (fields or {})}

@@ -1,0 +1,198 @@
+"""Labels of nodes that people set: merge patches by a manager of their own, so that they and pools erase nothing of
+each other's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpuctl.backend.api_resources import RESOURCES, Key, Object, labels_of
+from gpuctl.kube.absent import suggestion
+from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
+from gpuctl.kube.connection import Connection
+from gpuctl.language.names import LABEL_MAX, is_label_value, is_qualified_name, nearest_label_value
+
+LABEL_MANAGER = "gpuctl-label"
+_ATTEMPTS = 5
+"""A node's status is written every few minutes, which is a conflict for whoever looks before the write."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of one node: ``node`` is as it is now, ``before`` its labels until then."""
+
+    name: str
+    text: str
+    node: Object
+    before: Mapping[str, str]
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether anything was written."""
+        return dict(labels_of(self.node)) != dict(self.before)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a node could not be done: a word for programs, a sentence for people; ``is_outage`` when the cluster, or the
+    right to change it, is the cause."""
+
+    name: str
+    error: str
+    message: str
+    is_outage: bool = False
+
+    def json(self) -> dict[str, Any]:
+        """As the REST API lists it."""
+        return {"nodeName": self.name, "error": self.error, "message": self.message}
+
+
+@dataclass
+class Report:
+    """What became of several nodes: those that can be done are done. ``notes`` are worth knowing."""
+
+    done: list[Done] = field(default_factory=list)
+    failed: list[Failure] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class UnexpectedNode(Exception):
+    """A node is not in the state that a change of it supposes."""
+
+    def __init__(self, error: str, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+def mistake_in_key(key: str) -> str | None:
+    """What is wrong with a label's key, by Kubernetes' rules (IsQualifiedName), or None."""
+    if is_qualified_name(key):
+        return None
+    rule = f"an optional DNS name and `/`, then at most {LABEL_MAX} letters, digits, `-`, `_` and `.`"
+    return f"`{key}` is not a legal label key: {rule}, a letter or digit at both ends"
+
+
+def mistake_in_value(value: str) -> str | None:
+    """What is wrong with a label's value, by Kubernetes' rules (IsValidLabelValue), or None."""
+    if is_label_value(value):
+        return None
+    legal = nearest_label_value(value)
+    rule = f"at most {LABEL_MAX} letters, digits, `-`, `_` and `.`, a letter or digit at both ends"
+    return f"`{value}` is not a legal label value: {rule}" + (f"; did you mean `{legal}`?" if legal else "")
+
+
+def set_labels(
+    connection: Connection, names: Iterable[str], labels: Mapping[str, str | None], *, overwrite: bool = False
+) -> Report:
+    """Set labels of nodes, or take them away (None).
+
+    A label with another value is left alone without ``overwrite``; one that is to go has to be there.
+    """
+
+    def wanted(name: str, have: Mapping[str, str]) -> dict[str, str | None]:
+        for key, value in labels.items():
+            if value is None and key not in have:
+                raise UnexpectedNode("LabelNotFound", f"node {name} has no label {key}")
+            if value is not None and have.get(key, value) != value and not overwrite:
+                said = f"node {name} has {key}={have[key]} already; --overwrite replaces it"
+                raise UnexpectedNode("LabelConflict", said)
+        return dict(labels)
+
+    return change_nodes(connection, names, wanted)
+
+
+def change_nodes(
+    connection: Connection,
+    names: Iterable[str],
+    wanted: Callable[[str, Mapping[str, str]], dict[str, str | None]],
+    manager: str = LABEL_MANAGER,
+) -> Report:
+    """Change labels of nodes, sixteen at a time.
+
+    :param wanted: from a node's name and labels the labels it is to have (None: not to have); may raise
+        :class:`UnexpectedNode`.
+    """
+
+    def change(name: str) -> Done | Failure:
+        try:
+            return _change(connection, Key("Node", "", name), wanted, manager)
+        except UnexpectedNode as error:
+            return Failure(name, error.error, str(error))
+        except ClusterError as error:
+            return failure(name, error)
+
+    results = connection.each(change, dict.fromkeys(names))
+    report = Report(
+        [item for item in results if isinstance(item, Done)], [item for item in results if isinstance(item, Failure)]
+    )
+    explain_missing(connection, report)
+    return report
+
+
+def failure(name: str, error: ClusterError) -> Failure:
+    """A failure of the API as one of a node."""
+    if isinstance(error, ApiError):
+        reason = error.reason or "Failed"
+        return Failure(name, reason, f"node {name}: {error.message}", error.lacks_permission or error.is_outage)
+    return Failure(name, "Unreachable", f"node {name}: {error.message}", isinstance(error, ConnectionFailed))
+
+
+def missing(name: str) -> UnexpectedNode:
+    """There is no such node."""
+    return UnexpectedNode("NodeNotFound", f"there is no node {name}")
+
+
+def explain_missing(connection: Connection, report: Report) -> None:
+    """Say of names that no node has which one may be meant, where nodes may be listed."""
+    absent = [item for item in report.failed if item.error == "NodeNotFound"]
+    if not absent:
+        return
+    try:
+        there = [node["metadata"]["name"] for node in connection.list_objects(RESOURCES["Node"])[0]]
+    except ApiError:
+        return
+    report.failed = [
+        Failure(item.name, item.error, f"{item.message}; {suggestion(item.name, there)}") if item in absent else item
+        for item in report.failed
+    ]
+
+
+def _change(
+    connection: Connection,
+    key: Key,
+    wanted: Callable[[str, Mapping[str, str]], dict[str, str | None]],
+    manager: str,
+) -> Done:
+    for attempt in range(1, _ATTEMPTS + 1):
+        node = connection.get(key)
+        if node is None:
+            raise missing(key.name)
+        have = dict(labels_of(node))
+        labels = wanted(key.name, have)
+        changes = {name: value for name, value in labels.items() if have.get(name) != value}
+        if not changes:
+            return Done(key.name, _told(labels, {}), node, have)
+        # What was looked at is what is changed: somebody else's new value is not overwritten unseen.
+        identity = {"uid": node["metadata"]["uid"], "resourceVersion": node["metadata"]["resourceVersion"]}
+        try:
+            changed = connection.patch(key, {"metadata": {**identity, "labels": changes}}, manager=manager)
+        except ApiError as error:
+            if not error.is_conflict or attempt == _ATTEMPTS:
+                raise
+            continue
+        return Done(key.name, _told(labels, {name: have.get(name) for name in changes}), changed, have)
+    raise AssertionError("unreachable")
+
+
+def _told(labels: Mapping[str, str | None], before: Mapping[str, str | None]) -> str:
+    parts = []
+    for key, value in labels.items():
+        old = before.get(key)
+        if key not in before:
+            parts.append(f"{key}={value} (unchanged)")
+        elif value is None:
+            parts.append(f"{key} deleted (was {old})")
+        else:
+            parts.append(f"{key}={value}" + (f" (was {old})" if old is not None else ""))
+    return ", ".join(parts)

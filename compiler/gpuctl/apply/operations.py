@@ -1,0 +1,260 @@
+"""Apply, create and delete from beginning to end: recover what is unfinished, plan, check, ask, carry out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from gpuctl.apply.plan.evictions import foresee
+from gpuctl.apply.plan.homes import add_home
+from gpuctl.apply.plan.plan import Forbidden, Plan, Refused
+from gpuctl.apply.plan.planner import make_plan
+from gpuctl.apply.plan.request import Request, SetOptions
+from gpuctl.apply.plan.server_checks import CheckOptions, check
+from gpuctl.apply.plan.sets import SetRun, plan_prune
+from gpuctl.apply.plan.stakes import weigh
+from gpuctl.apply.run import pending as others
+from gpuctl.apply.run import recovery
+from gpuctl.apply.run.execute import Execution, How
+from gpuctl.apply.run.lease import holding
+from gpuctl.apply.run.pending import Pending
+from gpuctl.apply.state.records import Records
+from gpuctl.backend.api_resources import Key
+from gpuctl.kube.api_errors import Changed
+from gpuctl.kube.connection import Connection
+
+LEASE_WAIT = 20.0
+"""Seconds that another run is waited for: a little more than a dead one's lease lasts."""
+
+
+class Declined(Refused):
+    """Somebody was asked, and said no."""
+
+
+class Unasked(Refused):
+    """Somebody has to be asked, and nobody can be."""
+
+
+@dataclass
+class Dialogue:
+    """How a command talks: ``ask`` returns whether the plan may go on, ``tell`` says what is being waited for."""
+
+    ask: Callable[[Plan], bool]
+    tell: Callable[[str], None]
+
+
+def preview(
+    connection: Connection, request: Request, options: SetOptions | None = None, *, server: bool = True
+) -> Plan:
+    """The plan, checked by the server unless ``server`` is False. Nothing is written."""
+    pending = Pending.read(connection, request.keys, _namespaces(connection, request, options))
+    return _plan(connection, request, options, pending, server=server)[0]
+
+
+def apply(
+    connection: Connection, request: Request, how: How, dialogue: Dialogue, options: SetOptions | None = None
+) -> Plan:
+    """Bring about what documents ask for. The returned plan's steps tell how each went.
+
+    :raises Refused: something stands against it, or somebody was asked and said no; nothing was changed.
+    :raises Held: another run is at work; nothing was changed.
+    """
+    pending = _pending(connection, how.keys, _namespaces(connection, request, options), dialogue)
+    plan, run = _plan(connection, request, options, pending, server=True)
+    _refuse(plan, pending)
+    if plan.questions and not dialogue.ask(plan):
+        raise Declined("not confirmed", plan)
+    _recover(connection, pending, plan, how, dialogue)
+    if pending.journals:
+        _leave_out_gone(connection, plan)
+    if not plan.writes and (run is None or run.is_settled):
+        Execution(connection, plan, how).run()
+        return plan
+    plan = _carry_out(connection, plan, run, request, how, dialogue, options, pending)
+    if pending.is_left:
+        _finish(connection, pending, plan, how)
+    return plan
+
+
+def _carry_out(
+    connection: Connection,
+    plan: Plan,
+    run: SetRun | None,
+    request: Request,
+    how: How,
+    dialogue: Dialogue,
+    options: SetOptions | None,
+    pending: Pending,
+) -> Plan:
+    leases = Execution(connection, plan, how).lease_keys()
+    if run is not None:
+        leases.add(run.lease)
+        _make_home(connection, plan, run)
+    with holding(connection, leases, LEASE_WAIT, dialogue.tell, optional=True) as held, held.interrupts.let_through():
+        for attempt in (1, 2):
+            try:
+                if run is not None:
+                    run.write(connection, run.superset)
+                Execution(connection, plan, how).run(held)
+                break
+            except Changed:
+                # Planned once more; what takes nothing away that was not confirmed may go on.
+                again, run = _plan(connection, request, options, pending, server=True)
+                _refuse(again)
+                if attempt == 2 or not _deletions(again) <= _deletions(plan):
+                    raise
+                again.recovery = plan.recovery
+                plan = again
+        if run is not None and _all_done(plan):
+            run.write(connection, run.final)
+    return plan
+
+
+def execute(connection: Connection, plan: Plan, how: How, dialogue: Dialogue) -> Plan:
+    """Carry out a plan that rests on no documents: deletions, and jobs that run once more.
+
+    What a killed apply left is finished before: afterwards it would bring back what is deleted here.
+    """
+    _refuse(plan)
+    pending = _pending(connection, how.keys, {step.key.namespace for step in plan.steps}, dialogue)
+    pending.join(connection, plan, how.keys, {step.key: "it is to be deleted" for step in plan.steps})
+    _refuse(plan)
+    weigh(connection, plan)
+    if (plan.questions or plan.courtesies) and not dialogue.ask(plan):
+        raise Declined("not confirmed", plan)
+    check(connection, plan)
+    _refuse(plan)
+    _recover(connection, pending, plan, how, dialogue)
+    if pending.journals:
+        _leave_out_gone(connection, plan)
+    execution = Execution(connection, plan, how)
+    leases = execution.lease_keys()
+    with holding(connection, leases, LEASE_WAIT, dialogue.tell, optional=True) as held, held.interrupts.let_through():
+        execution.run(held)
+    if pending.is_left:
+        _finish(connection, pending, plan, how)
+    return plan
+
+
+def _namespaces(connection: Connection, request: Request, options: SetOptions | None) -> set[str]:
+    """Where journals concern an apply.
+
+    With a set these are also the namespaces that it has been in: what is on its way there is to be pruned, not
+    forgotten.
+    """
+    namespaces = {item.object["metadata"].get("namespace") or "" for item in request.lowered}
+    if options is not None:
+        namespaces |= SetRun.read(connection, options).superset.all_namespaces
+    return namespaces
+
+
+def _pending(connection: Connection, keys: Records, namespaces: set[str], dialogue: Dialogue) -> Pending:
+    """What killed runs left there; one that is still at work is waited for.
+
+    :raises Held: it does not come to its end.
+    """
+    pending = Pending.read(connection, keys, namespaces)
+    if any(item.unfit is None for item in pending.journals):
+        pending.journals = recovery.settled(connection, keys, pending.journals, LEASE_WAIT, dialogue.tell)
+    return pending
+
+
+def _recover(connection: Connection, pending: Pending, plan: Plan, how: How, dialogue: Dialogue) -> None:
+    """Complete or restore what a killed run left, as the plan says."""
+    if not pending.outlook.journals:
+        return
+    dialogue.tell("an earlier apply did not finish: recovering what it left")
+    outlook = pending.outlook
+    result = recovery.recover(connection, how.keys, outlook, timeout=how.timeout, wait=LEASE_WAIT, tell=dialogue.tell)
+    outcomes = {item.key: item for item in result.results}
+    for item in result.results:
+        dialogue.tell(f"{item.key}: {item.message}")
+    for step in plan.recovery:
+        found = outcomes.get(step.key)
+        if found is not None:
+            step.result = "failed" if found.outcome == "failed" else "done"
+            step.reason = found.message
+    others.refuse(result, plan)
+    pending.is_done = True
+
+
+def _finish(connection: Connection, pending: Pending, plan: Plan, how: How) -> None:
+    """Journals whose objects the plan has brought about are taken away."""
+    if all(step.result == "done" for step in plan.steps):
+        others.finish(connection, how.keys, pending, plan, how.timeout, LEASE_WAIT)
+    else:
+        plan.unfinished = True
+
+
+def _plan(
+    connection: Connection, request: Request, options: SetOptions | None, pending: Pending | None, *, server: bool
+) -> tuple[Plan, SetRun | None]:
+    run = None
+    if options is not None:
+        if options.prune and not options.allow_empty and all(item.shared for item in request.lowered):
+            raise Refused(
+                f"there is no document left, and --prune would delete all that the set {options.name} contains: "
+                "--allow-empty if this is intended"
+            )
+        run = SetRun.read(connection, options)
+        request = replace(request, part_of=run.id)
+    absent: int | None = None
+    while True:
+        plan = make_plan(connection, request)
+        if run is not None and options is not None:
+            plan.set_name = options.name
+            run.cover(request, plan)
+            add_home(connection, plan, options.namespace, request.settings, create=request.create_namespace)
+            if options.prune:
+                plan.steps += plan_prune(connection, run, request, plan)
+        if pending is not None:
+            prunes = run is not None and options is not None and options.prune
+            unwanted = others.pruned(pending, plan, run.id, options.name) if prunes and run and options else {}
+            pending.join(connection, plan, request.keys, unwanted)
+        weigh(connection, plan)
+        try:
+            if server and not plan.errors:
+                check(connection, plan, CheckOptions(request.keys, request.gpu_resources, request.no_probe))
+            break
+        except Changed:
+            # Another run is creating what this one would, object by object: it comes to an end, as this does.
+            before, absent = absent, sum(step.action == "create" for step in plan.steps)
+            if before is not None and absent >= before:
+                raise
+    if server and not plan.errors:
+        foresee(connection, plan, request.keys, request.gpu_resources)
+    return plan, run
+
+
+def _make_home(connection: Connection, plan: Plan, run: SetRun) -> None:
+    """The set's parent and lease are written before all else, perhaps into a namespace that the plan creates."""
+    for step in plan.steps:
+        if step.key == Key("Namespace", "", run.options.namespace) and step.action == "create" and step.desired:
+            connection.apply(step.desired)
+            step.method = "none"
+
+
+def _leave_out_gone(connection: Connection, plan: Plan) -> None:
+    """What was leaving when a run was killed is gone by now."""
+    for step in plan.steps:
+        if step.action in ("delete", "prune") and step.live is not None:
+            live = connection.get(step.key)
+            if live is None or live["metadata"]["uid"] != step.live["metadata"]["uid"]:
+                step.action, step.live, step.reason = "skip", None, "is gone"
+
+
+def _refuse(plan: Plan, pending: Pending | None = None) -> None:
+    if plan.obstacles:
+        more = [] if pending is None or not pending.outlook.journals else [pending.advice]
+        kind = Refused if plan.errors or plan.tracked else Forbidden
+        raise kind("\n".join([*plan.obstacles, *more]), plan)
+
+
+def _deletions(plan: Plan) -> set[tuple[str, object]]:
+    """What a plan takes away: objects, and the pods of others that its own would evict."""
+    evicted = {("evict", (loss.namespace, pod)) for step in plan.steps for loss in step.victims for pod in loss.pods}
+    return {(step.action, step.key) for step in plan.steps if step.deletes} | evicted
+
+
+def _all_done(plan: Plan) -> bool:
+    return all(step.result == "done" for step in plan.steps)

@@ -1,0 +1,1 @@
+"""What would be done, decided and checked before anything is written."""

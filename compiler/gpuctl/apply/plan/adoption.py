@@ -1,0 +1,127 @@
+"""Trainings that a GitOps controller made from built manifests, under names with a hash, and apply meets again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from gpuctl.apply.plan.decide import Wish, joined
+from gpuctl.apply.plan.losses import lost_fields
+from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.state.compare import spec_changes
+from gpuctl.apply.state.live_state import COMPANIONS
+from gpuctl.apply.state.records import Records, is_controlled, is_ours
+from gpuctl.apply.state.workload import carried_over, finished, running
+from gpuctl.backend.api_resources import Key, Object, annotations_of, key_of, labels_of
+from gpuctl.backend.context import Lowered
+from gpuctl.backend.generations import CHANGEABLE, digest, generation_name, generation_of
+from gpuctl.frontend.document import Document
+from gpuctl.language.job import Workload
+
+
+class Built(NamedTuple):
+    """A document's training that is there under a name with a hash, and not under its own.
+
+    ``wanted`` is what apply calls it, ``live`` the newest generation, ``beside`` its Service and hostfile, ``older``
+    the generations that it takes the place of; ``equal``: it was made from an equal document.
+    """
+
+    document: Document
+    wanted: Key
+    live: Object
+    beside: list[Object]
+    older: list[Object]
+    equal: bool
+
+
+def built_trainings(
+    lowered: Iterable[Lowered], live: Mapping[Key, Object], keys: Records, *, relower: bool = False
+) -> list[Built]:
+    """Those of the documents that are there under a name with a hash alone."""
+    generations: dict[tuple[str, str], list[Object]] = {}
+    beside: dict[tuple[str, str], list[Object]] = {}
+    for key, obj in live.items():
+        generation = generation_of(obj) if is_ours(obj) and not is_controlled(obj) else ""
+        if generation and key.kind in CHANGEABLE and labels_of(obj).get(keys.job_type) == "training":
+            generations.setdefault((key.namespace, labels_of(obj)["app"]), []).append(obj)
+        elif generation and key.kind in COMPANIONS:
+            beside.setdefault((key.namespace, generation), []).append(obj)
+    parts: dict[int, list[Object]] = {}
+    for item in lowered if generations else ():
+        if not item.shared and isinstance(item.document.model, Workload):
+            parts.setdefault(id(item.document), []).append(item.object)
+    found = []
+    for item in lowered if generations else ():
+        wanted = key_of(item.object)
+        there = generations.get((wanted.namespace, wanted.name), [])
+        if item.shared or wanted.kind not in CHANGEABLE or not there or wanted in live:
+            continue
+        *older, newest = sorted(there, key=_age)
+        name = newest["metadata"]["name"]
+        equal = not _is_leaving(newest) and (
+            name == generation_name(wanted.name, digest(parts[id(item.document)]))
+            or (not relower and _is_same_document(item.object, newest, keys))
+        )
+        found.append(Built(item.document, wanted, newest, beside.get((wanted.namespace, name), []), older, equal))
+    return found
+
+
+def _age(obj: Object) -> tuple[bool, str, str]:
+    metadata = obj["metadata"]
+    return not _is_leaving(obj), metadata.get("creationTimestamp") or "", metadata["name"]
+
+
+def _is_leaving(obj: Object) -> bool:
+    return bool(obj["metadata"].get("deletionTimestamp"))
+
+
+def _is_same_document(one: Object, other: Object, keys: Records) -> bool:
+    texts = [annotations_of(obj).get(keys.document) for obj in (one, other)]
+    try:
+        return None not in texts and bool(json.loads(texts[0] or "") == json.loads(texts[1] or ""))
+    except ValueError:
+        return False
+
+
+def keep(built: Built, title: str, wish: Wish) -> list[Step]:
+    """The steps for a training that a controller made from an equal document, and for its Service and hostfile.
+
+    They stay, under their names: all join the set that is applied, and are taken over together.
+    """
+    job = built.wanted.name
+    ended = finished(built.live)
+    reason = f"{ended}; `gpuctl rerun {job}` runs it again" if ended else "made from an equal document by `build`"
+    first = Step("unchanged", key_of(built.live), reason, live=built.live, title=title)
+    others = [Step("unchanged", key_of(obj), live=obj, title=title) for obj in built.beside]
+    return [joined(step, obj, wish) for step, obj in zip([first, *others], [built.live, *built.beside], strict=True)]
+
+
+def replace(
+    built: Built, steps: dict[Key, Step], plan: Plan, keys: Records, ask: Callable[[Object], Object | None]
+) -> None:
+    """Make of the creation under the job's own name a replacement of what a controller made, with what is beside it.
+
+    :param ask: returns what the server would make of an object, None when it is not asked.
+    """
+    step = steps.get(built.wanted)
+    for other in built.older:
+        plan.notes.append(
+            f"{key_of(other)} is an older one of {built.document.kind}/{built.wanted.name}, and is left alone"
+        )
+    if step is None or step.action != "create" or step.desired is None:
+        return
+    step.action, step.live = "replace", built.live
+    step.reason = f"takes the place of {built.live['metadata']['name']}, which `build` named"
+    step.running = running(built.live)
+    step.desired = carried_over(step.desired, built.live, keys)
+    if built.live["kind"] == built.wanted.kind:
+        step.changes = spec_changes(built.wanted.kind, step.desired, built.live)
+    answer = ask(step.desired)
+    # Without the server's answer its defaults could not be told from what somebody set through a controller.
+    if answer is not None:
+        step.lost = lost_fields(built.live, step.desired, answer, {change.path for change in step.changes})
+    for obj in built.beside:
+        key = key_of(obj)
+        reason = f"{step.title} no longer has it"
+        steps[key] = Step("delete", key, reason, live=obj, method="delete", title=step.title, companion_of=built.wanted)

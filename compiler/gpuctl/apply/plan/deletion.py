@@ -1,0 +1,181 @@
+"""Deleting what documents, or a job's name, stand for: exactly what lowering makes, and nothing beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuctl.apply.plan.plan import NoSuchJob, Plan, Step
+from gpuctl.apply.plan.planner import title_of
+from gpuctl.apply.plan.pool_labels import leaving, users_of, warn_about_users
+from gpuctl.apply.plan.trackers import tracked_by
+from gpuctl.apply.state.live_state import COMPANIONS, OURS, read, survey
+from gpuctl.apply.state.records import Records, is_controlled, is_ours
+from gpuctl.apply.state.workload import running
+from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.backend.context import Lowered
+from gpuctl.backend.distribution import hostfile_name
+from gpuctl.backend.generations import bare_name, generation_of, job_of
+from gpuctl.backend.order import sort_key
+from gpuctl.backend.service import service_name
+from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.connection import Connection
+from gpuctl.language.job import Workload
+
+
+def plan_delete(connection: Connection, lowered: list[Lowered], keys: Records, *, keep_labels: bool = False) -> Plan:
+    """What ``delete -f`` deletes: the objects of the documents by kind, name and namespace, if they are ours.
+
+    What jobs share stays (namespaces, priority classes). A pool's labels leave its nodes, its GPU types stay.
+    """
+    own = [item for item in lowered if not item.shared]
+    wanted = {key_of(item.object) for item in own}
+    namespaces = {item.document.namespace for item in own if isinstance(item.document.model, Workload)}
+    live = survey(connection, wanted, namespaces)
+    live.objects.update(read(connection, wanted - live.objects.keys() - live.unreadable.keys()))
+    beside: dict[tuple[str, str | None], list[Object]] = {}
+    for obj in live.objects.values():
+        beside.setdefault((key_of(obj).namespace, labels_of(obj).get("app")), []).append(obj)
+    steps: dict[Key, Step] = {}
+    plan = Plan()
+    for item in own:
+        key = key_of(item.object)
+        title, kind = title_of(item.document), item.document.kind
+        model = item.document.model
+        near = beside.get((key.namespace, model.job.name), []) if isinstance(model, Workload) else []
+        parts = _parts_of(near, keys, key.namespace, model.job.name, kind) if isinstance(model, Workload) else []
+        if key in live.objects or not any(map(generation_of, parts)):
+            steps[key] = _step(key, live.objects.get(key), title, keys, kind)
+        for other in parts if key.kind in WORKLOADS else ():
+            steps.setdefault(key_of(other), _step(key_of(other), other, title, keys, kind))
+    for item in lowered:
+        if item.document.kind == "pool" and item.object["kind"] == "ConfigMap":
+            pool = labels_of(item.object)[keys.pool]
+            if not keep_labels:
+                # Also nodes that `add node` has put into it, which the document does not name.
+                try:
+                    steps.update((step.key, step) for step in leaving(connection, pool, keys))
+                except ApiError as error:
+                    if not error.lacks_permission:
+                        raise
+                    plan.notes.append(f"nodes of the pool {pool} keep its label: {error.message}")
+            warn_about_users(plan, pool, users_of(connection, pool, keys).values())
+    plan.steps = _in_order(steps.values())
+    return plan
+
+
+def plan_delete_job(connection: Connection, name: str, namespace: str | None, keys: Records) -> Plan:
+    """What ``delete job NAME`` deletes. Without a namespace all are looked through, as far as they may be read.
+
+    A training that a GitOps controller made may be there under several names with a hash: with the job's name all of
+    them are meant, with one of these that one.
+
+    :raises NoSuchJob: there is none, or there are several.
+    """
+    objects = _of_job(connection, namespace, name)
+    mains = _mains(objects, keys, name)
+    job = job_of(name)
+    if not mains and job is not None:
+        objects = [obj for obj in _of_job(connection, namespace, job) if generation_of(obj) == name]
+        mains = _mains(objects, keys, job)
+    else:
+        job = name
+    if not mains:
+        where = f"in namespace {namespace}" if namespace else "in any namespace that you may read"
+        raise NoSuchJob(f"there is no job {name} {where}", "`gpuctl get jobs` lists what there is")
+    places = sorted({(labels_of(obj)[keys.job_type], obj["metadata"]["namespace"]) for obj in mains})
+    if len(places) > 1:
+        listed = ", ".join(f"{kind}/{name} in {where}" for kind, where in places)
+        raise NoSuchJob(
+            f"there are several jobs {name}: {listed}", "say which with -n NAMESPACE, or delete it with -f FILE"
+        )
+    kind, place = places[0]
+    title = f"{kind}/{job}"
+    tracker = next(filter(None, map(tracked_by, mains)), None)
+    if tracker is not None:
+        raise NoSuchJob(
+            f"{title} in {place} is managed by {tracker}, which would create it again",
+            "delete its document in the repository",
+        )
+    steps = [_step(key_of(obj), obj, title, keys, kind) for obj in _parts_of(objects, keys, place, job, kind)]
+    return Plan(steps=_in_order(steps))
+
+
+def plan_delete_rest(connection: Connection, name: str, namespace: str, keys: Records) -> list[Step]:
+    """What still stands beside a job that is gone itself."""
+    steps = []
+    for obj in _of_job(connection, namespace, name):
+        kind = labels_of(obj).get(keys.job_type, "")
+        if obj["kind"] in COMPANIONS and _parts_of([obj], keys, namespace, name, kind):
+            steps.append(_step(key_of(obj), obj, f"{kind}/{name}", keys, kind))
+    return steps
+
+
+def _of_job(connection: Connection, namespace: str | None, name: str) -> list[Object]:
+    return [obj for kind in (*WORKLOADS, *COMPANIONS) for obj in _named(connection, kind, namespace, name)]
+
+
+def _mains(objects: Iterable[Object], keys: Records, name: str) -> list[Object]:
+    named = (obj for obj in objects if obj["kind"] in WORKLOADS and bare_name(obj) == name)
+    return [obj for obj in named if keys.job_type in labels_of(obj)]
+
+
+def not_ours(workload: Object, title: str) -> NoSuchJob:
+    """The error for a job that somebody else made: an older gpuctl, or kubectl."""
+    metadata, kind = workload["metadata"], RESOURCES[workload["kind"]].title
+    return NoSuchJob(
+        f"{title} in {metadata['namespace']} is not gpuctl's: it has no label {OURS}",
+        f"`kubectl delete {kind} {metadata['name']} -n {metadata['namespace']}` deletes it",
+    )
+
+
+def _in_order(steps: Iterable[Step]) -> list[Step]:
+    """What runs first, then what stands around it."""
+
+    def order(step: Step) -> tuple[int, str, str, str]:
+        return sort_key({"kind": step.key.kind, "metadata": {"namespace": step.key.namespace, "name": step.key.name}})
+
+    return sorted(steps, key=order, reverse=True)
+
+
+def _step(key: Key, live: Object | None, title: str, keys: Records, kind: str) -> Step:
+    if live is None:
+        return Step("skip", key, "is not there", title=title)
+    if not is_ours(live) or is_controlled(live):
+        return Step("skip", key, "is not gpuctl's", title=title)
+    tracker = tracked_by(live)
+    if tracker is not None:
+        return Step("skip", key, f"is managed by {tracker}: delete it in its repository", title=title)
+    other = labels_of(live).get(keys.job_type, kind)
+    if other != kind:
+        return Step("skip", key, f"is of {other}/{labels_of(live).get('app', key.name)}", title=title)
+    return Step("delete", key, live=live, method="delete", title=title, running=running(live))
+
+
+def _parts_of(objects: Iterable[Object], keys: Records, namespace: str, name: str, kind: str) -> list[Object]:
+    """A job's objects among others: those that lowering may have made for it, by kind, name and labels."""
+    names = {"Service": {service_name(name), name}, "ConfigMap": {hostfile_name(name)}}
+    result = []
+    for obj in objects:
+        metadata, labels = obj["metadata"], labels_of(obj)
+        if metadata.get("namespace") != namespace or bare_name(obj) not in names.get(obj["kind"], {name}):
+            continue
+        if obj["kind"] not in (*WORKLOADS, *COMPANIONS) or not is_ours(obj) or is_controlled(obj):
+            continue
+        if labels.get("app") == name and labels.get(keys.job_type) == kind:
+            result.append(obj)
+    return result
+
+
+def _named(connection: Connection, kind: str, namespace: str | None, name: str) -> list[Object]:
+    resource = RESOURCES[kind]
+    labels = f"{OURS},app={name}"
+    for where in dict.fromkeys((namespace, namespace or connection.namespace)):
+        try:
+            return connection.list_objects(resource, where, labels=labels)[0]
+        except ApiError as error:
+            if error.is_missing or (error.lacks_permission and where is not None and kind in OPTIONAL):
+                return []
+            if not error.lacks_permission or namespace is not None:
+                raise
+            refusal = error
+    raise ClusterError(refusal.message, "say where the job is with -n NAMESPACE")

@@ -1,0 +1,109 @@
+"""Which running jobs a change of documents ends: decided as a plan does, with the old documents for what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from gpuctl.apply.plan.decide import Ask, Target, Wish, decide, settle_alone
+from gpuctl.apply.plan.former import fields_of
+from gpuctl.apply.plan.plan import Step
+from gpuctl.apply.plan.planner import title_of
+from gpuctl.apply.state.records import records, stamp
+from gpuctl.apply.state.workload import age
+from gpuctl.backend.api_resources import WORKLOADS, Object, key_of
+from gpuctl.backend.canonical import canonical
+from gpuctl.backend.context import Lowered
+from gpuctl.capacity.demand import owns
+from gpuctl.capacity.pod_requests import amounts
+from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.compilation import Compilation
+from gpuctl.language.settings import Settings
+
+Manner = Literal["replaced", "kept", "removed"]
+
+
+class Ended(NamedTuple):
+    """A running job that a change ends.
+
+    ``manner``: ``replaced`` by an apply; ``kept`` by an apply, for its document did not change, and replaced by a
+    controller that applies manifests; ``removed`` with its document, by pruning. ``reason`` names the fields.
+    ``since`` is when the first of its ``pods`` started (RFC 3339, "" when nobody says), ``runtime`` how long ago that
+    was when the snapshot was taken. ``gpus`` are those of its pods together.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    manner: Manner
+    reason: str
+    since: str
+    runtime: str
+    pods: int
+    gpus: int
+
+
+def ended(before: Compilation | None, after: Compilation | None, snapshot: Snapshot) -> list[Ended]:
+    """The jobs of ``before`` that run in a snapshot, and do not outlive the change to ``after``, by namespace and name.
+
+    What the cluster has is taken to be what ``before`` says.
+    """
+    old, new = _workloads(before), _workloads(after)
+    found = []
+    for place, item in sorted(old.items(), key=lambda pair: pair[0]):
+        pods = [pod for pod in snapshot.pods if owns(item.object, pod) and _runs(pod)]
+        outcome = _outcome(item, new.get(place), after.settings if after is not None else None) if pods else None
+        if outcome is not None:
+            assert before is not None, "it has a workload"
+            found.append(_told(item, *outcome, pods, before.settings, snapshot))
+    return found
+
+
+def _workloads(compilation: Compilation | None) -> dict[tuple[str, str], Lowered]:
+    lowered: Iterable[Lowered] = compilation.lowered if compilation is not None else ()
+    return {key_of(item.object)[1:]: item for item in lowered if item.object["kind"] in WORKLOADS}
+
+
+def _runs(pod: Object) -> bool:
+    """Whether a pod has containers that run: one that waits for its image loses nothing."""
+    return "node" in pod and pod.get("phase", "Running") == "Running"
+
+
+def _outcome(old: Lowered, new: Lowered | None, settings: Settings | None) -> tuple[Manner, str] | None:
+    if new is None or settings is None:
+        return "removed", "its document goes"
+    if new.document.kind != old.document.kind:
+        return "removed", f"the name becomes that of a job of kind {new.document.kind}"
+    same = canonical(old.document) == canonical(new.document)
+    if old.object["kind"] != new.object["kind"]:
+        return "kept" if same else "replaced", f"was a {old.object['kind']}"
+    wish = Wish(records(settings), relower=True, rolling=settings.platform.strategy == "rolling")
+    step = _step(old, new, same, wish)
+    if step.action != "replace":
+        return None
+    is_kept = _step(old, new, same, replace(wish, relower=False)).action != "replace"
+    return "kept" if is_kept else "replaced", step.reason
+
+
+def _step(old: Lowered, new: Lowered, same: bool, wish: Wish) -> Step:
+    """What an apply of the new document does to the old one's object."""
+    live, desired = (stamp(item.object, wish.keys, None) for item in (old, new))
+    # Every live object has one; which it is plays no part.
+    live["metadata"]["uid"] = ""
+    found = decide(Target(desired, False, title_of(new.document), same), live, wish)
+    return settle_alone(found, fields_of(old.object), wish) if isinstance(found, Ask) else found
+
+
+def _told(
+    item: Lowered, manner: Manner, reason: str, pods: list[Object], settings: Settings, snapshot: Snapshot
+) -> Ended:
+    _, namespace, name = key_of(item.object)
+    since = min((pod["startTime"] for pod in pods if pod.get("startTime")), default="")
+    taken = datetime.fromisoformat(snapshot.taken_at.replace("Z", "+00:00"))
+    resources = {gpu.resource for gpu in settings.gpus.values()}
+    gpus = sum(amount for pod in pods for key, amount in amounts(pod["requests"]).items() if key in resources)
+    return Ended(
+        item.document.kind, namespace, name, manner, reason, since, age(since or None, taken), len(pods), int(gpus)
+    )

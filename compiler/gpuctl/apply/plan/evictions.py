@@ -1,0 +1,181 @@
+"""Whom the pods of a plan would evict, and which of its jobs would wait: what ``fit`` says of it, before it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gpuctl.apply.plan.plan import EvictedJob, Plan, Step
+from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.apply.state.records import Records
+from gpuctl.apply.state.workload import age
+from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object
+from gpuctl.capacity.fit import Fit, Victim, fit
+from gpuctl.capacity.pod_requests import pod_requests, pod_templates
+from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.connection import Connection
+
+_VOLUMES = frozenset({"claims", "volumes", "storage_classes", "csi_nodes", "attachments"})
+_SENT = ("post", "put", "apply", "labels")
+
+
+class _Class(NamedTuple):
+    value: int
+    preempts: bool
+
+
+def foresee(connection: Connection, plan: Plan, keys: Records, gpu_resources: frozenset[str]) -> None:
+    """Write into the plan's steps what becomes of their pods, into its ``confirm`` whom they would evict, into its
+    notes which would wait.
+
+    Reads the cluster's nodes and pods only for plans that make pods with GPUs, or such as may evict others. What cannot
+    be known is a note: this never stops an apply.
+    """
+    steps = [step for step in plan.steps if _makes_pods(step)]
+    if not steps:
+        return
+    try:
+        classes = _classes(connection, plan)
+        bold = [step for step in steps if _may_evict(step, classes)]
+        if bold or any(_asks_for(step, gpu_resources) for step in steps):
+            _foresee(connection, plan, steps, bold, keys)
+    except ClusterError as error:
+        plan.notes.append(f"{_UNKNOWN}: {error.message}")
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        # Objects of others may be anything; that must not stop an apply.
+        plan.notes.append(f"{_UNKNOWN}: an object of the cluster is not as expected ({type(error).__name__})")
+
+
+_UNKNOWN = "whether these jobs fit, and whom they evict, is not known"
+
+
+def _foresee(connection: Connection, plan: Plan, steps: list[Step], bold: list[Step], keys: Records) -> None:
+    mounted = any(template["spec"].get("volumes") for step in steps for template in _templates(step))
+    left_out = frozenset({"custom_resources"}) if mounted else _VOLUMES | {"custom_resources"}
+    try:
+        snapshot = take_snapshot(connection, left_out=left_out)
+    except ApiError as error:
+        if not error.lacks_permission:
+            raise
+        if bold:
+            plan.notes.append(
+                "whom these jobs may evict is not known: that takes the rights to list nodes and all pods"
+            )
+        return
+    by_key = {step.key: step for step in steps}
+    for answer in fit(snapshot, _objects(plan, steps)):
+        step = by_key[Key(answer.demand.kind, answer.demand.namespace, answer.demand.name)]
+        _tell(plan, step, answer, snapshot, keys, may_evict=step in bold)
+
+
+def _makes_pods(step: Step) -> bool:
+    if step.key.kind not in WORKLOADS or step.desired is None or step.action not in ("create", "replace", "update"):
+        return False
+    return step.method in ("post", "put") and any(number for _, number in pod_templates(step.desired))
+
+
+def _templates(step: Step) -> list[Object]:
+    assert step.desired is not None
+    return [template for template, number in pod_templates(step.desired) if number]
+
+
+def _asks_for(step: Step, resources: frozenset[str]) -> bool:
+    return any(pod_requests(template["spec"]).keys() & resources for template in _templates(step))
+
+
+def _classes(connection: Connection, plan: Plan) -> dict[str, _Class] | None:
+    """The PriorityClasses as they will be, None when they may not be read."""
+    try:
+        found = connection.list_objects(RESOURCES["PriorityClass"])[0]
+    except ApiError as error:
+        if not error.lacks_permission:
+            raise
+        return None
+    planned = [step.desired for step in plan.steps if step.key.kind == "PriorityClass" and step.desired is not None]
+    return {
+        item["metadata"]["name"]: _Class(int(item.get("value") or 0), item.get("preemptionPolicy") != "Never")
+        for item in [*planned, *found]
+        if item.get("metadata")
+    }
+
+
+def _may_evict(step: Step, classes: dict[str, _Class] | None) -> bool:
+    """Whether some pod may be less important than one of these. Without a class a pod has priority 0."""
+    names = [template["spec"].get("priorityClassName") for template in _templates(step)]
+    if classes is None:
+        return any(names)
+    least = min((item.value for item in classes.values()), default=0)
+    own = [classes.get(name or "", _Class(0, True)) for name in names]
+    return any(item.preempts and item.value > min(least, 0) for item in own)
+
+
+def _objects(plan: Plan, steps: list[Step]) -> list[Object]:
+    """The workloads whose pods come, and all objects of the plan that may decide on them."""
+    mine = [step.desired for step in steps if step.desired is not None]
+    others = []
+    for step in plan.steps:
+        if step.key.kind in WORKLOADS or step.action in ("delete", "prune"):
+            continue
+        sent = step.desired if step.method in _SENT else step.live
+        if sent is not None and sent.get("kind") == step.key.kind and "metadata" in sent:
+            others.append(sent)
+    return [*mine, *others]
+
+
+def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, keys: Records, *, may_evict: bool) -> None:
+    step.verdict = answer.verdict
+    step.victims = _losses(answer.victims, snapshot, keys)
+    title = f"{step.title or step.key} in {step.key.namespace}"
+    if step.victims:
+        perhaps = "" if answer.certain else " (or others of the same priority)"
+        named = ", ".join(map(str, step.victims))
+        text = f"{title} evicts others as of now: {named}{perhaps}"
+        (plan.confirm if any(item.runtime for item in step.victims) else plan.notes).append(text)
+    if _is_told(plan, step.title):
+        return
+    if answer.verdict == "never":
+        plan.notes.append(f"{title} never starts in the cluster as of now: {answer.reason}")
+    elif answer.verdict == "fits-when-empty":
+        plan.notes.append(f"{title} will wait as of now: {answer.reason}")
+    elif answer.verdict == "unknown" and may_evict and not step.victims and _has_lesser(answer, snapshot):
+        plan.notes.append(f"whether {title} fits, and whom it evicts, is not known: {answer.reason}")
+
+
+def _is_told(plan: Plan, title: str) -> bool:
+    """Whether the checks have said what a job lacks; of many jobs they name the first only."""
+    notes = [note for note in plan.notes if " will wait for" in note]
+    return any(title in note or " more will wait for" in note for note in notes)
+
+
+def _has_lesser(answer: Fit, snapshot: Snapshot) -> bool:
+    """Whether anything less important is on a node."""
+    return any("node" in pod and pod.get("priority", 0) < answer.demand.priority for pod in snapshot.pods)
+
+
+def _losses(victims: Iterable[Victim], snapshot: Snapshot, keys: Records) -> list[EvictedJob]:
+    """The victims by the jobs that they belong to."""
+    from datetime import datetime
+
+    pods = {(item["namespace"], item["name"]): item for item in snapshot.pods}
+    taken = datetime.fromisoformat(snapshot.taken_at.replace("Z", "+00:00"))
+    found: dict[tuple[str, str, int], list[Object]] = {}
+    for victim in victims:
+        item = pods[victim.pod.namespace, victim.pod.name]
+        labels = item.get("labels") or {}
+        kind, name = labels.get(keys.job_type), labels.get("app")
+        job = f"{kind}/{name}" if kind and name else victim.pod.owner
+        found.setdefault((victim.pod.namespace, job, victim.pod.priority), []).append(item)
+    result = []
+    for (namespace, job, priority), items in found.items():
+        started = [item["startTime"] for item in items if item.get("startTime") and "phase" not in item]
+        result.append(
+            EvictedJob(
+                namespace,
+                job,
+                priority,
+                tuple(item["name"] for item in items),
+                age(min(started), taken) if started else None,
+            )
+        )
+    return result

@@ -1,0 +1,77 @@
+"""Namespaces that a plan would create: a document must name them, or somebody must ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.backend import shared
+from gpuctl.backend.api_resources import RESOURCES, Key
+from gpuctl.backend.context import Context, Lowered
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.connection import Connection
+from gpuctl.language.job import Workload
+from gpuctl.language.settings import Settings
+from gpuctl.language.spelling import nearest
+
+
+def undeclared(connection: Connection, steps: Iterable[Step], lowered: Iterable[Lowered]) -> list[str]:
+    """The namespaces that would be created though no document names them, as errors.
+
+    ``-n`` and the context are typed and chosen by hand: a typing mistake would run jobs where no quota is. The steps of
+    those that are created say which document names them.
+    """
+    absent = {step.key.name: step for step in steps if step.key.kind == "Namespace" and step.action == "create"}
+    if not absent:
+        return []
+    for item in lowered:
+        for name in _named(item) & absent.keys():
+            absent.pop(name).reason = f"a {item.document.kind} document names it"
+    return [_refusal(connection, name) for name in sorted(absent)]
+
+
+def add_home(connection: Connection, plan: Plan, name: str, settings: Settings, *, create: bool) -> None:
+    """The namespace that a set is kept in, where no document of it is: it must be there, or it is created."""
+    key = Key("Namespace", "", name)
+    namespace = shared.namespace(Context(settings), name)
+    if namespace is None or any(step.key == key for step in plan.steps):
+        return
+    try:
+        if connection.get(key) is not None:
+            return
+    except ApiError as error:
+        if error.lacks_permission:
+            return
+        raise
+    if create:
+        reason = "the set is kept there"
+        plan.steps.insert(0, Step("create", key, reason, desired=namespace, method="apply", shared=True))
+    else:
+        plan.errors.append(_refusal(connection, name))
+
+
+def _named(item: Lowered) -> set[str]:
+    """The namespaces that an object's document names itself. (Of a shared object only one document is known.)"""
+    if isinstance(item.document.model, Workload):
+        return {item.document.namespace} if item.document.model.job.namespace is not None else set()
+    metadata = item.object["metadata"]
+    return {metadata["name"] if item.object["kind"] == "Namespace" else metadata.get("namespace", "")}
+
+
+def _refusal(connection: Connection, name: str) -> str:
+    close = nearest(name, _names(connection))
+    meant = f"did you mean `{close}`? " if close else ""
+    return (
+        f"there is no namespace {name}, and no document names it: {meant}--create-namespace creates it, "
+        "and so does `job.namespace` or a quota in the documents"
+    )
+
+
+def _names(connection: Connection) -> list[str]:
+    try:
+        found = connection.list_metadata(RESOURCES["Namespace"])
+    except ApiError as error:
+        if error.lacks_permission:
+            return []
+        raise
+    return [item["metadata"]["name"] for item in found]

@@ -1,0 +1,127 @@
+"""What others put into an object, and what of it a replacement does not have: by ``managedFields``.
+
+Never a loss: what the API server or a webhook puts into every new object (the dry-run's answer has it), what the
+controllers of Kubernetes and Kueue write again, and what is carried over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
+
+from gpuctl.apply.plan.former import fields_of
+from gpuctl.apply.state.compare import Tree, held_by_others, identity_path, is_ignored, list_identity, owned_fields
+from gpuctl.apply.state.records import PART_OF
+from gpuctl.backend.api_resources import Object
+
+_ABSENT: Any = object()
+# Controllers that write their fields into every new object again.
+_RETURNING = ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-apiserver", "kueue")
+_METADATA = frozenset({"f:labels", "f:annotations", "f:finalizers", "f:ownerReferences"})
+# Records about the object that leaves: they say nothing about its successor.
+_RECORDS = ("[deployment.kubernetes.io/", "[kubectl.kubernetes.io/last-applied-configuration]", f"[{PART_OF}]")
+_AT_DELETION = ("metadata.finalizers[foregroundDeletion]", "metadata.finalizers[orphan]")
+ADMISSION = "an admission webhook"
+UNKNOWN = "an unknown manager"
+
+
+class LostField(NamedTuple):
+    """A field that a replacement drops: ``value`` is the live one, ``new`` what stands there then (None: nothing).
+
+    ``manager`` is the field manager that put it there.
+    """
+
+    path: str
+    value: Any
+    new: Any
+    manager: str
+
+
+def lost_fields(
+    live: Object,
+    desired: Object,
+    answer: Object | None,
+    changed: Collection[str],
+    *,
+    adopted: bool = False,
+    same: bool = False,
+) -> list[LostField]:
+    """What the successor of a live object does not have though somebody put it there, by path.
+
+    :param desired: the successor as it is sent.
+    :param answer: the successor as the server would make it; None when it was not asked.
+    :param changed: the paths that are shown as changes already.
+    :param adopted: the live object was made by other means, see :func:`owned_fields`.
+    :param same: the live object was made from an equal one: what is missing of ours was never stated by us.
+    """
+    holders = [(name, tree) for name, tree in held_by_others(live, adopted=adopted) if not name.startswith(_RETURNING)]
+    if answer is not None and not live["metadata"].get("managedFields"):
+        holders.append((UNKNOWN, fields_of(live)))
+    elif answer is not None and same:
+        holders.append((ADMISSION, owned_fields(live)))
+    found: dict[str, LostField] = {}
+    for manager, tree in holders:
+        below = {key: fields for key, fields in tree.items() if key not in ("f:status", "f:apiVersion", "f:kind")}
+        if "f:metadata" in below:
+            below["f:metadata"] = {key: fields for key, fields in below["f:metadata"].items() if key in _METADATA}
+        for path, value, new in _within(below, live, desired if answer is None else answer, "", ""):
+            if path not in found and not _is_hidden(path, live["kind"], changed):
+                found[path] = LostField(path, value, new, manager)
+    return [found[path] for path in sorted(found)]
+
+
+def _is_hidden(path: str, kind: str, changed: Collection[str]) -> bool:
+    if path.endswith(_AT_DELETION) or any(record in path for record in _RECORDS) or is_ignored(kind, path):
+        return True
+    return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in changed)
+
+
+def _within(tree: Tree, live: Any, base: Any, path: str, field: str) -> Iterator[tuple[str, Any, Any]]:
+    """Path, live value and new value (None: absent) of what a tree holds and ``base`` has otherwise."""
+    for key, below in tree.items():
+        if key.startswith("f:") and isinstance(live, dict) and key[2:] in live:
+            name = key[2:]
+            have = base.get(name, _ABSENT) if isinstance(base, dict) else _ABSENT
+            yield from _at(below, live[name], have, identity_path(path, name), name)
+        elif key.startswith("k:") and isinstance(live, list):
+            yield from _item(json.loads(key[2:]), below, live, base, path, field)
+        elif key.startswith("v:") and isinstance(live, list):
+            value = json.loads(key[2:])
+            if value in live and not (isinstance(base, list) and value in base):
+                yield f"{path}[{value}]", value, None
+
+
+def _item(
+    identity: Object, tree: Tree, live: list[Any], base: Any, path: str, field: str
+) -> Iterator[tuple[str, Any, Any]]:
+    index, item = next(((index, item) for index, item in enumerate(live) if _is(item, identity)), (0, None))
+    if item is None:
+        return
+    others = base if isinstance(base, list) else []
+    have = next((other for other in others if _is(other, identity)), _ABSENT)
+    name = f"{item.get('kind')}/{item.get('name')}" if field == "ownerReferences" else list_identity(field, item, index)
+    where = f"{path}[{name}]"
+    if have is _ABSENT and (not tree or "." in tree):
+        yield where, item, None
+    else:
+        yield from _within(tree, item, have, where, "")
+
+
+def _at(tree: Tree, live: Any, base: Any, path: str, field: str) -> Iterator[tuple[str, Any, Any]]:
+    if live == base:
+        return
+    if any(key != "." for key in tree):
+        yield from _within(tree, live, base, path, field)
+    elif isinstance(live, list) and isinstance(base, list) and any(item not in base for item in live):
+        gone = [item for item in live if item not in base]
+        yield path, gone, None if all(item in live for item in base) else base
+    elif base is _ABSENT or not tree:
+        yield path, live, None if base is _ABSENT else base
+
+
+def _is(item: Any, identity: Object) -> bool:
+    """Whether an item of a list has these keys; ``protocol`` is TCP where it is left out."""
+    return isinstance(item, dict) and all(
+        item.get(name, "TCP" if name == "protocol" else None) == value for name, value in identity.items()
+    )

@@ -1,0 +1,209 @@
+"""A plan: for each object what will be done to it, and why. Computed once, then printed or carried out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from gpuctl.apply.state.compare import Change, named
+from gpuctl.apply.state.queueing import queue_of, was_admitted
+from gpuctl.backend.api_resources import Key, Object
+from gpuctl.kube.api_errors import ClusterError, NotThere
+
+if TYPE_CHECKING:
+    from gpuctl.apply.plan.losses import LostField
+
+Action = Literal["create", "replace", "update", "unchanged", "prune", "delete", "skip"]
+Result = Literal["planned", "done", "failed", "restored", "not-run"]
+Method = Literal["post", "apply", "patch", "put", "delete", "labels", "none"]
+
+ACTIONS: tuple[Action, ...] = ("create", "replace", "update", "unchanged", "prune", "delete", "skip")
+DELETING = frozenset({"replace", "prune", "delete"})
+_NAMED = 4
+WRITING = DELETING | {"create", "update"}
+
+
+class EvictedJob(NamedTuple):
+    """Somebody's pods that a plan's pods would evict. ``runtime`` is for how long they run, None when they do not."""
+
+    namespace: str
+    job: str
+    priority: int
+    pods: tuple[str, ...]
+    runtime: str | None
+
+    def __str__(self) -> str:
+        pods = "1 pod" if len(self.pods) == 1 else f"{len(self.pods)} pods"
+        state = f"running for {self.runtime}" if self.runtime else "not running yet"
+        return f"{self.job} in {self.namespace} ({pods}, {state})"
+
+    def json(self) -> dict[str, Any]:
+        """The form that ``apply -o json`` prints."""
+        return {**self._asdict(), "pods": list(self.pods)}
+
+
+@dataclass
+class Step:
+    """What is done to one object.
+
+    ``desired`` is the object to send (for ``patch`` the patch), ``live`` the one that is there. ``method`` is how it is
+    sent. ``running`` says what a user loses by it (``running for 3h``), None when nothing. ``adopt`` takes over fields
+    that other managers hold. ``companion_of`` is the workload that a deleted Service or autoscaler belonged to.
+    ``tried`` tells that the server has accepted ``desired`` in a dry-run already. ``verdict`` is what ``fit`` says of
+    the pods that come (None: not asked), ``victims`` are whom they would evict. ``lost`` is what others put into the
+    live object and a replacement drops; ``dependents`` names the objects that garbage collection deletes with it,
+    ``unseen`` the kinds that may not be looked through for them.
+    """
+
+    action: Action
+    key: Key
+    reason: str = ""
+    desired: Object | None = None
+    live: Object | None = None
+    method: Method = "none"
+    changes: list[Change] = field(default_factory=list)
+    title: str = ""
+    running: str | None = None
+    shared: bool = False
+    adopt: bool = False
+    companion_of: Key | None = None
+    tried: bool = False
+    verdict: str | None = None
+    victims: list[EvictedJob] = field(default_factory=list)
+    lost: list[LostField] = field(default_factory=list)
+    dependents: list[Key] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
+    result: Result = "planned"
+    error: str | None = None
+
+    @property
+    def deletes(self) -> bool:
+        """Whether a live object goes away by it."""
+        return self.action in DELETING and self.live is not None
+
+    @property
+    def losses(self) -> list[str]:
+        """What goes with a replacement beside its pods, in a few words: names only."""
+        said = []
+        if self.lost:
+            fields = [f"{named(one.path)} ({one.manager})" for one in self.lost[:_NAMED]]
+            more = f" and {len(self.lost) - _NAMED} more" if len(self.lost) > _NAMED else ""
+            said.append(f"loses {', '.join(fields)}{more}")
+        if self.dependents:
+            said.append(
+                "garbage collection deletes " + ", ".join(f"{key.resource.title}/{key.name}" for key in self.dependents)
+            )
+        if self.unseen:
+            said.append(f"whether any {' or '.join(self.unseen)} depend on it could not be seen")
+        return said
+
+    @property
+    def is_remembered(self) -> bool:
+        """Whether the old object must not get lost: something comes in its place, or it goes with its workload."""
+        return self.deletes and (self.action == "replace" or self.companion_of is not None)
+
+
+@dataclass
+class Plan:
+    """All steps, in the order in which they are carried out.
+
+    ``errors`` forbid carrying it out. So do the rights that are ``lacking`` and the objects that a GitOps controller
+    has ``tracked``, but not a look at it.
+    ``notes`` are worth knowing; ``confirm`` are further reasons to ask first. ``interrupted`` is the signal
+    that stopped it on the way (0: none); ``outage`` tells that the cluster failed, or did not allow it, ``unfinished``
+    that a journal stays. ``recovery`` is what is done first about what killed runs left; its ``create`` steps bring
+    objects back.
+    """
+
+    steps: list[Step] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    lacking: list[str] = field(default_factory=list)
+    tracked: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    confirm: list[str] = field(default_factory=list)
+    set_name: str | None = None
+    interrupted: int = 0
+    outage: bool = False
+    unfinished: bool = False
+    recovery: list[Step] = field(default_factory=list)
+
+    @property
+    def obstacles(self) -> list[str]:
+        """All that forbids carrying it out."""
+        return list(dict.fromkeys([*self.errors, *self.tracked, *self.lacking]))
+
+    @property
+    def writes(self) -> bool:
+        """Whether anything would change."""
+        return any(step.action in WRITING for step in self.steps)
+
+    @property
+    def deletes(self) -> bool:
+        """Whether any object would go away."""
+        return any(step.deletes for step in self.steps)
+
+    @property
+    def questions(self) -> list[str]:
+        """What somebody has to confirm before the plan is carried out."""
+        asked = [f"creates {step.key}: {step.reason}" for step in self.recovery if step.action == "create"]
+        asked += [question for step in self.steps if (question := _question(step)) is not None]
+        return asked + self.confirm
+
+    @property
+    def courtesies(self) -> list[str]:
+        """What is asked where somebody can be asked, and done where nobody can: it was told by name."""
+        return [
+            f"deletes {step.title or step.key} in {step.key.namespace}: {step.running}{_cost(step)}"
+            for step in self.steps
+            if step.action == "delete" and step.running is not None
+        ]
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """Action -> number of steps, for the actions that occur."""
+        counts = {action: sum(step.action == action for step in self.steps) for action in ACTIONS}
+        return {action: number for action, number in counts.items() if number}
+
+
+def _question(step: Step) -> str | None:
+    if step.action == "prune":
+        lost = f": {step.running}{_cost(step)}" if step.running else ""
+        return f"prunes {step.title or step.key} ({step.key}){lost}"
+    if step.action == "replace" and (step.running is not None or step.dependents):
+        loses = [f"{step.running}{_cost(step)}"] if step.running is not None else []
+        return f"replaces {step.title} in {step.key.namespace}: " + "; ".join([*loses, *step.losses])
+    if step.action == "update" and step.key.kind in ("Deployment", "StatefulSet") and step.live is not None:
+        ready = (step.live.get("status") or {}).get("readyReplicas") or 0
+        for change in step.changes:
+            if change.path == "spec.replicas" and isinstance(change.new, int) and change.new < ready:
+                ended = ready - change.new
+                pods = "pod" if ended == 1 else "pods"
+                counts = f"from {change.old} to {change.new}: ends {ended} ready {pods}"
+                return f"scales {step.title} in {step.key.namespace} {counts}"
+    return None
+
+
+def _cost(step: Step) -> str:
+    """What ending it costs."""
+    kind = step.live["kind"] if step.live is not None else step.key.kind
+    if kind in ("Job", "JobSet"):
+        again = step.action == "replace" and step.live is not None and was_admitted(step.live)
+        queue = queue_of(step.desired) if again and step.desired is not None else ""
+        return ", its progress is lost" + (f", and it waits in Kueue's queue {queue} again" if queue else "")
+    return ", it stops serving meanwhile" if step.action == "replace" else ", it stops serving"
+
+
+class NoSuchJob(NotThere):
+    """There is no job of a name, or there are several."""
+
+
+class Refused(ClusterError):
+    """A plan cannot be made, or cannot be carried out; nothing was changed."""
+
+    def __init__(self, message: str, plan: Plan | None = None) -> None:
+        super().__init__(message, "nothing was changed")
+        self.plan = plan
+
+
+class Forbidden(Refused):
+    """The user lacks rights that the plan needs; nothing was changed."""

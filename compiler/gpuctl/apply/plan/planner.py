@@ -1,0 +1,372 @@
+"""From what documents ask for and what the cluster holds to a plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+from gpuctl.apply.plan import pool_labels as nodes
+from gpuctl.apply.plan.adoption import built_trainings, keep, replace
+from gpuctl.apply.plan.decide import (
+    Ask,
+    DecisionRefused,
+    OtherSet,
+    Target,
+    Wish,
+    decide,
+    kept,
+    probe,
+    settle,
+    settle_alone,
+)
+from gpuctl.apply.plan.former import former_fields
+from gpuctl.apply.plan.homes import undeclared
+from gpuctl.apply.plan.losses import lost_fields
+from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.plan.request import Request
+from gpuctl.apply.plan.sets import in_other_sets
+from gpuctl.apply.plan.stakes import others_autoscalers
+from gpuctl.apply.plan.trackers import respect_trackers, tracked_by
+from gpuctl.apply.plan.trial import refused
+from gpuctl.apply.state.live_state import COMPANIONS, LiveState, read, survey
+from gpuctl.apply.state.records import PART_OF, is_controlled, is_ours, is_shared, stamp
+from gpuctl.apply.state.workload import running
+from gpuctl.backend.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.backend.context import Lowered
+from gpuctl.backend.distribution import hostfile_name
+from gpuctl.backend.order import sort_key
+from gpuctl.backend.service import service_name
+from gpuctl.frontend.document import Document
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.connection import Connection
+from gpuctl.language.job import Workload
+
+# A training is one or the other, as the platform says.
+_FORMS = frozenset({"Job", "JobSet"})
+
+
+@dataclass
+class Draft:
+    """A plan in the making, with the live state it rests on.
+
+    ``unchanged_documents`` are the ids of documents whose live main object was made from an equal one;
+    ``in_other_sets`` are the ids of sets to which objects belong already; ``autoscaled`` are the workloads whose
+    replicas an autoscaler of somebody else sets.
+    """
+
+    plan: Plan
+    live: LiveState
+    steps: dict[Key, Step] = field(default_factory=dict)
+    unchanged_documents: frozenset[int] = frozenset()
+    in_other_sets: dict[Key, str] = field(default_factory=dict)
+    autoscaled: frozenset[Key] = frozenset()
+
+    def workload(self, namespace: str, name: str) -> Step | None:
+        """The step of the workload of a name."""
+        for kind in WORKLOADS:
+            step = self.steps.get(Key(kind, namespace, name))
+            if step is not None:
+                return step
+        return None
+
+
+def make_plan(connection: Connection, request: Request) -> Plan:
+    """Decide for every object, and for what its job once had and has no more. Reads only, and dry-runs.
+
+    The plan's ``errors`` say what stands against carrying it out.
+    """
+    objects = [item.object for item in request.lowered]
+    wanted = {key_of(obj) for obj in objects}
+    jobs = {item.document.namespace for item in request.lowered if isinstance(item.document.model, Workload)}
+    live = survey(connection, wanted, jobs)
+    if request.adopt:
+        live.objects.update(read(connection, wanted - live.objects.keys() - live.unreadable.keys()))
+    draft = Draft(Plan(), live, unchanged_documents=_unchanged_documents(request, live))
+    _leave_to_autoscalers(connection, draft, request)
+    asks: list[tuple[Ask, Wish]] = []
+    in_old_form = _keep_old_forms(draft, request)
+    built = built_trainings(request.lowered, live.objects, request.keys, relower=request.relower)
+    for training in built:
+        if training.equal:
+            wish = Wish(request.keys, part_of=request.part_of)
+            draft.steps.update((step.key, step) for step in keep(training, title_of(training.document), wish))
+            in_old_form.add(id(training.document))
+    for lowered in request.lowered:
+        if lowered.object["kind"] == "Node" or (id(lowered.document) in in_old_form and not lowered.shared):
+            continue
+        _decide(draft, request, lowered, asks)
+    _ask(connection, draft, asks, request)
+    draft.plan.errors += in_other_sets(connection, draft.in_other_sets)
+    for training in built:
+        replace(training, draft.steps, draft.plan, request.keys, partial(_as_created, connection, request))
+    for document in _documents(request.lowered):
+        if isinstance(document.model, Workload):
+            _other_kinds(draft, request, document, document.model.job.name)
+            _companions(draft, request, document, document.model.job.name, wanted)
+    for step in nodes.plan_nodes(connection, draft.plan, request.lowered, live, request.keys, adopt=request.adopt):
+        draft.steps[step.key] = step
+    _ask_about_fewer(draft)
+    draft.plan.steps = sorted(draft.steps.values(), key=_order)
+    respect_trackers(draft.plan, draft.plan.steps, adopt=request.adopt)
+    if not request.create_namespace:
+        draft.plan.errors += undeclared(connection, draft.plan.steps, request.lowered)
+    if request.create_only:
+        _refuse_existing(draft.plan)
+    return draft.plan
+
+
+def _leave_to_autoscalers(connection: Connection, draft: Draft, request: Request) -> None:
+    """Replicas that an autoscaler of somebody else sets are not the document's, nor ours."""
+    moved = {}
+    for item in request.lowered:
+        key, spec = key_of(item.object), item.object.get("spec") or {}
+        live = draft.live.objects.get(key)
+        if live is not None and key.kind in ("Deployment", "StatefulSet") and "replicas" in spec:
+            have = (live.get("spec") or {}).get("replicas", 1)
+            if have != spec["replicas"]:
+                moved[key] = (have, spec["replicas"])
+    found = others_autoscalers(connection, moved)
+    draft.autoscaled = frozenset(found.names)
+    draft.plan.notes += found.notes
+    for key, scaler in sorted(found.names.items()):
+        have, says = moved[key]
+        draft.plan.notes.append(
+            f"{key} keeps its replicas ({have}, where the document says {says}): the HorizontalPodAutoscaler {scaler}, "
+            "which is not gpuctl's, sets them"
+        )
+
+
+def _ask_about_fewer(draft: Draft) -> None:
+    """An autoscaler of ours whose maximum falls below the pods that are ready ends some of them."""
+    for step in draft.steps.values():
+        if (
+            step.key.kind != "HorizontalPodAutoscaler"
+            or step.desired is None
+            or step.action not in ("create", "update")
+        ):
+            continue
+        key = Key(step.desired["spec"]["scaleTargetRef"]["kind"], step.key.namespace, step.key.name)
+        live, most = draft.live.objects.get(key), step.desired["spec"]["maxReplicas"]
+        ready = ((live or {}).get("status") or {}).get("readyReplicas") or 0
+        main = draft.steps.get(key)
+        if ready > most and (main is None or not main.deletes):
+            draft.plan.confirm.append(
+                f"scales {step.title} in {step.key.namespace} to {most} at most: ends {ready - most} ready "
+                f"pod{'s' if ready - most > 1 else ''}"
+            )
+
+
+def _order(step: Step) -> tuple[int, str, str, str]:
+    return sort_key({"kind": step.key.kind, "metadata": {"namespace": step.key.namespace, "name": step.key.name}})
+
+
+def _documents(lowered: Iterable[Lowered]) -> list[Document]:
+    return list({id(item.document): item.document for item in lowered}.values())
+
+
+def title_of(document: Document) -> str:
+    """``training/x``: a document as messages name it."""
+    model = document.model
+    if isinstance(model, Workload):
+        return f"{document.kind}/{model.job.name}"
+    header = getattr(model, "header", None)
+    return f"{document.kind}/{header.name}" if header is not None else document.kind
+
+
+def _decide(draft: Draft, request: Request, lowered: Lowered, asks: list[tuple[Ask, Wish]]) -> None:
+    shared = lowered.shared
+    desired = lowered.object if shared else stamp(lowered.object, request.keys, request.part_of)
+    key = key_of(desired)
+    if key in draft.live.unreadable:
+        draft.steps[key] = Step("skip", key, draft.live.unreadable[key], desired=desired, shared=True)
+        return
+    wish = Wish(
+        request.keys,
+        relower=request.relower,
+        adopt=request.adopt,
+        part_of=None if shared else request.part_of,
+        rolling=_is_rolling(request, draft.live.objects.get(key)),
+        autoscaled=draft.autoscaled,
+    )
+    target = Target(desired, shared, title_of(lowered.document), id(lowered.document) in draft.unchanged_documents)
+    try:
+        decision = decide(target, draft.live.objects.get(key), wish)
+    except OtherSet as other:
+        draft.in_other_sets[key] = str(other)
+        return
+    except DecisionRefused as refusal:
+        draft.plan.errors.append(str(refusal))
+        return
+    if isinstance(decision, Ask):
+        asks.append((decision, wish))
+    else:
+        draft.steps[key] = decision
+
+
+def _is_rolling(request: Request, live: Object | None) -> bool:
+    """``--strategy``, else the live object's annotation, else the platform."""
+    if request.rolling is not None:
+        return request.rolling
+    own = annotations_of(live).get(request.keys.strategy) if live is not None else None
+    return own == "rolling" if own in ("rolling", "replace") else request.platform_rolling
+
+
+def _unchanged_documents(request: Request, live: LiveState) -> frozenset[int]:
+    result = set()
+    for item in request.lowered:
+        if not isinstance(item.document.model, Workload):
+            # Nothing runs by a pool or a quota: they follow the platform.
+            continue
+        text = annotations_of(item.object).get(request.keys.document)
+        main = live.objects.get(key_of(item.object))
+        have = annotations_of(main).get(request.keys.document) if main is not None else None
+        if text is None or main is None or have is None or not _is_same_json(text, have):
+            continue
+        # Made from this document as it is lowered now: what stands beside it must be so too.
+        wanted = annotations_of(stamp(item.object, request.keys, None))[request.keys.hash]
+        if annotations_of(main).get(request.keys.hash) != wanted:
+            result.add(id(item.document))
+    return frozenset(result)
+
+
+def _keep_old_forms(draft: Draft, request: Request) -> set[int]:
+    """Steps for trainings that the platform would now make a Job of instead of a JobSet, or the other way round.
+
+    What an unchanged document once became is kept; the ids of these documents.
+    """
+    kept_documents = set()
+    for item in request.lowered:
+        text = annotations_of(item.object).get(request.keys.document)
+        main = key_of(item.object)
+        if text is None or main.kind not in _FORMS or request.relower:
+            continue
+        for kind in _FORMS - {main.kind}:
+            live = draft.live.objects.get(main._replace(kind=kind))
+            have = annotations_of(live).get(request.keys.document) if live is not None else None
+            if live is None or have is None or not is_ours(live) or not _is_same_json(text, have):
+                continue
+            wish = Wish(request.keys, part_of=request.part_of)
+            draft.steps[key_of(live)] = kept(key_of(live), live, title_of(item.document), wish)
+            kept_documents.add(id(item.document))
+    return kept_documents
+
+
+def _is_same_json(one: str, other: str) -> bool:
+    try:
+        return one == other or bool(json.loads(one) == json.loads(other))
+    except ValueError:
+        return False
+
+
+def _ask(connection: Connection, draft: Draft, asks: list[tuple[Ask, Wish]], request: Request) -> None:
+    """Put all questions to the server at once, and decide with the answers."""
+
+    def answer(ask: Ask) -> Object | ApiError | None:
+        if request.offline:
+            return None
+        try:
+            return connection.create(ask.probe, dry_run=True)
+        except ApiError as error:
+            if error.lacks_permission or error.exceeds_quota:
+                return error
+            # Under its own name nothing comes back to compare with, but what is refused there is refused indeed.
+            own = ask.probe["metadata"] | {"name": ask.target.key.name}
+            return refused(connection, {**ask.probe, "metadata": own})
+
+    connection.warnings.clear()
+    answers = connection.each(answer, [ask for ask, _ in asks])
+    for (ask, wish), reply in zip(asks, answers, strict=True):
+        key = ask.target.key
+        if isinstance(reply, ApiError):
+            if not reply.lacks_permission and not reply.exceeds_quota:
+                draft.plan.errors.append(f"{key}: {reply.message}")
+                continue
+            if reply.lacks_permission:
+                draft.plan.notes.append(f"compared here, without the API server's dry-run: {reply.message}")
+            reply = None
+        try:
+            if reply is None:
+                # Of a refused temporary name nothing need be said: what is compared here is what the document says.
+                draft.steps[key] = settle_alone(ask, former_fields(ask.live, request.settings), wish)
+            else:
+                step = settle(ask, reply, wish)
+                # A replacement is what was asked about, under the name that it was asked under.
+                step.tried = step.action == "replace"
+                draft.steps[key] = step
+        except DecisionRefused as refusal:
+            draft.plan.errors.append(str(refusal))
+
+
+def _as_created(connection: Connection, request: Request, desired: Object) -> Object | None:
+    """What the server would make of an object; None when it is not asked, or refuses it, which the checks tell."""
+    if request.offline:
+        return None
+    try:
+        return connection.create(probe(desired), dry_run=True)
+    except ApiError:
+        return None
+
+
+def _other_kinds(draft: Draft, request: Request, document: Document, name: str) -> None:
+    """A workload of this name that is of another kind: an error, or the same training in another form."""
+    for kind in WORKLOADS:
+        key = Key(kind, document.namespace, name)
+        live = draft.live.objects.get(key)
+        if live is None or key in draft.steps or not is_ours(live) or is_controlled(live):
+            continue
+        job_type = labels_of(live).get(request.keys.job_type)
+        if job_type != document.kind:
+            draft.plan.errors.append(
+                f"{title_of(document)}: {job_type or kind}/{name} exists in {document.namespace}, and a job of another "
+                f"kind cannot have its name; rename one, or `gpuctl delete job {name} -n {document.namespace}` first"
+            )
+            continue
+        # Job and JobSet are two forms of one training: the old form goes when the new one comes.
+        step = draft.workload(document.namespace, name)
+        if step is not None and step.action == "create":
+            step.action, step.live, step.reason = "replace", live, f"was a {kind}"
+            step.running = running(live)
+            assert step.desired is not None
+            step.lost = lost_fields(live, step.desired, None, ())
+
+
+def _companions(draft: Draft, request: Request, document: Document, name: str, wanted: set[Key]) -> None:
+    """What this job once had and its document no longer yields goes with the change."""
+    main = draft.workload(document.namespace, name)
+    if main is None or "kept" in main.reason:
+        return
+    names = {"Service": {service_name(name), name}, "ConfigMap": {hostfile_name(name)}}
+    names["HorizontalPodAutoscaler"] = {name}
+    for kind in COMPANIONS:
+        for one in sorted(names[kind]):
+            key = Key(kind, document.namespace, one)
+            live = draft.live.objects.get(key)
+            if live is None or key in wanted or not _is_companion(live, request, document, name):
+                continue
+            draft.steps[key] = Step(
+                "delete",
+                key,
+                f"{title_of(document)} no longer has it",
+                live=live,
+                method="delete",
+                title=title_of(document),
+                companion_of=main.key,
+            )
+
+
+def _is_companion(live: Object, request: Request, document: Document, name: str) -> bool:
+    labels = labels_of(live)
+    if not is_ours(live) or is_controlled(live) or is_shared(live, request.keys) or tracked_by(live) is not None:
+        return False
+    if labels.get("app") != name or labels.get(request.keys.job_type) != document.kind:
+        return False
+    other = labels.get(PART_OF)
+    return other is None or request.part_of is None or other == request.part_of
+
+
+def _refuse_existing(plan: Plan) -> None:
+    for step in plan.steps:
+        if step.live is not None and not step.shared and step.key.kind != "Node":
+            plan.errors.append(f"{step.key} exists already; `gpuctl apply` changes what exists")

@@ -1,0 +1,105 @@
+"""The limits that a pool's definition in the cluster sets: GPUs of one job, unfinished jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import yaml
+
+from gpuctl.apply.plan.plan import Step
+from gpuctl.apply.state.live_state import OURS
+from gpuctl.apply.state.records import Records
+from gpuctl.apply.state.workload import finished
+from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.backend.pool import DATA_KEY, config_map_name
+from gpuctl.capacity.pod_requests import pod_requests, pod_templates
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.connection import Connection
+from gpuctl.language.names import SYSTEM_NAMESPACE
+
+
+def check_pools(
+    connection: Connection, steps: Iterable[Step], keys: Records, gpu_resources: frozenset[str]
+) -> list[str]:
+    """What a plan's jobs ask beyond the limits of their pools, as errors.
+
+    Where a user may not read a pool's definition there is nothing to hold them against.
+    """
+    steps = list(steps)
+    coming = [step for step in steps if step.key.kind in WORKLOADS and step.action in ("create", "replace", "update")]
+    coming = [step for step in coming if step.method in ("post", "put") and step.desired is not None]
+    pools: dict[str, list[Step]] = {}
+    for step in coming:
+        pool = labels_of(step.desired or {"metadata": {}}).get(keys.pool)
+        if pool:
+            pools.setdefault(pool, []).append(step)
+    errors: list[str] = []
+    for pool, jobs in sorted(pools.items()):
+        quota = _quota_of(connection, steps, pool)
+        per_job, most = quota.get("maxGpuPerJob"), quota.get("maxJobs")
+        if isinstance(per_job, int):
+            errors += _over(jobs, steps, pool, per_job, gpu_resources)
+        new = [step for step in jobs if step.action == "create"]
+        if isinstance(most, int) and new:
+            gone = {key_of(step.live) for step in steps if step.deletes and step.live is not None}
+            there = _unfinished(connection, pool, keys) - gone
+            total = len(there | {step.key for step in jobs})
+            if total > most:
+                errors.append(
+                    f"pool {pool} allows {most} unfinished jobs: there are {len(there)}, and {len(new)} would be added"
+                )
+    return errors
+
+
+def _quota_of(connection: Connection, steps: Iterable[Step], pool: str) -> dict[str, Any]:
+    key = Key("ConfigMap", SYSTEM_NAMESPACE, config_map_name(pool))
+    planned = next((step.desired for step in steps if step.key == key and step.method == "apply"), None)
+    try:
+        definition = planned or connection.get(key)
+    except ApiError as error:
+        if error.lacks_permission:
+            return {}
+        raise
+    try:
+        document = yaml.safe_load(((definition or {}).get("data") or {}).get(DATA_KEY) or "")
+    except yaml.YAMLError:
+        return {}
+    quota = document.get("quota") if isinstance(document, dict) else None
+    return quota if isinstance(quota, dict) else {}
+
+
+def _over(
+    jobs: Iterable[Step], steps: Iterable[Step], pool: str, most: int, gpu_resources: frozenset[str]
+) -> Iterable[str]:
+    scaled = {
+        step.key[1:]: (step.desired.get("spec") or {}).get("maxReplicas")
+        for step in steps
+        if step.key.kind == "HorizontalPodAutoscaler" and step.desired is not None
+    }
+    for step in jobs:
+        assert step.desired is not None
+        total = 0
+        for template, pods in pod_templates(step.desired):
+            requests = pod_requests(template["spec"])
+            each = sum(int(amount) for name, amount in requests.items() if name in gpu_resources)
+            total += each * (scaled.get(step.key[1:]) or pods)
+        if total > most:
+            yield f"{step.title}: asks for {total} GPUs in all; pool {pool} allows {most} per job"
+
+
+def _unfinished(connection: Connection, pool: str, keys: Records) -> set[Key]:
+    """The pool's jobs that have not ended, in all namespaces, or where that is forbidden in the context's."""
+    labels = f"{OURS},{keys.pool}={pool}"
+    found: list[Object] = []
+    for kind in WORKLOADS:
+        for namespace in (None, connection.namespace):
+            try:
+                found += connection.list_objects(RESOURCES[kind], namespace, labels=labels)[0]
+                break
+            except ApiError as error:
+                if error.is_missing:
+                    break
+                if not error.lacks_permission:
+                    raise
+    return {key_of(obj) for obj in found if finished(obj) is None}

@@ -1,0 +1,200 @@
+"""Pools' labels on nodes: server-side apply by a manager of its own, so that nothing else of a node is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.state.compare import Change, applied_fields
+from gpuctl.apply.state.live_state import OURS, LiveState
+from gpuctl.apply.state.records import Records
+from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
+from gpuctl.backend.context import Lowered
+from gpuctl.backend.pool import DATA_KEY
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.connection import Connection
+from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
+from gpuctl.language.settings import Settings
+
+POOLS_MANAGER = "gpuctl-pools"
+
+
+def plan_nodes(
+    connection: Connection, plan: Plan, lowered: Iterable[Lowered], live: LiveState, keys: Records, *, adopt: bool
+) -> Iterator[Step]:
+    """A step for each node that a pool names, and for each that has left its pool."""
+    wanted = {key_of(item.object): item for item in lowered if item.object["kind"] == "Node"}
+    for key, item in wanted.items():
+        title = f"pool/{item.object['metadata']['labels'][keys.pool]}"
+        if key in live.unreadable:
+            yield Step("skip", key, live.unreadable[key], shared=True, title=title)
+        elif key not in live.objects:
+            plan.notes.append(f"{title}: there is no node {key.name} in the cluster; apply again when it has joined")
+            yield Step("skip", key, "not in the cluster", shared=True, title=title)
+        else:
+            yield _label(key, item.object["metadata"]["labels"], live.objects[key], title, adopt=adopt)
+    for key, pool in sorted(_former_nodes(lowered, live, keys).items()):
+        node = _read(connection, key) if key not in wanted else None
+        if node is None or labels_of(node).get(keys.pool) != pool:
+            # Gone, or already in another pool.
+            continue
+        if held_labels(node):
+            step = _label(key, {}, node, f"pool/{pool}", adopt=False)
+            step.reason = f"leaves the pool {pool}"
+            yield step
+        else:
+            stays = "; ".join(released(node, [keys.pool]))
+            plan.notes.append(f"node {key.name} leaves the pool {pool}, but {stays}")
+
+
+def leaving(connection: Connection, pool: str, keys: Records) -> list[Step]:
+    """Let the label of a pool that is deleted go from all nodes that have it, whoever set it; GPU types stay: they are
+    facts about the nodes.
+
+    :raises ApiError: nodes may not be listed.
+    """
+    nodes, _ = connection.list_objects(RESOURCES["Node"], labels=f"{keys.pool}={pool}")
+    return [
+        Step(
+            "update",
+            key_of(node),
+            f"leaves the pool {pool}",
+            desired={"metadata": {"uid": node["metadata"]["uid"], "labels": {keys.pool: None}}},
+            live=node,
+            method="patch",
+            changes=[Change(f"metadata.labels[{keys.pool}]", pool, None)],
+            title=f"pool/{pool}",
+            shared=True,
+        )
+        for node in nodes
+    ]
+
+
+def pool_of(obj: Object, keys: Records) -> str | None:
+    """The pool whose definition an object is; None for every other object."""
+    is_definition = obj["kind"] == "ConfigMap" and DATA_KEY in (obj.get("data") or {})
+    return labels_of(obj).get(keys.pool) if is_definition else None
+
+
+def nodes_of(definition_map: Object) -> list[Key]:
+    """The nodes that a pool's definition in the cluster names."""
+    import yaml
+
+    try:
+        definition = yaml.safe_load(definition_map["data"][DATA_KEY])
+    except yaml.YAMLError:
+        return []
+    named = definition.get("nodes") if isinstance(definition, dict) else None
+    return [Key("Node", "", str(name)) for name in named] if isinstance(named, dict) else []
+
+
+def users_of(connection: Connection, pool: str, keys: Records) -> dict[Key, str]:
+    """The jobs that select a pool, as far as they may be read, and how messages name them."""
+    users: dict[Key, str] = {}
+    for kind in WORKLOADS:
+        try:
+            objects, _ = connection.list_objects(RESOURCES[kind], labels=f"{OURS},{keys.pool}={pool}")
+        except ApiError as error:
+            if error.is_missing or error.lacks_permission:
+                continue
+            raise
+        for obj in objects:
+            key = key_of(obj)
+            users[key] = f"{labels_of(obj).get(keys.job_type, kind)}/{key.name} in {key.namespace}"
+    return users
+
+
+def warn_about_users(plan: Plan, pool: str, users: Iterable[str]) -> None:
+    """Jobs that select a pool that is deleted keep running, but never start again: somebody has to agree."""
+    users = list(users)
+    if users:
+        named = ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else "")
+        plan.confirm.append(f"deletes pool {pool}; jobs that select it keep running but cannot start again: {named}")
+
+
+def labels_to_apply(key: Key, labels: dict[str, str], uid: str) -> Object:
+    """What is sent for a node; with its uid, so that an absent node is a conflict and not a phantom."""
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": key.name, "uid": uid, "labels": labels}}
+
+
+def released(node: Object, labels: Iterable[str]) -> list[str]:
+    """Which of the labels that were let go are still there, with the managers that hold them."""
+    result = []
+    for label in labels:
+        if label in labels_of(node):
+            holders = [
+                str(entry.get("manager"))
+                for entry in node["metadata"].get("managedFields") or []
+                if f"f:{label}" in ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:labels", {})
+            ]
+            result.append(f"label {label} stays: {' and '.join(holders) or 'somebody else'} set it too")
+    return result
+
+
+def held_labels(node: Object) -> list[str]:
+    """The labels that pools put on a node."""
+    held = (applied_fields(node, POOLS_MANAGER).get("f:metadata") or {}).get("f:labels") or {}
+    return [name.removeprefix("f:") for name in held if name != "."]
+
+
+def _label(key: Key, labels: dict[str, str], node: Object, title: str, *, adopt: bool) -> Step:
+    have = labels_of(node)
+    changed = {name: value for name, value in labels.items() if have.get(name) != value}
+    gone = [name for name in held_labels(node) if name not in labels]
+    if not changed and not gone:
+        return Step("unchanged", key, live=node, shared=True, title=title)
+    changes = [Change(f"metadata.labels[{name}]", have.get(name), value) for name, value in changed.items()]
+    changes += [Change(f"metadata.labels[{name}]", have.get(name), None) for name in gone]
+    return Step(
+        "update",
+        key,
+        ", ".join(_said(change) for change in changes),
+        desired=labels_to_apply(key, labels, node["metadata"]["uid"]),
+        live=node,
+        method="labels",
+        changes=changes,
+        title=title,
+        shared=True,
+        adopt=adopt,
+    )
+
+
+def _said(change: Change) -> str:
+    name = change.path.rpartition("/")[2].rstrip("]")
+    return f"{name} {change.new}" if change.old is None else f"{name} {change.old} -> {change.new or 'none'}"
+
+
+def _former_nodes(lowered: Iterable[Lowered], live: LiveState, keys: Records) -> dict[Key, str]:
+    """Nodes that the live definitions of the applied pools name, and the pool of each."""
+    found: dict[Key, str] = {}
+    for item in lowered:
+        obj = live.objects.get(key_of(item.object))
+        pool = pool_of(obj, keys) if obj is not None else None
+        if obj is not None and pool is not None:
+            found.update(dict.fromkeys(nodes_of(obj), pool))
+    return found
+
+
+def _read(connection: Connection, key: Key) -> Object | None:
+    try:
+        return connection.get(key)
+    except ApiError as error:
+        if error.lacks_permission:
+            return None
+        raise
+
+
+def known_pools(connection: Connection, settings: Settings, keys: Records) -> set[str]:
+    """The pools that have a definition, a node, or an entry in platform.yaml. ``default`` is none of them.
+
+    :raises ApiError: nodes may not be listed.
+    """
+    nodes, _ = connection.list_objects(RESOURCES["Node"], labels=keys.pool)
+    named = {labels_of(node)[keys.pool] for node in nodes} | set(settings.external_pools)
+    try:
+        maps, _ = connection.list_objects(RESOURCES["ConfigMap"], SYSTEM_NAMESPACE, labels=keys.pool)
+    except ApiError as error:
+        if not error.lacks_permission:
+            raise
+        maps = []
+    return {name for name in {*named, *(pool_of(item, keys) for item in maps)} if name} - {DEFAULT_POOL}

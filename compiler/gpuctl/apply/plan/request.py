@@ -1,0 +1,51 @@
+"""What a command was asked to bring about, and as which set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gpuctl.apply.state.records import Records
+from gpuctl.backend.context import Lowered
+from gpuctl.language.settings import Settings
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a command was asked to bring about.
+
+    ``create_only`` refuses what exists, ``offline`` decides without the server's dry-runs, ``rolling`` changes
+    Deployments and StatefulSets in place (None: as the document or platform says). ``no_probe`` makes notes of what is
+    refused to pods that are tried; ``create_namespace`` creates also a namespace that no document names. ``unread`` are
+    the files that may hold documents and were not read.
+    """
+
+    lowered: list[Lowered]
+    keys: Records
+    relower: bool = False
+    adopt: bool = False
+    rolling: bool | None = None
+    create_only: bool = False
+    part_of: str | None = None
+    offline: bool = False
+    platform_rolling: bool = False
+    no_probe: bool = False
+    create_namespace: bool = False
+    gpu_resources: frozenset[str] = frozenset()
+    settings: Settings = field(default_factory=Settings)
+    unread: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SetOptions:
+    """``--set``: its name and namespace, what its documents came from, and what may be pruned.
+
+    ``allow_skipped`` prunes although files were not read that may hold documents.
+    """
+
+    name: str
+    namespace: str
+    sources: tuple[str, ...]
+    prune: bool = False
+    allow_source: bool = False
+    allow_empty: bool = False
+    allow_skipped: bool = False

@@ -1,0 +1,223 @@
+"""Everything that can be known before anything is deleted: rights, the server's own checks, quotas, what pods need.
+
+A refusal here has changed nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gpuctl.apply.plan.budget import check_quotas
+from gpuctl.apply.plan.plan import WRITING, Plan, Step
+from gpuctl.apply.plan.pool_changes import check_pools
+from gpuctl.apply.plan.pool_labels import POOLS_MANAGER
+from gpuctl.apply.plan.surroundings import look_around
+from gpuctl.apply.plan.trial import refused, try_pods
+from gpuctl.apply.state.records import Records, is_ours
+from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource, key_of
+from gpuctl.kube.api_errors import ApiError, Changed
+from gpuctl.kube.connection import MANAGER, Connection
+
+
+class Right(NamedTuple):
+    """A verb on a resource in a namespace ("" for the whole cluster)."""
+
+    verb: str
+    resource: Resource
+    namespace: str
+
+
+class CheckOptions(NamedTuple):
+    """What the checks must know of the platform: the keys of its records, and the resources that are GPUs.
+
+    ``lenient`` makes a note of what is refused to the pods that are tried (``--no-probe``), not an error.
+    """
+
+    keys: Records
+    gpu_resources: frozenset[str]
+    lenient: bool = False
+
+
+def check(connection: Connection, plan: Plan, platform: CheckOptions | None = None) -> None:
+    """Add to the plan's errors what would make it fail, and to its notes what deserves attention.
+
+    Without ``platform``, for plans that only delete, pools are not looked at.
+    """
+    steps = [step for step in plan.steps if step.action in WRITING]
+    if not steps:
+        return
+    plan.lacking += _missing_rights(connection, plan)
+    if plan.lacking:
+        return
+    new_namespaces = {step.key.name for step in steps if step.key.kind == "Namespace" and step.action == "create"}
+    refusals: dict[str, list[str]] = {}
+    for errors in connection.each(lambda step: _dry_run(connection, step, new_namespaces, refusals), steps):
+        plan.errors += errors
+    lenient = None if platform is None else platform.lenient
+    pods = try_pods(connection, plan, steps, new_namespaces, refusals, lenient=lenient)
+    if not plan.errors:
+        templates: dict[int, list[tuple[Object, int]]] = {}
+        for pod in pods:
+            templates.setdefault(id(pod.step), []).append((pod.template, pod.pods))
+        plan.errors += check_quotas(connection, steps, templates, refusals)
+    if platform is not None and not plan.errors:
+        plan.errors += check_pools(connection, plan.steps, platform.keys, platform.gpu_resources)
+    keys, gpus = (None, frozenset[str]()) if platform is None else (platform.keys, platform.gpu_resources)
+    look_around(connection, plan, pods, keys, gpus)
+    if not plan.errors:
+        plan.notes += [f"the API server warns: {warning}" for warning in connection.warnings]
+
+
+def _missing_rights(connection: Connection, plan: Plan) -> list[str]:
+    """What the user may not do. Source: SelfSubjectAccessReview (authorization.k8s.io/v1)."""
+    rights = sorted(set(_rights(plan)))
+
+    def review(right: Right) -> bool:
+        attributes = {
+            "verb": right.verb,
+            "group": right.resource.group,
+            "resource": right.resource.plural,
+            "namespace": right.namespace,
+        }
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        try:
+            answer = connection.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=body)
+        except ApiError as error:
+            if error.status in (403, 404):
+                # A server that does not tell: the requests themselves will.
+                return True
+            raise
+        return bool((answer.get("status") or {}).get("allowed"))
+
+    allowed = connection.each(review, rights)
+    missing: dict[tuple[Resource, str], list[str]] = {}
+    for right, yes in zip(rights, allowed, strict=True):
+        if not yes:
+            missing.setdefault((right.resource, right.namespace), []).append(right.verb)
+    return [_lacking(resource, namespace, verbs) for (resource, namespace), verbs in sorted(missing.items())]
+
+
+def _lacking(resource: Resource, namespace: str, verbs: list[str]) -> str:
+    what = " or ".join([", ".join(verbs[:-1]), verbs[-1]] if len(verbs) > 1 else verbs)
+    text = f"you may not {what} {resource.plural}" + (f".{resource.group}" if resource.group else "")
+    text += f" in namespace {namespace}" if namespace else " in the whole cluster"
+    if resource is RESOURCES["Secret"]:
+        text += ": what is replaced is kept in one until its successor is there"
+    return text
+
+
+def _rights(plan: Plan) -> Iterator[Right]:
+    verbs = {"post": ("create",), "patch": ("patch",), "put": ("update",), "labels": ("patch",), "none": ()}
+    for step in plan.steps:
+        if step.action not in WRITING:
+            continue
+        resource, namespace = step.key.resource, step.key.namespace
+        if step.method == "apply":
+            # Server-side apply of an absent object needs both verbs (apiserver, PatchResource).
+            yield Right("patch", resource, namespace)
+            if step.action in ("create", "replace"):
+                yield Right("create", resource, namespace)
+        else:
+            for verb in verbs.get(step.method, ()):
+                yield Right(verb, resource, namespace)
+        if step.deletes and step.live is not None:
+            leaving = key_of(step.live).resource
+            yield Right("delete", leaving, namespace)
+            yield Right("watch", leaving, namespace)
+            if step.action == "replace":
+                for verb in ("create", "delete", "list"):
+                    yield Right(verb, RESOURCES["Secret"], namespace)
+
+
+def _dry_run(connection: Connection, step: Step, new_namespaces: set[str], refusals: dict[str, list[str]]) -> list[str]:
+    """The server's opinion on one step, as errors. Refusals for a quota are put aside: the plan gives some back."""
+    desired = step.desired
+    if desired is None or step.tried or step.method in ("none", "delete"):
+        return []
+    try:
+        if step.key.namespace in new_namespaces:
+            _dry_run_elsewhere(connection, desired)
+        elif step.action == "create":
+            connection.create(desired, dry_run=True)
+        elif step.action == "replace":
+            _dry_run_create(connection, desired)
+        elif step.method == "apply":
+            _dry_run_apply(connection, step, desired, MANAGER)
+        elif step.method == "labels":
+            _dry_run_apply(connection, step, desired, POOLS_MANAGER)
+        elif step.method == "patch":
+            connection.patch(step.key, desired, dry_run=True)
+        elif step.method == "put":
+            connection.replace(desired, dry_run=True)
+    except ApiError as error:
+        if error.exceeds_quota:
+            refusals.setdefault(step.key.namespace, []).append(_explained(step, error))
+            return []
+        if error.exists_already and _is_ours_now(connection, step.key):
+            raise Changed(f"{step.key} was created by another gpuctl meanwhile", "look at it, and run again") from None
+        return [_explained(step, error)]
+    return []
+
+
+def _is_ours_now(connection: Connection, key: Key) -> bool:
+    live = connection.get(key)
+    return live is not None and is_ours(live)
+
+
+def _dry_run_apply(connection: Connection, step: Step, desired: Object, manager: str) -> None:
+    """What would be taken over from others is told, where that is wanted."""
+    try:
+        connection.apply(desired, manager=manager, dry_run=True)
+    except ApiError as error:
+        if not step.adopt or not error.is_conflict:
+            raise
+        connection.apply(desired, manager=manager, force=True, dry_run=True)
+        step.reason += f"; takes over what others hold: {error.message}"
+
+
+def _explained(step: Step, error: ApiError) -> str:
+    if error.exists_already:
+        return (
+            f"{step.key} is there already and is not gpuctl's (it lacks the label "
+            "app.kubernetes.io/managed-by=gpuctl); rename the job, or take the object over with `gpuctl apply --adopt`"
+        )
+    if error.is_conflict and step.method in ("apply", "labels"):
+        return f"{step.key}: {error.message}; take it over with --adopt, or take it out of the document"
+    if error.is_missing and error.raw.startswith("namespaces "):
+        return f"there is no namespace {step.key.namespace}; its administrators have to create it"
+    # For a group that no CRD defines the answer is a page, not a Status.
+    if error.is_missing and (not error.raw or "could not find the requested resource" in error.raw):
+        return f"{step.key}: the cluster does not know this kind; its administrators have to install it"
+    return f"{step.key}: {error.message}"
+
+
+def _dry_run_elsewhere(connection: Connection, desired: Object) -> None:
+    """A namespace that the plan creates cannot be tried in; another one shows at least what is not valid.
+
+    What admission says there is about that other namespace.
+    """
+    try:
+        _dry_run_create(connection, {**desired, "metadata": {**desired["metadata"], "namespace": "default"}})
+    except ApiError as error:
+        if error.status != 403 and not error.by_policy:
+            raise
+
+
+def _dry_run_create(connection: Connection, desired: Object) -> None:
+    """Under its own name, also where that is taken by what it replaces: see :func:`refused`.
+
+    Ports of a dry-run would be those that its predecessor still has.
+    """
+    if desired["kind"] == "Service":
+        desired = copy.deepcopy(desired)
+        for port in desired["spec"].get("ports") or []:
+            port.pop("nodePort", None)
+    refusal = refused(connection, desired)
+    if refusal is not None:
+        raise refusal

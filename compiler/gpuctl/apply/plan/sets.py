@@ -1,0 +1,206 @@
+"""A run of a set: whether it may go on from these sources, what it prunes, and when its parent is written."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from gpuctl.apply.plan.plan import Plan, Refused, Step
+from gpuctl.apply.plan.pool_labels import leaving, pool_of, users_of, warn_about_users
+from gpuctl.apply.plan.request import Request, SetOptions
+from gpuctl.apply.plan.trackers import tracked_by
+from gpuctl.apply.state import applyset
+from gpuctl.apply.state.applyset import ApplySet
+from gpuctl.apply.state.compare import owned_fields
+from gpuctl.apply.state.provenance import enumerated, refused
+from gpuctl.apply.state.records import PART_OF, Records, is_controlled, is_ours, is_shared, set_lease
+from gpuctl.apply.state.workload import running
+from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource, key_of, labels_of
+from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
+from gpuctl.kube.connection import Connection
+
+
+@dataclass
+class SetRun:
+    """One apply of a set. ``parent`` is its Secret as it is, ``recorded`` what that says (None: a new set)."""
+
+    options: SetOptions
+    parent: Object | None
+    recorded: ApplySet | None
+    wanted: ApplySet = field(init=False)
+
+    @classmethod
+    def read(cls, connection: Connection, options: SetOptions) -> SetRun:
+        """Look the set up.
+
+        :raises Refused: the set remembers other sources.
+        :raises NotOurSet: the Secret is no set of ours.
+        """
+        key = Key("Secret", options.namespace, options.name)
+        try:
+            parent = connection.get(key)
+        except ApiError as error:
+            if not error.lacks_permission:
+                raise
+            raise ClusterError(error.message, "-n NAMESPACE says where the set is kept") from None
+        recorded = applyset.parse_parent(parent) if parent is not None else None
+        if recorded is not None and not options.allow_source:
+            why = refused(recorded.sources, options.sources)
+            if why is not None:
+                raise Refused(f"set {options.name}: {why}")
+        run = cls(options, parent, recorded)
+        run.wanted = applyset.exact(options.name, options.namespace, [], options.sources)
+        return run
+
+    @property
+    def id(self) -> str:
+        """The value of its members' label."""
+        return applyset.identity(self.options.name, self.options.namespace)
+
+    @property
+    def lease(self) -> Key:
+        """The lease that keeps two applies of the set apart."""
+        return Key("Lease", self.options.namespace, set_lease(self.options.name))
+
+    @property
+    def superset(self) -> ApplySet:
+        """What is there and what is to come."""
+        return applyset.superset(self.recorded, self.wanted)
+
+    @property
+    def final(self) -> ApplySet:
+        """What stands at the end: without a prune, members that were not applied are still in it."""
+        return self.wanted if self.options.prune else self.superset
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the parent says already what it is to say."""
+        return self.recorded == self.final
+
+    def cover(self, request: Request, plan: Plan) -> None:
+        """Take in the objects that are applied, and those that stay in an older form."""
+        members = [item.object for item in request.lowered if not item.shared]
+        members += [step.live for step in plan.steps if step.live is not None and not step.shared and not step.deletes]
+        self.wanted = applyset.exact(self.options.name, self.options.namespace, members, self.options.sources)
+
+    def write(self, connection: Connection, state: ApplySet) -> None:
+        """Write the parent, unless it says so already.
+
+        :raises Changed: another run wrote it since it was read.
+        """
+        if self.recorded == state:
+            return
+        secret = applyset.parent_object(state, existing=self.parent)
+        try:
+            self.parent = connection.create(secret) if self.parent is None else connection.replace(secret)
+        except ApiError as error:
+            if not error.is_conflict:
+                raise
+            raise Changed(f"the set {self.options.name} was changed by another run meanwhile", "run again") from None
+        self.recorded = state
+
+
+def plan_prune(connection: Connection, run: SetRun, request: Request, plan: Plan) -> list[Step]:
+    """Steps that delete members which are no longer wanted, and take a pool's label off its nodes with it.
+
+    Never an object that a controller made, a shared one, one that is not ours, or one of another set; nor one that
+    Argo CD or Flux track, or a copy that somebody made of a member with all its labels. What was not read may be what
+    is missing: then the plan has an error.
+    """
+    keys = request.keys
+    wanted = {step.key for step in plan.steps}
+    gone = {key_of(step.live) for step in plan.steps if step.deletes and step.live is not None}
+    steps = []
+    for obj in _members(connection, run):
+        key = key_of(obj)
+        if key in wanted or key in gone or is_controlled(obj) or is_shared(obj, keys) or not is_ours(obj):
+            continue
+        tracker = tracked_by(obj)
+        if tracker is not None or not _has_joined(obj):
+            why = f"is managed by {tracker}" if tracker is not None else "was not put into it by gpuctl"
+            plan.notes.append(f"{key} has the label of the set {run.options.name}, but {why}: it is not pruned")
+            continue
+        title = f"{labels_of(obj).get(keys.job_type, '')}/{key.name}".removeprefix("/")
+        reason = f"no longer in the set {run.options.name}"
+        steps.append(Step("prune", key, reason, live=obj, method="delete", title=title, running=running(obj)))
+    steps.sort(key=lambda step: step.key)
+    if steps and request.unread and not run.options.allow_skipped:
+        plan.errors.append(_unread(request.unread, len(steps)))
+    gone.update(step.key for step in steps)
+    return [*_leaving_nodes(connection, keys, plan, steps, gone), *steps]
+
+
+def _has_joined(obj: Object) -> bool:
+    """Whether it was us who gave an object its set's label: for each incarnation the server remembers who did."""
+    metadata = owned_fields(obj).get("f:metadata") or {}
+    return f"f:{PART_OF}" in (metadata.get("f:labels") or {})
+
+
+def _unread(files: tuple[str, ...], number: int) -> str:
+    objects = "1 object that is" if number == 1 else f"{number} objects that are"
+    return (
+        f"--prune would delete {objects} in no document, and these were not read as documents: {enumerated(files)}; "
+        "`gpuctl validate` says why. Correct, rename or remove them, or add --allow-skipped if none of them is meant"
+    )
+
+
+def _leaving_nodes(
+    connection: Connection, keys: Records, plan: Plan, pruned: Iterable[Step], gone: set[Key]
+) -> Iterator[Step]:
+    """Nodes of pools that are pruned, unless another pool takes them in this very plan."""
+    wanted = {step.key for step in plan.steps}
+    for step in pruned:
+        pool = pool_of(step.live, keys) if step.live is not None else None
+        if step.live is None or pool is None:
+            continue
+        step.title = f"pool/{pool}"
+        users = users_of(connection, pool, keys)
+        warn_about_users(plan, pool, [name for key, name in users.items() if key not in gone])
+        yield from (step for step in leaving(connection, pool, keys) if step.key not in wanted)
+
+
+def _members(connection: Connection, run: SetRun) -> Iterable[Object]:
+    if run.recorded is None:
+        return []
+    selector = f"{PART_OF}={run.id}"
+    tasks = [
+        (resource, namespace)
+        for resource in applyset.resources_of(run.superset)
+        for namespace in (sorted(run.superset.all_namespaces) if resource.namespaced else [None])
+    ]
+
+    def members(task: tuple[Resource, str | None]) -> list[Object]:
+        resource, namespace = task
+        try:
+            return connection.list_objects(resource, namespace, labels=selector)[0]
+        except ApiError as error:
+            if error.is_missing:
+                return []
+            raise
+
+    return [obj for group in connection.each(members, tasks) for obj in group]
+
+
+def in_other_sets(connection: Connection, members: dict[Key, str]) -> Iterator[str]:
+    """Why objects cannot be applied with a set: they belong to others, whose ids are given; a sentence for each."""
+    for identity in sorted(set(members.values())):
+        keys = sorted(key for key, value in members.items() if value == identity)
+        named = ", ".join(str(key) for key in keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
+        key = keys[0]
+        other = _named_set(connection, identity, key.namespace)
+        yield (
+            f"{named} {'belongs' if len(keys) == 1 else 'belong'} to {other}; an object is in one set at most. "
+            "To move it, first take it out: "
+            f"`kubectl label {key.resource.title}/{key.name} -n {key.namespace} {PART_OF}-`"
+        )
+
+
+def _named_set(connection: Connection, identity: str, namespace: str) -> str:
+    """A set by its parent's name, where that may be read; else by its id."""
+    for where in (None, connection.namespace, namespace):
+        with contextlib.suppress(ApiError):
+            found, _ = connection.list_objects(RESOURCES["Secret"], where, labels=f"{applyset.ID}={identity}")
+            if found:
+                return f"the set {found[0]['metadata']['name']} of namespace {found[0]['metadata']['namespace']}"
+    return f"another set ({identity})"

@@ -1,0 +1,111 @@
+"""What a plan puts at stake that the objects themselves do not tell: work in pods, dependents, others' autoscalers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.state.records import is_ours
+from gpuctl.apply.state.workload import is_pod_of, pod_labels, work_of
+from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.connection import Connection
+
+# Kinds that are looked through for dependents. Not Secrets: to see who owns them they would all have to be read.
+_DEPENDENTS = ("Service", "ConfigMap", "PersistentVolumeClaim", "HorizontalPodAutoscaler", *WORKLOADS)
+_SINGLE_LISTS = 4
+_SCALED = frozenset({"Deployment", "StatefulSet"})
+
+
+class Autoscalers(NamedTuple):
+    """The autoscalers of somebody else by the workload whose replicas they set, and what could not be read."""
+
+    names: dict[Key, str]
+    notes: list[str]
+
+
+def weigh(connection: Connection, plan: Plan) -> None:
+    """Complete a plan: whether what it ends has run at all and since when, and what goes away with it."""
+    ending = [step for step in plan.steps if step.deletes and step.running is not None and step.key.kind in WORKLOADS]
+    for namespace in sorted({step.key.namespace for step in ending}):
+        _look_at_work(connection, namespace, [step for step in ending if step.key.namespace == namespace])
+    replaced = [step for step in plan.steps if step.action == "replace" and step.live is not None]
+    for namespace in sorted({step.key.namespace for step in replaced}):
+        _find_dependents(connection, plan, namespace, [step for step in replaced if step.key.namespace == namespace])
+
+
+def _look_at_work(connection: Connection, namespace: str, steps: list[Step]) -> None:
+    workloads = {id(step): step.live for step in steps if step.live is not None}
+    selectors = [pod_labels(live) for live in workloads.values()]
+    if len(selectors) > _SINGLE_LISTS or not all(selectors):
+        selectors = [""]
+    try:
+        lists = connection.each(
+            lambda labels: connection.list_objects(RESOURCES["Pod"], namespace, labels=labels)[0], selectors
+        )
+    except ApiError as error:
+        if error.lacks_permission:
+            # Then the workload's own status has to do.
+            return
+        raise
+    pods = [pod for pods in lists for pod in pods]
+    for step in steps:
+        live = workloads[id(step)]
+        step.running = work_of([pod for pod in pods if is_pod_of(pod, live)])
+
+
+def _find_dependents(connection: Connection, plan: Plan, namespace: str, steps: list[Step]) -> None:
+    """Objects that have no owner but what is replaced, and that no controller made. Kubernetes' own are made again."""
+    uids = {step.live["metadata"]["uid"]: step for step in steps if step.live is not None}
+    leaving = {key_of(step.live) for step in plan.steps if step.deletes and step.live is not None}
+
+    def read(kind: str) -> list[Object] | None:
+        try:
+            return connection.list_objects(RESOURCES[kind], namespace)[0]
+        except ApiError as error:
+            if (error.is_missing or error.lacks_permission) and kind in OPTIONAL:
+                return []
+            if error.lacks_permission:
+                return None
+            raise
+
+    for kind, found in zip(_DEPENDENTS, connection.each(read, _DEPENDENTS), strict=True):
+        if found is None:
+            for step in steps:
+                step.unseen.append(RESOURCES[kind].plural)
+            continue
+        for obj in found:
+            owners = obj["metadata"].get("ownerReferences") or []
+            if not owners or key_of(obj) in leaving or any(owner.get("controller") for owner in owners):
+                continue
+            if all(owner.get("uid") in uids for owner in owners):
+                uids[owners[0]["uid"]].dependents.append(key_of(obj))
+
+
+def others_autoscalers(connection: Connection, workloads: Iterable[Key]) -> Autoscalers:
+    """Which of these Deployments and StatefulSets an autoscaler scales that is not gpuctl's."""
+    wanted = {key for key in workloads if key.kind in _SCALED}
+    found = Autoscalers({}, [])
+    for namespace in sorted({key.namespace for key in wanted}):
+        try:
+            scalers, _ = connection.list_objects(RESOURCES["HorizontalPodAutoscaler"], namespace)
+        except ApiError as error:
+            if not error.lacks_permission:
+                raise
+            found.notes.append(f"whether an autoscaler sets replicas in {namespace} could not be seen: {error.message}")
+            continue
+        for scaler in scalers:
+            key = _target(scaler)
+            if key in wanted and not (is_ours(scaler) and scaler["metadata"]["name"] == key.name):
+                found.names[key] = scaler["metadata"]["name"]
+    return found
+
+
+def _target(scaler: Object) -> Key:
+    """What an autoscaler scales; its group counts, the version does not (``scaleForResourceMappings``)."""
+    target = scaler["spec"].get("scaleTargetRef") or {}
+    group = str(target.get("apiVersion", "")).rpartition("/")[0]
+    kind = str(target.get("kind", ""))
+    is_known = kind in _SCALED and group == RESOURCES[kind].group
+    return Key(kind if is_known else "", scaler["metadata"]["namespace"], str(target.get("name", "")))

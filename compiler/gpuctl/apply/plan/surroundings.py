@@ -1,0 +1,237 @@
+"""What pods need beside themselves: Secrets, ConfigMaps and claims that they name, and nodes that can take them.
+
+Without them pods are accepted and wait. Others may bring them a moment later: that is a note, and an error where
+running work would end for it. (Without their service account pods are not accepted: the trial pod tells.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from gpuctl.apply.plan.plan import WRITING, Plan
+from gpuctl.apply.plan.trial import TrialPod
+from gpuctl.apply.state.records import Records
+from gpuctl.backend.api_resources import RESOURCES, Key, Object, labels_of
+from gpuctl.capacity.pod_requests import amounts, pod_requests
+from gpuctl.capacity.scheduling import holds
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.connection import Connection
+from gpuctl.language.spelling import nearest
+
+Labels = dict[str, str]
+
+
+class Need(NamedTuple):
+    """An object that a pod names; ``what`` is the word for it in messages."""
+
+    key: Key
+    what: str
+
+
+class Host(NamedTuple):
+    """A node as it will be: its labels with those that the plan gives it, and its GPUs by resource name."""
+
+    name: str
+    labels: Labels
+    allocatable: Labels
+
+
+class _Findings:
+    """What is missing, with the jobs that need it."""
+
+    def __init__(self) -> None:
+        self.missing: dict[str, dict[str, None]] = {}
+        self.ending: dict[str, None] = {}
+        self.asked: dict[str, None] = {}
+
+    def add(self, pod: TrialPod, text: str, *, certain: bool = True) -> None:
+        """``certain`` findings are errors where running work would end; others are asked."""
+        self.missing.setdefault(text, {})[pod.step.title] = None
+        if pod.step.running is not None:
+            where = self.ending if certain else self.asked
+            where[f"{pod.step.title}: {text}, and what runs now would end for it"] = None
+
+
+def look_around(
+    connection: Connection, plan: Plan, pods: list[TrialPod], keys: Records | None, gpu_resources: frozenset[str]
+) -> None:
+    """Add what pods would wait for to the plan's notes, errors and questions.
+
+    :param keys: without them the pools of nodes are not known, and all nodes are read.
+    """
+    findings = _Findings()
+    _objects(connection, plan, pods, findings)
+    _nodes(connection, plan, pods, keys, gpu_resources, findings)
+    plan.errors += findings.ending
+    plan.confirm += [text for text in findings.asked if text not in plan.confirm]
+    if not findings.ending:
+        plan.notes += [
+            f"{text}, which {_enumerated(list(titles))} will wait for" for text, titles in findings.missing.items()
+        ]
+
+
+def _enumerated(titles: list[str]) -> str:
+    shown = titles[:3] if len(titles) > 4 else titles
+    more = f" and {len(titles) - len(shown)} more" if len(titles) > len(shown) else ""
+    return ", ".join(shown) + more
+
+
+def _objects(connection: Connection, plan: Plan, pods: list[TrialPod], findings: _Findings) -> None:
+    """One read, of the metadata alone, for each object that is named; contents are nobody's business here."""
+    planned = {step.key for step in plan.steps if step.desired is not None and step.action in WRITING}
+    needs = [(pod, list(dict.fromkeys(_needs(pod)))) for pod in pods]
+    named = sorted({need.key for _, found in needs for need in found} - planned)
+    answers = dict(zip(named, connection.each(lambda key: _state(connection, key), named), strict=True))
+    for pod, found in needs:
+        for what in found:
+            answer = answers.get(what.key, "")
+            if answer is None:
+                findings.add(pod, f"there is no {what.what} {what.key.name} in {what.key.namespace}")
+            elif answer == "leaving":
+                findings.add(pod, f"the {what.what} {what.key.name} in {what.key.namespace} is being deleted")
+    refusals = sorted({answer.message for answer in answers.values() if isinstance(answer, ApiError)})
+    if refusals:
+        plan.notes.append(f"whether what pods name exists was not looked at: {'; '.join(refusals)}")
+
+
+def _state(connection: Connection, key: Key) -> str | ApiError | None:
+    """``there``, ``leaving``, None when absent, or why it may not be known."""
+    try:
+        found = connection.get_metadata(key)
+    except ApiError as error:
+        if error.lacks_permission:
+            return error
+        raise
+    if found is None:
+        return None
+    return "leaving" if found["metadata"].get("deletionTimestamp") else "there"
+
+
+def _needs(pod: TrialPod) -> Iterator[Need]:
+    """The objects without which a pod does not start. Those marked ``optional`` are not among them."""
+    namespace = pod.step.key.namespace
+
+    def need(kind: str, what: str, reference: Object | None, field: str = "name") -> Iterator[Need]:
+        if reference and reference.get(field) and not reference.get("optional"):
+            yield Need(Key(kind, namespace, reference[field]), what)
+
+    # Admission adds the pull secrets of the service account; variables are each pod's own.
+    for item in pod.template["spec"].get("imagePullSecrets") or []:
+        yield from need("Secret", "pull secret", item)
+    spec = pod.own["spec"]
+    for container in [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]:
+        for source in container.get("envFrom") or []:
+            yield from need("Secret", "secret", source.get("secretRef"))
+            yield from need("ConfigMap", "config map", source.get("configMapRef"))
+        for variable in container.get("env") or []:
+            taken = variable.get("valueFrom") or {}
+            yield from need("Secret", "secret", taken.get("secretKeyRef"))
+            yield from need("ConfigMap", "config map", taken.get("configMapKeyRef"))
+    for volume in spec.get("volumes") or []:
+        yield from need("PersistentVolumeClaim", "claim", volume.get("persistentVolumeClaim"), "claimName")
+        for source in (volume, *((volume.get("projected") or {}).get("sources") or [])):
+            yield from need("Secret", "secret", source.get("secret"), "secretName" if source is volume else "name")
+            yield from need("ConfigMap", "config map", source.get("configMap"))
+
+
+def _nodes(
+    connection: Connection,
+    plan: Plan,
+    pods: list[TrialPod],
+    keys: Records | None,
+    gpu_resources: frozenset[str],
+    findings: _Findings,
+) -> None:
+    selective = [pod for pod in pods if _selector(pod) or _gpus(pod, gpu_resources)]
+    if not selective:
+        return
+    pools = {_selector(pod).get(keys.pool) if keys is not None else None for pod in selective}
+    labels = "" if keys is None or None in pools else f"{keys.pool} in ({','.join(sorted(map(str, pools)))})"
+    hosts = _hosts(connection, plan, labels)
+    if hosts is None:
+        return
+    everywhere: list[Labels] = []
+
+    def known() -> list[Labels]:
+        """Only for a name that no node has are the names that nodes have read."""
+        if not everywhere:
+            everywhere.extend(labels_of(node) for node in connection.list_metadata(RESOURCES["Node"]))
+        return everywhere
+
+    for pod in selective:
+        selector = _selector(pod)
+        selected = [host for host in hosts if selector.items() <= host.labels.items()]
+        if selector and not selected:
+            text = "no node has the labels " + ", ".join(f"{name}={value}" for name, value in selector.items())
+            findings.add(pod, text + _meant(selector, known))
+            continue
+        selected = [host for host in selected if _is_in_terms(pod, host.labels)]
+        for resource, amount in _gpus(pod, gpu_resources).items():
+            text = _too_large(selected, resource, amount)
+            if text:
+                where = f" with {', '.join(f'{name}={value}' for name, value in selector.items())}" if selector else ""
+                findings.add(pod, f"no node{where} has {amount} {resource}{text}", certain=False)
+
+
+def _too_large(hosts: list[Host], resource: str, amount: int) -> str:
+    """How much the largest node has, when that is too little; "" when it is enough."""
+    sizes = {host.name: int(amounts(host.allocatable).get(resource, 0)) for host in hosts}
+    if any(size >= amount for size in sizes.values()):
+        return ""
+    largest = max(sorted(sizes), key=lambda name: sizes[name], default="")
+    return f" (the largest, {largest}, has {sizes[largest]})" if largest and sizes[largest] else ""
+
+
+def _meant(selector: Labels, known: Callable[[], list[Labels]]) -> str:
+    """The label that was meant: one whose value is like that of nodes which have all the others."""
+    for name, value in selector.items():
+        others = {key: wanted for key, wanted in selector.items() if key != name}
+        values = {labels[name] for labels in known() if name in labels and others.items() <= labels.items()}
+        close = nearest(value, sorted(values))
+        if close is not None:
+            return f" (did you mean {name}={close}?)"
+    return ""
+
+
+def _selector(pod: TrialPod) -> Labels:
+    return pod.template["spec"].get("nodeSelector") or {}
+
+
+def _gpus(pod: TrialPod, resources: Iterable[str]) -> dict[str, int]:
+    requests = pod_requests(pod.template["spec"])
+    return {name: int(requests[name]) for name in sorted(resources) if requests.get(name)}
+
+
+def _is_in_terms(pod: TrialPod, labels: Labels) -> bool:
+    """Whether one of the required terms holds, by labels; fields of nodes are not looked at."""
+    affinity = ((pod.template["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    terms = (affinity or {}).get("nodeSelectorTerms")
+    return not terms or any(
+        all(holds(expression, labels) for expression in term.get("matchExpressions") or []) for term in terms
+    )
+
+
+def _hosts(connection: Connection, plan: Plan, labels: str) -> list[Host] | None:
+    """The nodes that have, or will have, certain labels; None when they may not be read."""
+    try:
+        nodes, _ = connection.list_objects(RESOURCES["Node"], labels=labels)
+    except ApiError as error:
+        if error.lacks_permission:
+            return None
+        raise
+    found = {node["metadata"]["name"]: node for node in nodes}
+    changed = {step.key.name: step for step in plan.steps if step.key.kind == "Node" and step.desired is not None}
+    for name, step in changed.items():
+        if step.live is not None:
+            found.setdefault(name, step.live)
+    return [
+        Host(
+            name,
+            {**labels_of(node), **(labels_of(changed[name].desired or node) if name in changed else {})},
+            (node.get("status") or {}).get("allocatable") or {},
+        )
+        for name, node in found.items()
+    ]

@@ -1,0 +1,79 @@
+"""GitOps controllers that keep objects as a repository has them: what they track is not ours to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuctl.apply.plan.plan import WRITING, Plan, Step
+from gpuctl.apply.state.compare import Change
+from gpuctl.backend.api_resources import Object, annotations_of, key_of, labels_of
+from gpuctl.language.text import visible
+
+# Flux' labels, by the kind of object that they name.
+_FLUX = {"kustomize.toolkit.fluxcd.io": "Kustomization", "helm.toolkit.fluxcd.io": "HelmRelease"}
+_ARGO_ID = "argocd.argoproj.io/tracking-id"
+_ARGO_LABEL = "app.kubernetes.io/instance"
+_ARGO_MANAGERS = "argocd-"
+
+
+def tracked_by(obj: Object) -> str | None:
+    """The GitOps controller that keeps an object as its repository has it, None where there is none.
+
+    Argo CD marks what it tracks by an annotation that names the object itself (a copy's names another, and Argo CD
+    passes it over too), or, as it is set up, by a label that others use as well: then its field manager tells. Flux
+    labels what it applies. Sources: Argo CD, User Guide, Resource Tracking; Flux, Kustomization and HelmRelease.
+    """
+    labels, annotations = labels_of(obj), annotations_of(obj)
+    for group, kind in _FLUX.items():
+        if f"{group}/name" in labels:
+            name = f"{labels.get(f'{group}/namespace', '')}/{labels[f'{group}/name']}".removeprefix("/")
+            return f"Flux ({kind} {visible(name)})"
+    if _ARGO_ID in annotations:
+        application, _, tracked = annotations[_ARGO_ID].partition(":")
+        key = key_of(obj)
+        own = f"{key.resource.group}/{key.kind}:{key.namespace}/{key.name}"
+        return f"Argo CD (application {visible(application)})" if tracked == own else None
+    managers = [str(entry.get("manager", "")) for entry in obj["metadata"].get("managedFields") or []]
+    if _ARGO_LABEL in labels and any(manager.startswith(_ARGO_MANAGERS) for manager in managers):
+        return f"Argo CD (application {visible(labels[_ARGO_LABEL])})"
+    return None
+
+
+def tracking_marks(obj: Object) -> dict[str, list[str]]:
+    """``labels`` and ``annotations`` by which a GitOps controller tracks an object; empty where none does."""
+    if tracked_by(obj) is None:
+        return {}
+    flux = [f"{group}/{part}" for group in _FLUX for part in ("name", "namespace")]
+    is_flux, has_id = any(key in labels_of(obj) for key in flux), _ARGO_ID in annotations_of(obj)
+    marks = {"labels": flux if is_flux or has_id else [_ARGO_LABEL], "annotations": [_ARGO_ID]}
+    found = {part: [key for key in keys if key in (obj["metadata"].get(part) or {})] for part, keys in marks.items()}
+    return {part: keys for part, keys in found.items() if keys}
+
+
+def respect_trackers(plan: Plan, steps: Iterable[Step], *, adopt: bool) -> None:
+    """What Argo CD or Flux keep as their repository has it is not ours to change, unless it is taken over."""
+    for step in steps:
+        tracker = tracked_by(step.live) if step.live is not None and not step.shared else None
+        if step.live is None or tracker is None:
+            continue
+        if adopt:
+            _take_over(step, step.live, tracker)
+        elif step.action == "update" and not step.changes:
+            step.action, step.method, step.desired, step.reason = "unchanged", "none", None, f"is managed by {tracker}"
+        elif step.action in WRITING:
+            plan.tracked.append(
+                f"{step.key} is managed by {tracker}, which would undo what is changed here: change it in its "
+                "repository, or take it over with --adopt"
+            )
+
+
+def _take_over(step: Step, live: Object, tracker: str) -> None:
+    """Without the marks of its former tool an object is not that one's any more."""
+    marks = tracking_marks(live)
+    if step.action == "unchanged":
+        step.action, step.method, step.desired = "update", "patch", {"metadata": {"uid": live["metadata"]["uid"]}}
+    if step.action == "update":
+        for part, names in marks.items():
+            step.changes += [Change(f"metadata.{part}[{name}]", live["metadata"][part][name], None) for name in names]
+    taken = f"taken over from {tracker}"
+    step.reason = f"{taken}; {step.reason}" if step.reason else taken

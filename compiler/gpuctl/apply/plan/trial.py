@@ -1,0 +1,171 @@
+"""Dry-runs of what cannot be created yet: replacements whose name is taken, and the pods that controllers make."""
+
+from __future__ import annotations
+
+import copy
+import json
+import secrets
+import string
+import uuid
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.backend.api_resources import WORKLOADS, Object
+from gpuctl.capacity.pod_requests import job_templates, pod_templates
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.connection import Connection
+
+# Names of generated pods: as many random characters, and as long a prefix at most.
+# Source: apiserver/pkg/storage/names/generate.go.
+_RANDOM, _LONGEST_PREFIX = 5, 58
+
+
+class TrialPod(NamedTuple):
+    """One pod of a workload as the server would make it, and how many such ``pods`` the workload runs.
+
+    ``spec`` of the template has the defaults of the server and of LimitRanges; where several are alike, it is that of
+    one of them. ``own`` is the template as the workload states it.
+    """
+
+    step: Step
+    template: Object
+    pods: int
+    own: Object
+
+
+def refused(connection: Connection, desired: Object) -> ApiError | None:
+    """Why the server would not create an object once its name is free, or None if it would.
+
+    The API server validates an object and asks all of admission before it looks whether the name is taken: of what is
+    acceptable it says only that it exists already. (apiserver, registry.Store.Create)
+    """
+    try:
+        connection.create(desired, dry_run=True)
+    except ApiError as error:
+        return None if error.exists_already else error
+    return None
+
+
+def try_pods(
+    connection: Connection,
+    plan: Plan,
+    steps: Iterable[Step],
+    new_namespaces: set[str],
+    refusals: dict[str, list[str]],
+    *,
+    lenient: bool | None,
+) -> list[TrialPod]:
+    """A Pod of each distinct template, tried: a Job's own dry-run says yes over a quota, beyond a LimitRange, without
+    its PriorityClass and against Pod Security.
+
+    With ``lenient`` a refusal is a note of the plan, else an error; None where nobody can ask for it.
+    """
+    wanted = [
+        TrialPod(step, template, count, template)
+        for step in steps
+        if step.key.kind in WORKLOADS and step.method in ("post", "put") and step.desired is not None
+        for template, count in pod_templates(step.desired)
+    ]
+    distinct = {_fingerprint(pod): pod for pod in wanted}
+    classes = {step.key.name for step in steps if step.key.kind == "PriorityClass"}
+
+    def attempt(pod: TrialPod) -> tuple[Object, str | None]:
+        namespace = pod.step.key.namespace
+        if namespace in new_namespaces:
+            return pod.template, None
+        body = as_its_controller_makes_it(pod)
+        if body["spec"].get("priorityClassName") in classes:
+            del body["spec"]["priorityClassName"]
+        try:
+            answer = connection.create(body, dry_run=True)
+        except ApiError as error:
+            if error.exceeds_quota:
+                refusals.setdefault(namespace, []).append(f"{pod.step.key}: its pods would be refused: {error.message}")
+            if error.lacks_permission:
+                plan.notes.append(f"whether pods would be accepted was not tried: {error.message}")
+            if error.exceeds_quota or error.lacks_permission:
+                return pod.template, None
+            return pod.template, f"{pod.step.key}: its pods would be refused: {error.message}{_advice(error, lenient)}"
+        return {**pod.template, "spec": answer["spec"]}, None
+
+    answers = dict(zip(distinct, connection.each(attempt, distinct.values()), strict=True))
+    (plan.notes if lenient else plan.errors).extend(message for _, message in answers.values() if message)
+    return [pod._replace(template=answers[_fingerprint(pod)][0]) for pod in wanted]
+
+
+def _advice(error: ApiError, lenient: bool | None) -> str:
+    if "no PriorityClass" in error.message:
+        # Where the class may be written it is part of the plan.
+        return "; an administrator's `gpuctl apply` creates it"
+    if error.by_policy and lenient is False:
+        return "; if this is only about pods that people create themselves, --no-probe goes on"
+    return ""
+
+
+def as_its_controller_makes_it(pod: TrialPod) -> Object:
+    """The pod with the name, the owner and the labels that its controller would give it: policies look at them.
+
+    The owner is one that does not exist yet, so that it is not asked for the right to block its deletion.
+    """
+    template = pod.template.get("metadata") or {}
+    owner, prefix, added = _controller(pod)
+    prefix = prefix[:_LONGEST_PREFIX]
+    metadata: Object = {
+        "name": prefix + _random(string.ascii_lowercase, _RANDOM),
+        "generateName": prefix,
+        "namespace": pod.step.key.namespace,
+        "labels": {**(template.get("labels") or {}), **added},
+        "annotations": template.get("annotations") or {},
+        "ownerReferences": [{**owner, "uid": str(uuid.uuid4()), "controller": True}],
+    }
+    if pod.step.key.kind == "StatefulSet":
+        del metadata["generateName"]
+        # Ordinals of pods that may be there already would be conflicts.
+        metadata["name"] = f"{prefix}{1000 + secrets.randbelow(9000)}"
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": copy.deepcopy(pod.template["spec"])}
+
+
+def _controller(pod: TrialPod) -> tuple[Object, str, dict[str, str]]:
+    """What makes the pods of a workload, how their names begin, and the labels that it adds."""
+    workload = pod.step.desired
+    assert workload is not None, "a workload that is tried is one that is wanted"
+    kind, name = workload["kind"], workload["metadata"]["name"]
+    if kind == "Deployment":
+        revision = _random("bcdfghjklmnpqrstvwxz2456789", 10)
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{name}-{revision}"}
+        return owner, f"{name}-{revision}-", {"pod-template-hash": revision}
+    if kind == "StatefulSet":
+        return {"apiVersion": "apps/v1", "kind": kind, "name": name}, f"{name}-", {}
+    spec = workload["spec"]
+    if kind == "JobSet":
+        jobs = zip(spec["replicatedJobs"], job_templates(workload), strict=True)
+        parts = [(item["name"], job["spec"]) for item, (job, _) in jobs if job["spec"]["template"] is pod.template]
+        # JobSet names its Jobs so; controllers' other labels are not known to policies of a cluster.
+        part, spec = parts[0]
+        name = f"{name}-{part}-0"
+    index = "0-" if spec.get("completionMode") == "Indexed" else ""
+    labels = {"batch.kubernetes.io/job-name": name, "job-name": name}
+    return {"apiVersion": "batch/v1", "kind": "Job", "name": name}, f"{name}-{index}", labels
+
+
+def _random(alphabet: str, length: int) -> str:
+    return "".join(secrets.choice(alphabet) for _ in range(length))
+
+
+def _fingerprint(pod: TrialPod) -> str:
+    """What admission looks at: variables, commands and names of jobs make no difference to it."""
+    spec = dict(pod.template["spec"])
+    for field in ("hostname", "subdomain"):
+        spec.pop(field, None)
+    for field in ("initContainers", "containers"):
+        spec[field] = [
+            {name: value for name, value in container.items() if name not in ("env", "command", "args", "workingDir")}
+            for container in spec.get(field) or []
+        ]
+    metadata = pod.template.get("metadata") or {}
+    marks = [
+        {key: value for key, value in (metadata.get(part) or {}).items() if value != pod.step.key.name}
+        for part in ("labels", "annotations")
+    ]
+    return json.dumps([pod.step.key.namespace, pod.step.key.kind, marks, spec], sort_keys=True)

@@ -1,0 +1,243 @@
+"""The entries of a journal: what a plan takes away and what comes in its place, and which of them are believed.
+
+Whoever may create Secrets in a namespace can write what looks like a journal, and somebody with more rights may be the
+one who recovers. So an entry that is read is acted on only when it is of the form that :func:`entries_of` gives it, and
+names nothing outside its own namespace.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpuctl.apply.plan.plan import Step
+from gpuctl.apply.state.live_state import COMPANIONS
+from gpuctl.apply.state.records import PART_OF, Records
+from gpuctl.apply.state.workload import recreatable
+from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.backend.distribution import hostfile_name
+from gpuctl.backend.generations import bare_name
+from gpuctl.backend.metadata import MANAGED_BY
+from gpuctl.backend.service import service_name
+from gpuctl.language.text import visible
+
+KINDS = (*WORKLOADS, *COMPANIONS)
+_MAIN = (*WORKLOADS, "Service")
+_FORMS = frozenset({"Job", "JobSet"})
+"""Two forms of one training: either may come in place of the other."""
+_METADATA = frozenset({"name", "generateName", "namespace", "labels", "annotations", "finalizers"})
+_BODY = {
+    "ConfigMap": frozenset({"data", "binaryData", "immutable"}),
+}
+_SETS = "applyset.kubernetes.io/"
+_SET_ID = re.compile(r"applyset-[A-Za-z0-9_-]{43}-v1")
+_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_DEEPEST = 64
+
+
+class ForeignEntry(Exception):
+    """An entry that cannot be one of ours; ``str()`` says why."""
+
+
+@dataclass(frozen=True)
+class JournalEntry:
+    """One object that goes away: how it was, without the server's fields, and what comes instead (None: nothing).
+
+    ``companion_of`` is the workload it belonged to: it goes, and comes back, with that one. ``changed_from`` is the
+    hash that this workload has until it is changed in place, None when it is replaced or stays.
+    """
+
+    uid: str
+    old: Object
+    new: Object | None
+    method: str
+    companion_of: Key | None = None
+    changed_from: str | None = None
+
+    @property
+    def key(self) -> Key:
+        """The old object's key."""
+        return key_of(self.old)
+
+    @property
+    def successor(self) -> Key:
+        """The key of what comes in its place; its own where that is nothing."""
+        return key_of(self.new) if self.new is not None else self.key
+
+
+def entries_of(steps: Iterable[Step], keys: Records) -> list[JournalEntry]:
+    """What has to be remembered of a plan."""
+    steps = list(steps)
+    mains = {step.key: step for step in steps}
+    result = []
+    for step in steps:
+        if not step.is_remembered or step.live is None:
+            continue
+        new = step.desired if step.action == "replace" else None
+        main = mains.get(step.companion_of) if step.companion_of is not None else None
+        changed = main.live if main is not None and main.action == "update" else None
+        result.append(
+            JournalEntry(
+                step.live["metadata"]["uid"],
+                recreatable(step.live),
+                new,
+                "apply" if step.method == "apply" else "post",
+                step.companion_of,
+                annotations_of(changed).get(keys.hash) if changed is not None else None,
+            )
+        )
+    return result
+
+
+def encoded(entry: JournalEntry) -> Object:
+    """An entry as JSON."""
+    return {
+        "uid": entry.uid,
+        "old": entry.old,
+        "new": entry.new,
+        "method": entry.method,
+        "companionOf": list(entry.companion_of) if entry.companion_of else None,
+        "changedFrom": entry.changed_from,
+    }
+
+
+def decoded(value: Any, namespace: str, keys: Records) -> JournalEntry:
+    """The entry that JSON from a Secret of a namespace stands for.
+
+    :raises Unfit: it is none that gpuctl could have written there.
+    """
+    fields = _mapping(value, "an entry")
+    uid = fields.get("uid")
+    if not isinstance(uid, str) or not _UID.fullmatch(uid):
+        raise ForeignEntry("an entry has no uid")
+    old = _object(fields.get("old"), namespace)
+    new = None if fields.get("new") is None else _object(fields["new"], namespace)
+    changed = fields.get("changedFrom")
+    if changed is not None and not isinstance(changed, str):
+        raise ForeignEntry(f"{key_of(old)}: its hash is not a text")
+    companion = fields.get("companionOf")
+    if companion is not None:
+        if new is not None:
+            raise ForeignEntry(f"{key_of(old)}: something else is to come in place of what leaves with its job")
+        return JournalEntry(uid, old, None, "post", _workload_of(companion, old, keys), changed)
+    if fields.get("method") not in ("post", "apply"):
+        raise ForeignEntry(f"{key_of(old)}: it is not said how it is created")
+    return JournalEntry(uid, old, _successor(old, new, keys), str(fields["method"]))
+
+
+def _workload_of(value: Any, old: Object, keys: Records) -> Key:
+    """The workload that a companion belonged to: by its name, as lowering names what stands beside a job."""
+    key = key_of(old)
+    if not isinstance(value, list) or len(value) != 3 or not all(isinstance(part, str) for part in value):
+        raise ForeignEntry(f"{key}: the job it belonged to is not named")
+    main = Key(*value)
+    names = {"Service": {service_name(main.name), main.name}, "ConfigMap": {hostfile_name(main.name)}}
+    if main.kind not in WORKLOADS or main.namespace != key.namespace or key.kind not in COMPANIONS:
+        raise ForeignEntry(f"{key}: {visible(str(main[0]))} {visible(main.name)} has no such companion")
+    # Beside a training that was built under a name with a hash they have that hash too.
+    if bare_name(old) not in names.get(key.kind, {main.name}) or labels_of(old).get("app") != main.name:
+        raise ForeignEntry(f"{key} is not what belongs to a job {visible(main.name)}")
+    _must_be_ours(old)
+    return main
+
+
+def _successor(old: Object, new: Object | None, keys: Records) -> Object:
+    """What comes in an object's place: the same job."""
+    was = key_of(old)
+    if new is None:
+        raise ForeignEntry(f"{was}: nothing is to come in its place")
+    key = key_of(new)
+    same = key == was or (key[1:] == was[1:] and {key.kind, was.kind} == _FORMS) or _takes_over(key, old, keys)
+    if was.kind not in _MAIN or not same:
+        raise ForeignEntry(f"{key} is not what comes in place of {was}")
+    _must_be_ours(new)
+    if labels_of(old).get(MANAGED_BY) == "gpuctl":
+        for label in ("app", keys.job_type):
+            if labels_of(old).get(label, labels_of(new).get(label)) != labels_of(new).get(label):
+                raise ForeignEntry(f"{key}: the label {label} is another job's than before")
+    return new
+
+
+def _takes_over(key: Key, old: Object, keys: Records) -> bool:
+    """Whether a training under its own name comes in place of one that was built under a name with a hash."""
+    was = key_of(old)
+    is_training = labels_of(old).get(MANAGED_BY) == "gpuctl" and labels_of(old).get(keys.job_type) == "training"
+    same = key.namespace == was.namespace and {key.kind, was.kind} <= _FORMS
+    return is_training and same and was.name != key.name and bare_name(old) == key.name
+
+
+def _must_be_ours(obj: Object) -> None:
+    # What --adopt took over has the label only afterwards.
+    if labels_of(obj).get(MANAGED_BY) != "gpuctl":
+        raise ForeignEntry(f"{key_of(obj)} lacks the label {MANAGED_BY}=gpuctl")
+
+
+def _object(value: Any, namespace: str) -> Object:
+    obj = _mapping(value, "an object")
+    kind = obj.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ForeignEntry(f"{visible(str(kind))[:60]} is not a kind that jobs consist of")
+    if obj.get("apiVersion") != RESOURCES[kind].api_version:
+        raise ForeignEntry(f"{kind}: its apiVersion is {visible(str(obj.get('apiVersion')))[:60]}")
+    metadata = _mapping(obj.get("metadata"), f"the metadata of a {kind}")
+    name = metadata.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ForeignEntry(f"a {kind} has no name")
+    if metadata.get("namespace") != namespace:
+        where = metadata.get("namespace")
+        raise ForeignEntry(
+            f"{kind}/{name} is in {visible(str(where))[:63] if where else 'no namespace'}, not in {namespace}"
+        )
+    more = sorted(metadata.keys() - _METADATA)
+    if more:
+        raise ForeignEntry(f"{kind}/{name} has the metadata {', '.join(map(visible, more))[:120]}")
+    for part in ("labels", "annotations"):
+        texts = _mapping(metadata.get(part, {}), f"{part} of {kind}/{name}")
+        if not all(isinstance(text, str) for text in texts.values()):
+            raise ForeignEntry(f"{kind}/{name}: its {part} are not texts")
+        for key in texts:
+            if key.startswith(_SETS) and (part != "labels" or key != PART_OF or not _SET_ID.fullmatch(texts[key])):
+                raise ForeignEntry(f"{kind}/{name} has {visible(key)}, which is for the parents of sets")
+    finalizers = metadata.get("finalizers", [])
+    if not isinstance(finalizers, list) or not all(isinstance(item, str) for item in finalizers):
+        raise ForeignEntry(f"{kind}/{name}: its finalizers are not texts")
+    allowed = _BODY.get(kind, frozenset({"spec"})) | {"apiVersion", "kind", "metadata"}
+    more = sorted(obj.keys() - allowed)
+    if more:
+        raise ForeignEntry(f"{kind}/{name} has {', '.join(map(visible, more))[:120]}")
+    body = [value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "immutable")]
+    if not all(isinstance(value, dict) for value in body):
+        raise ForeignEntry(f"{kind}/{name}: its fields are not mappings")
+    for part in body:
+        _stays_inside(part, f"{kind}/{name}", namespace, 0)
+    return dict(obj)
+
+
+def _stays_inside(value: Any, title: str, namespace: str, depth: int) -> None:
+    """Nothing made from an object may be in another namespace, or be owned by something."""
+    if depth > _DEEPEST:
+        raise ForeignEntry(f"{title} is nested too deeply")
+    if isinstance(value, list):
+        for item in value:
+            _stays_inside(item, title, namespace, depth + 1)
+    elif isinstance(value, dict):
+        inner = value.get("metadata")
+        if isinstance(inner, dict):
+            if inner.get("namespace") not in (None, "", namespace):
+                raise ForeignEntry(f"{title} makes objects in {visible(str(inner['namespace']))[:63]}")
+            if inner.get("ownerReferences"):
+                raise ForeignEntry(f"{title} makes objects that others own")
+        source = value.get("dataSourceRef")
+        if isinstance(source, dict) and source.get("namespace") not in (None, "", namespace):
+            raise ForeignEntry(f"{title} takes data from {visible(str(source['namespace']))[:63]}")
+        for item in value.values():
+            _stays_inside(item, title, namespace, depth + 1)
+
+
+def _mapping(value: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ForeignEntry(f"{what} is not a mapping")
+    return value

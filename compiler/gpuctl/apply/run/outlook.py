@@ -1,0 +1,206 @@
+"""What a recovery will do about the journals that are there. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gpuctl.apply.plan.plan import Step
+from gpuctl.apply.run.entries import JournalEntry
+from gpuctl.apply.run.journal import Journal, MissingPart
+from gpuctl.apply.run.lease import Sightings, holders
+from gpuctl.apply.run.powers import powers
+from gpuctl.apply.state.live_state import read
+from gpuctl.apply.state.records import Records
+from gpuctl.backend.api_resources import Key, Object, annotations_of, labels_of
+from gpuctl.kube.connection import Connection
+
+_NAMED = 8
+
+
+class RecoveryProblem(NamedTuple):
+    """Why a namespace, or a journal in it, is not recovered. ``refused``: by a decision, not by a failure."""
+
+    namespace: str
+    message: str
+    hint: str | None = None
+    refused: bool = True
+    journal: str = ""
+
+
+@dataclass(frozen=True)
+class Spared:
+    """What a recovery leaves to others.
+
+    ``replaced`` are objects that the plan at hand creates or changes itself; ``unwanted`` (key -> why) those that it
+    deletes, or would: they are not created again.
+    """
+
+    replaced: frozenset[Key] = frozenset()
+    unwanted: Mapping[Key, str] = field(default_factory=dict)
+
+    def leaves(self, entry: JournalEntry) -> bool:
+        """Whether the plan at hand takes care of an entry."""
+        return not self.replaced.isdisjoint({entry.key, entry.successor, entry.companion_of or entry.key})
+
+    def holds_back(self, journal: Journal) -> bool:
+        """Whether a journal has to stay until the plan at hand is carried out."""
+        return any(map(self.leaves, journal.entries)) or any(loss.key in self.replaced for loss in journal.lost)
+
+    def refusal(self, entry: JournalEntry) -> str | None:
+        """Why what an entry remembers is not created again."""
+        keys = (entry.key, entry.successor, entry.companion_of)
+        return next((why for key, why in self.unwanted.items() if key in keys), None)
+
+
+@dataclass
+class Outlook:
+    """The journals that can be believed, what will be done with what they remember, and what stands against it.
+
+    The steps of what will be created are ``create``; the others change nothing. ``fallbacks`` are the old objects that
+    are created instead where the server refuses the new ones. ``working`` tells who may still be at
+    work where (namespace -> user and process).
+    """
+
+    journals: list[Journal] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    problems: list[RecoveryProblem] = field(default_factory=list)
+    fallbacks: dict[Key, Object] = field(default_factory=dict)
+    working: dict[str, str] = field(default_factory=dict)
+    sightings: Sightings = field(default_factory=Sightings)
+    spared: Spared = field(default_factory=Spared)
+
+    @property
+    def created(self) -> frozenset[Key]:
+        """What will be created."""
+        return frozenset(step.key for step in self.steps if step.action == "create")
+
+
+def look(connection: Connection, keys: Records, found: Iterable[Journal], spared: Spared | None = None) -> Outlook:
+    """What a recovery will do."""
+    outlook = Outlook(spared=spared or Spared())
+    for journal in found:
+        if journal.unfit is None:
+            outlook.journals.append(journal)
+        else:
+            outlook.problems.append(
+                RecoveryProblem(
+                    journal.namespace,
+                    f"what is marked as a journal in {journal.namespace} is none of gpuctl's, and nothing was done "
+                    f"about it: {journal.unfit}",
+                    f"look at it, and take it away when nothing is missing: `{journal.removal}`",
+                )
+            )
+    wanted: set[Key] = set()
+    for journal in outlook.journals:
+        wanted.update(loss.key for loss in journal.lost)
+        for entry in journal.entries:
+            wanted.update({entry.key, entry.successor, entry.companion_of or entry.key})
+    live = read(connection, sorted(wanted))
+    for journal in outlook.journals:
+        outlook.steps += _steps(journal, live, keys, outlook.spared)
+        outlook.fallbacks.update((entry.successor, entry.old) for entry in journal.entries if entry.new is not None)
+        problem = incomplete(journal, live, outlook.spared)
+        if problem is not None:
+            outlook.problems.append(problem)
+    outlook.working = holders(connection, sorted({item.namespace for item in outlook.journals}), outlook.sightings)
+    return outlook
+
+
+def incomplete(journal: Journal, live: Mapping[Key, Object], spared: Spared) -> RecoveryProblem | None:
+    """What is missing of a journal, if something may have got lost with it."""
+    if journal.whole:
+        return None
+    gone = [loss for loss in journal.lost if not loss.companion and not _is_there(loss, live)]
+    gone = [loss for loss in gone if loss.key not in spared.replaced and loss.key not in spared.unwanted]
+    untouched = all(is_untouched(entry, live.get(entry.key)) for entry in journal.entries)
+    if not gone and (journal.committed or untouched):
+        # It was being taken away, or never finished writing: nothing was deleted yet.
+        return None
+    missing = ", ".join(journal.missing[:_NAMED]) + (" ..." if len(journal.missing) > _NAMED else "")
+    text = f"the journal {journal.id} in {journal.namespace} is incomplete: Secret {missing} is missing or damaged"
+    if gone:
+        text += f", and with it what is to be restored of {', '.join(str(loss.key) for loss in gone[:_NAMED])}"
+        text += f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
+        hint = f"apply the documents of all of these; or take away what is left of the journal: `{journal.removal}`"
+    else:
+        text += "; what was in it is not known"
+        hint = f"when no job is missing, take away what is left: `{journal.removal}`"
+    return RecoveryProblem(journal.namespace, text, hint, journal=journal.id)
+
+
+def _is_there(loss: MissingPart, live: Mapping[Key, Object]) -> bool:
+    obj = live.get(loss.key)
+    return obj is not None and not obj["metadata"].get("deletionTimestamp")
+
+
+def is_untouched(entry: JournalEntry, live: Object | None) -> bool:
+    """Whether the old object is there as it was: nobody has begun to delete it."""
+    return live is not None and live["metadata"]["uid"] == entry.uid and not live["metadata"].get("deletionTimestamp")
+
+
+def is_replaced(entry: JournalEntry, live: Mapping[Key, Object]) -> str | None:
+    """How a workload's entry came to its end already, None when it has not."""
+    obj = live.get(entry.successor)
+    if entry.successor != entry.key and obj is not None:
+        return "the new object is there"
+    obj = live.get(entry.key)
+    if obj is None or obj["metadata"]["uid"] == entry.uid:
+        return None
+    if entry.new is not None and annotations_of(entry.new).items() <= annotations_of(obj).items():
+        return "the new object is there"
+    return "had been created again"
+
+
+def stays_with(entry: JournalEntry, live: Mapping[Key, Object], keys: Records) -> bool:
+    """Whether a companion's workload, which was to be changed in place, is still as it was."""
+    main = live.get(entry.companion_of) if entry.companion_of is not None else None
+    if main is None or entry.changed_from is None:
+        return False
+    return annotations_of(main).get(keys.hash) == entry.changed_from
+
+
+def _steps(journal: Journal, live: Mapping[Key, Object], keys: Records, spared: Spared) -> Iterator[Step]:
+    began = "an apply that did not finish"
+    mains = {entry.successor: entry for entry in journal.entries if entry.companion_of is None}
+    for entry in journal.entries:
+        if spared.leaves(entry):
+            continue
+        obj, key, title = live.get(entry.key), entry.successor, _title(entry, keys)
+        refusal = spared.refusal(entry)
+        if is_untouched(entry, obj):
+            yield Step("unchanged", key, f"{began} had not yet deleted it", live=obj, title=title)
+        elif entry.companion_of is not None:
+            main = mains.get(entry.companion_of)
+            if obj is not None and not obj["metadata"].get("deletionTimestamp"):
+                yield Step("unchanged", key, "is there", live=obj, title=title)
+            elif refusal is not None:
+                yield Step("skip", key, f"{began} had deleted it; is not created again: {refusal}", title=title)
+            elif (main is not None and is_untouched(main, live.get(main.key))) or stays_with(entry, live, keys):
+                why = f"{began} had deleted it before it changed {entry.companion_of}{_powers(entry.old)}"
+                yield Step("create", key, why, desired=entry.old, method="post", title=title)
+            else:
+                yield Step("skip", key, f"comes back only with the old job{_powers(entry.old)}", title=title)
+        elif (ended := is_replaced(entry, live)) is not None:
+            yield Step("unchanged", key, ended, live=live.get(key), title=title)
+        elif refusal is not None:
+            yield Step("skip", key, f"{began} had deleted it; is not created again: {refusal}", title=title)
+        else:
+            assert entry.new is not None
+            is_leaving = "is deleting" if obj is not None else "had deleted"
+            why = f"{began} {is_leaving} it{_powers(entry.new)}"
+            more = [text for text in powers(entry.old) if text not in powers(entry.new)]
+            if more:
+                why += f"; the old one, which is created where this is refused: {', '.join(more)}"
+            yield Step("create", key, why, desired=entry.new, method="post", title=title)
+
+
+def _powers(obj: Object) -> str:
+    found = powers(obj)
+    return f"; has {', '.join(found)}" if found else ""
+
+
+def _title(entry: JournalEntry, keys: Records) -> str:
+    labels = labels_of(entry.old) if entry.new is None else labels_of(entry.new)
+    return f"{labels.get(keys.job_type, entry.key.kind.lower())}/{entry.key.name}"

@@ -1,0 +1,156 @@
+"""What killed runs left, seen beside a plan: what the plan does itself, what it recovers first, what it leaves gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from gpuctl.apply.plan.plan import WRITING, Plan, Refused, Step
+from gpuctl.apply.run import journal as journals
+from gpuctl.apply.run import recovery
+from gpuctl.apply.run.entries import JournalEntry
+from gpuctl.apply.run.journal import Journal
+from gpuctl.apply.run.outlook import Outlook, Spared, is_untouched, look
+from gpuctl.apply.run.recovery import Recovery
+from gpuctl.apply.state.live_state import read
+from gpuctl.apply.state.records import PART_OF, Records
+from gpuctl.apply.state.workload import carried_over
+from gpuctl.backend.api_resources import WORKLOADS, Key, Object, labels_of
+from gpuctl.kube.connection import Connection
+
+_FORMS = frozenset({"Job", "JobSet"})
+
+
+class Unrecovered(Refused):
+    """What a killed run left cannot be finished, or not yet; the plan was not begun."""
+
+    def __init__(self, message: str, plan: Plan | None = None, hint: str | None = None) -> None:
+        super().__init__(message, plan)
+        self.hint = hint
+
+
+@dataclass
+class Pending:
+    """The journals that concern a plan. ``outlook`` is what is to be done about them: the plan's ``recovery``."""
+
+    journals: list[Journal]
+    outlook: Outlook = field(default_factory=Outlook)
+    is_done: bool = False
+
+    @classmethod
+    def read(cls, connection: Connection, keys: Records, namespaces: Iterable[str]) -> Pending:
+        """The journals in namespaces."""
+        return cls(journals.find(connection, keys, set(namespaces) - {""}))
+
+    @property
+    def entries(self) -> list[JournalEntry]:
+        """The workloads that are remembered, and Services that are replaced."""
+        return [entry for item in self.journals for entry in item.entries if entry.companion_of is None]
+
+    @property
+    def is_left(self) -> bool:
+        """Whether a journal stays until the plan has brought its objects about."""
+        return any(map(self.outlook.spared.holds_back, self.outlook.journals))
+
+    @property
+    def advice(self) -> str:
+        """What to do about it without the plan."""
+        where = sorted({item.namespace for item in self.outlook.journals})
+        commands = " and ".join(f"`gpuctl recover -n {namespace}`" for namespace in where)
+        return f"an earlier apply did not finish, and may have left jobs deleted: {commands} brings them back"
+
+    def join(self, connection: Connection, plan: Plan, keys: Records, unwanted: dict[Key, str]) -> None:
+        """Add to a plan what is to be recovered before it.
+
+        What the plan itself creates or changes is left to it; what it creates takes over what it would have from the
+        object that is gone. ``unwanted`` (key -> why) and what it prunes are not created again.
+        """
+        if not self.journals:
+            return
+        made = {step.key: step for step in plan.steps if step.action in WRITING - {"delete", "prune"}}
+        unwanted = {**unwanted, **{step.key: step.reason for step in plan.steps if step.action == "prune"}}
+        for entry in self.entries:
+            step = made.get(entry.successor)
+            if step is not None and step.action == "create" and step.desired is not None and entry.new is not None:
+                if step.key.kind in WORKLOADS:
+                    step.desired = carried_over(step.desired, entry.new, keys)
+            else:
+                self._refuse_another(plan, entry, made)
+        if self.is_done:
+            return
+        spared = Spared(frozenset(made), unwanted)
+        self.outlook = look(connection, keys, self.journals, spared)
+        plan.recovery = self.outlook.steps
+        if not plan.recovery:
+            plan.notes.append("an apply that did not finish left its journal, which is taken away")
+        for namespace, who in self.outlook.working.items():
+            plan.notes.append(
+                f"{who} may be applying in {namespace} at this moment: what is said here of recovering is then its work"
+            )
+        for problem in self.outlook.problems:
+            text = problem.message + (f"; {problem.hint}" if problem.hint else "")
+            plan.errors.append(text)
+
+    def _refuse_another(self, plan: Plan, entry: JournalEntry, made: dict[Key, Step]) -> None:
+        """A job of another kind cannot have the name of one that is to come back."""
+        for kind in WORKLOADS:
+            other = Key(kind, entry.key.namespace, entry.successor.name)
+            same = kind == entry.successor.kind or {kind, entry.successor.kind} == _FORMS
+            if other in made and entry.key.kind in WORKLOADS and not same:
+                plan.errors.append(
+                    f"{other}: an apply that did not finish had deleted {entry.key}, and a job of another kind cannot "
+                    f"have its name; `gpuctl delete job {entry.successor.name} -n {entry.key.namespace}` first"
+                )
+
+    def gone(self, connection: Connection, name: str) -> list[Step]:
+        """What a deletion says of a job that was there when a run was killed, and is not now."""
+        entries = [item for item in self.entries if name in (item.key.name, item.successor.name)]
+        entries = [entry for entry in entries if entry.key.kind in WORKLOADS]
+        live: dict[Key, Object] = read(connection, [entry.key for entry in entries])
+        return [
+            Step("skip", entry.key, "an apply that did not finish had deleted it; it does not come back")
+            for entry in entries
+            if not is_untouched(entry, live.get(entry.key))
+        ]
+
+
+def pruned(pending: Pending, plan: Plan, part_of: str, set_name: str) -> dict[Key, str]:
+    """Members of a set that would come back and are no longer wanted (key -> why)."""
+    wanted = {step.key for step in plan.steps}
+    return {
+        entry.successor: f"no longer in the set {set_name}"
+        for entry in pending.entries
+        if entry.new is not None
+        and labels_of(entry.new).get(PART_OF) == part_of
+        and wanted.isdisjoint({entry.key, entry.successor})
+    }
+
+
+def refuse(result: Recovery, plan: Plan) -> None:
+    """End a plan before it begins, when what a killed run left could not be finished.
+
+    :raises Unrecovered: why.
+    """
+    for item in result.failed:
+        raise Unrecovered(
+            f"an earlier apply could not be finished: {item.key}: {item.message}",
+            plan,
+            "`gpuctl recover` finishes it when the cause is removed",
+        )
+    for problem in result.problems:
+        raise Unrecovered(problem.message, plan, problem.hint)
+
+
+def finish(connection: Connection, keys: Records, pending: Pending, plan: Plan, timeout: float, wait: float) -> None:
+    """Take away the journals whose objects the plan has brought about itself."""
+    left = journals.find(connection, keys, {item.namespace for item in pending.journals})
+    left = [item for item in left if item.id in {mine.id for mine in pending.journals}]
+    if not left:
+        return
+    outlook = look(connection, keys, left)
+    if not outlook.created and not outlook.problems:
+        result = recovery.recover(connection, keys, outlook, timeout=timeout, wait=wait, tell=lambda text: None)
+        if not result.failed and not result.problems:
+            return
+    plan.unfinished = True
+    plan.notes.append("not all that an earlier apply left is finished: `gpuctl recover` does it")

@@ -1,0 +1,266 @@
+"""Sets of applied objects in the ApplySet form that kubectl understands: the parent Secret and its members' label.
+
+The rules are those of kubectl's code (``k8s.io/kubectl/pkg/cmd/apply/applyset.go``, v0.36; its functions are named
+below), which differs in places from the text of KEP-3659. Nothing here talks to a cluster. The order of an apply that
+prunes:
+
+1. :func:`parse_parent` of the Secret, when there is one; :func:`resources_of` what it contains;
+2. write the :func:`superset` of that and of what is to be applied (:func:`exact`), so that a crash loses no member;
+3. apply; list the superset's kinds in its namespaces by the part-of label; delete what was not applied;
+4. write the :func:`exact` set. On any error before that the superset stays.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from gpuctl.apply.state.records import PART_OF
+from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource, annotations_of, labels_of
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.language.names import is_dns_label
+from gpuctl.language.text import visible
+from gpuctl.release import __version__
+
+ID = "applyset.kubernetes.io/id"
+TOOLING = "applyset.kubernetes.io/tooling"
+GROUP_KINDS = "applyset.kubernetes.io/contains-group-kinds"
+GROUP_RESOURCES = "applyset.kubernetes.io/contains-group-resources"
+"""Deprecated by kubectl in favour of :data:`GROUP_KINDS`: read where that one is absent, never written."""
+NAMESPACES = "applyset.kubernetes.io/additional-namespaces"
+SOURCES = "gpuctl/sources"
+"""Where the members came from. Not under the platform's domain: a set is one under every platform."""
+
+OUR_TOOLING = f"gpuctl/v{__version__}"
+
+_GROUP_KIND = re.compile(r"[A-Za-z][A-Za-z0-9-]*(\.[a-z0-9]([a-z0-9.-]*[a-z0-9])?)?")
+
+
+class NotOurSet(ClusterError):
+    """A Secret that cannot be used as the parent of a set: no parent, another's, or damaged."""
+
+
+class ApplySet(NamedTuple):
+    """What the parent Secret says about a set.
+
+    ``name`` and ``namespace`` are the Secret's. ``group_kinds`` are its members' kinds as kubectl writes them
+    (``Job.batch``; ``Service`` for the core group), ``namespaces`` those of its members besides the Secret's own.
+    ``sources`` is where the members came from (:func:`gpuctl.apply.state.provenance.sources_of`; empty: not known), and
+    ``tooling`` who wrote it (``gpuctl/v0.1.0``).
+    """
+
+    name: str
+    namespace: str
+    group_kinds: frozenset[str] = frozenset()
+    namespaces: frozenset[str] = frozenset()
+    sources: tuple[str, ...] = ()
+    tooling: str = OUR_TOOLING
+
+    @property
+    def id(self) -> str:
+        """The value of the Secret's id label and of its members' part-of label."""
+        return identity(self.name, self.namespace)
+
+    @property
+    def all_namespaces(self) -> frozenset[str]:
+        """Where members may be: the Secret's namespace and the additional ones (``AllPrunableNamespaces``)."""
+        return self.namespaces | {self.namespace}
+
+
+def identity(name: str, namespace: str, kind: str = "Secret", group: str = "") -> str:
+    """The id of the set whose parent this is.
+
+    ``applyset-`` + unpadded base64url of sha256(``name.namespace.kind.group``) + ``-v1`` (``ApplySet.ID``).
+    """
+    digest = hashlib.sha256(f"{name}.{namespace}.{kind}.{group}".encode()).digest()
+    return f"applyset-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}-v1"
+
+
+def group_kind(thing: Object | Resource) -> str:
+    """The kind of an object or a resource as sets write it: ``Job.batch``, ``Service`` (``GroupKind.String``)."""
+    if isinstance(thing, Resource):
+        return thing.group_kind
+    group, slash, _ = thing["apiVersion"].partition("/")
+    return f"{thing['kind']}.{group}" if slash else str(thing["kind"])
+
+
+def member_of(obj: Object) -> str | None:
+    """The id of the set an object belongs to, or None."""
+    return labels_of(obj).get(PART_OF)
+
+
+def exact(name: str, namespace: str, objects: Iterable[Object], sources: tuple[str, ...] = ()) -> ApplySet:
+    """The set that these objects make up, written by this gpuctl: what stands when apply and prune are done.
+
+    Objects are as sent, with their namespaces; that of a cluster-scoped object does not count (``addResource``).
+    """
+    kinds, namespaces = set(), set()
+    for obj in objects:
+        kinds.add(group_kind(obj))
+        resource = RESOURCES.get(obj["kind"])
+        if resource is None or resource.namespaced:
+            namespaces.add(obj["metadata"].get("namespace") or namespace)
+    return ApplySet(name, namespace, frozenset(kinds), frozenset(namespaces - {namespace}), sources)
+
+
+def superset(existing: ApplySet | None, desired: ApplySet) -> ApplySet:
+    """The set that covers what is there and what is to come: written before anything is applied.
+
+    Kinds and namespaces as kubectl does (``buildParentPatch``, superset). The sources are united too: until all is
+    pruned there may be members from either.
+    """
+    if existing is None:
+        return desired
+    return desired._replace(
+        group_kinds=existing.group_kinds | desired.group_kinds,
+        namespaces=existing.namespaces | desired.namespaces,
+        sources=tuple(sorted({*existing.sources, *desired.sources})),
+    )
+
+
+def resources_of(applyset: ApplySet) -> tuple[Resource, ...]:
+    """The resources to list for a set's members, in order of their names (``AllPrunableResources``).
+
+    Raises :class:`NotOurSet` for a kind this gpuctl does not know: pruning without it would lose members from the set.
+    kubectl fails too where the server has no such kind (``parseKindAnnotation``).
+    """
+    known = {resource.group_kind: resource for resource in RESOURCES.values()}
+    unknown = sorted(applyset.group_kinds - known.keys())
+    if unknown:
+        raise NotOurSet(
+            f"the set {applyset.name} contains kinds that gpuctl {__version__} does not know: {', '.join(unknown)}",
+            f"it was written by {visible(applyset.tooling)}",
+        )
+    return tuple(known[kind] for kind in sorted(applyset.group_kinds))
+
+
+def parent_object(applyset: ApplySet, *, existing: Object | None) -> Object:
+    """The Secret that records a set: to create when ``existing`` is None, else to replace that one with.
+
+    What others wrote on the existing Secret stays, and so does its resourceVersion: a change by another in between is a
+    conflict. Annotations of no content, and the deprecated one, are removed. Which Secret may be replaced,
+    :func:`parse_parent` says.
+    """
+    secret: Object = copy.deepcopy(existing) if existing is not None else {"metadata": {}}
+    metadata = secret["metadata"]
+    metadata.pop("managedFields", None)
+    written = {
+        TOOLING: applyset.tooling,
+        GROUP_KINDS: ",".join(sorted(applyset.group_kinds)),
+        GROUP_RESOURCES: None,
+        NAMESPACES: ",".join(sorted(applyset.namespaces - {applyset.namespace})) or None,
+        SOURCES: json.dumps(applyset.sources) if applyset.sources else None,
+    }
+    annotations = {key: value for key, value in annotations_of(secret).items() if key not in written}
+    annotations.update((key, value) for key, value in written.items() if value is not None)
+    metadata |= {
+        "name": applyset.name,
+        "namespace": applyset.namespace,
+        "labels": {**labels_of(secret), ID: applyset.id},
+        "annotations": annotations,
+    }
+    return {**secret, "apiVersion": "v1", "kind": "Secret"}
+
+
+def parse_parent(secret: Object, *, any_tooling: bool = False) -> ApplySet:
+    """The set that a Secret records.
+
+    Raises :class:`NotOurSet`, in kubectl's order (``fetchParent``): no parent of a set, another tool's (unless
+    ``any_tooling``: to look at a set, not to change it), an id that is not this Secret's, damaged annotations. Which
+    version of gpuctl wrote it does not matter.
+    """
+    key = Key("Secret", secret["metadata"].get("namespace") or "", secret["metadata"]["name"])
+    labels, annotations = labels_of(secret), annotations_of(secret)
+    if TOOLING not in annotations and ID not in labels:
+        raise NotOurSet(f"{key} exists and is not the parent of a set", "choose another name for the set")
+    if TOOLING not in annotations:
+        raise NotOurSet(f"{key} is marked as the parent of a set, but lacks the annotation {TOOLING}")
+    tooling = annotations[TOOLING]
+    if not any_tooling and _tool(tooling) != _tool(OUR_TOOLING):
+        raise NotOurSet(
+            f"the set {key.name} is managed by {visible(tooling)}; gpuctl manages only its own sets",
+            "choose another name for the set",
+        )
+    if ID not in labels:
+        raise NotOurSet(f"{key} has the annotations of a set's parent, but lacks the label {ID}")
+    if labels[ID] != identity(key.name, key.namespace):
+        raise NotOurSet(
+            f"{key} has another set's id: the label {ID} is {labels[ID]}, "
+            f"and for this name and namespace it is {identity(key.name, key.namespace)}",
+            "it was renamed or copied from another namespace; choose another name for the set, or delete the copy",
+        )
+    return ApplySet(
+        key.name,
+        key.namespace,
+        _group_kinds(key, annotations),
+        _entries(key, annotations, NAMESPACES, _namespace) - {key.namespace},
+        _sources(key, annotations),
+        tooling,
+    )
+
+
+def _tool(tooling: str) -> str:
+    """The tool without its version: all before the last slash (``toolingBaseName``)."""
+    return tooling.rpartition("/")[0] or tooling
+
+
+def _group_kinds(key: Key, annotations: dict[str, str]) -> frozenset[str]:
+    """As ``parseKindAnnotation`` reads them: an empty annotation is an empty set, a missing one an error."""
+    if GROUP_KINDS in annotations:
+        return _entries(key, annotations, GROUP_KINDS, _kind)
+    if annotations.get(GROUP_RESOURCES):
+        return _entries(key, annotations, GROUP_RESOURCES, _kind_of_resource)
+    raise NotOurSet(f"{key} lacks the annotation {GROUP_KINDS}, which says what the set contains")
+
+
+def _entries(key: Key, annotations: dict[str, str], name: str, read: Callable[[str], str | None]) -> frozenset[str]:
+    """A comma-separated annotation, each entry read; ``read`` returns None for what it cannot."""
+    text = annotations.get(name)
+    if not text:
+        return frozenset()
+    values = set()
+    for entry in text.split(","):
+        value = read(entry)
+        if value is None:
+            raise _damaged(key, name, visible(entry) or "an empty entry")
+        values.add(value)
+    return frozenset(values)
+
+
+def _kind(text: str) -> str | None:
+    return text if _GROUP_KIND.fullmatch(text) else None
+
+
+def _namespace(text: str) -> str | None:
+    return text if is_dns_label(text) else None
+
+
+def _kind_of_resource(text: str) -> str | None:
+    """``deployments.apps`` -> ``Deployment.apps``; without a group, of any group (``DefaultRESTMapper.KindsFor``)."""
+    plural, _, group = text.partition(".")
+    for resource in RESOURCES.values():
+        if resource.plural == plural.lower() and group in ("", resource.group):
+            return resource.group_kind
+    return None
+
+
+def _sources(key: Key, annotations: dict[str, str]) -> tuple[str, ...]:
+    if SOURCES not in annotations:
+        return ()
+    text = annotations[SOURCES]
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+        raise _damaged(key, SOURCES, visible(text[:80]))
+    return tuple(value)
+
+
+def _damaged(key: Key, name: str, what: str) -> NotOurSet:
+    return NotOurSet(f"{key} is damaged: cannot read {what} in its annotation {name}")

@@ -1,0 +1,82 @@
+"""Taking a snapshot: a cluster's lists, reduced to what decides where pods go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import Any
+
+from gpuctl.backend.api_resources import RESOURCES, Object, Resource
+from gpuctl.capacity.projections import (
+    ENDED,
+    counted_attachment,
+    counted_budget,
+    counted_claim,
+    counted_csi_node,
+    counted_custom_resource,
+    counted_limit_range,
+    counted_namespace,
+    counted_node,
+    counted_pod,
+    counted_priority_class,
+    counted_quota,
+    counted_runtime_class,
+    counted_storage_class,
+    counted_volume,
+    is_seen,
+)
+from gpuctl.capacity.snapshot import Snapshot, camel
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.connection import Connection
+
+_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+_RUNTIMES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+_STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
+_CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
+_ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
+
+
+def take_snapshot(
+    connection: Connection, now: datetime | None = None, *, left_out: frozenset[str] = frozenset()
+) -> Snapshot:
+    """Read a cluster.
+
+    :param left_out: fields of the snapshot that are not needed.
+    :raises ApiError: nodes or pods may not be listed; what else may not is left out.
+    """
+    unreadable: list[str] = []
+    parts: list[tuple[str, Resource, Callable[[Object], Object]]] = [
+        ("nodes", RESOURCES["Node"], counted_node),
+        ("pods", RESOURCES["Pod"], counted_pod),
+        ("namespaces", RESOURCES["Namespace"], counted_namespace),
+        ("priority_classes", RESOURCES["PriorityClass"], counted_priority_class),
+        ("runtime_classes", _RUNTIMES, counted_runtime_class),
+        ("quotas", RESOURCES["ResourceQuota"], counted_quota),
+        ("limit_ranges", RESOURCES["LimitRange"], counted_limit_range),
+        ("budgets", _BUDGETS, counted_budget),
+        ("claims", RESOURCES["PersistentVolumeClaim"], counted_claim),
+        ("volumes", RESOURCES["PersistentVolume"], counted_volume),
+        ("storage_classes", _STORAGE_CLASSES, counted_storage_class),
+        ("csi_nodes", _CSI_NODES, counted_csi_node),
+        ("attachments", _ATTACHMENTS, counted_attachment),
+        ("custom_resources", RESOURCES["CustomResourceDefinition"], counted_custom_resource),
+    ]
+
+    parts = [part for part in parts if part[0] not in left_out]
+
+    def read(part: tuple[str, Resource, Callable[[Object], Object]]) -> list[Object]:
+        name, resource, keep = part
+        # Source: scheduler.go, NewInformerFactory: finished pods are not seen at all.
+        fields = ",".join(f"status.phase!={phase}" for phase in ENDED) if name == "pods" else ""
+        try:
+            items = connection.list_objects(resource, fields=fields)[0]
+        except ApiError as error:
+            if name in ("nodes", "pods") or not (error.lacks_permission or error.is_missing):
+                raise
+            unreadable.append(camel(name))
+            return []
+        return [keep(item) for item in items if name != "pods" or is_seen(item)]
+
+    lists: dict[str, Any] = dict(zip((part[0] for part in parts), connection.each(read, parts), strict=True))
+    moment = (now or datetime.now(timezone.utc)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Snapshot(moment, **lists, unreadable=sorted(unreadable))

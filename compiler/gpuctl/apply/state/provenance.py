@@ -1,0 +1,74 @@
+"""Where a set's members came from: pruning from other sources would delete all that those do not contain."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpuctl.apply.state.repository import identity, work_tree
+from gpuctl.language.text import visible
+
+STANDARD_INPUT = "-"
+_LOCAL = "file://"
+_NAMED = 3
+
+
+def sources_of(inputs: Sequence[str], directory: Path) -> tuple[str, ...]:
+    """The inputs of a run, sorted and unique, in a form that two runs can compare.
+
+    ``directory`` is what relative paths start from; symbolic links are followed; paths need not exist. In a git work
+    tree a path is ``git:REPOSITORY//PATH``, so that all clones of a repository agree and no two repositories do;
+    elsewhere, and in a repository without remote and commits, ``file://MACHINE/PATH``. Standard input, and what a shell
+    puts in its place, is ``stdin:`` and the same of the root of the work tree, or of the machine, where it is read.
+    """
+    return tuple(sorted({_source(name, directory) for name in inputs}))
+
+
+def refused(remembered: Sequence[str], given: Sequence[str]) -> str | None:
+    """Why a run from ``given`` may not go on with a set from ``remembered``; None when they are the same."""
+    missing, new = sorted(set(remembered) - set(given)), sorted(set(given) - set(remembered))
+    if not remembered:
+        return "the set does not say what it came from: `--allow-source` if it came from the sources of this run"
+    if not (missing or new):
+        return None
+    if missing and new:
+        difference = f"came from {enumerated(missing)}, and this run gives {enumerated(new)} instead"
+    elif missing:
+        difference = f"came from {enumerated(missing)} too, which this run leaves out"
+    else:
+        difference = f"did not come from {enumerated(new)}, which this run adds"
+    if any(_LOCAL in source for source in missing) and any(_LOCAL in source for source in new):
+        difference += " (outside of a git repository with a remote or a commit, a path is that of one machine)"
+    return f"the set {difference}: give the same sources, or `--allow-source` if this is intended"
+
+
+def _source(name: str, directory: Path) -> str:
+    if name == STANDARD_INPUT or _is_stream(directory / name):
+        root = work_tree(Path(os.path.realpath(directory)))
+        repository = identity(root) if root is not None else None
+        return f"stdin:git:{repository}" if repository is not None else f"stdin:{_LOCAL}{os.uname().nodename}"
+    real = Path(os.path.realpath(directory / name))
+    root = work_tree(real)
+    repository = identity(root) if root is not None else None
+    if root is None or repository is None:
+        return f"{_LOCAL}{os.uname().nodename}{real.as_posix()}"
+    return f"git:{repository}//{real.relative_to(root).as_posix()}"
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether this is a pipe or a device: its path says nothing of where its text comes from."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+
+
+def enumerated(sources: Sequence[str]) -> str:
+    """The first few of them, and how many more there are."""
+    shown = [visible(source) for source in sources[:_NAMED]]
+    if len(sources) > _NAMED:
+        shown.append(f"{len(sources) - _NAMED} more")
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)

@@ -1,0 +1,76 @@
+"""What gpuctl writes on objects when it applies them, so that the next apply can tell what happened since."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import NamedTuple
+
+from gpuctl.backend.api_resources import Object, annotations_of, labels_of
+from gpuctl.backend.metadata import MANAGED_BY
+from gpuctl.language.settings import Settings
+from gpuctl.release import __version__
+
+PART_OF = "applyset.kubernetes.io/part-of"
+
+
+class Records(NamedTuple):
+    """The keys of our records under the platform's domain."""
+
+    hash: str
+    lowered_by: str
+    document: str
+    paused: str
+    shared: str
+    strategy: str
+    job_type: str
+    pool: str
+    journal: str
+
+    def is_record(self, key: str) -> bool:
+        """Whether an annotation or label is written by commands, not by lowering."""
+        return key in (self.hash, self.lowered_by, self.paused, PART_OF)
+
+
+def records(settings: Settings) -> Records:
+    """The record keys of a platform."""
+    names = ("hash", "lowered-by", "document", "paused", "shared", "strategy", "job-type", "pool", "journal")
+    return Records(*(settings.label(name) for name in names))
+
+
+def stamp(obj: Object, keys: Records, part_of: str | None) -> Object:
+    """The object as it is sent: with its own hash, the version that lowered it, and the set it belongs to.
+
+    The hash is of the object as lowered; it says nothing about the set.
+    """
+    text = json.dumps(obj, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+    metadata = dict(obj["metadata"])
+    metadata["annotations"] = {
+        **(metadata.get("annotations") or {}),
+        keys.hash: digest,
+        keys.lowered_by: __version__,
+    }
+    if part_of is not None:
+        metadata["labels"] = {**(metadata.get("labels") or {}), PART_OF: part_of}
+    return {**obj, "metadata": metadata}
+
+
+def is_ours(obj: Object) -> bool:
+    """Whether an object says that gpuctl manages it."""
+    return labels_of(obj).get(MANAGED_BY) == "gpuctl"
+
+
+def is_shared(obj: Object, keys: Records) -> bool:
+    """Whether an object is shared by jobs: never pruned, never deleted with one."""
+    return annotations_of(obj).get(keys.shared) == "true"
+
+
+def is_controlled(obj: Object) -> bool:
+    """Whether a controller made the object: it is that controller's to delete."""
+    return any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or [])
+
+
+def set_lease(name: str) -> str:
+    """The lease of a set."""
+    return f"gpuctl-set-{name}"

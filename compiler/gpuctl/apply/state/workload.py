@@ -1,0 +1,208 @@
+"""What a live workload is doing: running, finished, paused; and how it can be made again."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from typing import Any
+
+from gpuctl.apply.state.queueing import forget_admission, hold, is_held
+from gpuctl.apply.state.records import PART_OF, Records
+from gpuctl.backend.api_resources import Object
+from gpuctl.language.durations import rough_duration
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+"""The label that names a workload's queue of Kueue."""
+_SERVER_METADATA = (
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+    "selfLink",
+    "ownerReferences",
+    "finalizers",
+)
+_JOB_LABELS = (
+    "controller-uid",
+    "job-name",
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-name",
+)
+_BATCH = ("Job", "JobSet")
+_SERVICE_FIELDS = ("clusterIP", "clusterIPs", "healthCheckNodePort")
+
+
+def condition(obj: Object, kind: str) -> Any:
+    """The condition of a type that holds, or None."""
+    for item in (obj.get("status") or {}).get("conditions") or []:
+        if item.get("type") == kind and item.get("status") == "True":
+            return item
+    return None
+
+
+def finished(obj: Object) -> str | None:
+    """``finished`` or ``failed`` for a Job or JobSet that has ended, else None."""
+    if obj["kind"] == "Job":
+        if condition(obj, "Complete") or condition(obj, "SuccessCriteriaMet"):
+            return "finished"
+        return "failed" if condition(obj, "Failed") or condition(obj, "FailureTarget") else None
+    if obj["kind"] == "JobSet":
+        return "finished" if condition(obj, "Completed") else "failed" if condition(obj, "Failed") else None
+    return None
+
+
+def running(obj: Object) -> str | None:
+    """``running for 3h`` when a workload's status says that it has pods, so that something may be lost; else None.
+
+    Pods that never started count too: :func:`work_of` tells.
+    """
+    status = obj.get("status") or {}
+    since = obj["metadata"].get("creationTimestamp")
+    kind = obj["kind"]
+    if finished(obj):
+        return None
+    if kind == "Job":
+        if not status.get("active"):
+            return None
+        since = status.get("startTime") or since
+    elif kind in ("Deployment", "StatefulSet"):
+        if not (status.get("readyReplicas") or status.get("availableReplicas")):
+            return None
+        available = condition(obj, "Available")
+        since = (available or {}).get("lastTransitionTime") or since
+    elif kind == "JobSet":
+        jobs = status.get("replicatedJobsStatus") or []
+        if not any(item.get("active") or item.get("ready") for item in jobs):
+            return None
+    else:
+        return None
+    return f"running for {age(since)}"
+
+
+def work_of(pods: Iterable[Object]) -> str | None:
+    """What is lost with pods: ``running for 3h`` (the time since the first container started) or that they have run.
+
+    None when no container has started: pods that wait for nodes or images lose nothing, nor do those that failed.
+    """
+    started: list[str] = []
+    restarts, ran = 0, False
+    for pod in pods:
+        status = pod.get("status") or {}
+        if status.get("phase") == "Failed":
+            continue
+        for container in status.get("containerStatuses") or []:
+            state = container.get("state") or {}
+            restarts += container.get("restartCount") or 0
+            ran = ran or "terminated" in state or "terminated" in (container.get("lastState") or {})
+            if "running" in state:
+                started.append(state["running"].get("startedAt") or status.get("startTime") or "")
+    if started:
+        return f"running for {age(min(started))}"
+    if restarts:
+        return f"restarted {restarts} time{'s' if restarts > 1 else ''}"
+    return "partly finished" if ran else None
+
+
+def pod_labels(workload: Object) -> str:
+    """The label selector of a workload's pods, "" when it has none."""
+    selector = ((workload.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+    if workload["kind"] == "JobSet":
+        selector = {"jobset.sigs.k8s.io/jobset-name": workload["metadata"]["name"]}
+    return ",".join(f"{name}={value}" for name, value in selector.items())
+
+
+def is_pod_of(pod: Object, workload: Object) -> bool:
+    """Whether a workload, or a ReplicaSet or Job that it made, controls a pod: labels alone are anybody's."""
+    name, uid = workload["metadata"]["name"], workload["metadata"]["uid"]
+    for owner in pod["metadata"].get("ownerReferences") or []:
+        if owner.get("controller"):
+            made = owner["kind"] in ("ReplicaSet", "Job") and owner["name"].startswith(f"{name}-")
+            return bool(owner["uid"] == uid or (made and workload["kind"] in ("Deployment", "JobSet")))
+    return False
+
+
+def age(timestamp: str | None, now: datetime | None = None) -> str:
+    """How long ago a time of the API (RFC 3339) was: ``45s``, ``12m``, ``3h``, ``2d``."""
+    if not timestamp:
+        return "unknown time"
+    then = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
+    return rough_duration(((now or datetime.now(timezone.utc)) - then).total_seconds())
+
+
+def recreatable(live: Object) -> Object:
+    """A live object as it can be created again, without what the server or a controller filled in.
+
+    A finished Job comes back suspended, and kept out of its queue: it must not run a second time unasked. Its
+    ``selector`` and the labels that name its pods are the server's (batch/v1 ``generateSelector``).
+    """
+    metadata = {key: value for key, value in live["metadata"].items() if key not in _SERVER_METADATA}
+    finalizers = [name for name in live["metadata"].get("finalizers") or [] if "/" in name]
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    annotations = {
+        key: value
+        for key, value in (metadata.get("annotations") or {}).items()
+        if key != "deployment.kubernetes.io/revision"
+    }
+    metadata.pop("annotations", None)
+    if annotations:
+        metadata["annotations"] = annotations
+    body = {key: value for key, value in live.items() if key not in ("metadata", "status")}
+    result: Object = copy.deepcopy({**body, "metadata": metadata})
+    forget_admission(result)
+    if live["kind"] == "Job":
+        spec = result["spec"]
+        if not spec.get("manualSelector"):
+            spec.pop("selector", None)
+            labels = (spec["template"].get("metadata") or {}).get("labels") or {}
+            for label in _JOB_LABELS:
+                labels.pop(label, None)
+        spec["template"].get("metadata", {}).pop("creationTimestamp", None)
+    if live["kind"] in _BATCH and finished(live):
+        result["spec"]["suspend"] = True
+        hold(result)
+    if live["kind"] == "Service" and live["spec"].get("clusterIP") != "None":
+        for name in _SERVICE_FIELDS:
+            result["spec"].pop(name, None)
+    return result
+
+
+def carried_over(
+    desired: Object, live: Object, keys: Records, *, autoscaled: bool = False, again: bool = True
+) -> Object:
+    """What a new incarnation takes from the old: a pause, the replicas an autoscaler chose, its set, its strategy.
+
+    This is all; docs/cluster.md lists it.
+
+    :param autoscaled: an autoscaler of somebody else sets the replicas, whatever the document says.
+    :param again: it is created again, so that a pause has to keep it out of its queue; else it is changed in place.
+    """
+    result = copy.deepcopy(desired)
+    metadata, spec = result["metadata"], result["spec"]
+    old_annotations = live["metadata"].get("annotations") or {}
+    if PART_OF in (live["metadata"].get("labels") or {}) and PART_OF not in (metadata.get("labels") or {}):
+        metadata.setdefault("labels", {})[PART_OF] = live["metadata"]["labels"][PART_OF]
+    if keys.strategy in old_annotations:
+        metadata.setdefault("annotations", {})[keys.strategy] = old_annotations[keys.strategy]
+    paused = old_annotations.get(keys.paused)
+    kind = desired["kind"]
+    if paused is not None and live["kind"] == kind:
+        if kind in _BATCH:
+            spec["suspend"] = True
+            if again or is_held(live):
+                hold(result)
+            metadata.setdefault("annotations", {})[keys.paused] = paused
+        else:
+            metadata.setdefault("annotations", {})[keys.paused] = (
+                paused if autoscaled else str(spec.get("replicas", paused))
+            )
+            spec["replicas"] = 0
+    elif kind in ("Deployment", "StatefulSet") and (autoscaled or "replicas" not in spec):
+        replicas = (live.get("spec") or {}).get("replicas")
+        if isinstance(replicas, int) and (replicas > 0 or autoscaled):
+            spec["replicas"] = replicas
+    return result

@@ -1,0 +1,359 @@
+"""Where the scheduler may put pods, one after another, and whom it evicts for them: every way it may choose.
+
+Among nodes that a pod may go to, the scheduler's choice rests on scores and, among equals, on chance. So what is
+computed here is the set of all states a cluster may be in afterwards. Nodes alike count as one. Past ``LIMIT`` states
+only one is followed, and ``exhaustive`` says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, combinations, islice
+from typing import NamedTuple
+
+from gpuctl.capacity.preemption import Budget, Eviction, eviction, is_searched_in_part
+from gpuctl.capacity.scheduling import (
+    HOST_NAME,
+    NO_CENSUS,
+    Census,
+    Incoming,
+    PlacedPod,
+    SchedulingRule,
+    Seat,
+    census,
+    obstacle,
+    recounted,
+    selects,
+)
+
+LIMIT = 128
+"""States that are followed at once."""
+_DEPARTURES = 4
+_MANY = 10**9
+
+
+class PodGroup(NamedTuple):
+    """Pods alike of one workload. ``number`` tells groups of a request apart."""
+
+    number: Hashable
+    incoming: Incoming
+
+    @property
+    def is_independent(self) -> bool:
+        """Whether its pods go anywhere that has room, whatever other pods do."""
+        return not self.incoming.has_neighbours
+
+    def minds(self, pod: PlacedPod) -> bool:
+        """Whether where another pod is decides on more than that pod's own node."""
+        incoming = self.incoming
+        apart = (term for term in incoming.pod.anti_affinity if term.topology != HOST_NAME)
+        if any(term.matches(pod) for term in chain(incoming.affinity, apart)):
+            return True
+        return any(selects(rule.selector, pod.labels) for rule in incoming.spread)
+
+    @property
+    def is_confluent(self) -> bool:
+        """Whether as many of its pods find room in whichever order nodes are taken.
+
+        With one rule that its pods meet in each other, a pod put somewhere takes room of its own domain only. Of two
+        such rules, or where the first pod binds the others to its domain, the order decides.
+        """
+        own = self.incoming.pod
+        return len(self._domains) <= 1 and not any(term.matches(own) for term in self.incoming.affinity)
+
+    @property
+    def _domains(self) -> list[str]:
+        own = self.incoming.pod
+        apart = [term.topology for term in own.anti_affinity if term.topology != HOST_NAME and term.matches(own)]
+        return apart + [rule.topology for rule in self.incoming.spread if selects(rule.selector, own.labels)]
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What a cluster may look like: nodes that differ from the beginning, and what happened.
+
+    ``placed`` counts pods by group. ``leaving`` are victims by node, who may or may not be gone yet.
+    """
+
+    base: Sequence[Seat]
+    classes: Sequence[Hashable]
+    changed: Mapping[int, Seat] = field(default_factory=dict)
+    placed: Mapping[Hashable, int] = field(default_factory=dict)
+    evicted: tuple[PlacedPod, ...] = ()
+    leaving: Mapping[int, tuple[PlacedPod, ...]] = field(default_factory=dict)
+    certain: bool = True
+
+    def seat(self, index: int) -> Seat:
+        """A node as it is now."""
+        return self.changed.get(index, self.base[index])
+
+    @property
+    def seats(self) -> Iterator[Seat]:
+        """All nodes as they are now."""
+        return (self.changed.get(index, seat) for index, seat in enumerate(self.base))
+
+    def view(self, gone: frozenset[int]) -> list[Seat]:
+        """All nodes, with the victims that have not left yet: those outside ``gone`` nodes."""
+        return [
+            seat if index in gone or index not in self.leaving else Seat(seat.node, seat.pods + self.leaving[index])
+            for index, seat in enumerate(self.seats)
+        ]
+
+    def place(self, index: int, group: PodGroup, number: int = 1) -> State:
+        """The state with pods of a group on a node."""
+        seat = self.seat(index)
+        seat = Seat(seat.node, seat.pods + (group.incoming.pod,) * number)
+        placed = {**self.placed, group.number: self.placed.get(group.number, 0) + number}
+        return replace(self, changed={**self.changed, index: seat}, placed=placed)
+
+    def put(self, index: int, pod: PlacedPod) -> State:
+        """The state with somebody else's pod on a node."""
+        return replace(self, changed={**self.changed, index: self.seat(index).with_pod(pod)})
+
+    def evict(self, index: int, eviction: Eviction, group: PodGroup) -> State:
+        """The state with victims on their way out of a node, and a pod of the group that waits for their room.
+
+        The pod counts on the node from now on: its nomination keeps others away.
+        """
+        known = set(chain(self.evicted, *self.leaving.values()))
+        new = tuple(pod for pod in eviction.victims if pod not in known)
+        left = replace(
+            self,
+            changed={**self.changed, index: self.seat(index).without(eviction.victims)},
+            evicted=self.evicted + new,
+            leaving={**self.leaving, index: self.leaving.get(index, ()) + new},
+            certain=self.certain and eviction.certain,
+        )
+        return left.place(index, group)
+
+    def key(self, index: int) -> Hashable:
+        """What tells a node from others in this state."""
+        seat = self.changed.get(index)
+        if seat is None:
+            return self.classes[index]
+        leaving = tuple(sorted(map(id, self.leaving.get(index, ()))))
+        return self.classes[index], frozenset(Counter(map(id, seat.pods)).items()), leaving
+
+    @property
+    def signature(self) -> Hashable:
+        """Equal for states that differ by the names of nodes alike."""
+        keys = frozenset(Counter(self.key(index) for index in self.changed).items())
+        return keys, frozenset(map(id, self.evicted)), frozenset(self.placed.items()), self.certain
+
+
+class Placements(NamedTuple):
+    """The states that placing pods may end in. Not ``exhaustive``: there may be others.
+
+    ``confluent``: in all of them, followed or not, as many pods are placed, and either all or none by evicting.
+    """
+
+    states: list[State]
+    exhaustive: bool
+    confluent: bool
+
+
+def initial(seats: Sequence[Seat], named_hosts: bool) -> State:
+    """The state before anything is placed. ``named_hosts``: pods may ask for nodes by name, so that none are alike."""
+    return State(seats, [_class(index, seat, named_hosts) for index, seat in enumerate(seats)])
+
+
+def _class(index: int, seat: Seat, named_hosts: bool) -> Hashable:
+    """Nodes of one class are alike to every pod; nodes with pods on them are classes of their own."""
+    if named_hosts or seat.pods:
+        return index
+    node = seat.node
+    labels = frozenset(item for item in node.labels.items() if item[0] != HOST_NAME)
+    room = frozenset(node.allocatable.items()), frozenset(node.attachable.items()), node.attached
+    return labels, room, str(node.taints), node.unschedulable, HOST_NAME in node.labels
+
+
+def capacity(seat: Seat, group: PodGroup, most: int) -> int:
+    """How many pods of an independent group go to a node, at most ``most``: the least floor(free / request)."""
+    if obstacle(group.incoming, seat, NO_CENSUS) is not None:
+        return 0
+    pod = group.incoming.pod
+    number = min([most, seat.free("pods"), *(seat.free(name) // amount for name, amount in pod.requests.items())])
+    return min(number, 1) if pod.ports else number
+
+
+def settle(
+    state: State, groups: Sequence[tuple[PodGroup, int]], budgets: Sequence[Budget], *, final: bool
+) -> Placements:
+    """Place so many pods of each group, as the scheduler would, evicting where nothing else helps.
+
+    ``final``: nothing is placed afterwards, so that it does not matter which of several nodes with room is taken.
+    """
+    state = replace(state, placed={}, evicted=(), certain=True)
+    simple = len(groups) == 1 and groups[0][0].is_confluent
+    if simple and not state.leaving and groups[0][0].is_independent:
+        group, number = groups[0]
+        if not census(group.incoming, state.seats).repelled:
+            state, done = _fill(state, group, number, final=final)
+            if done:
+                return Placements([state], True, True)
+    if (
+        len(groups) > 1
+        and not state.leaving
+        and all(
+            has_room_in_any_case(state, group, number, [other for other in groups if other[0] is not group])
+            for group, number in groups
+        )
+    ):
+        for group, number in groups:
+            state, _ = _fill(state, group, number, final=True)
+        return Placements([state], final, True)
+    outcome = _explore(state, groups, budgets, narrow=simple and final)
+    # A pod that waits for its victims to leave is counted on its own node only, so that the next one may go too near.
+    unlike = any(end.evicted for end in outcome.states) and any(
+        group.minds(other.incoming.pod) for group, _ in groups for other, number in groups if number > 1
+    )
+    return Placements(outcome.states, outcome.exhaustive and not unlike, simple and not unlike)
+
+
+def _fill(state: State, group: PodGroup, number: int, *, final: bool) -> tuple[State, bool]:
+    """Put an independent group where it has room, as long as that leaves no choice that matters; True: all of it."""
+    rooms = {index: capacity(seat, group, number) for index, seat in enumerate(state.seats)}
+    total = sum(rooms.values())
+    if total > number and not final:
+        return state, False
+    left = number
+    for index, room in rooms.items():
+        taken = min(room, left)
+        if taken:
+            state = state.place(index, group, taken)
+            left -= taken
+    return state, left == 0
+
+
+def _explore(
+    state: State, groups: Sequence[tuple[PodGroup, int]], budgets: Sequence[Budget], *, narrow: bool
+) -> Placements:
+    """Follow every choice, breadth first, and as soon as they are too many one; ``narrow``: one node with room."""
+    views = {group.number: _View(state, group, groups, budgets) for group, _ in groups}
+    frontier = [state]
+    ends: dict[Hashable, State] = {}
+    exhaustive = True
+    while frontier:
+        following: dict[Hashable, State] = {}
+        for current in frontier:
+            waiting = [group.number for group, number in groups if current.placed.get(group.number, 0) < number]
+            exhaustive = exhaustive and len(current.leaving) <= _DEPARTURES
+            goes_on = False
+            for move in chain.from_iterable(views[number].moves(current, narrow=narrow) for number in waiting):
+                goes_on = True
+                following[move.signature] = move
+                exhaustive = exhaustive and len(following) <= LIMIT
+                if not exhaustive:
+                    break
+            if not goes_on:
+                ends[current.signature] = current
+        frontier = list(following.values())[: None if exhaustive else 1]
+    return Placements(list(ends.values()), exhaustive, False)
+
+
+class _View:
+    """What the pods of a group find in states that come from one: what does not change is worked out once."""
+
+    def __init__(
+        self, start: State, group: PodGroup, groups: Sequence[tuple[PodGroup, int]], budgets: Sequence[Budget]
+    ) -> None:
+        self._group = group
+        self._incoming = group.incoming
+        self._budgets = budgets
+        self._seats = list(start.seats)
+        self._counted = census(group.incoming, self._seats)
+        repelled = bool(self._counted.repelled) or any(
+            term.matches(group.incoming.pod) for other, _ in groups for term in other.incoming.pod.anti_affinity
+        )
+        # Then each node is judged by itself. The nodes are kept, so that their ids stay theirs.
+        self._alone = group.is_independent and not repelled
+        self._statuses: dict[int, tuple[Seat, SchedulingRule | None]] = {}
+        self._evictions: dict[int, tuple[Seat, Eviction | None]] = {}
+
+    def moves(self, state: State, *, narrow: bool) -> Iterator[State]:
+        """What may become of the next pod; nothing when it stays pending."""
+        for gone in _departures(state):
+            seats = state.view(gone)
+            counted = self._census(seats)
+            places = (index for index, seat in enumerate(seats) if self._status(seat, counted) is None)
+            different = {state.key(index): index for index in (islice(places, 1) if narrow else places)}
+            if different:
+                yield from (state.place(index, self._group) for index in different.values())
+                continue
+            found = self._candidates(seats, counted)
+            least = min((eviction.cost for eviction in found.values()), default=None)
+            best = {state.key(index): index for index, eviction in found.items() if eviction.cost == least}
+            yield from (state.evict(index, found[index], self._group) for index in best.values())
+
+    def _census(self, seats: Sequence[Seat]) -> Census:
+        counted = self._counted
+        if not self._alone:
+            for before, now in zip(self._seats, seats, strict=True):
+                if before is not now:
+                    counted = recounted(counted, self._incoming, before, now)
+        return counted
+
+    def _status(self, seat: Seat, counted: Census) -> SchedulingRule | None:
+        if not self._alone:
+            return obstacle(self._incoming, seat, counted)
+        if id(seat) not in self._statuses:
+            self._statuses[id(seat)] = seat, obstacle(self._incoming, seat, counted)
+        return self._statuses[id(seat)][1]
+
+    def _candidates(self, seats: Sequence[Seat], counted: Census) -> dict[int, Eviction]:
+        """For each node where evicting helps, whom it would cost.
+
+        Source: ``preemption/preemption.go``, findCandidates: nodes whose status is Unschedulable.
+        """
+        if not self._incoming.preempts:
+            return {}
+        result: dict[int, Eviction] = {}
+        potential = 0
+        for index, seat in enumerate(seats):
+            rule = self._status(seat, counted)
+            if rule is None or not rule.resolvable:
+                continue
+            potential += 1
+            found = self._eviction(seat, counted)
+            if found is not None:
+                result[index] = found
+        if is_searched_in_part(potential):
+            return {index: found._replace(certain=False) for index, found in result.items()}
+        return result
+
+    def _eviction(self, seat: Seat, counted: Census) -> Eviction | None:
+        def fits(changed: Seat) -> bool:
+            now = counted if self._alone else recounted(counted, self._incoming, seat, changed)
+            return obstacle(self._incoming, changed, now) is None
+
+        if not self._alone:
+            return eviction(self._incoming, seat, fits, self._budgets)
+        if id(seat) not in self._evictions:
+            self._evictions[id(seat)] = seat, eviction(self._incoming, seat, fits, self._budgets)
+        return self._evictions[id(seat)][1]
+
+
+def _departures(state: State) -> Iterator[frozenset[int]]:
+    """The nodes that victims may have left by now. Of many nodes, only all and none are looked at."""
+    nodes = list(state.leaving)
+    sizes = range(len(nodes), -1, -1) if len(nodes) <= _DEPARTURES else (len(nodes), 0)
+    return (frozenset(gone) for size in sizes for gone in combinations(nodes, size))
+
+
+def has_room_in_any_case(state: State, group: PodGroup, number: int, elsewhere: Sequence[tuple[PodGroup, int]]) -> bool:
+    """Whether so many pods of an independent group find room wherever other independent pods went in this state.
+
+    One of the others takes the room of at most so many as its largest share of what one asks for, rounded up.
+    """
+    wanted = group.incoming.pod.requests
+    if not group.is_independent or census(group.incoming, state.seats).repelled:
+        return False
+    if group.incoming.pod.volumes and any(other.incoming.pod.volumes for other, _ in elsewhere):
+        return False
+    rooms = sum(capacity(seat, group, _MANY) for seat in state.seats)
+    for other, count in elsewhere:
+        asked = other.incoming.pod.requests
+        rooms -= count * max([1, *(-(-asked.get(name, 0) // amount) for name, amount in wanted.items())])
+    return rooms >= number

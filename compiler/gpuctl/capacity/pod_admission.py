@@ -1,0 +1,78 @@
+"""What the API server makes of a workload's pods, and for what it, or the scheduler, refuses them for good."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+
+from gpuctl.backend.api_resources import Object
+from gpuctl.capacity.doubts import claims_of, find_claim, runtime_of
+from gpuctl.capacity.limits import add_defaults, beyond_limits
+from gpuctl.capacity.podsecurity import forbidden, level_of
+from gpuctl.capacity.snapshot import Snapshot
+
+_LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+def admitted(spec: Object, namespace: str, snapshot: Snapshot, classes: Mapping[str, Object]) -> Object:
+    """The spec with what admission adds: a LimitRange's defaults, the class that pods without one get, a RuntimeClass's
+    overhead, selector and tolerations.
+
+    Source: ``plugin/pkg/admission``: ``limitranger``, ``priority``, ``runtimeclass``, ``defaulttolerationseconds``.
+    """
+    spec = copy.deepcopy(spec)
+    add_defaults(spec, _ranges(namespace, snapshot))
+    default = default_class(classes)
+    if default is not None and not spec.get("priorityClassName"):
+        spec["priorityClassName"] = default
+    runtime = runtime_of(spec, snapshot)
+    if runtime is not None:
+        if runtime.get("overhead"):
+            spec["overhead"] = runtime["overhead"]
+        spec["nodeSelector"] = {**(runtime.get("nodeSelector") or {}), **(spec.get("nodeSelector") or {})}
+        spec["tolerations"] = [*(spec.get("tolerations") or []), *(runtime.get("tolerations") or [])]
+    tolerations = spec.get("tolerations") or []
+    spec["tolerations"] = [*tolerations, *_default_tolerations(tolerations)]
+    return spec
+
+
+def default_class(classes: Mapping[str, Object]) -> str | None:
+    """The PriorityClass of pods that name none. Source: ``plugin/pkg/admission/priority``, getDefaultPriorityClass."""
+    names = [name for name, item in classes.items() if item.get("globalDefault")]
+    return min(names, key=lambda name: int(classes[name].get("value") or 0), default=None)
+
+
+def refusals(template: Object, namespace: str, labels: Mapping[str, str], snapshot: Snapshot) -> Iterator[str]:
+    """Why such a pod (``metadata`` and ``spec`` as admitted) would not be created, or never be placed.
+
+    :param labels: the namespace's.
+    """
+    spec = template["spec"]
+    if any(item["name"] == namespace and item.get("deleting") for item in snapshot.namespaces):
+        yield f"namespace {namespace} is being deleted, and takes no new pods"
+    yield from beyond_limits(spec, _ranges(namespace, snapshot))
+    violations = forbidden(template, labels)
+    if violations:
+        yield f"namespace {namespace} ({level_of(labels)}) forbids: {'; '.join(violations)}"
+    for name in claims_of(spec):
+        claim = find_claim(name, namespace, snapshot)
+        if claim is not None and claim.get("deleting"):
+            # Source: volumebinding/volume_binding.go, podHasPVCs.
+            yield f"claim {name} is being deleted"
+        elif claim is not None and claim.get("phase") == "Lost":
+            yield f"claim {name} has lost its volume ({claim.get('volume', 'unknown')} does not exist any more)"
+
+
+def _ranges(namespace: str, snapshot: Snapshot) -> list[Object]:
+    return [entry for entry in snapshot.limit_ranges if entry["namespace"] == namespace]
+
+
+def _default_tolerations(tolerations: Iterable[Object]) -> Iterator[Object]:
+    """Of nodes that are lost, unless the pod says something of them itself, whatever that is.
+
+    Source: ``plugin/pkg/admission/defaulttolerationseconds/admission.go``.
+    """
+    said = {item.get("key", "") for item in tolerations if item.get("effect", "NoExecute") in ("NoExecute", "")}
+    for key in _LOST:
+        if not said & {key, ""}:
+            yield {"key": key, "operator": "Exists", "effect": "NoExecute"}

@@ -1,0 +1,252 @@
+"""What the pods of a workload ask for, and how many run at once: counted as the scheduler and quota admission count.
+
+Source: Kubernetes 1.36, ``k8s.io/component-helpers/resource/helpers.go`` (PodRequests, PodLimits) on a pod with the
+defaults of ``pkg/apis/core/v1/defaults.go`` (SetDefaults_Pod, SetDefaults_ResourceList). Of a pod that is resized in
+place the largest counts of what it asks for, has been allocated and has.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from gpuctl.backend.api_resources import Object
+
+Amounts = dict[str, Fraction]
+"""Resource name -> amount: cores for cpu, bytes for memory and storage, pieces for everything else."""
+
+_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([KMGTPE]i)|([numkMGTPE]?)|[eE]([+-]?\d{1,3}))", re.ASCII)
+_BINARY = {suffix: 1 << 10 * power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
+_DECIMAL = {suffix: 3 * power for power, suffix in enumerate(("n", "u", "m", "", *"kMGTPE"), -3)}
+_LARGEST = Fraction(2**63 - 1)
+# resourcehelper.IsSupportedPodLevelResource: these and huge pages count in a pod's own `resources`, nothing else does.
+_POD_LEVEL = ("cpu", "memory")
+HUGE_PAGES = "hugepages-"
+
+
+def quantity(value: str | int | float) -> Fraction:
+    """The value of a quantity in a resource list: cores, bytes or pieces; thousandths are the smallest, rounded up.
+
+    Raises ValueError for what is no quantity. Unlike ``language.quantities``, which judges what people write, it takes
+    all that a server may hold, such as ``20E``. Source: ``apimachinery/pkg/api/resource/quantity.go`` (ParseQuantity);
+    the rounding is SetDefaults_ResourceList's.
+    """
+    return _parse(str(value))
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str) -> Fraction:
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a quantity")
+    digits, binary, decimal, exponent = match.groups()
+    if binary:
+        # Only binary ones are capped, whatever the comment on Quantity says.
+        exact = min(_LARGEST, Fraction(digits) * _BINARY[binary])
+    else:
+        exact = Fraction(f"{digits}e{exponent or _DECIMAL[decimal]}")
+    return Fraction(math.ceil(exact * 1000), 1000)
+
+
+def amounts(resources: Mapping[str, str | int | float] | None) -> Amounts:
+    """A resource list (``requests``, ``limits``, ``hard`` ...) with its quantities as numbers."""
+    return {name: quantity(value) for name, value in (resources or {}).items()}
+
+
+def container_requests(container: Object) -> Amounts:
+    """What one container requests; a limit without a request is one (SetDefaults_Pod)."""
+    resources = container.get("resources") or {}
+    return {**amounts(resources.get("limits")), **amounts(resources.get("requests"))}
+
+
+def container_limits(container: Object) -> Amounts:
+    """The limits of one container."""
+    return amounts((container.get("resources") or {}).get("limits"))
+
+
+def pod_requests(spec: Object, status: Object | None = None) -> Amounts:
+    """What a pod takes of its node, from its ``spec``. Source: PodRequests.
+
+    Containers and sidecars (init containers that restart always) add up; an init container counts when it needs more,
+    together with the sidecars started before it; the pod's own ``resources`` stand in for the sum; overhead is added.
+
+    :param status: of a pod that is there, which may be in the middle of a resize (UseStatusResources).
+    """
+    sizes = _sizes(spec, status or {})
+    total = _sum_or_peak(
+        spec, lambda container: _resized(container_requests(container), sizes.get(container.get("name", "main")))
+    )
+    own = _pod_resources(spec)[0]
+    total.update(_supported(_resized(own, sizes.get("")) if own else own))
+    for name, amount in amounts(spec.get("overhead")).items():
+        _add(total, name, amount)
+    return total
+
+
+class _Size(NamedTuple):
+    """What a container, or the pod, has been allocated and has. Not ``wanted``: what its spec asks for is refused."""
+
+    amounts: tuple[Amounts, Amounts]
+    wanted: bool
+
+
+def _sizes(spec: Object, status: Object) -> dict[str, _Size]:
+    """The sizes by the names of containers, that of the pod by "". Ordinary init containers are never resized."""
+    conditions = status.get("conditions") or []
+    wanted = not any(
+        item.get("type") == "PodResizePending" and item.get("reason") == "Infeasible" for item in conditions
+    )
+    found = [*(status.get("containerStatuses") or []), *(status.get("initContainerStatuses") or [])]
+    once = {item["name"] for item in _list(spec, "initContainers") if item.get("restartPolicy") != "Always"}
+    holders = [(item["name"], item) for item in found if item["name"] not in once] + [("", status)]
+    return {
+        name: _Size((amounts(item["resources"].get("requests")), amounts(item.get("allocatedResources"))), wanted)
+        for name, item in holders
+        if item.get("resources") is not None
+    }
+
+
+def _resized(own: Amounts, size: _Size | None) -> Amounts:
+    """Source: determineEffectiveRequests."""
+    if size is None:
+        return own
+    parts = [*size.amounts, *([own] if size.wanted else [])]
+    result: Amounts = {}
+    for part in parts:
+        for name, amount in part.items():
+            result[name] = max(amount, result.get(name, amount))
+    return result
+
+
+def pod_limits(spec: Object) -> Amounts:
+    """The limits of a pod, counted like its requests; overhead is added only to limits that are set and not zero.
+
+    Source: PodLimits.
+    """
+    total = _sum_or_peak(spec, container_limits)
+    total.update(_supported(_pod_resources(spec)[1]))
+    for name, amount in amounts(spec.get("overhead")).items():
+        if total.get(name):
+            _add(total, name, amount)
+    return total
+
+
+def has_pod_resources(spec: Object) -> bool:
+    """Whether the pod itself, not only its containers, sets an amount that counts. Source: IsPodLevelResourcesSet."""
+    requests, _ = _pod_resources(spec)
+    return bool(_supported(requests))
+
+
+def is_best_effort(spec: Object) -> bool:
+    """Whether nothing in the pod asks for cpu or memory. Source: ``pkg/apis/core/helper/qos/qos.go`` (ComputePodQOS).
+
+    ``resources`` of the pod decides alone as soon as it is there, even when it is empty.
+    """
+    if spec.get("resources") is not None:
+        lists = list(_pod_resources(spec))
+    else:
+        containers = [*_list(spec, "containers"), *_list(spec, "initContainers")]
+        lists = [amount(container) for container in containers for amount in (container_requests, container_limits)]
+    return not any(amount > 0 for resources in lists for name, amount in resources.items() if name in _POD_LEVEL)
+
+
+def pod_templates(workload: Object) -> list[tuple[Object, int]]:
+    """The pod templates of an object and how many pods of each run at once; a Pod is its own, other kinds have none.
+
+    Templates are those of the object, not copies. A suspended workload has its templates with 0 pods.
+    """
+    kind, spec = workload["kind"], workload.get("spec") or {}
+    if kind == "Pod":
+        return [(workload, 1)]
+    if kind in ("Deployment", "StatefulSet"):
+        return [(spec["template"], _number(spec, "replicas", 1))]
+    suspended = bool(spec.get("suspend"))
+    if kind == "Job":
+        return [(spec["template"], 0 if suspended else _job_pods(spec))]
+    if kind == "JobSet":
+        # A `suspend` of the inner job is overwritten by the JobSet's (jobset_controller.go, constructJob).
+        return [
+            (job["spec"]["template"], 0 if suspended else number * _job_pods(job["spec"]))
+            for job, number in job_templates(workload)
+        ]
+    return []
+
+
+def job_templates(jobset: Object) -> list[tuple[Object, int]]:
+    """The Job templates of a JobSet and how many Jobs it makes of each."""
+    replicated = _list(jobset["spec"], "replicatedJobs")
+    return [(item["template"], _number(item, "replicas", 1)) for item in replicated]
+
+
+def replicas(workload: Object) -> int:
+    """How many pods an object runs at once when it runs in full."""
+    return sum(pods for _, pods in pod_templates(workload))
+
+
+def _job_pods(spec: Object) -> int:
+    """Source: ``pkg/apis/batch/v1/defaults.go`` (SetDefaults_Job), ``job_controller.go`` (manageJob)."""
+    parallelism = _number(spec, "parallelism", 1)
+    completions = spec.get("completions")
+    return parallelism if completions is None else min(parallelism, int(completions))
+
+
+def _sum_or_peak(spec: Object, of: Callable[[Object], Amounts]) -> Amounts:
+    """The containers' sum, or the most that any moment of the initialisation needs, each resource by itself.
+
+    Source: AggregateContainerRequests and AggregateContainerLimits.
+    """
+    total: Amounts = {}
+    for container in _list(spec, "containers"):
+        for name, amount in of(container).items():
+            _add(total, name, amount)
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in _list(spec, "initContainers"):
+        own = of(container)
+        restarts = container.get("restartPolicy") == "Always"
+        for name, amount in own.items():
+            if restarts:
+                _add(total, name, amount)
+                _add(sidecars, name, amount)
+            else:
+                peak[name] = max(peak.get(name, amount), amount + sidecars.get(name, 0))
+    for name, amount in peak.items():
+        total[name] = max(total.get(name, amount), amount)
+    return total
+
+
+def _pod_resources(spec: Object) -> tuple[Amounts, Amounts]:
+    """``spec.resources`` as requests and limits; where there are limits, with the server's defaults for requests.
+
+    Source: ``pkg/apis/core/v1/defaults.go``, defaultPodRequests. The defaults for limits of huge pages change no sum.
+    """
+    resources = spec.get("resources") or {}
+    requests, limits = amounts(resources.get("requests")), amounts(resources.get("limits"))
+    if limits:
+        for name, amount in _sum_or_peak(spec, container_requests).items():
+            if name in _POD_LEVEL:
+                requests.setdefault(name, amount)
+        for name, amount in limits.items():
+            requests.setdefault(name, amount)
+    return requests, limits
+
+
+def _supported(resources: Amounts) -> Amounts:
+    return {name: amount for name, amount in resources.items() if name in _POD_LEVEL or name.startswith(HUGE_PAGES)}
+
+
+def _add(total: Amounts, name: str, amount: Fraction) -> None:
+    total[name] = total.get(name, Fraction(0)) + amount
+
+
+def _number(spec: Object, field: str, default: int) -> int:
+    value = spec.get(field)
+    return default if value is None else int(value)
+
+
+def _list(spec: Object, field: str) -> list[Any]:
+    return spec.get(field) or []

@@ -1,0 +1,113 @@
+"""Whom the scheduler evicts from a node to make room for a more important pod.
+
+Source: Kubernetes 1.36, ``pkg/scheduler/framework/preemption`` and ``plugins/defaultpreemption``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from gpuctl.backend.api_resources import Object
+from gpuctl.capacity.scheduling import Incoming, PlacedPod, Seat, selects
+
+_PRIORITY_OFFSET = 2**31
+_MINIMUM_CANDIDATES = 100
+
+
+class Budget(NamedTuple):
+    """A PodDisruptionBudget: how many of its pods may still be disrupted."""
+
+    namespace: str
+    selector: Object | None
+    allowed: int
+    disrupted: frozenset[str] = frozenset()
+
+    def covers(self, pod: PlacedPod) -> bool:
+        """Source: ``defaultpreemption/default_preemption.go``, filterPodsWithPDBViolation."""
+        if pod.namespace != self.namespace or not pod.labels or pod.name in self.disrupted:
+            return False
+        return any((self.selector or {}).values()) and selects(self.selector, pod.labels)
+
+
+class Eviction(NamedTuple):
+    """The pods that would be evicted from a node. Not ``certain``: others of the same rank may be taken instead."""
+
+    victims: tuple[PlacedPod, ...]
+    violations: int
+    certain: bool
+
+    @property
+    def cost(self) -> tuple[int, int, int, int, tuple[int, ...]]:
+        """Less is preferred. Source: ``preemption/preemption.go``, pickOneNodeForPreemption."""
+        highest = self.victims[0].priority
+        total = sum(pod.priority + _PRIORITY_OFFSET for pod in self.victims)
+        earliest = min(pod.importance[1] for pod in self.victims if pod.priority == highest)
+        # The latest start is preferred.
+        return self.violations, highest, total, len(self.victims), tuple(-ord(character) for character in earliest)
+
+
+def eviction(
+    incoming: Incoming, seat: Seat, fits: Callable[[Seat], bool], budgets: Sequence[Budget]
+) -> Eviction | None:
+    """Whom a node would lose: all with a lower priority, but those, most important first, for whom there is room.
+
+    Source: ``defaultpreemption/default_preemption.go``, SelectVictimsOnNode.
+    """
+    lower = sorted((pod for pod in seat.pods if may_evict(incoming, pod)), key=lambda pod: pod.importance)
+    left = seat.without(lower)
+    if not lower or not fits(left):
+        return None
+    violating = _violating(lower, budgets)
+    protected = [pod for pod in lower if pod in violating]
+    victims: list[PlacedPod] = []
+    spared: list[PlacedPod] = []
+    for pod in [*protected, *(pod for pod in lower if pod not in violating)]:
+        if fits(left.with_pod(pod)):
+            left = left.with_pod(pod)
+            spared.append(pod)
+        else:
+            victims.append(pod)
+    if not victims:
+        return None
+    victims.sort(key=lambda pod: pod.importance)
+    certain = not _tied(victims, spared, lower, budgets)
+    return Eviction(tuple(victims), sum(pod in violating for pod in victims), certain)
+
+
+def may_evict(incoming: Incoming, pod: PlacedPod) -> bool:
+    """Source: ``defaultpreemption/default_preemption.go``, isPreemptionAllowed."""
+    return pod.priority < incoming.pod.priority
+
+
+def _violating(pods: Sequence[PlacedPod], budgets: Sequence[Budget]) -> list[PlacedPod]:
+    """The pods, most important first, whose eviction a budget does not allow any more."""
+    allowed = [budget.allowed for budget in budgets]
+    result = []
+    for pod in pods:
+        violated = False
+        for index, budget in enumerate(budgets):
+            if budget.covers(pod):
+                allowed[index] -= 1
+                violated = violated or allowed[index] < 0
+        if violated:
+            result.append(pod)
+    return result
+
+
+def _tied(victims: list[PlacedPod], spared: list[PlacedPod], lower: list[PlacedPod], budgets: Sequence[Budget]) -> bool:
+    """Whether the order among pods of one importance, which is the scheduler's, may have decided."""
+    ranks = {pod.importance for pod in spared}
+    if any(pod.importance in ranks for pod in victims):
+        return True
+    covered = Counter(pod.importance for pod in lower if any(budget.covers(pod) for budget in budgets))
+    return any(number > 1 for number in covered.values())
+
+
+def is_searched_in_part(nodes: int) -> bool:
+    """Whether of so many nodes where evicting may help only some are looked at, from a place chosen by chance.
+
+    Source: ``defaultpreemption/default_preemption.go``, calculateNumCandidates: a tenth, but a hundred at least.
+    """
+    return nodes > _MINIMUM_CANDIDATES

@@ -1,0 +1,424 @@
+"""When a pod may go to a node, rule by rule as kube-scheduler's default plugins decide it, and whom it would evict.
+
+Source: Kubernetes 1.36, ``pkg/scheduler/framework/plugins`` (named at each rule). Rules that only rank nodes are left
+out: they decide where a pod goes, never whether. Amounts are whole numbers as the scheduler counts: thousandths of
+cpu, everything else in bytes or pieces, rounded up (``framework/types.go``, Resource.Add).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from gpuctl.backend.api_resources import Object
+from gpuctl.capacity.pod_requests import Amounts
+
+Labels = Mapping[str, str]
+Units = dict[str, int]
+"""Resource name -> amount in the scheduler's units."""
+Pair = tuple[str, str]
+"""A topology domain: key and value of a node's label."""
+Volume = tuple[str, str]
+"""A volume that a CSI driver attaches: the driver, and its own name for the volume."""
+
+HOST_NAME = "kubernetes.io/hostname"
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_BLOCKING = ("NoSchedule", "NoExecute")
+_UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+_EVERYWHERE = "0.0.0.0"  # noqa: S104 - the API's word for all addresses of a node, nothing is bound here
+
+
+def units(amounts: Amounts) -> Units:
+    """Amounts as the scheduler counts them; what is zero is left out."""
+    return {
+        name: math.ceil(amount * 1000) if name == "cpu" else math.ceil(amount)
+        for name, amount in amounts.items()
+        if amount > 0
+    }
+
+
+class Port(NamedTuple):
+    """A port of the node that a container binds."""
+
+    ip: str
+    protocol: str
+    number: int
+
+    def conflicts(self, other: Port) -> bool:
+        """Source: kube-scheduler ``framework/types.go``, HostPortInfo.CheckConflict."""
+        same = (self.protocol, self.number) == (other.protocol, other.number)
+        return same and (self.ip == other.ip or _EVERYWHERE in (self.ip, other.ip))
+
+
+class Term(NamedTuple):
+    """A required term of pod affinity or anti-affinity: other pods, and the label of nodes that makes them near."""
+
+    topology: str
+    selector: Object | None
+    namespaces: frozenset[str]
+
+    def matches(self, pod: PlacedPod) -> bool:
+        """Whether it is about a pod."""
+        return pod.namespace in self.namespaces and selects(self.selector, pod.labels)
+
+
+class Spread(NamedTuple):
+    """A topology spread constraint that forbids (``DoNotSchedule``)."""
+
+    topology: str
+    selector: Object | None
+    most: int
+    domains: int
+    honour_affinity: bool
+    honour_taints: bool
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedPod:
+    """A pod as its node sees it. ``start`` is RFC 3339, "" before it; ``stays`` tells that every node runs one.
+
+    ``volumes`` are those that a CSI driver attaches to its node. ``priority_class`` and ``has_deadline``
+    (``activeDeadlineSeconds``) are what quotas ask for.
+    """
+
+    namespace: str
+    name: str
+    labels: Labels = field(default_factory=dict)
+    priority: int = 0
+    requests: Units = field(default_factory=dict)
+    ports: tuple[Port, ...] = ()
+    anti_affinity: tuple[Term, ...] = ()
+    start: str = ""
+    stays: bool = False
+    deleting: bool = False
+    owner: str = ""
+    priority_class: str = ""
+    has_deadline: bool = False
+    volumes: frozenset[Volume] = frozenset()
+
+    @property
+    def importance(self) -> tuple[int, str]:
+        """Less is evicted later. Source: ``pkg/scheduler/util/utils.go``, MoreImportantPod."""
+        return -self.priority, self.start or "~"
+
+
+@dataclass(frozen=True, eq=False)
+class SchedulableNode:
+    """A node, without its pods. ``attachable`` is how many volumes a driver can attach, ``attached`` which are now."""
+
+    name: str
+    allocatable: Units
+    labels: Labels = field(default_factory=dict)
+    taints: Sequence[Object] = ()
+    unschedulable: bool = False
+    attachable: Mapping[str, int] = field(default_factory=dict)
+    attached: frozenset[Volume] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class Seat:
+    """A node with the pods on it. Never changes: moving a pod makes another one."""
+
+    node: SchedulableNode
+    pods: tuple[PlacedPod, ...] = ()
+
+    @cached_property
+    def used(self) -> Units:
+        """The sum of the pods' requests."""
+        total: Units = {}
+        for pod in self.pods:
+            for name, amount in pod.requests.items():
+                total[name] = total.get(name, 0) + amount
+        return total
+
+    @cached_property
+    def repelling(self) -> tuple[PlacedPod, ...]:
+        """Pods that keep others away."""
+        return tuple(pod for pod in self.pods if pod.anti_affinity)
+
+    def free(self, name: str) -> int:
+        """What is left of a resource; ``pods`` is one, too."""
+        if name == "pods":
+            return self.node.allocatable.get("pods", 0) - len(self.pods)
+        return self.node.allocatable.get(name, 0) - self.used.get(name, 0)
+
+    def with_pod(self, pod: PlacedPod) -> Seat:
+        """The same with one pod more."""
+        return Seat(self.node, (*self.pods, pod))
+
+    def without(self, pods: Iterable[PlacedPod]) -> Seat:
+        """The same without some of its pods."""
+        gone = set(map(id, pods))
+        return Seat(self.node, tuple(pod for pod in self.pods if id(pod) not in gone))
+
+
+@dataclass(frozen=True, eq=False)
+class Incoming:
+    """A pod that is to be scheduled. ``node_terms`` all have to hold, each a list of alternatives."""
+
+    pod: PlacedPod
+    tolerations: Sequence[Object] = ()
+    node_selector: Labels = field(default_factory=dict)
+    node_terms: Sequence[Sequence[Object]] = ()
+    affinity: tuple[Term, ...] = ()
+    spread: tuple[Spread, ...] = ()
+    preempts: bool = True
+
+    @property
+    def has_neighbours(self) -> bool:
+        """Whether it matters to it which pods are where."""
+        return bool(self.affinity or self.pod.anti_affinity or self.spread)
+
+
+class Census(NamedTuple):
+    """Pods near which a pod must or must not be, by domain: what the plugins count before they look at nodes."""
+
+    affinity: Counter[Pair]
+    anti_affinity: Counter[Pair]
+    repelled: Counter[Pair]
+    spread: tuple[Counter[str], ...]
+
+
+NO_CENSUS = Census(Counter(), Counter(), Counter(), ())
+
+
+def census(incoming: Incoming, seats: Iterable[Seat]) -> Census:
+    """Count the pods that matter to an incoming one.
+
+    Source: ``interpodaffinity/filtering.go`` (PreFilter), ``podtopologyspread/filtering.go`` (calPreFilterState).
+    """
+    result = Census(Counter(), Counter(), Counter(), tuple(Counter() for _ in incoming.spread))
+    for seat in seats:
+        labels = seat.node.labels
+        for pod in seat.repelling:
+            _count(result.repelled, [term for term in pod.anti_affinity if term.matches(incoming.pod)], labels)
+        if not incoming.has_neighbours:
+            continue
+        for pod in seat.pods:
+            if incoming.affinity and all(term.matches(pod) for term in incoming.affinity):
+                _count(result.affinity, incoming.affinity, labels)
+            _count(result.anti_affinity, [term for term in incoming.pod.anti_affinity if term.matches(pod)], labels)
+        if all(rule.topology in labels for rule in incoming.spread):
+            for rule, counts in zip(incoming.spread, result.spread, strict=True):
+                if _is_counted(rule, incoming, seat.node):
+                    counts[labels[rule.topology]] += sum(_is_spread(rule, incoming, pod) for pod in seat.pods)
+    return result
+
+
+def recounted(counted: Census, incoming: Incoming, before: Seat, now: Seat) -> Census:
+    """A census after one node has changed."""
+    old, new = census(incoming, (before,)), census(incoming, (now,))
+
+    def pairs(total: Counter[Pair], less: Counter[Pair], more: Counter[Pair]) -> Counter[Pair]:
+        total = Counter(total)
+        total.subtract(less)
+        total.update(more)
+        return +total
+
+    spread = []
+    for total, less, more in zip(map(Counter, counted.spread), old.spread, new.spread, strict=True):
+        # A domain without pods stays a domain.
+        total.subtract(less)
+        total.update(more)
+        spread.append(total)
+    return Census(
+        pairs(counted.affinity, old.affinity, new.affinity),
+        pairs(counted.anti_affinity, old.anti_affinity, new.anti_affinity),
+        pairs(counted.repelled, old.repelled, new.repelled),
+        tuple(spread),
+    )
+
+
+def _count(counts: Counter[Pair], terms: Iterable[Term], labels: Labels) -> None:
+    for term in terms:
+        if term.topology in labels:
+            counts[term.topology, labels[term.topology]] += 1
+
+
+def _is_counted(rule: Spread, incoming: Incoming, node: SchedulableNode) -> bool:
+    """Source: ``podtopologyspread/common.go``, matchNodeInclusionPolicies."""
+    if rule.honour_affinity and not (_selected(incoming, node) and _in_terms(incoming, node)):
+        return False
+    return not rule.honour_taints or untolerated(incoming, node) is None
+
+
+def _is_spread(rule: Spread, incoming: Incoming, pod: PlacedPod) -> bool:
+    """Source: ``podtopologyspread/common.go``, countPodsMatchSelector: an empty selector counts nothing."""
+    if pod.deleting or pod.namespace != incoming.pod.namespace or rule.selector == {}:
+        return False
+    return selects(rule.selector, pod.labels)
+
+
+def selects(selector: Object | None, labels: Labels) -> bool:
+    """Whether a label selector matches: None matches nothing, an empty one everything.
+
+    Source: ``apimachinery/pkg/apis/meta/v1/helpers.go``, LabelSelectorAsSelector.
+    """
+    if selector is None:
+        return False
+    pairs = (selector.get("matchLabels") or {}).items()
+    return pairs <= labels.items() and all(holds(item, labels) for item in selector.get("matchExpressions") or [])
+
+
+def holds(expression: Object, labels: Labels) -> bool:
+    """One requirement of a selector. Source: ``apimachinery/pkg/labels/selector.go``, Requirement.Matches."""
+    operator: str = expression["operator"]
+    value, wanted = labels.get(expression["key"]), [str(item) for item in expression.get("values") or []]
+    if operator in ("Exists", "DoesNotExist"):
+        return (value is not None) == (operator == "Exists")
+    if operator == "In":
+        return value in wanted
+    if operator == "NotIn":
+        return value not in wanted
+    if value is None or not (_INTEGER.fullmatch(value) and _INTEGER.fullmatch(wanted[0])):
+        return False
+    return int(value) > int(wanted[0]) if operator == "Gt" else int(value) < int(wanted[0])
+
+
+def in_term(term: Object, node: SchedulableNode) -> bool:
+    """Whether a node is in a node selector's term; an empty term has no nodes.
+
+    Source: ``component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go``.
+    """
+    expressions, fields = term.get("matchExpressions") or [], term.get("matchFields") or []
+    if not (expressions or fields):
+        return False
+    names = {"metadata.name": node.name}
+    return all(holds(item, node.labels) for item in expressions) and all(holds(item, names) for item in fields)
+
+
+def tolerates(toleration: Object, taint: Object) -> bool:
+    """Source: ``k8s.io/api/core/v1/toleration.go``, ToleratesTaint."""
+    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
+        return False
+    if toleration.get("key") and toleration["key"] != taint["key"]:
+        return False
+    operator = toleration.get("operator") or "Equal"
+    return operator == "Exists" or (
+        operator == "Equal" and (toleration.get("value") or "") == (taint.get("value") or "")
+    )
+
+
+def _open(incoming: Incoming, seat: Seat, _: Census) -> bool:
+    """Source: ``nodeunschedulable/node_unschedulable.go``."""
+    return not seat.node.unschedulable or any(tolerates(item, _UNSCHEDULABLE) for item in incoming.tolerations)
+
+
+def untolerated(incoming: Incoming, node: SchedulableNode) -> Object | None:
+    """The first taint of a node that keeps a pod away. Source: ``tainttoleration/taint_toleration.go``."""
+    for taint in node.taints:
+        if taint.get("effect") in _BLOCKING and not any(tolerates(item, taint) for item in incoming.tolerations):
+            return taint
+    return None
+
+
+def _selected(incoming: Incoming, node: SchedulableNode) -> bool:
+    return all(node.labels.get(key) == value for key, value in incoming.node_selector.items())
+
+
+def _in_terms(incoming: Incoming, node: SchedulableNode) -> bool:
+    return all(any(in_term(term, node) for term in terms) for terms in incoming.node_terms)
+
+
+def _ports_free(incoming: Incoming, seat: Seat, _: Census) -> bool:
+    """Source: ``nodeports/node_ports.go``."""
+    taken = [port for pod in seat.pods for port in pod.ports] if incoming.pod.ports else []
+    return not any(port.conflicts(other) for port in incoming.pod.ports for other in taken)
+
+
+def _room_for_pod(incoming: Incoming, seat: Seat, _: Census) -> bool:
+    """Source: ``noderesources/fit.go``, fitsRequest: ``Too many pods``."""
+    return len(seat.pods) < seat.node.allocatable.get("pods", 0)
+
+
+def _enough(incoming: Incoming, seat: Seat, _: Census) -> bool:
+    """Source: ``noderesources/fit.go``, fitsRequest: ``Insufficient ...``."""
+    return all(amount <= seat.free(name) for name, amount in incoming.pod.requests.items())
+
+
+def _attachable(incoming: Incoming, seat: Seat, _: Census) -> bool:
+    """Source: ``nodevolumelimits/csi.go``, Filter: of one volume in several pods there is one.
+
+    As there, a volume that is attached and that no pod of the node has counts beside itself.
+    """
+    limits = seat.node.attachable
+    if not limits or not incoming.pod.volumes:
+        return True
+    used = frozenset().union(*(pod.volumes for pod in seat.pods))
+    new, there = incoming.pod.volumes - used, used | seat.node.attached
+    return all(
+        sum(driver == name for name, _ in there) + sum(driver == name for name, _ in new) <= limits[driver]
+        for driver in {driver for driver, _ in new} & limits.keys()
+    )
+
+
+def _even(incoming: Incoming, seat: Seat, counted: Census) -> bool:
+    """Source: ``podtopologyspread/filtering.go``, Filter."""
+    for rule, counts in zip(incoming.spread, counted.spread, strict=True):
+        value = seat.node.labels.get(rule.topology)
+        if value is None:
+            return False
+        least = min(counts.values(), default=0) if len(counts) >= rule.domains else 0
+        own = selects(rule.selector, incoming.pod.labels)
+        if counts[value] + own - least > rule.most:
+            return False
+    return True
+
+
+def _near(incoming: Incoming, seat: Seat, counted: Census) -> bool:
+    """Source: ``interpodaffinity/filtering.go``, satisfyPodAffinity: the first of a series needs no other."""
+    labels = seat.node.labels
+    if any(term.topology not in labels for term in incoming.affinity):
+        return False
+    if all(counted.affinity[term.topology, labels[term.topology]] > 0 for term in incoming.affinity):
+        return True
+    return not counted.affinity and all(term.matches(incoming.pod) for term in incoming.affinity)
+
+
+def _far(incoming: Incoming, seat: Seat, counted: Census) -> bool:
+    """Source: ``interpodaffinity/filtering.go``, satisfyPodAntiAffinity."""
+    pairs = ((term.topology, seat.node.labels.get(term.topology, "")) for term in incoming.pod.anti_affinity)
+    return not any(counted.anti_affinity[pair] > 0 for pair in pairs)
+
+
+def _welcome(incoming: Incoming, seat: Seat, counted: Census) -> bool:
+    """Source: ``interpodaffinity/filtering.go``, satisfyExistingPodsAntiAffinity."""
+    return not any(seat.node.labels.get(key) == value for key, value in counted.repelled)
+
+
+class SchedulingRule(NamedTuple):
+    """A reason for which a node is out. ``resolvable`` tells that evicting others may help."""
+
+    name: str
+    holds: Callable[[Incoming, Seat, Census], bool]
+    resolvable: bool
+
+
+RULES: list[SchedulingRule] = [
+    SchedulingRule("cordon", _open, False),
+    SchedulingRule("taints", lambda incoming, seat, _: untolerated(incoming, seat.node) is None, False),
+    SchedulingRule("node-selector", lambda incoming, seat, _: _selected(incoming, seat.node), False),
+    SchedulingRule("node-affinity", lambda incoming, seat, _: _in_terms(incoming, seat.node), False),
+    SchedulingRule("host-ports", _ports_free, True),
+    SchedulingRule("pods", _room_for_pod, True),
+    SchedulingRule("resources", _enough, True),
+    SchedulingRule("attach-limits", _attachable, True),
+    SchedulingRule("topology-spread", _even, True),
+    SchedulingRule("pod-affinity", _near, False),
+    SchedulingRule("pod-anti-affinity", _far, True),
+    SchedulingRule("existing-anti-affinity", _welcome, True),
+]
+"""In the order of the plugins (``apis/config/v1/default_plugins.go``): the first that fails is the node's status."""
+
+
+def obstacle(incoming: Incoming, seat: Seat, counted: Census) -> SchedulingRule | None:
+    """The first rule that keeps a pod from a node, or None."""
+    for rule in RULES:
+        if not rule.holds(incoming, seat, counted):
+            return rule
+    return None

@@ -1,0 +1,207 @@
+"""The shape of a snapshot's JSON, and whether a value has it."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any
+
+from gpuctl.capacity.pod_requests import quantity
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z", re.ASCII)
+
+
+class _Maybe:
+    """A part that may be absent."""
+
+    def __init__(self, shape: Any) -> None:
+        self.shape = shape
+
+
+class _Each:
+    """An object with any keys, all of one shape."""
+
+    def __init__(self, shape: Any) -> None:
+        self.shape = shape
+
+
+def _moment(value: Any) -> None:
+    """A time as the API writes it (RFC 3339)."""
+    if not isinstance(value, str) or not _MOMENT.fullmatch(value):
+        raise ValueError(f"{value!r} is not a time such as 2026-01-31T12:00:00Z")
+    datetime.fromisoformat(value.replace("Z", "+00:00"))
+
+
+_LABELS = _Maybe(_Each(str))
+_AMOUNTS = _Each(quantity)
+_SELECTOR = {
+    "matchLabels": _LABELS,
+    "matchExpressions": _Maybe([{"key": str, "operator": str, "values": _Maybe([str])}]),
+}
+_NODE_TERM = {
+    "matchExpressions": _Maybe([{"key": str, "operator": str, "values": _Maybe([str])}]),
+    "matchFields": _Maybe([{"key": str, "operator": str, "values": _Maybe([str])}]),
+}
+_TAINT = {"key": str, "value": _Maybe(str), "effect": str}
+_POD_TERM = {
+    "topologyKey": str,
+    "labelSelector": _Maybe(_SELECTOR),
+    "namespaces": _Maybe([str]),
+    "namespaceSelector": _Maybe(_SELECTOR),
+}
+_TOLERATION = {key: _Maybe(str) for key in ("key", "operator", "value", "effect")}
+_SPREAD = {
+    "maxSkew": int,
+    "topologyKey": str,
+    "whenUnsatisfiable": str,
+    "labelSelector": _Maybe(_SELECTOR),
+    "minDomains": _Maybe(int),
+    "nodeAffinityPolicy": _Maybe(str),
+    "nodeTaintsPolicy": _Maybe(str),
+    "matchLabelKeys": _Maybe([str]),
+}
+SHAPE: dict[str, Any] = {
+    "takenAt": _moment,
+    "nodes": [
+        {
+            "name": str,
+            "labels": _LABELS,
+            "taints": _Maybe([_TAINT]),
+            "unschedulable": _Maybe(bool),
+            "allocatable": _AMOUNTS,
+        }
+    ],
+    "pods": [
+        {
+            "namespace": str,
+            "name": str,
+            "labels": _LABELS,
+            "node": _Maybe(str),
+            "nominatedNode": _Maybe(str),
+            "priority": _Maybe(int),
+            "priorityClass": _Maybe(str),
+            "hasDeadline": _Maybe(bool),
+            "claims": _Maybe([str]),
+            "requests": _AMOUNTS,
+            "hostPorts": _Maybe([{"ip": str, "protocol": str, "port": int}]),
+            "antiAffinity": _Maybe([_POD_TERM]),
+            "wants": _Maybe(
+                {
+                    "nodeSelector": _LABELS,
+                    "tolerations": _Maybe([_TOLERATION]),
+                    "nodeTerms": _Maybe([_NODE_TERM]),
+                    "affinity": _Maybe([_POD_TERM]),
+                    "spread": _Maybe([_SPREAD]),
+                }
+            ),
+            "startTime": _Maybe(_moment),
+            "phase": _Maybe(str),
+            "deleting": _Maybe(bool),
+            "owner": _Maybe({"group": _Maybe(str), "kind": str, "name": str}),
+        }
+    ],
+    "namespaces": [{"name": str, "labels": _LABELS, "deleting": _Maybe(bool)}],
+    "priorityClasses": [
+        {"name": str, "value": int, "preemptionPolicy": _Maybe(str), "globalDefault": _Maybe(bool)},
+    ],
+    "runtimeClasses": [
+        {"name": str, "overhead": _Maybe(_AMOUNTS), "nodeSelector": _LABELS, "tolerations": _Maybe([_TOLERATION])},
+    ],
+    "quotas": [
+        {
+            "kind": str,
+            "metadata": {"namespace": str, "name": str},
+            "spec": {"hard": _Maybe(_AMOUNTS)},
+            "status": _Maybe({"hard": _Maybe(_AMOUNTS), "used": _Maybe(_AMOUNTS)}),
+        }
+    ],
+    "limitRanges": [
+        {
+            "namespace": str,
+            "name": _Maybe(str),
+            "limits": [
+                {
+                    "type": str,
+                    "default": _Maybe(_AMOUNTS),
+                    "defaultRequest": _Maybe(_AMOUNTS),
+                    "min": _Maybe(_AMOUNTS),
+                    "max": _Maybe(_AMOUNTS),
+                    "maxLimitRequestRatio": _Maybe(_AMOUNTS),
+                }
+            ],
+        }
+    ],
+    "budgets": [
+        {
+            "namespace": str,
+            "name": str,
+            "selector": _Maybe(_SELECTOR),
+            "disruptionsAllowed": int,
+            "disruptedPods": _Maybe([str]),
+        }
+    ],
+    "claims": [
+        {
+            "namespace": str,
+            "name": str,
+            "volume": _Maybe(str),
+            "accessModes": _Maybe([str]),
+            "storageClass": _Maybe(str),
+            "phase": _Maybe(str),
+            "deleting": _Maybe(bool),
+        }
+    ],
+    "volumes": [
+        {
+            "name": str,
+            "labels": _LABELS,
+            "nodeTerms": _Maybe([_NODE_TERM]),
+            "driver": _Maybe(str),
+            "handle": _Maybe(str),
+        }
+    ],
+    "storageClasses": [{"name": str, "provisioner": str, "bindingMode": _Maybe(str)}],
+    "csiNodes": [{"name": str, "drivers": [{"name": str, "count": int}]}],
+    "attachments": [{"node": str, "driver": str, "volume": str}],
+    "customResources": [{"name": str, "kind": str, "versions": [str]}],
+    "unreadable": [str],
+}
+"""What a snapshot holds: a list of one is a list of such items, a function is what its values are parsed by."""
+
+_NAMES = {str: "a text", int: "a whole number", bool: "true or false", dict: "an object"}
+
+
+ADDED = {2: ("storageClasses", "csiNodes", "attachments")}
+"""Version of snapshots -> the lists that are new in it."""
+
+
+def check(value: Any, shape: Any = SHAPE, path: str = "") -> None:
+    """Raise ValueError where a value has not the shape."""
+    if isinstance(shape, _Maybe):
+        shape = shape.shape
+    if isinstance(shape, list):
+        if not isinstance(value, list):
+            raise ValueError(f"{path} is not a list")
+        for index, item in enumerate(value):
+            check(item, shape[0], f"{path}[{index}]")
+    elif isinstance(shape, (dict, _Each)):
+        if not isinstance(value, dict):
+            raise ValueError(f"{path} is not an object")
+        if isinstance(shape, _Each):
+            for key, item in value.items():
+                check(item, shape.shape, f"{path}.{key}")
+            return
+        for key, item in shape.items():
+            inner = f"{path}.{key}".lstrip(".")
+            if key in value:
+                check(value[key], item, inner)
+            elif not isinstance(item, _Maybe):
+                raise ValueError(f"{inner} is missing")
+    elif isinstance(shape, type):
+        if not isinstance(value, shape) or (shape is int and isinstance(value, bool)):
+            raise ValueError(f"{path} is not {_NAMES[shape]}")
+    else:
+        try:
+            shape(value)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None

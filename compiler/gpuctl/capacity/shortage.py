@@ -1,0 +1,270 @@
+"""What a job lacks in a cluster, who has it, and the smallest change with which it would fit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import NamedTuple
+
+from gpuctl.capacity.demand import Demand
+from gpuctl.capacity.placement import PodGroup, State, initial, settle
+from gpuctl.capacity.quota_sum import Shortfall, format_amount
+from gpuctl.capacity.scheduling import RULES, Incoming, Seat, Units, census, untolerated
+
+PODS = "pods"
+"""The resource that a node's ``allocatable`` has beside the others: how many pods it runs."""
+_OF_NODES = ("cordon", "taints", "node-selector", "node-affinity")
+# A change is told in steps that people would take.
+# What the node controller, autoscalers (cluster-autoscaler, Karpenter) and administrators put on nodes out of use.
+_UPKEEP = re.compile(
+    r"node\.kubernetes\.io/|node\.cloudprovider\.kubernetes\.io/|ByClusterAutoscaler|OfClusterAutoscaler|karpenter\.sh/"
+    r"|maint(?:enance|ain)|drain|repair|cordon|broken|unhealthy|quarantine|faulty|upgrad",
+    re.IGNORECASE,
+)
+_STEPS = {"cpu": 100, "memory": 64 << 20, "ephemeral-storage": 64 << 20}
+_TRIED = 32
+# The node controller's, beside ``spec.unschedulable`` (pkg/controller/nodelifecycle/node_lifecycle_controller.go).
+_CORDON = "node.kubernetes.io/unschedulable"
+
+Groups = Sequence[tuple[PodGroup, int]]
+
+
+class Holder(NamedTuple):
+    """A workload that has some of the resource that is short."""
+
+    namespace: str
+    owner: str
+    priority: int
+    pods: int
+    amount: int
+
+
+class Balance(NamedTuple):
+    """What a job needs and what the nodes open to it have. ``scarce`` is the resource that has room for the fewest."""
+
+    per_pod: Units
+    need: Units
+    free: Units
+    largest: tuple[str, Units] | None
+    scarce: str
+    held_by: list[Holder]
+
+
+def told(resource: str, amount: int) -> str:
+    """``3 nvidia.com/gpu``, ``1500m cpu``, ``64Gi memory``."""
+    exact = Fraction(amount, 1000) if resource == "cpu" else Fraction(amount)
+    return f"{format_amount(resource, exact)} {resource}"
+
+
+def open_seats(incoming: Incoming, seats: Sequence[Seat]) -> list[Seat]:
+    """The nodes that nothing but what runs there keeps a pod from."""
+    counted = census(incoming, ())
+    rules = [rule for rule in RULES if rule.name in _OF_NODES]
+    return [seat for seat in seats if all(rule.holds(incoming, seat, counted) for rule in rules)]
+
+
+def balance(demand: Demand, seats: Sequence[Seat]) -> Balance:
+    """Need, room and holders. Of several kinds of pods the one counts first that needs most room on its node."""
+    need: Units = {}
+    for group, number in demand.groups:
+        for name, amount in group.incoming.pod.requests.items():
+            need[name] = need.get(name, 0) + amount * number
+    if not demand.groups:
+        return Balance({}, need, {}, None, PODS, [])
+    incoming = demand.groups[0][0].incoming
+    own = incoming.pod.requests
+    nodes = open_seats(incoming, seats)
+    names = [*sorted(own, key=lambda name: "/" not in name), PODS]
+    rooms = {name: sum(max(0, seat.free(name)) // own.get(name, 1) for seat in nodes) for name in names}
+    scarce = min(names, key=rooms.__getitem__)
+    free = {name: sum(max(0, seat.free(name)) for seat in nodes) for name in names}
+    best = max(nodes, key=lambda seat: seat.free(scarce), default=None)
+    largest = None if best is None else (best.node.name, {name: max(0, best.free(name)) for name in names})
+    return Balance(own, need, free, largest, scarce, holders(scarce, nodes))
+
+
+def holders(resource: str, seats: Sequence[Seat]) -> list[Holder]:
+    """Who has how much of a resource on some nodes, the largest holder first."""
+    found: dict[tuple[str, str, int], tuple[int, int]] = {}
+    for seat in seats:
+        for pod in seat.pods:
+            amount = 1 if resource == PODS else pod.requests.get(resource, 0)
+            if amount:
+                key = pod.namespace, pod.owner, pod.priority
+                pods, total = found.get(key, (0, 0))
+                found[key] = pods + 1, total + amount
+    holders = [Holder(*key, *numbers) for key, numbers in found.items()]
+    return sorted(holders, key=lambda holder: (-holder.amount, holder.namespace, holder.owner))
+
+
+def shortage(demand: Demand, found: Balance, starts: int) -> str:
+    """Why not all pods of a job have room now."""
+    asked = ", ".join(told(name, amount) for name, amount in found.per_pod.items()) or "no resources"
+    if found.largest is None:
+        return "no node is open to its pods"
+    name, room = found.largest
+    room_there = told(found.scarce, room[found.scarce]).split()[0]
+    here = f"{told(found.scarce, found.free[found.scarce])} free in all, at most {room_there} on one node ({name})"
+    return f"{starts} of {demand.pods} pods ({asked} each) have room now; {here}"
+
+
+def exclusions(incoming: Incoming, seats: Sequence[Seat]) -> str:
+    """Why a pod may go to none of some nodes: how many which rule excludes."""
+    counted = census(incoming, seats)
+    counts: dict[str, int] = {}
+    for seat in seats:
+        rule = next((rule for rule in RULES if not rule.holds(incoming, seat, counted)), None)
+        if rule is not None:
+            counts[rule.name] = counts.get(rule.name, 0) + 1
+    if not counts:
+        return "there are no nodes"
+    return "no node takes one of its pods: " + ", ".join(
+        f"{number} excluded by {name}" for name, number in counts.items()
+    )
+
+
+def smallest_change(
+    state: State, demand: Demand, found: Balance, refused: Sequence[Shortfall], *, names_hosts: bool
+) -> str | None:
+    """The first change, the smallest kinds first, with which all pods have room and nobody is evicted; else None."""
+    if refused:
+        raised = ", ".join(
+            f"{item.resource} of quota {item.quota} to {format_amount(item.resource, item.total)}" for item in refused
+        )
+        return f"raise {raised}" if _fits(list(state.seats), demand.groups, names_hosts) else None
+    for text, seats, groups in _changes(state, demand, found, names_hosts):
+        if _fits(seats, groups, names_hosts):
+            return text
+    return None
+
+
+def _fits(seats: Sequence[Seat], groups: Groups, names_hosts: bool) -> bool:
+    outcome = settle(initial(seats, names_hosts), groups, (), final=True)
+    wanted = sum(number for _, number in groups)
+    if not (outcome.exhaustive or outcome.confluent):
+        return False
+    return all(sum(end.placed.values()) == wanted and not end.evicted for end in outcome.states)
+
+
+def _changes(
+    state: State, demand: Demand, found: Balance, names_hosts: bool
+) -> Iterator[tuple[str, Sequence[Seat], Groups]]:
+    seats, groups = list(state.seats), demand.groups
+    cordoned = [index for index, seat in enumerate(seats) if seat.node.unschedulable]
+    for index in cordoned[:_TRIED]:
+        seat = seats[index]
+        taints = [taint for taint in seat.node.taints if taint["key"] != _CORDON]
+        opened = replace(seat, node=replace(seat.node, unschedulable=False, taints=taints))
+        yield f"uncordon node {seat.node.name}", [*seats[:index], opened, *seats[index + 1 :]], groups
+    for taint in _taints(groups, seats)[:_TRIED]:
+        yield f"tolerate the taint {_title(taint)}", seats, [(_tolerant(group, taint), n) for group, n in groups]
+    if len(groups) != 1:
+        return
+    (group, number), *_ = groups
+    yield from _freed(seats, group, number, names_hosts)
+    yield from _leaner(seats, group, number, found.scarce, names_hosts)
+    fewer = _most(number - 1, lambda count: _fits(seats, [(group, count)], names_hosts))
+    if fewer:
+        yield f"run {fewer} pod{'s' if fewer > 1 else ''} instead of {number}", seats, [(group, fewer)]
+
+
+def _taints(groups: Groups, seats: Sequence[Seat]) -> list[dict[str, str]]:
+    result: list[dict[str, str]] = []
+    for seat in seats:
+        for group, _ in groups:
+            taint = untolerated(group.incoming, seat.node)
+            if taint is not None and taint not in result and not is_upkeep(taint):
+                result.append(taint)
+    return result
+
+
+def is_upkeep(taint: dict[str, str]) -> bool:
+    """Whether a taint tells of a node's state, or keeps it free for work on it: tolerating it mends nothing."""
+    return bool(_UPKEEP.search(f"{taint.get('key')}={taint.get('value') or ''}"))
+
+
+def _title(taint: dict[str, str]) -> str:
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint['key']}{value}:{taint['effect']}"
+
+
+def _tolerant(group: PodGroup, taint: dict[str, str]) -> PodGroup:
+    toleration = {"key": taint["key"], "operator": "Exists", "effect": taint["effect"]}
+    incoming = replace(group.incoming, tolerations=[*group.incoming.tolerations, toleration])
+    return group._replace(incoming=incoming)
+
+
+def _freed(
+    seats: Sequence[Seat], group: PodGroup, number: int, names_hosts: bool
+) -> Iterator[tuple[str, Sequence[Seat], Groups]]:
+    """Free what the pods that find no room lack, on the nodes where that is least."""
+    peaceful = group._replace(incoming=replace(group.incoming, preempts=False))
+    outcome = settle(initial(seats, names_hosts), [(peaceful, number)], (), final=True)
+    end = outcome.states[0]
+    left = number - sum(end.placed.values())
+    now, given = list(end.seats), [dict[str, int]() for _ in seats]
+    own = {**group.incoming.pod.requests, PODS: 1}
+    nodes = open_seats(group.incoming, now)
+    for _ in range(min(left, _TRIED)):
+        lacks = []
+        for index, seat in enumerate(now):
+            lack = {name: amount - seat.free(name) for name, amount in own.items() if amount > seat.free(name)}
+            held = {name: sum(pod.requests.get(name, 0) for pod in seats[index].pods) for name in lack}
+            held[PODS] = len(seats[index].pods)
+            if seat in nodes and all(amount + given[index].get(name, 0) <= held[name] for name, amount in lack.items()):
+                share = sum(Fraction(amount, own[name]) for name, amount in lack.items())
+                lacks.append((len(lack), share, index, lack))
+        if not lacks:
+            return
+        _, _, index, lack = min(lacks, key=lambda item: item[:3])
+        for name, amount in lack.items():
+            given[index][name] = given[index].get(name, 0) + amount
+        before = now[index]
+        now[index] = _with_more(before, lack).with_pod(group.incoming.pod)
+        nodes = [now[index] if seat is before else seat for seat in nodes]
+    parts = [
+        f"{' and '.join(told(name, amount) for name, amount in lack.items())} on {seat.node.name}"
+        for seat, lack in zip(seats, given, strict=True)
+        if lack
+    ]
+    if parts and left <= _TRIED:
+        freed = [_with_more(seat, lack) for seat, lack in zip(seats, given, strict=True)]
+        yield f"free {', '.join(parts)}", freed, [(group, number)]
+
+
+def _with_more(seat: Seat, more: Units) -> Seat:
+    allocatable = dict(seat.node.allocatable)
+    for name, amount in more.items():
+        allocatable[name] = allocatable.get(name, 0) + amount
+    return replace(seat, node=replace(seat.node, allocatable=allocatable))
+
+
+def _leaner(
+    seats: Sequence[Seat], group: PodGroup, number: int, scarce: str, names_hosts: bool
+) -> Iterator[tuple[str, Sequence[Seat], Groups]]:
+    """Ask less of the scarce resource for each pod."""
+    asked = group.incoming.pod.requests.get(scarce, 0)
+    step = min(_STEPS.get(scarce, 1), max(asked, 1))
+
+    def leaner(steps: int) -> Groups:
+        pod = replace(group.incoming.pod, requests={**group.incoming.pod.requests, scarce: steps * step})
+        return [(group._replace(incoming=replace(group.incoming, pod=pod)), number)]
+
+    most = _most((asked - 1) // step, lambda steps: _fits(seats, leaner(steps), names_hosts))
+    if most:
+        yield (
+            f"ask for {told(scarce, most * step)} per pod instead of {told(scarce, asked).split()[0]}",
+            seats,
+            leaner(most),
+        )
+
+
+def _most(limit: int, fits: Callable[[int], bool]) -> int:
+    """The largest number up to a limit that fits, where every smaller one does; 0 when 1 does not."""
+    least, most = 0, max(limit, 0)
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if fits(middle) else (least, middle - 1)
+    return least

@@ -1,0 +1,59 @@
+"""``gpuctl add node``."""
+
+from __future__ import annotations
+
+import click
+
+from gpuctl.cli.options.completing import complete_node, complete_pool
+from gpuctl.cli.options.connecting import json_option
+from gpuctl.cli.options.groups import Family, Subcommand
+from gpuctl.cli.options.reading_options import reader, reading_options
+
+SUBCOMMANDS = {
+    "node": Subcommand("gpuctl.cli.commands.add", "Add nodes to a pool.", ("nodes", "no"), "node"),
+}
+
+
+@click.group(
+    "add",
+    cls=Family,
+    subcommands=SUBCOMMANDS,
+    short_help="Add nodes to a pool.",
+    epilog="Example:\n\n  $ gpuctl add node node-1 node-2 --pool training-pool",
+)
+def command() -> None:
+    """Add nodes to a pool."""
+
+
+@click.command(
+    "node",
+    short_help="Add nodes to a pool.",
+    epilog="Example:\n\n  $ gpuctl add node node-1 node-2 --pool training-pool",
+)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
+@click.option("--pool", required=True, metavar="POOL", help="The pool; it has to exist.", shell_complete=complete_pool)
+@click.option("--overwrite", is_flag=True, help="Move nodes that are in another pool.")
+@json_option
+@reading_options
+def node(
+    nodes: tuple[str, ...],
+    pool: str,
+    overwrite: bool,
+    output: str,
+    as_json: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+) -> int:
+    """Add nodes to a pool.
+
+    Labels the nodes as applying the pool would, and notes them in its definition. Running pods stay where they are.
+    """
+    from gpuctl.acts.membership import add_to_pool
+    from gpuctl.cli.commands.get.listing import bare
+    from gpuctl.cli.output.outcomes import show_report
+
+    as_json = as_json or output == "json"
+    with reader(kubeconfig, context, platform, as_json=as_json) as looking:
+        report = add_to_pool(looking.scope.connection, bare(nodes), pool, looking.settings, overwrite=overwrite)
+        return show_report(report, "added", as_json=as_json)

@@ -1,0 +1,59 @@
+"""``gpuctl apply``: bring the cluster to what documents say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gpuctl.cli.options.connecting import changing_options, cluster_options, secrets_option
+from gpuctl.cli.options.document_options import chosen_inputs, compile_options, input_options
+from gpuctl.cli.options.planning_options import Documents, Planning, planning_options
+
+
+@click.command(
+    "apply",
+    short_help="Bring the cluster to what documents say.",
+    epilog="Examples:\n\n  $ gpuctl apply -f training.yaml\n\n  $ gpuctl apply -f jobs/ --set team-a --prune",
+)
+@input_options
+@compile_options
+@cluster_options
+@click.option(
+    "--dry-run",
+    type=click.Choice(["client", "server"]),
+    help="Print the plan and change nothing: checked by the API server, or compared here alone.",
+)
+@secrets_option
+@planning_options
+@click.option("--force", is_flag=True, help="End the pods of what is replaced without their grace period.")
+@click.option("--wait", is_flag=True, help="Wait until what was applied runs, or is finished.")
+@changing_options
+def command(
+    filenames: tuple[str, ...],
+    paths: tuple[str, ...],
+    platform: str | None,
+    namespace: str | None,
+    strict: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    dry_run: str | None,
+    force: bool,
+    wait: bool,
+    yes: bool,
+    timeout: float,
+    output: str,
+    as_json: bool,
+    **planning: Any,
+) -> int:
+    """Bring the cluster to what documents say.
+
+    What did not change is left alone. What changed is deleted and created again; everything is checked before anything
+    is deleted, and if the new object cannot be created the old one is. What would end running work is asked first.
+    """
+    from gpuctl.cli.changing import Manner, apply_documents
+
+    inputs = chosen_inputs(filenames, paths, "gpuctl apply -f training.yaml")
+    as_json = as_json or output == "json"
+    manner = Manner(kubeconfig, context, yes, timeout, as_json, dry_run=dry_run, force=force, wait=wait)
+    return apply_documents(Documents(inputs, platform, namespace, strict), manner, Planning(**planning))

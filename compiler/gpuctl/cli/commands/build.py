@@ -1,0 +1,187 @@
+"""``gpuctl build``: documents in, a directory of manifests out."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuctl.cli.options.document_options import (
+    cache_option,
+    checked_delivery,
+    chosen_inputs,
+    chosen_store,
+    delivery_options,
+    input_options,
+    offline_compile_options,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuctl.gitops.restarts import Restart
+    from gpuctl.gitops.writer import BuildOutcome
+    from gpuctl.incremental.manifests import Manifests
+
+
+@click.command(
+    "build",
+    short_help="Compile documents to a directory of manifests, for git.",
+    epilog="Examples:\n\n  $ gpuctl build training.yaml -o rendered\n\n"
+    "  $ gpuctl build training.yaml -o rendered --check",
+)
+@input_options
+@offline_compile_options
+@cache_option
+@click.option("-o", "--output", "directory", required=True, type=click.Path(), metavar="DIR", help="The directory.")
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 with the differences when DIR is out of date.")
+@click.option("--force", is_flag=True, help="Overwrite also files that were edited by hand since the last build.")
+@click.option("--kustomization", is_flag=True, help="Write a kustomization.yaml that lists the manifests.")
+@click.option("--nodes", is_flag=True, help="Include the pools' Node labels. Never `kubectl delete` them.")
+@click.option("--no-shared", is_flag=True, help="Leave out what jobs share: PriorityClasses and Namespaces.")
+@click.option(
+    "--remove-namespace",
+    "removed",
+    multiple=True,
+    metavar="NAME",
+    help="Remove the file of a namespace that no document needs any more; any number of times.",
+)
+@delivery_options
+@click.option("--embed", is_flag=True, help="Add each source document to its object as an annotation.")
+def command(
+    filenames: tuple[str, ...],
+    paths: tuple[str, ...],
+    platform: str | None,
+    namespace: str,
+    strict: bool,
+    no_cache: bool,
+    directory: str,
+    check: bool,
+    force: bool,
+    kustomization: bool,
+    nodes: bool,
+    no_shared: bool,
+    removed: tuple[str, ...],
+    gitops: str | None,
+    job_names: str | None,
+    embed: bool,
+) -> int:
+    """Compile documents to a directory of manifests, one object a file: NAMESPACE/KIND-NAME.yaml.
+
+    What earlier builds wrote and this one does not is removed, but for the files of namespaces: a namespace takes all
+    that is in it along, so its file stays until --remove-namespace names it. Files of others are never touched. DIR
+    changes in one step, or not at all: with an error it stays as it is. Only a DIR that is a mount point, or in a
+    directory that is read-only, changes file by file, and when a build is killed there the next one completes it.
+    """
+    from gpuctl.cli.output import text
+    from gpuctl.gitops import writer
+    from gpuctl.gitops.build_error import BuildError
+    from gpuctl.gitops.kept_namespaces import keep_namespaces
+    from gpuctl.gitops.layout import files_of
+    from gpuctl.gitops.sources import source_names
+    from gpuctl.incremental.run import manifests
+
+    if check and force:
+        raise click.UsageError("--check writes nothing, so there is nothing to --force.")
+    checked_delivery(gitops, job_names)
+    inputs = chosen_inputs(filenames, paths, "gpuctl build jobs/ -o rendered")
+    result = manifests(
+        inputs,
+        platform=platform,
+        namespace=namespace,
+        strict=strict,
+        nodes=nodes,
+        shared=not no_shared,
+        gitops=gitops,  # type: ignore[arg-type]
+        embed=embed,
+        namespaces=True,
+        job_names=job_names,  # type: ignore[arg-type]
+        # Its manifests are the result of a build, not its sources.
+        without=writer.place(directory),
+        store=chosen_store(no_cache),
+    )
+    text.write(result.diagnostics, result.sources, sys.stderr)
+    if not result.ok:
+        return 1
+    try:
+        kept = keep_namespaces(directory, result, removed, gitops)  # type: ignore[arg-type]
+        files = files_of(result.lowered, source_names(inputs), kustomization=kustomization, kept=kept)
+        outcome = writer.check(directory, files) if check else writer.build(directory, files, force=force)
+    except BuildError as error:
+        for problem in error.problems:
+            click.echo(f"error: {problem}", err=True)
+        return 1
+    for obj in kept:
+        _tell_kept(obj["metadata"]["name"])
+    anew = [f"starts anew: {item.job}: {item.reason}" for item in _restarts(outcome, result.settings.label("document"))]
+    code = _report_check(outcome, directory, anew) if check else _report(outcome, directory, anew)
+    _warn_of_unread(outcome, result, check=check)
+    return code
+
+
+def _warn_of_unread(outcome: BuildOutcome, result: Manifests, *, check: bool) -> None:
+    """Say what goes while something was not read: what it holds may be missing by mistake."""
+    gone = [change.path for change in outcome.files if change.action == "remove"]
+    if not gone or not result.unread:
+        return
+    files = dict.fromkeys(item.span.file for item in result.unread if item.span is not None)
+    words = "would be removed" if check else "removed"
+    click.echo(
+        f"warning: {', '.join(gone)}: {words}, and these were not read as documents: {', '.join(files)}; "
+        "if a document in them is meant to be compiled, the objects above are missing by mistake",
+        err=True,
+    )
+
+
+def _restarts(outcome: BuildOutcome, document_key: str) -> list[Restart]:
+    from gpuctl.gitops.restarts import objects_of, rebuilt
+
+    jobs = [change for change in outcome.files if change.path.rpartition("/")[2].startswith(("job-", "jobset-"))]
+    before = objects_of(change.before for change in jobs if change.before is not None)
+    after = objects_of(change.after for change in jobs if change.after is not None)
+    return rebuilt(before, after, document_key)
+
+
+def _tell_kept(name: str) -> None:
+    click.echo(
+        f"note: no document needs the namespace {name} any more; its file stays, because without it a controller may "
+        f"delete the namespace and all that is in it: `--remove-namespace {name}` removes the file",
+        err=True,
+    )
+
+
+def _report(outcome: BuildOutcome, directory: str, anew: Sequence[str]) -> int:
+    from gpuctl.language.text import visible
+
+    words = {"create": "created", "change": "changed", "remove": "removed"}
+    for change in outcome.files:
+        click.echo(f"{words[change.action]} {change.path}")
+    for line in anew:
+        click.echo(line)
+    counts = [(sum(change.action == action for change in outcome.files), word) for action, word in words.items()]
+    said = [f"{number} {word}" for number, word in (*counts, (outcome.unchanged, "unchanged")) if number]
+    click.echo(f"{visible(directory)}: {', '.join(said) or 'nothing to do'}")
+    for path in outcome.aside:
+        click.echo(f"warning: `{visible(path)}` was written during the build and its place is taken", err=True)
+    return 0
+
+
+def _report_check(outcome: BuildOutcome, directory: str, anew: Sequence[str]) -> int:
+    from gpuctl.gitops.comparison import unified
+    from gpuctl.language.text import visible
+
+    name = visible(directory)
+    if not outcome.changes:
+        click.echo(f"{name} is up to date")
+        return 0
+    click.echo(f"{name} is out of date:")
+    words = {"create": "missing", "change": "differs", "remove": "stale"}
+    for change in outcome.changes:
+        by_hand = " (edited by hand)" if change.path in outcome.edited else ""
+        click.echo(f"  {words[change.action]:<7} {change.path}{by_hand}")
+    for line in anew:
+        click.echo(f"  {line}")
+    for change in outcome.files:
+        sys.stdout.writelines(unified(change, f"{name} (now)", f"{name} (built)"))
+    return 1

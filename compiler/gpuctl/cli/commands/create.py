@@ -1,0 +1,54 @@
+"""``gpuctl create``: submit what is not there yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gpuctl.cli.options.connecting import changing_options, cluster_options, secrets_option
+from gpuctl.cli.options.document_options import chosen_inputs, compile_options, input_options
+from gpuctl.cli.options.planning_options import Documents, Planning, checking_options
+
+
+@click.command(
+    "create",
+    short_help="Submit documents; refuses what exists already.",
+    epilog="Example:\n\n  $ gpuctl create -f training.yaml -f service.yaml",
+)
+@input_options
+@compile_options
+@cluster_options
+@click.option("--dry-run", type=click.Choice(["client", "server"]), help="Print the plan and change nothing.")
+@checking_options
+@click.option("--wait", is_flag=True, help="Wait until what was created runs, or is finished.")
+@secrets_option
+@changing_options
+def command(
+    filenames: tuple[str, ...],
+    paths: tuple[str, ...],
+    platform: str | None,
+    namespace: str | None,
+    strict: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    dry_run: str | None,
+    wait: bool,
+    yes: bool,
+    timeout: float,
+    output: str,
+    as_json: bool,
+    **planning: Any,
+) -> int:
+    """Submit documents.
+
+    When an object exists already, nothing is created; what jobs share (namespaces, priority classes) may exist.
+    """
+    from gpuctl.cli.changing import Manner, apply_documents
+
+    inputs = chosen_inputs(filenames, paths, "gpuctl create -f training.yaml")
+    as_json = as_json or output == "json"
+    manner = Manner(kubeconfig, context, yes, timeout, as_json, dry_run=dry_run, wait=wait)
+    return apply_documents(
+        Documents(inputs, platform, namespace, strict), manner, Planning(**planning), create_only=True
+    )

@@ -1,0 +1,30 @@
+"""``gpuctl describe``: everything about one thing."""
+
+from __future__ import annotations
+
+import click
+
+from gpuctl.cli.options.groups import Family, Subcommand
+
+SUBCOMMANDS = {
+    "job": Subcommand("gpuctl.cli.commands.describe.job", "Status, timeline, access, document and events.", ("jobs",)),
+    "pool": Subcommand("gpuctl.cli.commands.describe.pool", "Nodes, GPUs, limits and jobs of a pool.", ("pools",)),
+    "node": Subcommand(
+        "gpuctl.cli.commands.describe.node", "Resources, GPUs, labels and jobs of a node.", ("nodes", "no")
+    ),
+    "quota": Subcommand("gpuctl.cli.commands.describe.quota", "Limits of a user, and what is used.", ("quotas",)),
+    "namespace": Subcommand(
+        "gpuctl.cli.commands.describe.namespace", "Quota and jobs of a namespace.", ("namespaces", "ns")
+    ),
+}
+
+
+@click.group(
+    "describe",
+    cls=Family,
+    subcommands=SUBCOMMANDS,
+    short_help="Show everything about one job, pool, node, quota or namespace.",
+    epilog="Examples:\n\n  $ gpuctl describe job qwen-sft\n\n  $ gpuctl describe pool training-pool",
+)
+def command() -> None:
+    """Show everything about one thing."""

@@ -1,0 +1,63 @@
+"""``gpuctl describe namespace``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuctl.cli.options.completing import complete_namespace
+from gpuctl.cli.options.reading_options import detail_options, reader, reading_options
+from gpuctl.cli.output.printing import show_value
+
+if TYPE_CHECKING:
+    from gpuctl.reading.namespace_rows import Namespace
+
+
+@click.command(
+    "namespace",
+    short_help="Quota and jobs of a namespace.",
+    epilog="Example:\n\n  $ gpuctl describe namespace zhang-san",
+)
+@click.argument("name", metavar="NAMESPACE", shell_complete=complete_namespace)
+@detail_options
+@reading_options
+def command(
+    name: str, output: str, as_json: bool, kubeconfig: str | None, context: str | None, platform: str | None
+) -> int:
+    """Show what limits a namespace, what runs in it, and what waits."""
+    from gpuctl.answers.quota_answers import namespace_answer
+    from gpuctl.usecases.quota_queries import describe_namespace
+
+    output = "json" if as_json else output
+    name = name.rpartition("/")[2]
+    with reader(kubeconfig, context, platform, as_json=output != "text") as looking:
+        namespace = describe_namespace(looking, name)
+        if output == "text":
+            _show(namespace)
+        else:
+            show_value(namespace_answer(namespace), output)
+    return 0
+
+
+def _show(namespace: Namespace) -> None:
+    from gpuctl.cli.commands.describe import sections
+    from gpuctl.cli.commands.describe.quota import show_quota
+
+    sections.show_facts(
+        [
+            ("Name", namespace.name),
+            ("Status", namespace.status or ""),
+            ("Created", sections.when(namespace.created_at)),
+            ("Jobs", f"{namespace.jobs} of {namespace.all_jobs} have not ended" if namespace.all_jobs else "none"),
+            ("GPUs used", str(namespace.gpu_used)),
+            ("Labels", "\n".join(f"{key}={value}" for key, value in sorted((namespace.labels or {}).items()))),
+        ]
+    )
+    for quota in namespace.quotas:
+        click.echo()
+        show_quota(quota)
+    sections.show_holders("Running", [item for item in namespace.holders if item.node])
+    waiting = [item for item in namespace.holders if not item.node]
+    if waiting:
+        sections.show_holders("Waiting", waiting, where=False)

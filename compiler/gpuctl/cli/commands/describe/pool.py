@@ -1,0 +1,79 @@
+"""``gpuctl describe pool``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuctl.cli.options.completing import complete_pool
+from gpuctl.cli.options.reading_options import detail_options, reader, reading_options
+from gpuctl.cli.output.printing import show_value
+
+if TYPE_CHECKING:
+    from gpuctl.reading.pool_rows import PoolState
+
+
+@click.command(
+    "pool",
+    short_help="Nodes, GPUs, limits and jobs of a pool.",
+    epilog="Example:\n\n  $ gpuctl describe pool training-pool",
+)
+@click.argument("name", metavar="POOL", shell_complete=complete_pool)
+@detail_options
+@reading_options
+def command(
+    name: str, output: str, as_json: bool, kubeconfig: str | None, context: str | None, platform: str | None
+) -> int:
+    """Show a pool's nodes and limits, how full it is, who runs in it, and who waits for room in it."""
+    from gpuctl.answers.node_answers import pool_answer
+    from gpuctl.usecases.node_queries import describe_pool
+
+    output = "json" if as_json else output
+    name = name.rpartition("/")[2]
+    with reader(kubeconfig, context, platform, as_json=output != "text") as looking:
+        pool = describe_pool(looking, name)
+        if output == "text":
+            _show(pool)
+        else:
+            show_value(pool_answer(pool), output)
+    return 0
+
+
+def _show(pool: PoolState) -> None:
+    from gpuctl.cli.commands.describe import sections
+    from gpuctl.cli.output.amounts import count
+
+    gpus = f"{pool.gpu_total} in all"
+    if pool.gpu_used is not None:
+        gpus += f", {pool.gpu_used} used, {pool.gpu_free} free"
+    if pool.gpu_unavailable:
+        gpus += f" ({pool.gpu_unavailable} of them on nodes that take no pods)"
+    facts = [
+        ("Name", pool.name),
+        ("Description", pool.description or ""),
+        ("Status", sections.state(pool.status)),
+        ("GPUs", gpus),
+        ("GPU types", ", ".join(f"{name}: {number}" for name, number in pool.gpu_types.items())),
+        ("Job limit", count(pool.max_jobs) or "none"),
+        ("GPU limit per job", count(pool.max_gpu_per_job) or "none"),
+    ]
+    if pool.missing:
+        facts.append(("Missing nodes", ", ".join(pool.missing) + " (named by its definition, not in the pool)"))
+    sections.show_facts(facts)
+    headers = ("NODE NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "GPU TYPE")
+    rows = [
+        [
+            node.name,
+            node.status,
+            str(node.gpu_total),
+            count(node.gpu_used),
+            count(node.gpu_free),
+            node.gpu_type or "",
+        ]
+        for node in pool.nodes
+    ]
+    sections.show_section("Nodes", headers, rows, "none")
+    sections.show_holders("Jobs", pool.jobs)
+    if pool.waiting:
+        sections.show_holders("Waiting", pool.waiting, where=False)

@@ -1,0 +1,81 @@
+"""``gpuctl describe quota``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
+from gpuctl.cli.output.printing import show_value
+
+if TYPE_CHECKING:
+    from gpuctl.reading.quota_rows import QuotaState
+
+
+@click.command(
+    "quota",
+    short_help="Limits of a user, and what is used.",
+    epilog="Example:\n\n  $ gpuctl describe quota zhang-san",
+)
+@click.argument("name", metavar="USER")
+@detail_options
+@namespace_options
+@reading_options
+def command(
+    name: str,
+    output: str,
+    as_json: bool,
+    namespace: str | None,
+    all_namespaces: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+) -> int:
+    """Show the limits of a user, what of them is used, and by whom.
+
+    Used is what the pods request, as Kubernetes counts it. With the name of a quota's document, of all its users.
+    """
+    from gpuctl.answers.quota_answers import quota_answer
+    from gpuctl.cli.commands.describe import sections
+    from gpuctl.usecases.quota_queries import list_quotas, quota_holders
+
+    output = "json" if as_json else output
+    with reader(
+        kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=output != "text"
+    ) as looking:
+        quotas = list_quotas(looking, [name.rpartition("/")[2]])
+        if output == "text":
+            for number, quota in enumerate(quotas):
+                if number:
+                    click.echo()
+                show_quota(quota)
+                sections.show_holders("Used by", quota_holders(looking, quota.namespace))
+        else:
+            show_value(quota_answer(quotas), output)
+    return 0
+
+
+def show_quota(quota: QuotaState) -> None:
+    """Print a quota and its use."""
+    from gpuctl.cli.commands.describe import sections
+
+    defaults = ", ".join(f"{name} {value}" for name, value in sorted(quota.defaults.items()))
+    facts = [
+        ("User", quota.namespace),
+        ("Quota", quota.name if quota.is_ours else f"{quota.name} (not gpuctl's)"),
+        ("Description", quota.description or ""),
+        ("Status", sections.state(quota.status)),
+        ("Created", sections.when(quota.created_at)),
+    ]
+    if defaults:
+        facts.append(("Without requests", f"a container counts as {defaults}"))
+    sections.show_facts(facts)
+    vendors = sum(limit.name == "gpu" for limit in quota.limits)
+    sections.show_amounts(
+        "Limits",
+        [
+            (f"gpu/{limit.vendor}" if limit.name == "gpu" and vendors > 1 else limit.name, limit.total, limit.used)
+            for limit in quota.limits
+        ],
+    )

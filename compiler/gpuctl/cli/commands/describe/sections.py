@@ -1,0 +1,86 @@
+"""How the parts of what ``gpuctl describe`` prints look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuctl.cli.output.amounts import amount, share
+from gpuctl.cli.output.table import details, table
+from gpuctl.cli.output.terminal import is_coloured, terminal_width
+
+if TYPE_CHECKING:
+    from gpuctl.reading.node_rows import PodOnNode
+
+INDENT = "  "
+
+
+def show_facts(pairs: Iterable[tuple[str, str]]) -> None:
+    """Print ``Name:  value`` lines."""
+    for line in details(pairs, style=heading):
+        click.echo(line)
+
+
+def show_section(title: str, headers: Sequence[str], rows: Iterable[Sequence[str]], nothing: str | None = None) -> None:
+    """Print a table below a title; without rows what ``nothing`` says, or not even the title."""
+    rows = list(rows)
+    if not rows and nothing is None:
+        return
+    click.echo(f"\n{heading(f'{title}:')}" + ("" if rows else f" {nothing}"))
+    if rows:
+        width = terminal_width()
+        for line in table(headers, rows, width=None if width is None else width - len(INDENT), coloured=is_coloured()):
+            click.echo(INDENT + line)
+
+
+def show_lines(title: str, lines: Iterable[str]) -> None:
+    """Print lines below a title; nothing without lines."""
+    lines = list(lines)
+    if lines:
+        click.echo(f"\n{heading(f'{title}:')}")
+        for line in lines:
+            click.echo(INDENT + line)
+
+
+def show_amounts(title: str, rows: Iterable[tuple[str, Fraction, Fraction | None]]) -> None:
+    """Print resources with total, use, rest and share; use is None where it is not known."""
+    cells = []
+    for name, total, used in rows:
+        free = None if used is None else max(Fraction(0), total - used)
+        cells.append((name, *(amount(name, value) for value in (total, used, free)), share(used, total)))
+    show_section(title, ("RESOURCE", "TOTAL", "USED", "FREE", "USE"), cells, "none")
+
+
+def show_holders(title: str, holders: Iterable[PodOnNode] | None, *, where: bool = True, nothing: str = "none") -> None:
+    """Print pods that hold or await room; ``where`` adds their nodes."""
+    if holders is None:
+        show_section(title, (), (), "not known: pods may not be listed")
+        return
+    headers = ("JOB ID", "NAME", "NAMESPACE", "KIND", "GPU")
+    rows = [
+        [item.job_id, item.name, item.namespace, item.kind or "", str(item.gpu), *([item.node or ""] if where else [])]
+        for item in holders
+    ]
+    show_section(title, (*headers, "NODE") if where else headers, rows, nothing)
+
+
+def heading(text: str) -> str:
+    """Bold on a terminal."""
+    return click.style(text, bold=True) if is_coloured() else text
+
+
+def state(word: str) -> str:
+    """A status in its colour."""
+    from gpuctl.cli.output.table import colour_of
+
+    return click.style(word, fg=colour_of(word)) if is_coloured() and colour_of(word) else word
+
+
+def when(timestamp: str | None) -> str:
+    """A time and how long ago it was."""
+    from gpuctl.apply.state.workload import age
+
+    return f"{timestamp} ({age(timestamp)} ago)" if timestamp else ""

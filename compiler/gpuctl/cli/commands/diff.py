@@ -1,0 +1,84 @@
+"""``gpuctl diff``: what an apply would do."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from gpuctl.cli.options.connecting import cluster_options, secrets_option
+from gpuctl.cli.options.document_options import chosen_inputs, compile_options, input_options
+from gpuctl.cli.options.planning_options import Documents, Planning, planning_options
+
+
+@click.command(
+    "diff",
+    short_help="Show what apply would do.",
+    epilog="Exit code 0: no difference; 1: differences; above: it could not be determined.\n\nExample:\n\n"
+    "  $ gpuctl diff -f training.yaml",
+)
+@input_options
+@compile_options
+@cluster_options
+@click.option(
+    "--against",
+    default="live",
+    show_default=True,
+    metavar="live|DIR|git:REF",
+    help="Compare with the cluster, with manifests in a directory, or with the documents at a revision.",
+)
+@secrets_option
+@planning_options
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "markdown"]),
+    default="text",
+    show_default=True,
+    help="Format; markdown fits a comment on a pull request.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
+def command(
+    filenames: tuple[str, ...],
+    paths: tuple[str, ...],
+    platform: str | None,
+    namespace: str | None,
+    strict: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    against: str,
+    output: str,
+    as_json: bool,
+    **planning: Any,
+) -> int:
+    """Show what apply would do to the cluster: the same plan, with the difference of each object. Changes nothing.
+
+    Against a directory of manifests or a revision of git no cluster is needed.
+    """
+    inputs = chosen_inputs(filenames, paths, "gpuctl diff -f training.yaml")
+    output = "json" if as_json else output
+    if against != "live":
+        return _against(against, inputs, platform, namespace or "default", strict, output)
+    from gpuctl.cli.changing import diff_documents
+
+    documents = Documents(inputs, platform, namespace, strict)
+    return diff_documents(documents, kubeconfig, context, Planning(**planning), output=output)
+
+
+def _against(against: str, inputs: list[str], platform: str | None, namespace: str, strict: bool, output: str) -> int:
+    """Print the difference from manifests or from a revision; 1 when there is one."""
+    from gpuctl.answers.difference_answers import differences_answer
+    from gpuctl.answers.json_values import to_json
+    from gpuctl.cli.options.revision_errors import revision_errors
+    from gpuctl.cli.output.object_differences import markdown_lines, text_lines
+    from gpuctl.usecases.against import changes_against
+    from gpuctl.usecases.revision_pairs import SidesOptions
+
+    with revision_errors():
+        changes = changes_against(against, SidesOptions(inputs, platform, namespace, strict))
+    if output == "json":
+        click.echo(to_json(differences_answer(changes)), nl=False)
+    else:
+        sys.stdout.writelines(markdown_lines(changes, against) if output == "markdown" else text_lines(changes))
+    return 1 if changes else 0

@@ -1,0 +1,98 @@
+"""``gpuctl exec``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuctl.cli.options.completing import complete_job
+from gpuctl.cli.options.document_options import checked_namespace
+from gpuctl.cli.options.reading_options import reader, reading_options
+
+if TYPE_CHECKING:
+    from gpuctl.backend.api_resources import Key
+    from gpuctl.kube.remote import Command
+    from gpuctl.usecases.looking import Reader
+
+# What most images have; the first that is there.
+_SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh")
+
+
+@click.command(
+    "exec",
+    short_help="Run a command in a job's pod.",
+    epilog="Examples:\n\n  $ gpuctl exec qwen2-sft -- nvidia-smi\n\n  $ gpuctl exec qwen2-sft --pod 3 -it -- bash\n\n"
+    "  $ gpuctl exec data-prep -i -- tar x -C /data < data.tar",
+)
+@click.argument("name", shell_complete=complete_job)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARGUMENT]...]")
+@click.option("-i", "--stdin", is_flag=True, help="Pass standard input on to the command.")
+@click.option("-t", "--tty", is_flag=True, help="Give the command a terminal: for shells and editors, with -i.")
+@click.option("--pod", metavar="POD", help="In this pod, by its name or the end of it. Default: the first that runs.")
+@click.option("-c", "--container", metavar="NAME", help="In another container than the job's own.")
+@click.option("-n", "--namespace", metavar="NAME", callback=checked_namespace, help="Where it is. Default: search.")
+@reading_options
+def command(
+    name: str,
+    arguments: tuple[str, ...],
+    stdin: bool,
+    tty: bool,
+    pod: str | None,
+    container: str | None,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+) -> int:
+    """Run a command in a pod of a job: NAME is the job's, a pod's, or KIND/NAME. Its exit code becomes gpuctl's.
+
+    Without a command, on a terminal, a shell is opened. Exit code 3: the command was not started, or the connection
+    ended before it did. 1: no such job, or no pod of it runs.
+    """
+    from gpuctl.cli.output.terminal import is_interactive
+    from gpuctl.kube.remote import Command
+    from gpuctl.usecases.pod_access import choose_pod
+
+    if not arguments:
+        if not is_interactive():
+            raise click.UsageError(f"what to run? As in `gpuctl exec {name} -- nvidia-smi`")
+        arguments, stdin, tty = _SHELL, True, True
+    with reader(kubeconfig, context, platform, namespace) as looking:
+        choice = choose_pod(looking, name, pod)
+        if tty and not (stdin and sys.stdin.isatty()):
+            why = "standard input is none" if stdin else "standard input is not passed on: add -i"
+            click.echo(f"note: no terminal for the command, as {why}", err=True)
+            tty = False
+        what = Command(arguments, choice.container(container), stdin, tty)
+        if choice.number > 1:
+            click.echo(f"note: in pod {choice.key.name}, one of {choice.number}; --pod names another", err=True)
+        return _run(looking, choice.key, what)
+
+
+def _run(looking: Reader, pod: Key, what: Command) -> int:
+    from gpuctl.cli.output.terminal import raw_terminal, size
+    from gpuctl.kube.remote import Ends, execute
+
+    sys.stdout.flush()
+    stdin = sys.stdin.fileno() if what.stdin else None
+    try:
+        if not what.tty:
+            return execute(looking.scope.connection, pod, what, Ends(stdin, _to(1), _to(2)))
+        with raw_terminal() as resized:
+            return execute(looking.scope.connection, pod, what, Ends(stdin, _to(1), _to(2), resized, size))
+    except KeyboardInterrupt:
+        return 130
+
+
+def _to(descriptor: int) -> Callable[[bytes], None]:
+    """Writes bytes to a descriptor, all of them."""
+
+    def write(data: bytes) -> None:
+        while data:
+            data = data[os.write(descriptor, data) :]
+
+    return write

@@ -1,0 +1,123 @@
+"""``gpuctl fit``: whether jobs would get their pods placed, and what stands against it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuctl.cli.options.connecting import cluster_options, json_option
+from gpuctl.cli.options.document_options import chosen_inputs, compile_options, input_options
+from gpuctl.cli.options.snapshots import check_choice, named_snapshot, snapshot_option
+
+if TYPE_CHECKING:
+    from gpuctl.capacity.fit import Fit
+    from gpuctl.usecases.fit_documents import FitResult
+
+
+@click.command(
+    "fit",
+    short_help="Tell whether jobs would find room, and whom they would evict.",
+    epilog="Exit code 0: every job fits, perhaps by evicting others; 1: some job does not; above: it could not be "
+    "told.\n\nExample:\n\n  $ gpuctl fit -f training.yaml --snapshot cluster.json",
+)
+@input_options
+@compile_options
+@cluster_options
+@snapshot_option("Judge by what `gpuctl snapshot` wrote (- for standard input), not by the cluster itself.")
+@json_option
+def command(
+    filenames: tuple[str, ...],
+    paths: tuple[str, ...],
+    platform: str | None,
+    namespace: str | None,
+    strict: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    snapshot_file: str | None,
+    output: str,
+    as_json: bool,
+) -> int:
+    """Tell of each job whether all its pods would find room at once, as Kubernetes' own scheduler decides.
+
+    Jobs are placed one after another, those with the highest priority first. Pods of a job that runs already count as
+    given back: an apply replaces them. Changes nothing.
+    """
+    from gpuctl.answers.fit_answers import fit_answer, fit_failure
+    from gpuctl.answers.json_values import to_json
+    from gpuctl.cli.options.connecting import cluster_errors
+    from gpuctl.kube.api_errors import ClusterError
+
+    inputs = chosen_inputs(filenames, paths, "gpuctl fit -f training.yaml --snapshot cluster.json")
+    check_choice(snapshot_file, kubeconfig, context, inputs)
+    as_json = as_json or output == "json"
+    with cluster_errors():
+        try:
+            result = _fit(
+                inputs, platform, namespace, kubeconfig, context, snapshot_file, strict=strict, as_json=as_json
+            )
+        except ClusterError as error:
+            if as_json:
+                click.echo(to_json(fit_failure(error.message)), nl=False)
+            raise
+    if as_json:
+        click.echo(to_json(fit_answer(result.jobs)), nl=False)
+    else:
+        _show(result.jobs)
+    for note in result.notes:
+        click.echo(f"note: {note}", err=True)
+    return {True: 0, False: 1, None: 2}[result.fits]
+
+
+def _fit(
+    inputs: list[str],
+    platform: str | None,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    snapshot_file: str | None,
+    *,
+    strict: bool,
+    as_json: bool,
+) -> FitResult:
+    """The answer; what is wrong with the documents ends the command (1)."""
+    from gpuctl.answers.document_answers import diagnostics_answer
+    from gpuctl.answers.json_values import to_json
+    from gpuctl.cli.options.connecting import connected
+    from gpuctl.cli.output import text
+    from gpuctl.frontend.invalid_documents import InvalidDocuments
+    from gpuctl.usecases.fit_documents import fit
+
+    connection = connected(kubeconfig, context) if snapshot_file is None else None
+    try:
+        return fit(
+            inputs,
+            cluster=connection,
+            snapshot=named_snapshot(snapshot_file),
+            platform=platform,
+            namespace=namespace,
+            strict=strict,
+            diagnosed=lambda told, sources: text.write(told, sources, sys.stderr),
+        )
+    except InvalidDocuments as error:
+        text.write(error.diagnostics, error.sources, sys.stderr)
+        if as_json:
+            click.echo(to_json(diagnostics_answer(error.diagnostics)), nl=False)
+        raise click.exceptions.Exit(1) from None
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+def _show(answers: Sequence[Fit]) -> None:
+    from gpuctl.cli.output.fit_lines import fit_lines
+
+    if not answers:
+        click.echo("There is no job in the documents.", err=True)
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    for answer in answers:
+        for line in fit_lines(answer, coloured=coloured):
+            click.echo(line)

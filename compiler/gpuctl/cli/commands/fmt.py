@@ -1,0 +1,93 @@
+"""``gpuctl fmt``: documents in canonical spelling."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from gpuctl.cli.options.document_options import chosen_inputs, input_options
+
+
+@click.command(
+    "fmt",
+    short_help="Rewrite documents in canonical spelling, comments kept.",
+    epilog="Example:\n\n  $ gpuctl fmt --check training.yaml",
+)
+@input_options
+@click.option("--check", is_flag=True, help="Change nothing; exit 1 and name the files that would change.")
+@click.option("--diff", "show_diff", is_flag=True, help="Change nothing; print what would change.")
+def command(filenames: tuple[str, ...], paths: tuple[str, ...], check: bool, show_diff: bool) -> int:
+    """Rewrite documents in canonical spelling. Comments, order and layout stay.
+
+    Files are rewritten in place; standard input (-) is formatted to standard output.
+    """
+    from gpuctl.cli.output import text
+    from gpuctl.frontend.diagnostics import Severity
+    from gpuctl.frontend.format import format_source
+    from gpuctl.frontend.source import STDIN, collect
+
+    found = collect(chosen_inputs(filenames, paths, "gpuctl fmt training.yaml"))
+    diagnostics = list(found.diagnostics)
+    changed = False
+    for source in found.sources:
+        formatted = format_source(source)
+        diagnostics += formatted.diagnostics
+        original = source.text
+        if source.name == STDIN and not check and not show_diff:
+            sys.stdout.write(formatted.text)
+        elif formatted.text != original or _has_mark(source.path):
+            changed = True
+            if show_diff:
+                _print_diff(source.name, original, formatted.text)
+            if check:
+                click.echo(f"{source.name}: would be rewritten")
+            elif not show_diff:
+                _write(Path(source.path or source.name), formatted.text)
+                click.echo(f"{source.name}: rewritten", err=True)
+    # What is not read, or somebody else's, is no matter of form.
+    diagnostics = [item for item in diagnostics if item.severity is not Severity.NOTE]
+    text.write(diagnostics, {source.name: source for source in found.sources}, sys.stderr)
+    return 1 if diagnostics or (changed and (check or show_diff)) else 0
+
+
+def _has_mark(path: str | None) -> bool:
+    """Whether the file starts with a byte-order mark, which reading drops."""
+    try:
+        with open(path or "", "rb") as stream:
+            return stream.read(3) == b"\xef\xbb\xbf"
+    except OSError:
+        return False
+
+
+def _print_diff(name: str, before: str, after: str) -> None:
+    import difflib
+
+    lines = difflib.unified_diff(
+        before.splitlines(True), after.splitlines(True), f"{name} (now)", f"{name} (formatted)"
+    )
+    for line in lines:
+        click.echo(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n", nl=False)
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file in one step, with its permissions; a failure leaves the old one."""
+    import os
+    import tempfile
+
+    target = Path(os.path.realpath(path))
+    try:
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        temporary = Path(name)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
+                stream.write(text)
+            temporary.chmod(target.stat().st_mode & 0o7777)
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        reason = (error.strerror or "unknown").lower()
+        raise click.ClickException(f"cannot write `{path}`: {reason}; the file is unchanged") from None

@@ -1,0 +1,35 @@
+"""``gpuctl get``: one row a thing."""
+
+from __future__ import annotations
+
+import click
+
+from gpuctl.cli.options.groups import Family, Subcommand
+
+SUBCOMMANDS = {
+    "jobs": Subcommand("gpuctl.cli.commands.get.jobs", "Jobs, a row for each of their pods.", ("job",)),
+    "pods": Subcommand("gpuctl.cli.commands.get.jobs", "Pods of jobs: get jobs --pods.", ("pod", "po"), "pods"),
+    "pools": Subcommand("gpuctl.cli.commands.get.pools", "Pools of nodes and how full they are.", ("pool",)),
+    "nodes": Subcommand("gpuctl.cli.commands.get.nodes", "Nodes, their GPUs and pools.", ("node", "no")),
+    "labels": Subcommand(
+        "gpuctl.cli.commands.get.labels", "Labels of nodes.", ("label", "node-labels", "node-label", "nodelabels")
+    ),
+    "gpu-types": Subcommand(
+        "gpuctl.cli.commands.get.gpu_types", "Types of GPU, and where they are.", ("gpu-type", "gputypes", "gputype")
+    ),
+    "quotas": Subcommand("gpuctl.cli.commands.get.quotas", "Quotas and their use.", ("quota",)),
+    "namespaces": Subcommand(
+        "gpuctl.cli.commands.get.namespaces", "Namespaces with jobs or quotas.", ("namespace", "ns")
+    ),
+}
+
+
+@click.group(
+    "get",
+    cls=Family,
+    subcommands=SUBCOMMANDS,
+    short_help="List jobs, pools, nodes, quotas and what they use.",
+    epilog="Examples:\n\n  $ gpuctl get jobs\n\n  $ gpuctl get nodes --pool training-pool -o json",
+)
+def command() -> None:
+    """List what is in the cluster. Every list is printed as table, wide, json, yaml or name."""

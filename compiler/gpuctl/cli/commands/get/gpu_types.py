@@ -1,0 +1,56 @@
+"""``gpuctl get gpu-types``."""
+
+from __future__ import annotations
+
+import click
+
+from gpuctl.cli.options.reading_options import list_options, reader, reading_options
+
+HEADERS = ("GPU TYPE", "GPU TOTAL", "GPU USED", "GPU FREE", "NODE COUNT", "POOLS")
+WIDE = ("VENDOR", "NODES")
+
+
+@click.command(
+    "gpu-types",
+    short_help="Types of GPU, and where they are.",
+    epilog="Examples:\n\n  $ gpuctl get gpu-types\n\n  $ gpuctl get gpu-type --all",
+)
+@click.argument("names", nargs=-1, metavar="[TYPE]...")
+@click.option("--all", "everything", is_flag=True, help="A row for each node: its labels about GPUs, and its pool.")
+@list_options
+@reading_options
+def command(
+    names: tuple[str, ...],
+    everything: bool,
+    output: str,
+    as_json: bool,
+    no_headers: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+) -> int:
+    """List the types of GPU, how many there are, and in which pools.
+
+    A node's type is its label runwhere.ai/gpu-type, which jobs select on; without it another label that tells one.
+    """
+    from gpuctl.answers.node_answers import gpu_type_list
+    from gpuctl.cli.commands.get.labels import show_gpu_labels
+    from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list
+    from gpuctl.cli.output.amounts import count
+    from gpuctl.usecases.node_queries import list_gpu_types
+
+    if everything and names:
+        raise click.UsageError("Name types, or --all; not both")
+    looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
+    with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:
+        if everything:
+            show_gpu_labels(looking, looks)
+            return 0
+        types = list_gpu_types(looking, names)
+        entries = []
+        for item in types:
+            cells = [item.name, str(item.total), count(item.used), count(item.free), str(len(item.nodes))]
+            wide = (",".join(item.vendors), ",".join(item.nodes))
+            entries.append(ListEntry(item.name, [*cells, ",".join(item.pools)], wide))
+        show_list(looks, lambda: gpu_type_list(types), HEADERS, WIDE, entries, "No node has GPUs.")
+    return 0

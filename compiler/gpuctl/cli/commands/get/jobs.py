@@ -1,0 +1,222 @@
+"""``gpuctl get jobs`` and ``get pods``."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from gpuctl.cli.options.completing import complete_job, complete_pool
+from gpuctl.cli.options.reading_options import list_options, namespace_options, reader, reading_options
+from gpuctl.cli.output.printing import show_rows, show_value, shown_table
+from gpuctl.language.kinds import WORKLOADS
+
+if TYPE_CHECKING:
+    from gpuctl.cli.output.table import Table
+    from gpuctl.reading.job_rows import Job, Row
+    from gpuctl.usecases.job_queries import JobQuery
+    from gpuctl.usecases.looking import Reader
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+HEADERS = ("JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP", "AGE")
+WIDE = ("POOL", "GPU", "GPU-TYPE", "PRIORITY", "REASON")
+
+
+class JobTableOptions(NamedTuple):
+    """How rows are shown."""
+
+    output: str
+    headings: bool
+    by_job: bool
+    pods_only: bool
+
+
+def _options(function: Function) -> Function:
+    for decorate in (
+        click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_job),
+        click.option("-w", "--watch", is_flag=True, help="Go on: print each row again when it changes."),
+        click.option("-l", "--selector", default="", metavar="LABELS", help="By labels, as kubectl's: a=b,c!=d."),
+        click.option("--status", default="", metavar="WORD", help="By status: pending, running, failed, OOMKilled ..."),
+        click.option("--pool", default="", metavar="POOL", help="By pool.", shell_complete=complete_pool),
+        click.option("--kind", "--type", "kind", type=click.Choice(WORKLOADS), default=None, help="By kind of job."),
+        list_options,
+        namespace_options,
+        reading_options,
+    ):
+        function = decorate(function)
+    return function
+
+
+@click.command(
+    "jobs",
+    short_help="Jobs, a row for each of their pods.",
+    epilog="Examples:\n\n  $ gpuctl get jobs\n\n  $ gpuctl get jobs --pool training-pool --status pending -o wide",
+)
+@_options
+@click.option("--pods", "pods_only", is_flag=True, help="Pods only; no rows for jobs that have none.")
+@click.option("--jobs", "by_job", is_flag=True, help="One row a job; READY counts its pods.")
+def command(pods_only: bool, by_job: bool, **options: Any) -> int:
+    """List jobs: a row for each pod, and for each job that has no pods, with the reason.
+
+    Looks through all namespaces that you may read. STATUS is what keeps a pod from running, as kubectl words it;
+    -o wide adds pool, GPUs, priority and the reason in full.
+    """
+    if pods_only and by_job:
+        raise click.UsageError("--pods shows a row for each pod, --jobs one for each job; not both")
+    return _get(pods_only=pods_only, by_job=by_job, **options)
+
+
+@click.command("pods", short_help="Pods of jobs.", epilog="Example:\n\n  $ gpuctl get pods --status failed")
+@_options
+def pods(**options: Any) -> int:
+    """List the pods of jobs: `gpuctl get jobs --pods`."""
+    return _get(pods_only=True, by_job=False, **options)
+
+
+def _get(
+    names: tuple[str, ...],
+    watch: bool,
+    selector: str,
+    status: str,
+    pool: str,
+    kind: str | None,
+    output: str,
+    as_json: bool,
+    no_headers: bool,
+    namespace: str | None,
+    all_namespaces: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+    *,
+    pods_only: bool,
+    by_job: bool,
+) -> int:
+    from gpuctl.kube.api_errors import ApiError
+    from gpuctl.usecases.job_queries import JobQuery
+
+    output = "json" if as_json else output
+    if watch and output == "yaml":
+        raise click.UsageError("--watch prints rows, names or a JSON value for each change; not YAML")
+    looks = JobTableOptions(output, not no_headers, by_job, pods_only)
+    query = JobQuery(names, pool, kind or "", status, selector, by_job, pods_only)
+    machine = output in ("json", "yaml")
+    with reader(kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine) as looking:
+        try:
+            return _watch(looking, query, looks) if watch else _list(looking, query, looks)
+        except ApiError as error:
+            if error.status == 400 and selector:
+                # The server reads selectors, and says what it does not understand.
+                raise click.BadParameter(error.message, param_hint="-l") from None
+            raise
+        except KeyboardInterrupt:
+            if watch:
+                return 130
+            raise
+
+
+def _list(looking: Reader, query: JobQuery, looks: JobTableOptions) -> int:
+    from gpuctl.answers.job_answers import job_list
+    from gpuctl.usecases.job_queries import list_jobs
+
+    if looks.output in ("json", "yaml"):
+        show_value(job_list(list_jobs(looking, query).rows), looks.output)
+        return 0
+    listing = list_jobs(looking, query, in_pages=True)
+    if not _print(listing.rows, looks):
+        click.echo(_nothing(looking, query, listing.statuses), err=True)
+    elif sys.stdout.isatty() and looks.output != "name":
+        click.echo(_footer(looking, listing.jobs), err=True)
+        if listing.stuck is not None:
+            name, namespace = listing.stuck.name, listing.stuck.namespace
+            click.echo(f"`gpuctl why {name} -n {namespace}` tells why it does not run", err=True)
+    return 0
+
+
+def _nothing(looking: Reader, query: JobQuery, statuses: set[str]) -> str:
+    where = f"in namespace {looking.scope.namespace}" if looking.scope.namespace else "in any namespace"
+    said = f"No jobs {where}{' that are like this' if query.is_narrowed else ''}."
+    return f"{said} Statuses here: {', '.join(sorted(statuses))}." if query.status and statuses else said
+
+
+def _print(rows: Iterable[Row], looks: JobTableOptions) -> bool:
+    """Whether there were any."""
+    if looks.output == "name":
+        return _print_names(rows, looks)
+    first = next(rows := iter(rows), None)
+    if first is None and sys.stdout.isatty():
+        return False
+    listed = itertools.chain([first] if first is not None else [], rows)
+    show_rows(_table(looks), (_cells(row, looks) for row in listed))
+    return first is not None
+
+
+def _print_names(rows: Iterable[Row], looks: JobTableOptions) -> bool:
+    printed: set[str] = set()
+    for row in rows:
+        name = _name(row, looks)
+        if name not in printed:
+            printed.add(name)
+            click.echo(name)
+    return bool(printed)
+
+
+def _table(looks: JobTableOptions) -> Table:
+    headers = (*HEADERS, *WIDE) if looks.output == "wide" else HEADERS
+    return shown_table(headers, headings=looks.headings, droppable=("IP", "NODE"))
+
+
+def _name(row: Row, looks: JobTableOptions) -> str:
+    return f"pod/{row.job_id}" if looks.pods_only else f"{row.identity.kind}/{row.identity.name}"
+
+
+def _cells(row: Row, looks: JobTableOptions) -> list[str]:
+    from gpuctl.apply.state.workload import age
+
+    name, namespace, kind = row.identity.name, row.identity.namespace, row.identity.kind
+    node = row.node or ""
+    if looks.by_job and node.count(",") > 0:
+        node = f"{node.split(',')[0]}(+{node.count(',')})"
+    cells = [row.job_id, name, namespace, kind, row.status.word, row.ready, node, row.ip or ""]
+    cells.append(age(row.created_at) if row.created_at else "")
+    if looks.output == "wide":
+        cells += [row.pool or "", str(row.gpu), row.gpu_type or "", row.priority or "", row.status.reason]
+    return cells
+
+
+def _footer(looking: Reader, jobs: Iterable[Job]) -> str:
+    """``GPUs: 24/32 allocated, 8 waiting``; without the right to list nodes, what is asked for alone."""
+    from gpuctl.usecases.job_queries import gpu_use
+
+    use = gpu_use(looking, jobs)
+    total = f"/{use.total}" if use.total is not None else ""
+    return f"GPUs: {use.allocated}{total} allocated{f', {use.waiting} waiting' if use.waiting else ''}"
+
+
+def _watch(looking: Reader, query: JobQuery, looks: JobTableOptions) -> int:
+    """The rows as they are, then each again when it changes, until Ctrl-C."""
+    from gpuctl.usecases.job_queries import watch_jobs
+
+    table = _table(looks)
+    for rows in watch_jobs(looking, query):
+        if looks.output == "json":
+            for line in _json_lines(rows):
+                click.echo(line)
+        elif looks.output == "name":
+            _print_names(rows, looks)
+        elif rows:
+            # One table to the end: in a narrow terminal every batch of rows would choose columns of its own.
+            show_rows(table, [_cells(row, looks) for row in rows])
+        sys.stdout.flush()
+    return 0
+
+
+def _json_lines(rows: Iterable[Row]) -> Iterator[str]:
+    import json
+
+    from gpuctl.answers.job_answers import row_value
+
+    return (json.dumps(row_value(row), ensure_ascii=False) for row in rows)

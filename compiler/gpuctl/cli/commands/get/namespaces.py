@@ -1,0 +1,52 @@
+"""``gpuctl get namespaces``."""
+
+from __future__ import annotations
+
+import click
+
+from gpuctl.cli.options.completing import complete_namespace
+from gpuctl.cli.options.reading_options import list_options, reader, reading_options
+
+HEADERS = ("NAME", "STATUS", "JOBS", "GPU USED", "QUOTA", "AGE")
+
+
+@click.command(
+    "namespaces",
+    short_help="Namespaces with jobs or quotas.",
+    epilog="Examples:\n\n  $ gpuctl get namespaces\n\n  $ gpuctl get ns --all",
+)
+@click.argument("names", nargs=-1, metavar="[NAMESPACE]...", shell_complete=complete_namespace)
+@click.option("--all", "-A", "everything", is_flag=True, help="Also those without jobs and quotas.")
+@list_options
+@reading_options
+def command(
+    names: tuple[str, ...],
+    everything: bool,
+    output: str,
+    as_json: bool,
+    no_headers: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+) -> int:
+    """List the namespaces that gpuctl made, or that have jobs or quotas of gpuctl's.
+
+    JOBS counts jobs that have not ended; GPU USED is what pods on nodes request.
+    """
+    from gpuctl.answers.quota_answers import namespace_list
+    from gpuctl.apply.state.workload import age
+    from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
+    from gpuctl.usecases.quota_queries import list_namespaces
+
+    looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
+    with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:
+        found = list_namespaces(looking, bare(names), everything=everything)
+        entries = []
+        for item in found:
+            quotas = ",".join(quota.name for quota in item.quotas if quota.is_ours)
+            cells = [item.name, item.status or "", str(item.jobs), str(item.gpu_used), quotas]
+            since = age(item.created_at) if item.created_at else ""
+            entries.append(ListEntry(f"namespace/{item.name}", [*cells, since]))
+        nothing = "No namespace has jobs or quotas of gpuctl's; --all shows the others."
+        show_list(looks, lambda: namespace_list(found), HEADERS, (), entries, nothing)
+    return 0

@@ -1,0 +1,159 @@
+"""``gpuctl get nodes``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuctl.cli.options.completing import complete_node, complete_pool
+from gpuctl.cli.options.reading_options import list_options, reader, reading_options
+
+if TYPE_CHECKING:
+    from gpuctl.cli.commands.get.listing import ListOptions
+    from gpuctl.reading.label_rows import Label
+    from gpuctl.reading.node_rows import NodeState
+    from gpuctl.usecases.looking import Reader
+    from gpuctl.usecases.node_queries import NodeQuery
+
+HEADERS = ("NODE NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "GPU TYPE", "POOL")
+WIDE = ("CPU", "MEMORY", "IP", "AGE", "KUBERNETES")
+STATUSES = ("active", "maintaining", "faulty")
+
+
+@click.command(
+    "nodes",
+    short_help="Nodes, their GPUs and pools.",
+    epilog="Examples:\n\n  $ gpuctl get nodes --pool training-pool\n\n  $ gpuctl get nodes --gpu-type a100-80g -o wide",
+)
+@click.argument("names", nargs=-1, metavar="[NODE]...", shell_complete=complete_node)
+@click.option(
+    "--pool",
+    metavar="POOL",
+    help="Nodes of this pool; `default` has those that are in no other.",
+    shell_complete=complete_pool,
+)
+@click.option(
+    "--gpu-type",
+    metavar="TYPE",
+    help="Nodes with this type of GPU: a100-80g, nvidia.com/a100-80g or KEY=VALUE, in either case. A label's key alone "
+    "prints that label of all nodes.",
+)
+@click.option(
+    "--status",
+    type=click.Choice(STATUSES, case_sensitive=False),
+    help="Nodes that take pods, are cordoned, or are not ready.",
+)
+@click.option("--label", metavar="KEY", help="Print this label of each node; KEY=VALUE: the nodes that have it.")
+@click.option("--gpu-detail", is_flag=True, help="A row for each GPU.")
+@click.option("-l", "--selector", default="", metavar="LABELS", help="By labels, as kubectl's: a=b,c!=d.")
+@list_options
+@reading_options
+def command(
+    names: tuple[str, ...],
+    pool: str | None,
+    gpu_type: str | None,
+    status: str | None,
+    label: str | None,
+    gpu_detail: bool,
+    selector: str,
+    output: str,
+    as_json: bool,
+    no_headers: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+) -> int:
+    """List nodes, their GPUs and pools.
+
+    STATUS is active, maintaining (cordoned) or faulty (not ready). GPU USED is what the pods on a node request, as the
+    scheduler counts it; GPU FREE is the rest, whether or not the node takes pods at present.
+    """
+    from gpuctl.cli.commands.get.listing import ListOptions, bare
+    from gpuctl.usecases.node_queries import NodeQuery, list_nodes
+
+    if label is not None and gpu_detail:
+        raise click.UsageError("--label prints a label, --gpu-detail prints GPUs; not both")
+    looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
+    query = NodeQuery(bare(names), pool, gpu_type, status, selector, label)
+    with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:
+        found = list_nodes(looking, query)
+        if found.query.label is not None:
+            _show_label(looking, found.query.label, found.nodes, looks)
+        elif gpu_detail:
+            _show_gpus(looking, found.nodes, looks)
+        else:
+            show_nodes(found.nodes, looks, _nothing(found.query, found.others))
+    return 0
+
+
+def show_nodes(nodes: Sequence[NodeState], looks: ListOptions, nothing: str) -> None:
+    """Print nodes."""
+    from gpuctl.answers.node_answers import node_list
+    from gpuctl.apply.state.workload import age
+    from gpuctl.cli.commands.get.listing import ListEntry, show_list
+    from gpuctl.cli.output.amounts import amount, count
+
+    entries = []
+    for node in nodes:
+        cells = [node.name, node.status, str(node.gpu_total), count(node.gpu_used), count(node.gpu_free)]
+        wide = [amount(name, node.amount(name)[0]) for name in ("cpu", "memory")]
+        wide += [node.address or "", age(node.created_at), node.kubernetes]
+        entries.append(ListEntry(f"node/{node.name}", [*cells, node.gpu_type or "", node.pool], wide))
+    show_list(looks, lambda: node_list(nodes), HEADERS, WIDE, entries, nothing)
+
+
+def _nothing(wanted: NodeQuery, nodes: Sequence[NodeState]) -> str:
+    """What is said when no node is left, with the words that would have found some."""
+    if not nodes:
+        return f"No nodes with the labels {wanted.selector}." if wanted.selector else "There are no nodes."
+    known = {
+        "pool": (wanted.pool, {node.pool for node in nodes}),
+        "GPU type": (wanted.gpu_type, {node.gpu_type for node in nodes if node.gpu_type}),
+    }
+    for what, (value, there) in known.items():
+        if value is not None and value not in there:
+            said = f" Nodes have {', '.join(sorted(there))}." if there else ""
+            return f"No node has the {what} {value}.{said}"
+    return "No nodes are like this."
+
+
+def _show_label(looking: Reader, key: str, nodes: Sequence[NodeState], looks: ListOptions) -> None:
+    from gpuctl.reading.label_rows import labels_with
+
+    labels = labels_with((node.object for node in nodes), key)
+    without = [node.name for node in nodes if node.name not in {label.node for label in labels}]
+    if without and labels and not looks.is_machine:
+        more = f" and {len(without) - 5} more" if len(without) > 5 else ""
+        looking.scope.note(f"{', '.join(without[:5])}{more}: no label {key}")
+    show_labels(labels, looks, f"No node has the label {key}.")
+
+
+def show_labels(labels: Sequence[Label], looks: ListOptions, nothing: str) -> None:
+    """Print labels of nodes; -o name prints their values."""
+    from gpuctl.answers.node_answers import label_list
+    from gpuctl.cli.commands.get.listing import ListEntry, show_list
+
+    headers = ("NODE NAME", "LABEL KEY", "LABEL VALUE")
+    entries = [ListEntry(label.value, (label.node, label.key, label.value)) for label in labels]
+    show_list(looks, lambda: label_list(labels), headers, (), entries, nothing)
+
+
+def _show_gpus(looking: Reader, nodes: Sequence[NodeState], looks: ListOptions) -> None:
+    from gpuctl.answers.node_answers import gpu_list
+    from gpuctl.cli.commands.get.listing import ListEntry, show_list
+
+    nodes = [node for node in nodes if node.gpu_total or node.broken_gpus]
+    headers = ("NODE NAME", "GPU ID", "GPU TYPE", "COUNTED AS")
+    if nodes and not looks.is_machine:
+        looking.scope.note(
+            "Kubernetes counts the GPUs of a node that pods have asked for, and does not say which devices these are: "
+            "GPU ID is a number, not a device"
+        )
+    entries = [
+        ListEntry(f"{node.name}/{gpu.name}", (node.name, gpu.name, gpu.type or "", gpu.status))
+        for node in nodes
+        for gpu in node.gpus
+    ]
+    show_list(looks, lambda: gpu_list(nodes), headers, (), entries, "No node has GPUs.")

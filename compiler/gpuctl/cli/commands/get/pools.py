@@ -1,0 +1,74 @@
+"""``gpuctl get pools``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuctl.cli.options.completing import complete_pool
+from gpuctl.cli.options.reading_options import list_options, reader, reading_options
+
+if TYPE_CHECKING:
+    from gpuctl.reading.pool_rows import PoolState
+
+HEADERS = ("POOL NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "NODE COUNT")
+WIDE = ("GPU TYPE", "MAX JOBS", "MAX GPU PER JOB", "DESCRIPTION")
+
+
+@click.command(
+    "pools",
+    short_help="Pools of nodes and how full they are.",
+    epilog="Examples:\n\n  $ gpuctl get pools\n\n  $ gpuctl get pools training-pool -o json",
+)
+@click.argument("names", nargs=-1, metavar="[POOL]...", shell_complete=complete_pool)
+@list_options
+@reading_options
+def command(
+    names: tuple[str, ...],
+    output: str,
+    as_json: bool,
+    no_headers: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+) -> int:
+    """List pools of nodes and how full they are.
+
+    STATUS is active as long as a node of the pool takes pods; else maintaining, faulty or empty. The pool `default` has
+    the nodes that are in no other.
+    """
+    from gpuctl.answers.node_answers import pool_list
+    from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
+    from gpuctl.cli.output.amounts import count
+    from gpuctl.usecases.node_queries import list_pools
+
+    looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
+    with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:
+        pools = list_pools(looking, bare(names))
+        entries = []
+        for pool in pools:
+            cells = [pool.name, pool.status, str(pool.gpu_total), count(pool.gpu_used), count(pool.gpu_free)]
+            types = ",".join(f"{name}:{number}" for name, number in pool.gpu_types.items())
+            wide = [types, count(pool.max_jobs), count(pool.max_gpu_per_job), pool.description or ""]
+            entries.append(ListEntry(f"pool/{pool.name}", [*cells, str(len(pool.nodes))], wide))
+        show_list(looks, lambda: pool_list(pools), HEADERS, WIDE, entries, "There are no pools.")
+        if looks.output in ("table", "wide"):
+            for note in unavailable(pools):
+                looking.scope.note(note)
+    return 0
+
+
+def unavailable(pools: Sequence[PoolState]) -> list[str]:
+    """Which free GPUs no job can have at present."""
+    notes = []
+    for pool in pools:
+        if pool.gpu_unavailable:
+            idle = [f"{node.name} {node.status}" for node in pool.nodes if node.status != "active" and node.gpu_free]
+            more = f" and {len(idle) - 5} more" if len(idle) > 5 else ""
+            notes.append(
+                f"{pool.name}: {pool.gpu_unavailable} of {pool.gpu_free} free GPUs are on nodes that take no pods "
+                f"({', '.join(idle[:5])}{more})"
+            )
+    return notes

@@ -1,0 +1,82 @@
+"""``gpuctl get quotas``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuctl.cli.options.reading_options import list_options, namespace_options, reader, reading_options
+
+if TYPE_CHECKING:
+    from gpuctl.reading.quota_rows import QuotaState
+
+HEADERS = ("USER", "QUOTA", "STATUS", "CPU", "MEMORY", "GPU", "JOBS")
+WIDE = ("AGE", "DESCRIPTION")
+
+
+@click.command(
+    "quotas",
+    short_help="Quotas and their use.",
+    epilog="Examples:\n\n  $ gpuctl get quotas\n\n  $ gpuctl get quotas zhang-san -o json",
+)
+@click.argument("names", nargs=-1, metavar="[USER]...")
+@list_options
+@namespace_options
+@reading_options
+def command(
+    names: tuple[str, ...],
+    output: str,
+    as_json: bool,
+    no_headers: bool,
+    namespace: str | None,
+    all_namespaces: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+) -> int:
+    """List quotas and their use.
+
+    A user's name is that of a namespace; the name of a quota's document stands for all its users. Cells are used/total
+    of what pods request. STATUS is full when nothing more of some resource can be had.
+    """
+    from gpuctl.answers.quota_answers import quota_list
+    from gpuctl.apply.state.workload import age
+    from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
+    from gpuctl.usecases.quota_queries import list_quotas
+
+    looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
+    with reader(
+        kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=looks.is_machine
+    ) as looking:
+        quotas = list_quotas(looking, bare(names))
+        entries = []
+        for quota in quotas:
+            cells = [quota.namespace, quota.name, quota.status, *(cell(quota, name) for name in ("cpu", "memory"))]
+            cells += [gpu_cell(quota), cell(quota, "jobs")]
+            wide = (age(quota.created_at), quota.description or "")
+            entries.append(ListEntry(f"quota/{quota.namespace}", cells, wide))
+        where = f" in namespace {looking.scope.namespace}" if looking.scope.namespace else ""
+        show_list(looks, lambda: quota_list(quotas), HEADERS, WIDE, entries, f"There are no quotas{where}.")
+    return 0
+
+
+def cell(quota: QuotaState, name: str) -> str:
+    """``used/total`` of a resource; empty when it has no limit."""
+    from gpuctl.cli.output.amounts import amount
+
+    total, used = quota.amount(name)
+    return "" if total is None else f"{amount(name, used) or '?'}/{amount(name, total)}"
+
+
+def gpu_cell(quota: QuotaState) -> str:
+    """``used/total`` of the GPUs; with the vendor where more than one may be used."""
+    from gpuctl.cli.output.amounts import amount
+
+    limits = [limit for limit in quota.limits if limit.name == "gpu"]
+    open_ones = [limit for limit in limits if limit.total or limit.used]
+    if len(open_ones) <= 1:
+        return cell(quota, "gpu")
+    return ",".join(
+        f"{limit.vendor}:{amount('gpu', limit.used) or '?'}/{amount('gpu', limit.total)}" for limit in open_ones
+    )

@@ -1,0 +1,77 @@
+"""``gpuctl impact``: what a change in git does to the machines."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from gpuctl.cli.options.connecting import cluster_options
+from gpuctl.cli.options.document_options import input_options, offline_compile_options
+from gpuctl.cli.options.revision_errors import revision_errors
+from gpuctl.cli.options.snapshots import check_choice, chosen_snapshot, snapshot_option
+
+
+@click.command(
+    "impact",
+    short_help="Show what a change in git does to the machines.",
+    epilog="Exit code 0: all fits; 1: something would not fit; 2: it could not be determined.\n\nExample:\n\n"
+    "  $ gpuctl impact --from HEAD -f training.yaml",
+)
+@input_options
+@offline_compile_options
+@click.option("--from", "before", required=True, metavar="REF", help="The revision before, such as origin/main.")
+@click.option("--to", "after", metavar="REF", help="The revision after. Default: the files as they are.")
+@cluster_options
+@snapshot_option("Tell also what it does to the cluster that `gpuctl snapshot` wrote here (- for standard input).")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "markdown", "json"]),
+    default="text",
+    show_default=True,
+    help="Format; markdown fits a comment on a pull request.",
+)
+def command(
+    filenames: tuple[str, ...],
+    paths: tuple[str, ...],
+    platform: str | None,
+    namespace: str,
+    strict: bool,
+    before: str,
+    after: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    snapshot_file: str | None,
+    output: str,
+) -> int:
+    """Show what a change in git does to the machines.
+
+    Objects added, changed and removed; GPUs by pool and type, quotas and capacities before and after; and what does not
+    fit afterwards. Without FILE, everything in the current directory. With --snapshot, --context or --kubeconfig also
+    the running jobs that it ends, and whom the new ones evict; GPUs are counted on the nodes then.
+    """
+    from gpuctl.answers.difference_answers import impact_answer
+    from gpuctl.answers.json_values import to_json
+    from gpuctl.cli.options.connecting import cluster_errors
+    from gpuctl.cli.output.live_lines import live_lists
+    from gpuctl.gitops.report import markdown, text
+    from gpuctl.usecases.change_impact import change_between, impact_of
+    from gpuctl.usecases.revision_pairs import SidesOptions
+    from gpuctl.usecases.snapshot_files import left_out
+
+    inputs = [*filenames, *paths] or ["."]
+    check_choice(snapshot_file, kubeconfig, context, inputs)
+    with revision_errors():
+        change = change_between(before, after, SidesOptions(inputs, platform, namespace, strict))
+    with cluster_errors():
+        snapshot = chosen_snapshot(snapshot_file, kubeconfig, context)
+    impact, live = impact_of(change, snapshot)
+    for note in left_out(snapshot) if snapshot is not None else ():
+        click.echo(f"note: {note}", err=True)
+    if output == "json":
+        sys.stdout.write(to_json(impact_answer(impact, live)))
+    else:
+        render = markdown if output == "markdown" else text
+        sys.stdout.write(render(impact, live_lists(live) if live is not None else ()))
+    return 1 if impact.breakages else 0

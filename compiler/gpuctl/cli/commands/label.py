@@ -1,0 +1,118 @@
+"""``gpuctl label node``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import click
+
+from gpuctl.cli.options.connecting import json_option
+from gpuctl.cli.options.groups import Family, Subcommand
+from gpuctl.cli.options.reading_options import reader, reading_options
+
+SUBCOMMANDS = {
+    "node": Subcommand("gpuctl.cli.commands.label", "Set or delete labels of nodes.", ("nodes", "no"), "node"),
+}
+_NODE_PREFIXES = ("node/", "nodes/")
+
+
+class Order(NamedTuple):
+    """What is to be done: label -> value, or None to delete it."""
+
+    nodes: list[str]
+    labels: dict[str, str | None]
+
+
+@click.group(
+    "label",
+    cls=Family,
+    subcommands=SUBCOMMANDS,
+    short_help="Set or delete labels of nodes.",
+    epilog="Examples:\n\n  $ gpuctl label node node-1 runwhere.ai/gpu-type=A100-80G\n\n"
+    "  $ gpuctl label node node-1 runwhere.ai/gpu-type --delete",
+)
+def command() -> None:
+    """Set or delete labels of nodes."""
+
+
+@click.command(
+    "node",
+    short_help="Set or delete labels of nodes.",
+    epilog="Examples:\n\n  $ gpuctl label node node-1 node-2 runwhere.ai/gpu-type=A100-80G --overwrite\n\n"
+    "  $ gpuctl label node node-1 runwhere.ai/gpu-type --delete",
+)
+@click.argument("arguments", nargs=-1, metavar="NODE... KEY=VALUE...")
+@click.option("--overwrite", is_flag=True, help="Replace another value.")
+@click.option("--delete", "delete", is_flag=True, help="Delete the label KEY; the same as KEY- .")
+@json_option
+@reading_options
+def node(
+    arguments: tuple[str, ...],
+    overwrite: bool,
+    delete: bool,
+    output: str,
+    as_json: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+) -> int:
+    """Set or delete labels of nodes.
+
+    Any key may be set; jobs select nodes by runwhere.ai/pool and runwhere.ai/gpu-type. A label that has another value
+    stays without --overwrite. With several nodes all that can be done is done; the exit code is 1 if one failed.
+    """
+    from gpuctl.acts.membership import keep_true
+    from gpuctl.acts.node_labels import set_labels
+    from gpuctl.cli.output.outcomes import show_report
+
+    order = parse(arguments, delete=delete)
+    as_json = as_json or output == "json"
+    with reader(kubeconfig, context, platform, as_json=as_json) as looking:
+        report = set_labels(looking.scope.connection, order.nodes, order.labels, overwrite=overwrite)
+        if looking.keys.pool in order.labels:
+            keep_true(looking.scope.connection, report, looking.settings)
+        if report.done:
+            from gpuctl.cli.labelling import notes
+
+            report.notes += notes(looking, order.labels)
+        return show_report(report, "labelled", as_json=as_json)
+
+
+def parse(arguments: Sequence[str], *, delete: bool) -> Order:
+    """Nodes and labels in any order: what has a ``=`` or a trailing ``-`` is a label, and so is, to delete, a key.
+
+    A key is told by its ``/``; without one the last argument is it. What Kubernetes would refuse is a usage error.
+    """
+    from gpuctl.acts.node_labels import mistake_in_key, mistake_in_value
+
+    nodes: list[str] = []
+    labels: dict[str, str | None] = {}
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if equals and delete:
+            raise click.UsageError(f"--delete takes the key alone: `gpuctl label node NODE {key} --delete`")
+        if equals:
+            if labels.get(key, value) != value:
+                raise click.UsageError(f"the label {key} is given twice")
+            labels[key] = value
+        elif argument.startswith(_NODE_PREFIXES):
+            nodes.append(argument.partition("/")[2])
+        elif argument.endswith("-"):
+            labels[argument[:-1]] = None
+        elif "/" in argument:
+            if not delete:
+                raise click.UsageError(f"which value of {argument}? `{argument}=VALUE` sets it, --delete deletes it")
+            labels[argument] = None
+        else:
+            nodes.append(argument)
+    if delete and not labels and len(nodes) > 1:
+        labels[nodes.pop()] = None
+    if not nodes or not labels:
+        lacking = "node" if not nodes else "label"
+        raise click.UsageError(f"name a {lacking}: `gpuctl label node NODE KEY=VALUE`")
+    for key, wanted in labels.items():
+        mistake = mistake_in_key(key) or (mistake_in_value(wanted) if wanted is not None else None)
+        if mistake is not None:
+            raise click.UsageError(mistake)
+    return Order(nodes, labels)

@@ -1,0 +1,250 @@
+"""``gpuctl logs``."""
+
+from __future__ import annotations
+
+import re
+import select
+import sys
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuctl.cli.options.completing import complete_job
+from gpuctl.cli.options.connecting import Progress, json_option
+from gpuctl.cli.options.document_options import checked_namespace
+from gpuctl.cli.options.reading_options import reader, reading_options
+from gpuctl.cli.output.terminal import is_coloured
+
+if TYPE_CHECKING:
+    from gpuctl.cli.output.log_lines import LinePrinter
+    from gpuctl.reading.job_rows import Identity
+    from gpuctl.reading.log_streams import Batch, LogProblem
+    from gpuctl.usecases.job_logs import FollowedLogs, PresentLogs
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def _since(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    if value is None:
+        return None
+    if not re.fullmatch(r"(\d+[smhd])+", value) or (seconds := _seconds(value)) == 0:
+        raise click.BadParameter(f"`{value}` is no length of time such as 30s, 10m or 1h30m", context, parameter)
+    return seconds
+
+
+def _seconds(text: str) -> int:
+    return sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)([smhd])", text))
+
+
+def _moment(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """A time as the API takes it; without a time zone it is the local one, as people read clocks."""
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(re.sub(r"Z$", "+00:00", value))
+    except ValueError:
+        raise click.BadParameter(
+            f"`{value}` is no time such as 2026-01-31T08:00:00Z or 2026-01-31T08:00:00", context, parameter
+        ) from None
+    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _tail(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """A number of lines; -1 stands for ``all``, as with kubectl."""
+    if value in (None, "all", "-1"):
+        return None if value is None else -1
+    if not re.fullmatch(r"\d{1,9}", str(value)):
+        raise click.BadParameter(f"`{value}` is no number of lines, nor `all`", context, parameter)
+    return int(str(value))
+
+
+def _pattern(text: str | None, *, ignore_case: bool) -> re.Pattern[str] | None:
+    if text is None:
+        if ignore_case:
+            raise click.UsageError("-i is about --grep, which is not given")
+        return None
+    try:
+        return re.compile(text, re.IGNORECASE if ignore_case else 0)
+    except re.error as error:
+        where = f" at character {error.pos + 1}" if error.pos is not None else ""
+        raise click.UsageError(f"--grep `{text}` is no regular expression: {error.msg}{where}") from None
+
+
+@click.command(
+    "logs",
+    short_help="Show what a job's pods print.",
+    epilog="Examples:\n\n  $ gpuctl logs qwen2-sft -f\n\n  $ gpuctl logs qwen2-sft --since 10m --grep 'loss|nan' -i\n\n"
+    "  $ gpuctl logs qwen2-sft --previous",
+)
+@click.argument("name", shell_complete=complete_job)
+@click.option("-f", "--follow", is_flag=True, help="Go on with what is written from now on.")
+@click.option(
+    "--tail", callback=_tail, metavar="N", help="Last N lines of each pod, or `all`. Default: all; 1000 with -f."
+)
+@click.option("--since", callback=_since, metavar="TIME", help="Lines not older than this: 30s, 10m, 1h30m.")
+@click.option("--since-time", callback=_moment, metavar="DATE", help="Lines since a time: 2026-01-31T08:00:00Z.")
+@click.option("--grep", metavar="PATTERN", help="Only lines that a regular expression matches somewhere.")
+@click.option("-i", "--ignore-case", is_flag=True, help="--grep takes capital and small letters as the same.")
+@click.option("--pod", metavar="POD", help="Only this pod, by its name or the end of it that the prefix shows.")
+@click.option("-c", "--container", metavar="NAME", help="Another container than the job's own.")
+@click.option("-p", "--previous", is_flag=True, help="Of the run before the container was restarted.")
+@click.option("--timestamps", is_flag=True, help="Begin lines with the time at which they were written.")
+@click.option("--prefix/--no-prefix", default=None, help="Begin lines with their pod. Default: if there are several.")
+@click.option(
+    "-n", "--namespace", metavar="NAME", callback=checked_namespace, help="Where the job is. Default: search."
+)
+@json_option
+@reading_options
+def command(
+    name: str,
+    follow: bool,
+    tail: int | None,
+    since: int | None,
+    since_time: str | None,
+    grep: str | None,
+    ignore_case: bool,
+    pod: str | None,
+    container: str | None,
+    previous: bool,
+    timestamps: bool,
+    prefix: bool | None,
+    namespace: str | None,
+    output: str,
+    as_json: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+) -> int:
+    """Show what the pods of a job print: NAME is the job's, a pod's, or KIND/NAME.
+
+    All pods of a job at once, those that have ended included. Without -f their lines are in the order of time. With -f
+    it goes on through restarts, broken connections and pods that take the place of others, and ends by itself when a
+    training has ended: with 0 also when the training failed, as its logs were shown (`gpuctl wait` tells). Ctrl-C ends
+    it with 130.
+
+    Exit code 1: there is no log, or not all that should be there. --grep looks through the lines that --tail and
+    --since choose.
+    """
+    from gpuctl.usecases.job_logs import JobLogs, LogQuery
+
+    if since is not None and since_time is not None:
+        raise click.UsageError("--since and --since-time say the same in two ways; give one")
+    if follow and previous:
+        raise click.UsageError("--previous is of a run that is over, nothing follows; leave out -f")
+    pattern = _pattern(grep, ignore_case=ignore_case)
+    query = LogQuery(pod, container, tail, since, since_time, previous)
+    in_json = as_json or output == "json"
+    try:
+        with reader(kubeconfig, context, platform, namespace, as_json=in_json) as looking:
+            logs = JobLogs(looking, name, query)
+            show = Show(logs.job.identity, _printer(pattern, timestamps=timestamps), prefix, in_json)
+            return show.follow(logs.followed()) if follow else show.now(logs.present())
+    except KeyboardInterrupt:
+        return 130
+
+
+def _printer(pattern: re.Pattern[str] | None, *, timestamps: bool) -> LinePrinter:
+    from gpuctl.cli.output.log_lines import LinePrinter
+
+    terminal = sys.stdout.isatty()
+    return LinePrinter(pattern, timestamps, terminal, is_coloured())
+
+
+class Show:
+    """Prints batches; ``problems`` go to standard error and make the exit code 1."""
+
+    def __init__(self, job: Identity, printer: LinePrinter, prefix: bool | None, in_json: bool) -> None:
+        self._job = job
+        self._printer = printer
+        self._prefix = prefix
+        self._in_json = in_json
+        self._names: set[str] = set()
+        self._separator = b"\n"
+        self._last = ""
+        self._follows = False
+        self._failed = False
+        self._progress = Progress()
+
+    def now(self, logs: PresentLogs) -> int:
+        """The logs as they are."""
+        from gpuctl.answers.job_answers import log_end
+
+        self._names = logs.pods
+        if self._in_json:
+            self._write(b'{"logs": [')
+        for batch in logs.batches():
+            self._show(batch)
+        if self._in_json:
+            tail = _json(log_end(self._last or None, (*logs.problems, *logs.missing)))
+            self._write(b"\n], " + tail[1:] + b"\n")
+        sys.stdout.flush()
+        for problem in logs.problems:
+            self._report(problem)
+        for pod, message in logs.missing:
+            click.echo(f"note: pod {pod} has no log yet: {message}", err=True)
+        return 1 if self._failed else 0
+
+    def follow(self, logs: FollowedLogs) -> int:
+        """The logs as they are, then as they go on."""
+        from gpuctl.reading.following import Notice
+        from gpuctl.reading.log_streams import Batch, LogProblem
+
+        self._follows = True
+        self._names = logs.pods
+        for batch in logs.past():
+            self._show(batch)
+        sys.stdout.flush()
+        for item in logs.items():
+            if isinstance(item, Batch):
+                self._names.add(item.source.name)
+                self._progress.clear()
+                self._show(item)
+                sys.stdout.flush()
+            elif isinstance(item, LogProblem):
+                self._report(item)
+            elif isinstance(item, Notice):
+                self._progress.say(f"note: {item.text}")
+            elif _is_closed():
+                return 141
+            elif text := logs.waiting_for():
+                self._progress.wait(text)
+        self._progress.clear()
+        return 1 if self._failed else 0
+
+    def _show(self, batch: Batch) -> None:
+        from gpuctl.reading.log_streams import short_name
+
+        source, lines = batch
+        if self._in_json:
+            for value in self._printer.json(source.name, source.container, lines):
+                self._write(_json(value) + b"\n" if self._follows else self._separator + _json(value))
+                self._separator = b",\n"
+                self._last = value["timestamp"]
+            return
+        shown = len(self._names) > 1 if self._prefix is None else self._prefix
+        self._write(self._printer.text(short_name(source.name, self._job) if shown else "", lines))
+
+    def _report(self, problem: LogProblem) -> None:
+        self._failed = True
+        self._progress.say(f"error: pod {problem.pod}: {problem.message}")
+
+    def _write(self, data: bytes) -> None:
+        if data:
+            sys.stdout.buffer.write(data)
+
+
+def _json(value: Any) -> bytes:
+    import json
+
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _is_closed() -> bool:
+    """Whether nobody reads standard output any more (``| head``)."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), select.POLLERR)
+        return any(event & select.POLLERR for _, event in poll.poll(0))
+    except (OSError, ValueError, AttributeError):
+        return False

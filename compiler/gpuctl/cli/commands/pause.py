@@ -1,0 +1,29 @@
+"""``gpuctl pause``."""
+
+from __future__ import annotations
+
+import click
+
+from gpuctl.cli.options.naming import naming_options
+
+
+@click.command("pause", short_help="End a job's pods and keep the job.", epilog="Example:\n\n  $ gpuctl pause qwen-sft")
+@naming_options
+def command(
+    names: tuple[str, ...],
+    namespace: str | None,
+    output: str,
+    as_json: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+) -> int:
+    """End the pods of jobs and keep the jobs, for `gpuctl resume`.
+
+    The GPUs are free for others meanwhile, and the logs of the pods are gone with them. A training goes on from its
+    last checkpoint, if it writes any. A paused job stays paused when its file is applied.
+    """
+    from gpuctl.acts.pausing import pause
+    from gpuctl.cli.options.naming import pausing
+
+    return pausing(pause, names, namespace, kubeconfig, context, platform, as_json=as_json or output == "json")

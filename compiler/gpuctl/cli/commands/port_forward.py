@@ -1,0 +1,80 @@
+"""``gpuctl port-forward``."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import click
+
+from gpuctl.cli.options.completing import complete_job
+from gpuctl.cli.options.document_options import checked_namespace
+from gpuctl.cli.options.reading_options import reader, reading_options
+
+
+def _ports(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int | None, int | None]:
+    """Local and remote port; None is for us to choose."""
+    if value is None:
+        return None, None
+    match = re.fullmatch(r"(\d{0,5})(:?)(\d{0,5})", value)
+    numbers = [int(part) for part in (match[1], match[3]) if part] if match else []
+    if match is None or value == ":" or any(not 0 < number < 65536 for number in numbers):
+        raise click.BadParameter(f"`{value}` is no PORT, LOCAL:REMOTE, :REMOTE or LOCAL:", context, parameter)
+    local = int(match[1]) if match[1] else None
+    if not match[2]:
+        return local, local
+    return local if local is not None else 0, int(match[3]) if match[3] else None
+
+
+@click.command(
+    "port-forward",
+    short_help="Reach a job's port on this machine.",
+    epilog="Examples:\n\n  $ gpuctl port-forward data-prep\n\n  $ gpuctl port-forward data-prep 6006\n\n"
+    "  $ gpuctl port-forward llm 9000:8000",
+)
+@click.argument("name", shell_complete=complete_job)
+@click.argument("ports", required=False, callback=_ports, metavar="[PORT | LOCAL:REMOTE]")
+@click.option("--pod", metavar="POD", help="To this pod, by its name or the end of it. Default: the first that serves.")
+@click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("-n", "--namespace", metavar="NAME", callback=checked_namespace, help="Where it is. Default: search.")
+@reading_options
+def command(
+    name: str,
+    ports: tuple[int | None, int | None],
+    pod: str | None,
+    address: str,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+) -> int:
+    """Reach a port of a job on this machine, until Ctrl-C: NAME is the job's, a pod's, or KIND/NAME.
+
+    PORT is the same on both sides; without it, the port that the job serves on, here under the same number, or under
+    a free one when that is taken. `LOCAL:` is the job's own port under another number, `:REMOTE` chooses a free one.
+
+    Each connection goes to a pod that serves at that moment: when another takes its place, the next goes there.
+    """
+    from gpuctl.usecases.pod_access import PortForward, choose_pod, listen
+
+    local, remote = ports
+    with reader(kubeconfig, context, platform, namespace) as looking:
+        choice = choose_pod(looking, name, pod, ready=True)
+        remote = remote or choice.served_port
+        if remote is None:
+            identity = choice.job.identity
+            raise click.UsageError(f"{identity.kind}/{identity.name} serves on no port: say which one")
+        listener = listen(address, remote if local is None else local, free=ports[0] is None)
+        with listener:
+            shown = f"[{address}]" if ":" in address else address
+            click.echo(
+                f"http://{shown}:{listener.getsockname()[1]} -> port {remote} of pod {choice.key.name} (Ctrl-C ends it)"
+            )
+            sys.stdout.flush()
+            try:
+                PortForward(looking, choice, remote, lambda text: click.echo(f"error: {text}", err=True)).serve(
+                    listener
+                )
+            except KeyboardInterrupt:
+                return 130
+    return 0

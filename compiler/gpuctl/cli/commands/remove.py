@@ -1,0 +1,58 @@
+"""``gpuctl remove node``."""
+
+from __future__ import annotations
+
+import click
+
+from gpuctl.cli.options.completing import complete_node, complete_pool
+from gpuctl.cli.options.connecting import json_option
+from gpuctl.cli.options.groups import Family, Subcommand
+from gpuctl.cli.options.reading_options import reader, reading_options
+
+SUBCOMMANDS = {
+    "node": Subcommand("gpuctl.cli.commands.remove", "Remove nodes from a pool.", ("nodes", "no"), "node"),
+}
+
+
+@click.group(
+    "remove",
+    cls=Family,
+    subcommands=SUBCOMMANDS,
+    short_help="Remove nodes from a pool.",
+    epilog="Example:\n\n  $ gpuctl remove node node-3 --pool training-pool",
+)
+def command() -> None:
+    """Remove nodes from a pool."""
+
+
+@click.command(
+    "node",
+    short_help="Remove nodes from a pool.",
+    epilog="Example:\n\n  $ gpuctl remove node node-3 --pool training-pool",
+)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=complete_node)
+@click.option("--pool", required=True, metavar="POOL", help="The pool that they are in.", shell_complete=complete_pool)
+@json_option
+@reading_options
+def node(
+    nodes: tuple[str, ...],
+    pool: str,
+    output: str,
+    as_json: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+) -> int:
+    """Remove nodes from a pool.
+
+    Takes the pool's label from the nodes and the nodes from its definition; the GPU type stays. Running pods stay where
+    they are.
+    """
+    from gpuctl.acts.membership import remove_from_pool
+    from gpuctl.cli.commands.get.listing import bare
+    from gpuctl.cli.output.outcomes import show_report
+
+    as_json = as_json or output == "json"
+    with reader(kubeconfig, context, platform, as_json=as_json) as looking:
+        report = remove_from_pool(looking.scope.connection, bare(nodes), pool, looking.settings)
+        return show_report(report, "removed", as_json=as_json)

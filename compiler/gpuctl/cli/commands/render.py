@@ -1,0 +1,101 @@
+"""``gpuctl render``: documents in, manifests out."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuctl.cli.options.document_options import (
+    cache_option,
+    checked_delivery,
+    chosen_inputs,
+    chosen_store,
+    delivery_options,
+    input_options,
+    offline_compile_options,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@click.command(
+    "render",
+    short_help="Compile documents to Kubernetes manifests.",
+    epilog="Example:\n\n  $ gpuctl render -f training.yaml",
+)
+@input_options
+@offline_compile_options
+@cache_option
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Format.")
+@click.option("--nodes", is_flag=True, help="Include the pools' Node labels. Never `kubectl delete` them.")
+@click.option("--no-shared", is_flag=True, help="Leave out what jobs share: PriorityClasses and Namespaces.")
+@click.option(
+    "--namespaces",
+    is_flag=True,
+    help="Include the Namespaces of jobs, as --gitops does. Never `kubectl delete` them: all in them goes too.",
+)
+@delivery_options
+@click.option("--embed", is_flag=True, help="Add each source document to its object as an annotation.")
+def command(
+    filenames: tuple[str, ...],
+    paths: tuple[str, ...],
+    platform: str | None,
+    namespace: str,
+    strict: bool,
+    no_cache: bool,
+    output: str,
+    nodes: bool,
+    no_shared: bool,
+    namespaces: bool,
+    gitops: str | None,
+    job_names: str | None,
+    embed: bool,
+) -> int:
+    """Compile documents to Kubernetes manifests, on standard output.
+
+    Everything is checked before anything is printed: with an error, nothing is. Warnings go to standard error.
+    """
+    from gpuctl.cli.output import text
+    from gpuctl.incremental.run import manifests
+
+    checked_delivery(gitops, job_names)
+    inputs = chosen_inputs(filenames, paths, "gpuctl render -f training.yaml")
+    wanted: dict[str, Any] = {
+        "platform": platform,
+        "namespace": namespace,
+        "strict": strict,
+        "nodes": nodes,
+        "shared": not no_shared,
+        "gitops": gitops,
+        "embed": embed,
+        "namespaces": namespaces,
+        "job_names": job_names,
+    }
+    if output == "json":
+        return _as_json(inputs, wanted)
+    result = manifests(inputs, **wanted, store=chosen_store(no_cache))
+    text.write(result.diagnostics, result.sources, sys.stderr)
+    if not result.ok:
+        return 1
+    separator = ""
+    for manifest in result.texts():
+        sys.stdout.write(separator + manifest)
+        separator = "---\n"
+    return 0
+
+
+def _as_json(inputs: Sequence[str], wanted: dict[str, Any]) -> int:
+    from gpuctl.backend.emitter import emit_json
+    from gpuctl.cli.output import json, text
+    from gpuctl.compilation import compile
+
+    result = compile(inputs, **wanted)
+    text.write(result.diagnostics, result.sources, sys.stderr)
+    if not result.ok:
+        click.echo(json.render(result.diagnostics), nl=False)
+        return 1
+    sys.stdout.write(emit_json(result.objects))
+    return 0

@@ -1,0 +1,40 @@
+"""``gpuctl rerun``."""
+
+from __future__ import annotations
+
+import click
+
+from gpuctl.cli.options.completing import complete_job
+from gpuctl.cli.options.connecting import changing_options
+from gpuctl.cli.options.document_options import checked_namespace
+from gpuctl.cli.options.reading_options import reading_options
+
+
+@click.command(
+    "rerun", short_help="Run a training again that has ended.", epilog="Example:\n\n  $ gpuctl rerun qwen-sft"
+)
+@click.argument("names", nargs=-1, required=True, metavar="JOB...", shell_complete=complete_job)
+@click.option("-n", "--namespace", metavar="NAME", callback=checked_namespace, help="Where the jobs are.")
+@reading_options
+@changing_options
+def command(
+    names: tuple[str, ...],
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+    yes: bool,
+    timeout: float,
+    output: str,
+    as_json: bool,
+) -> int:
+    """Run trainings again that have finished or failed, as they were applied.
+
+    The old object goes, with its pods and their logs, and the same comes again; everything is checked before. What
+    runs, or serves, is not touched.
+    """
+    from gpuctl.cli.changing import Manner, rerun_jobs
+
+    return rerun_jobs(
+        names, namespace, platform, Manner(kubeconfig, context, yes, timeout, output == "json" or as_json)
+    )

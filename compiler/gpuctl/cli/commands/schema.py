@@ -1,0 +1,38 @@
+"""``gpuctl schema``: the JSON Schema that makes an editor complete and check documents."""
+
+from __future__ import annotations
+
+import click
+
+from gpuctl.cli.commands.init import complete_kind
+
+
+@click.command(
+    "schema",
+    short_help="Print the JSON Schema of a kind, for editors.",
+    epilog="Example:\n\n  $ gpuctl schema training > training.schema.json\n\n"
+    "VS Code with the YAML extension, and every editor with yaml-language-server, uses it in a document that starts "
+    "with this line:\n\n  # yaml-language-server: $schema=training.schema.json",
+)
+@click.argument("kind", required=False, metavar="[KIND]", shell_complete=complete_kind)
+def command(kind: str | None) -> int:
+    """Print the JSON Schema (draft-07) of a KIND, or without KIND one for documents of every kind.
+
+    What gpuctl accepts validates, in every spelling of its keys. The schema finds what can be seen in one document;
+    `gpuctl validate` finds the rest.
+    """
+    from gpuctl.language.json_schema import combined_schema, schema_of, to_json
+    from gpuctl.language.kinds import ALIASES, KINDS
+    from gpuctl.language.reference import kind_called
+    from gpuctl.language.spelling import nearest
+
+    if kind is None:
+        click.echo(to_json(combined_schema()), nl=False)
+        return 0
+    known = kind_called(kind)
+    if known is None:
+        close = nearest(kind, [*KINDS, *ALIASES])
+        hint = f"Did you mean `gpuctl schema {close}`?" if close else f"The kinds are {', '.join(KINDS)}."
+        raise click.UsageError(f"There is no kind `{kind}`. {hint}")
+    click.echo(to_json(schema_of(known)), nl=False)
+    return 0

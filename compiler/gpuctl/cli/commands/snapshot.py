@@ -1,0 +1,33 @@
+"""``gpuctl snapshot``: what a cluster has, as a file for ``fit``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from gpuctl.cli.options.connecting import cluster_options
+
+
+@click.command(
+    "snapshot",
+    short_help="Write down what a cluster has, for `fit`.",
+    epilog="Example:\n\n  $ gpuctl snapshot > cluster.json",
+)
+@cluster_options
+def command(kubeconfig: str | None, context: str | None) -> int:
+    """Print nodes, requests of pods, quotas, priorities and CRDs of a cluster as JSON. Changes nothing.
+
+    Secrets are not in it, nor are commands, variables or annotations of pods. Lists that you may not read are left out
+    and named on standard error; without nodes and pods there is no snapshot.
+    """
+    from gpuctl.capacity.snapshot import render
+    from gpuctl.cli.options.connecting import cluster_errors
+    from gpuctl.cli.options.snapshots import taken
+
+    with cluster_errors():
+        snapshot = taken(kubeconfig, context)
+    for name in snapshot.unreadable:
+        click.echo(f"note: {name} may not be read, and are left out", err=True)
+    sys.stdout.write(render(snapshot))
+    return 0

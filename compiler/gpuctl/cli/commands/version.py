@@ -1,0 +1,22 @@
+"""``gpuctl version``."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("version", short_help="Print the version.", epilog="Example:\n\n  $ gpuctl version -o json")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format.")
+def command(output: str) -> int:
+    """Print gpuctl's version, the language's, and the Kubernetes versions that output can be validated for."""
+    import json
+
+    from gpuctl.answers.document_answers import version_answer
+
+    answer = version_answer()
+    if output == "json":
+        click.echo(json.dumps(answer))
+    else:
+        oldest, newest = answer["kubernetes"][0], answer["kubernetes"][-1]
+        click.echo(f"gpuctl {answer['gpuctl']} (language {answer['language']}, Kubernetes {oldest} to {newest})")
+    return 0

@@ -1,0 +1,86 @@
+"""``gpuctl wait``."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+from gpuctl.cli.options.completing import complete_job
+from gpuctl.cli.options.connecting import Progress, json_option
+from gpuctl.cli.options.document_options import checked_namespace
+from gpuctl.cli.options.reading_options import reader, reading_options
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def _timeout(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    if value is None:
+        return None
+    match = re.fullmatch(r"(\d{1,9})([smhd]?)", value)
+    if match is None:
+        raise click.BadParameter(f"`{value}` is not a time such as 90s, 5m or 2h", context, parameter)
+    return float(match[1]) * _SECONDS[match[2] or "s"]
+
+
+@click.command(
+    "wait",
+    short_help="Wait until jobs run, are ready, done or deleted.",
+    epilog="Examples:\n\n  $ gpuctl wait llm --for=ready --timeout 10m\n\n"
+    "  $ gpuctl wait sft eval --for=done && echo finished",
+)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_job)
+@click.option(
+    "--for",
+    "condition",
+    required=True,
+    type=click.Choice(["running", "ready", "done", "deleted"]),
+    help="running: all pods run. ready: all pods are ready, of the newest revision. done: finished successfully. "
+    "deleted: the job and its pods are gone.",
+)
+@click.option("--timeout", callback=_timeout, metavar="TIME", help="As in 90s or 2h. Default: 5m; for done none.")
+@click.option("-n", "--namespace", metavar="NAME", callback=checked_namespace, help="Where they are. Default: search.")
+@json_option
+@reading_options
+def command(
+    names: tuple[str, ...],
+    condition: str,
+    timeout: float | None,
+    namespace: str | None,
+    output: str,
+    as_json: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+) -> int:
+    """Wait for jobs, all of the NAMEs. What is so already is not waited for; a training that is done has run.
+
+    Exit code 0: all are. 1: not in time, or it cannot come any more, as a job failed or was deleted; the others are
+    waited for all the same. A job that does not exist is an error, but for --for=deleted.
+    """
+    from gpuctl.answers.job_answers import wait_answer
+    from gpuctl.answers.json_values import to_json
+    from gpuctl.usecases.job_queries import wait_for_jobs
+
+    in_json = as_json or output == "json"
+    progress = Progress()
+    outcomes = []
+    try:
+        with reader(kubeconfig, context, platform, namespace, as_json=in_json) as looking:
+            for outcome in wait_for_jobs(looking, names, condition, timeout, progress.wait):
+                outcomes.append(outcome)
+                progress.clear()
+                if outcome.met and not in_json:
+                    click.echo(outcome.message)
+                elif not outcome.met:
+                    click.echo(f"error: {outcome.message}", err=True)
+                    # There is nothing wrong with what runs.
+                    if outcome.identity and outcome.status and outcome.status.word != "Running":
+                        where = f"{outcome.identity.name} -n {outcome.identity.namespace}"
+                        click.echo(f"  = `gpuctl why {where}` tells more", err=True)
+    except KeyboardInterrupt:
+        progress.clear()
+        return 130
+    if in_json:
+        click.echo(to_json(wait_answer(outcomes)), nl=False)
+    return 0 if all(outcome.met for outcome in outcomes) else 1

@@ -1,0 +1,78 @@
+"""What a shell completes from the cluster: names of jobs, pools and nodes. Whatever fails, it completes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from gpuctl.apply.state.records import Records
+    from gpuctl.kube.scope import Scope
+    from gpuctl.language.settings import Settings
+
+_PATIENCE = 1.0
+"""Seconds that somebody who has pressed the tab key waits at most for a cluster that answers with errors."""
+
+Complete = Callable[[click.Context, click.Parameter, str], "list[str]"]
+
+
+def _completing(names: Callable[[Scope, Records, Settings], Iterable[str]]) -> Complete:
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        from gpuctl.apply.state.records import records
+        from gpuctl.cli.options.connecting import connected
+        from gpuctl.cli.options.planning_options import platform_settings
+        from gpuctl.kube.api_errors import ClusterError
+        from gpuctl.kube.scope import Scope
+
+        given = context.params
+        try:
+            settings = platform_settings(given.get("platform"))
+            connection = connected(given.get("kubeconfig"), given.get("context"))
+            connection.patience = _PATIENCE
+            try:
+                found = names(Scope(connection, given.get("namespace")), records(settings), settings)
+                return sorted({name for name in found if name.startswith(incomplete)})
+            finally:
+                connection.close()
+        except (ClusterError, click.ClickException, OSError):
+            return []
+
+    return complete
+
+
+def _jobs(scope: Scope, keys: Records, settings: Settings) -> Iterable[str]:
+    from gpuctl.reading.job_rows import identity_of, workloads
+
+    return (identity.name for obj in workloads(scope, keys) if (identity := identity_of(obj, keys)) is not None)
+
+
+def _pools(scope: Scope, keys: Records, settings: Settings) -> Iterable[str]:
+    from gpuctl.apply.plan.pool_labels import known_pools
+
+    return known_pools(scope.connection, settings, keys)
+
+
+def _nodes(scope: Scope, keys: Records, settings: Settings) -> Iterable[str]:
+    return (node["metadata"]["name"] for node in scope.all("Node"))
+
+
+def _namespaces(scope: Scope, keys: Records, settings: Settings) -> Iterable[str]:
+    return (item["metadata"]["name"] for item in scope.all("Namespace"))
+
+
+complete_job = _completing(_jobs)
+complete_pool = _completing(_pools)
+complete_node = _completing(_nodes)
+complete_namespace = _completing(_namespaces)
+
+
+def complete_deletion(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """``delete KIND NAME...``: the kind first, then what there is of it."""
+    given = list(context.params.get("arguments") or ())
+    if not given:
+        return [kind for kind in ("job", "pool", "quota", "namespace") if kind.startswith(incomplete)]
+    of_kind = {"job": complete_job, "pool": complete_pool, "namespace": complete_namespace, "ns": complete_namespace}
+    complete = of_kind.get(given[0])
+    return complete(context, parameter, incomplete) if complete else []

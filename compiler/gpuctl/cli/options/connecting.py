@@ -1,0 +1,265 @@
+"""Options and manners of the commands that talk to a cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from gpuctl.language.durations import format_duration
+
+if TYPE_CHECKING:
+    from gpuctl.apply.plan.plan import Plan
+    from gpuctl.kube.connection import Connection
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_LONG = 3
+"""Seconds after which a wait says how long it has taken."""
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+
+
+def cluster_options(function: Function) -> Function:
+    """Which cluster, as whom."""
+    for decorate in (
+        click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one."),
+        click.option(
+            "--kubeconfig", type=click.Path(), metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config."
+        ),
+        _impersonating("--as", "USER", "Act as another user; the API server asks for the right to impersonate."),
+        _impersonating("--as-group", "GROUP", "Act as a member of this group; repeatable.", multiple=True),
+        _impersonating("--as-uid", "UID", "The uid of the user to act as."),
+    ):
+        function = decorate(function)
+    return function
+
+
+def _impersonating(name: str, metavar: str, text: str, *, multiple: bool = False) -> Callable[[Function], Function]:
+    """An option that every connection of the command takes up, without the command's hearing of it."""
+
+    def note(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        if value:
+            context.find_root().meta[f"{__name__}{name}"] = value
+
+    return click.option(name, metavar=metavar, help=text, multiple=multiple, expose_value=False, callback=note)
+
+
+def changing_options(function: Function) -> Function:
+    """Options of commands that change the cluster."""
+    for decorate in (
+        click.option("-y", "--yes", is_flag=True, help="Confirm everything that would be asked."),
+        click.option(
+            "--timeout",
+            default="5m",
+            show_default=True,
+            callback=_duration,
+            metavar="TIME",
+            help="How long deletions and late quotas are waited for, as in 90s or 10m.",
+        ),
+        json_option,
+    ):
+        function = decorate(function)
+    return function
+
+
+def json_option(function: Function) -> Function:
+    """``-o json``, and ``--json`` for the same."""
+    function = click.option("--json", "as_json", is_flag=True, help="The same as -o json.")(function)
+    return click.option(
+        "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format."
+    )(function)
+
+
+def secrets_option(function: Function) -> Function:
+    """``--show-secrets``."""
+    return click.option(
+        "--show-secrets",
+        is_flag=True,
+        expose_value=False,
+        callback=_show_secrets,
+        help="Do not mask credentials; on a terminal only.",
+    )(function)
+
+
+def _show_secrets(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if not value:
+        return
+    from gpuctl.language.masking import shown
+
+    if not sys.stdout.isatty():
+        raise click.UsageError(
+            "--show-secrets works on a terminal only: what is in a file or a log stays there", context
+        )
+    context.with_resource(shown())
+
+
+def _duration(context: click.Context, parameter: click.Parameter, value: str) -> float:
+    match = re.fullmatch(r"(\d+)([smh]?)", value)
+    if match is None or int(match[1]) == 0:
+        raise click.BadParameter(f"`{value}` is not a time such as 90s, 5m or 1h", context, parameter)
+    return float(match[1]) * _SECONDS[match[2] or "s"]
+
+
+def connected(kubeconfig: str | None, context: str | None) -> Connection:
+    """The connection that the options name. Errors become those of the command line."""
+    from gpuctl.kube.configuration import Impersonated, connect
+
+    meta = click.get_current_context().find_root().meta
+    user, groups, uid = (meta.get(f"{__name__}{name}") for name in ("--as", "--as-group", "--as-uid"))
+    return connect(
+        kubeconfig=kubeconfig, context=context, impersonated=Impersonated(user or "", groups or (), uid or "")
+    )
+
+
+class ClusterFailure(click.ClickException):
+    """A failure of the cluster, of the way to it, or of the user's rights in it: exit code 3."""
+
+    exit_code = 3
+
+    def show(self, file: Any = None) -> None:
+        for line in self.message.splitlines():
+            click.echo(line if line.startswith(" ") else f"{error_head()}: {line}", err=True)
+
+
+class RefusedByPlan(ClusterFailure):
+    """The answer is no, and nothing was changed: exit code 1."""
+
+    exit_code = 1
+
+
+class NotTold(RefusedByPlan):
+    """A difference that cannot be determined: exit code 2, because 1 says that there is one."""
+
+    exit_code = 2
+
+
+class MissingYes(ClusterFailure):
+    """What has to be asked first can be asked nobody: exit code 2, as of other things that a command line lacks."""
+
+    exit_code = 2
+
+
+def error_head() -> str:
+    """The word that every error on standard error begins with."""
+    return click.style("error", fg="red") if _coloured() else "error"
+
+
+def _coloured() -> bool:
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+@contextmanager
+def cluster_errors(
+    *, as_json: bool = False, refusal: type[RefusedByPlan] = RefusedByPlan, of_plan: bool = True
+) -> Iterator[None]:
+    """Turn failures of the cluster into messages and exit codes; with ``as_json`` also into one value on stdout.
+
+    ``refusal`` is what becomes of a no; ``of_plan`` tells that the value is a plan, not an error alone.
+    """
+    from gpuctl.kube.api_errors import ClusterError, NotPossible, NotThere
+
+    try:
+        yield
+    except ClusterError as error:
+        from gpuctl.apply.operations import Unasked
+        from gpuctl.apply.plan.plan import Forbidden, Plan, Refused
+        from gpuctl.apply.run.lease import Held
+        from gpuctl.apply.run.wait_gone import NotRunning
+        from gpuctl.apply.state.applyset import NotOurSet
+
+        text = error.message + (f"\n  = {error.hint}" if error.hint else "")
+        if as_json and not of_plan:
+            click.echo(json.dumps({"error": error.message, "hint": error.hint}, ensure_ascii=False, indent=2))
+        elif as_json:
+            from gpuctl.cli.output.plan_lines import render_json
+
+            plan = error.plan if isinstance(error, (Refused, NotRunning)) else None
+            click.echo(render_json(plan or Plan(), error=error.message), nl=False)
+        if isinstance(error, Unasked):
+            raise MissingYes(text) from None
+        if isinstance(error, Forbidden):
+            raise ClusterFailure(text) from None
+        if isinstance(error, (Refused, NotOurSet, NotThere, NotPossible, Held, NotRunning)):
+            raise refusal(text) from None
+        raise ClusterFailure(text) from None
+
+
+class Progress:
+    """What is being waited for: one line that is rewritten on a terminal, and nothing in a pipe. A wait that has taken
+    some seconds says how long.
+
+    ``say`` prints a line that stays, to standard error; ``wait`` shows one that goes away again.
+    """
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._shown = 0
+        self._last = ""
+        self._since: float | None = None
+        self._lock = threading.Lock()
+
+    def say(self, text: str) -> None:
+        with self._lock:
+            self._clear()
+            click.echo(text, err=True)
+
+    def wait(self, text: str) -> None:
+        if not self._terminal:
+            return
+        self._since = self._since or time.monotonic()
+        elapsed = int(time.monotonic() - self._since)
+        if elapsed >= _LONG:
+            text = f"{format_duration(elapsed)}: {text}"
+        if text == self._last:
+            return
+        import shutil
+
+        with self._lock:
+            self._clear()
+            width = max(20, shutil.get_terminal_size().columns) - 1
+            shown = text[:width]
+            sys.stderr.write(shown)
+            sys.stderr.flush()
+            self._shown, self._last = len(shown), text
+
+    def clear(self) -> None:
+        self._since = None
+        with self._lock:
+            self._clear()
+
+    def _clear(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+            self._shown, self._last = 0, ""
+
+
+def is_terminal() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def agreed(plan: Plan, *, yes: bool) -> bool:
+    """Whether what would be lost may be lost: ``--yes``, or an answer on a terminal.
+
+    :raises Unasked: nobody can be asked.
+    """
+    from gpuctl.apply.operations import Unasked
+
+    if yes:
+        return True
+    can_ask = is_terminal()
+    if not plan.questions and not can_ask:
+        return True
+    for question in [*plan.questions, *plan.courtesies]:
+        click.echo(question, err=True)
+    if not can_ask:
+        raise Unasked("nobody can be asked here: confirm with --yes", plan)
+    return click.confirm("Go on?", default=False, err=True)

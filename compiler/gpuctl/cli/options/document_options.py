@@ -1,0 +1,114 @@
+"""Options that several commands share: which documents, and how they are compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from gpuctl.incremental.store import Store
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def input_options(function: Function) -> Function:
+    """``-f`` (any number of times) and the same as arguments."""
+    function = click.argument("paths", nargs=-1, type=click.Path(), metavar="[FILE]...")(function)
+    return click.option(
+        "-f",
+        "--filename",
+        "filenames",
+        multiple=True,
+        metavar="FILE",
+        help="A file, a directory (recursive), or - for standard input; any number of times.",
+    )(function)
+
+
+def compile_options(function: Function) -> Function:
+    """Options of every command that compiles for a cluster; jobs that name no namespace go to its context's."""
+    return _compile_options(function, None, "Namespace of jobs that name none. Default: the context's.")
+
+
+def offline_compile_options(function: Function) -> Function:
+    """Options of every command that compiles and asks no cluster."""
+    return _compile_options(function, "default", "Namespace of jobs that name none.")
+
+
+def _compile_options(function: Function, namespace: str | None, help: str) -> Function:
+    for decorate in (
+        click.option("--strict", is_flag=True, help="Treat warnings as errors."),
+        click.option(
+            "--platform",
+            type=click.Path(),
+            metavar="FILE",
+            help="The platform's settings. Default: platform.yaml at or above the files, up to the git root.",
+        ),
+        click.option(
+            "-n",
+            "--namespace",
+            default=namespace,
+            metavar="NAME",
+            callback=checked_namespace,
+            help=help,
+        ),
+    ):
+        function = decorate(function)
+    return function
+
+
+def cache_option(function: Function) -> Function:
+    """``--no-cache``, of commands that use again what an earlier run left."""
+    return click.option(
+        "--no-cache", is_flag=True, help="Compile everything anew, and keep nothing for the next time."
+    )(function)
+
+
+def chosen_store(no_cache: bool) -> Store | None:
+    """Where results are kept; None when they are not."""
+    from gpuctl.incremental.store import user_store
+
+    return None if no_cache else user_store()
+
+
+def delivery_options(function: Function) -> Function:
+    """``--gitops`` and what belongs to it, for commands whose output a controller may apply."""
+    for decorate in (
+        click.option(
+            "--job-names",
+            type=click.Choice(["hashed", "plain"]),
+            help="With --gitops: whether a training's objects have a hash in their names, so that a controller leaves "
+            "alone what did not change. Default: hashed.",
+        ),
+        click.option(
+            "--gitops", type=click.Choice(["argocd", "flux"]), help="Make it what this GitOps controller can apply."
+        ),
+    ):
+        function = decorate(function)
+    return function
+
+
+def checked_delivery(gitops: str | None, job_names: str | None) -> None:
+    """Without a controller nothing would remove the objects of the former name."""
+    if job_names == "hashed" and gitops is None:
+        raise click.UsageError("--job-names hashed needs --gitops: something has to remove what the new names replace.")
+
+
+def checked_namespace(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """A namespace's name as an option's value."""
+    from gpuctl.language.names import is_dns_label, nearest_dns_label
+
+    if value is not None and not is_dns_label(value):
+        legal = nearest_dns_label(value)
+        hint = f" Did you mean `{legal}`?" if legal else ""
+        raise click.BadParameter(f"`{value}` is not a legal namespace name.{hint}", context, parameter)
+    return value
+
+
+def chosen_inputs(filenames: Sequence[str], paths: Sequence[str], example: str) -> list[str]:
+    """What was named, in order; nothing is a usage error that shows what to write."""
+    inputs = [*filenames, *paths]
+    if not inputs:
+        raise click.UsageError(f"Name a file, a directory, or - for standard input: `{example}`")
+    return inputs

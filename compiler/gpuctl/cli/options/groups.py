@@ -1,0 +1,61 @@
+"""Groups of subcommands with several names each: ``get pods``, ``get pod``, ``get po``."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import click
+
+from gpuctl.cli.options.blanks import without_blanks
+
+
+class Subcommand(NamedTuple):
+    """``module`` holds it as ``command`` (or as ``attribute``); ``names`` are what it is called beside its own."""
+
+    module: str
+    help: str
+    names: tuple[str, ...] = ()
+    attribute: str = "command"
+
+
+class Family(click.Group):
+    """A group that imports a subcommand when it is called, by whichever of its names."""
+
+    def __init__(self, *args: Any, subcommands: Mapping[str, Subcommand], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.subcommands = subcommands
+        self._named = {alias: name for name, entry in subcommands.items() for alias in (name, *entry.names)}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.subcommands)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        name = self._named.get(cmd_name.lower())
+        if name is None:
+            return None
+        entry = self.subcommands[name]
+        return without_blanks(getattr(import_module(entry.module), entry.attribute))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name.lower() not in self._named and not name.startswith("-"):
+            close = difflib.get_close_matches(name.lower(), self._named, n=1, cutoff=0.6)
+            hint = f" Did you mean `{ctx.command_path} {close[0]}`?" if close else self._of_a_job(ctx, name)
+            raise click.UsageError(
+                f"`{ctx.command_path}` knows {', '.join(self.subcommands)}, and no `{name}`.{hint}", ctx
+            )
+        return super().resolve_command(ctx, args)
+
+    def _of_a_job(self, ctx: click.Context, name: str) -> str:
+        """The name of a job is what people type first."""
+        subcommand = next((one for one in ("job", "jobs") if one in self.subcommands), None)
+        return f" If `{name}` is a job: `{ctx.command_path} {subcommand} {name}`." if subcommand else ""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in self.subcommands.items()])

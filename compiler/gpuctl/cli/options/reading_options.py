@@ -1,0 +1,91 @@
+"""Options and manners of the commands that only look: where, as what, and with which notes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from gpuctl.cli.options.connecting import cluster_errors, cluster_options, connected
+from gpuctl.cli.options.document_options import checked_namespace
+
+if TYPE_CHECKING:
+    from gpuctl.usecases.looking import Reader
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+FORMATS = ("table", "wide", "json", "yaml", "name")
+
+
+def reading_options(function: Function) -> Function:
+    """Which cluster, and the platform whose labels count."""
+    function = cluster_options(function)
+    return click.option(
+        "--platform",
+        type=click.Path(),
+        metavar="FILE",
+        help="The platform's settings. Default: platform.yaml here or above, up to the git root.",
+    )(function)
+
+
+def namespace_options(function: Function) -> Function:
+    """``-n`` and ``-A``; :func:`reader` takes both."""
+    for decorate in (
+        click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces; the default."),
+        click.option(
+            "-n", "--namespace", metavar="NAME", callback=checked_namespace, help="Only this namespace. Default: all."
+        ),
+    ):
+        function = decorate(function)
+    return function
+
+
+def list_options(function: Function) -> Function:
+    """``-o``, ``--json`` and ``--no-headers`` of lists."""
+    for decorate in (
+        click.option("--no-headers", is_flag=True, help="Leave out the line of headings."),
+        click.option("--json", "as_json", is_flag=True, help="The same as -o json."),
+        click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format."),
+    ):
+        function = decorate(function)
+    return function
+
+
+def detail_options(function: Function) -> Function:
+    """``-o text|json|yaml`` and ``--json`` of what is about one thing."""
+    function = click.option("--json", "as_json", is_flag=True, help="The same as -o json.")(function)
+    return click.option(
+        "-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True, help="Format."
+    )(function)
+
+
+@contextmanager
+def reader(
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+    namespace: str | None = None,
+    *,
+    all_namespaces: bool = False,
+    as_json: bool = False,
+) -> Iterator[Reader]:
+    """Connect, and afterwards say on standard error what could not be looked at.
+
+    Failures become messages and exit codes; with ``as_json`` also ``{"error": ...}`` on standard output.
+    """
+    from gpuctl.cli.options.planning_options import platform_settings
+    from gpuctl.usecases.looking import reader_of
+
+    if namespace is not None and all_namespaces:
+        raise click.UsageError("-n names one namespace, -A means all; not both")
+    settings = platform_settings(platform)
+    with cluster_errors(as_json=as_json, of_plan=False):
+        connection = connected(kubeconfig, context)
+        looking = reader_of(connection, settings, namespace)
+        try:
+            yield looking
+        finally:
+            connection.close()
+    for note in looking.scope.notes:
+        click.echo(f"note: {note}", err=True)

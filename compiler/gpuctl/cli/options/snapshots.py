@@ -1,0 +1,62 @@
+"""A cluster for commands that only look at one: itself, or the file that ``gpuctl snapshot`` wrote."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from gpuctl.capacity.snapshot import Snapshot
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def snapshot_option(help: str) -> Callable[[Function], Function]:
+    """``--snapshot FILE``, as ``snapshot_file``."""
+    return click.option("--snapshot", "snapshot_file", type=click.Path(), metavar="FILE", help=help)
+
+
+def check_choice(
+    snapshot_file: str | None, kubeconfig: str | None, context: str | None, inputs: Sequence[str] = ()
+) -> None:
+    """Refuse two clusters, and two uses of standard input.
+
+    :raises click.UsageError: so it is.
+    """
+    if snapshot_file is not None and (kubeconfig is not None or context is not None):
+        raise click.UsageError("--snapshot stands in for a cluster: leave --context and --kubeconfig out")
+    if snapshot_file == "-" and "-" in inputs:
+        raise click.UsageError("standard input is either the documents or the snapshot")
+
+
+def named_snapshot(name: str | None) -> str | BinaryIO | None:
+    """What ``--snapshot`` names: a file, or standard input (``-``)."""
+    return sys.stdin.buffer if name == "-" else name
+
+
+def chosen_snapshot(name: str | None, kubeconfig: str | None, context: str | None) -> Snapshot | None:
+    """The snapshot in a file, or one of the cluster that the options name; None when they name neither.
+
+    :raises ClusterError: it cannot be read, or is none.
+    """
+    from gpuctl.usecases.snapshot_files import read_snapshot
+
+    source = named_snapshot(name)
+    if source is not None:
+        return read_snapshot(source)
+    return taken(kubeconfig, context) if (kubeconfig, context) != (None, None) else None
+
+
+def taken(kubeconfig: str | None, context: str | None) -> Snapshot:
+    """A snapshot of the cluster that the options name."""
+    from gpuctl.apply.state.cluster_snapshot import take_snapshot
+    from gpuctl.cli.options.connecting import connected
+
+    connection = connected(kubeconfig, context)
+    try:
+        return take_snapshot(connection)
+    finally:
+        connection.close()

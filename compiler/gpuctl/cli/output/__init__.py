@@ -1,0 +1,1 @@
+"""What is printed: tables, plans, diagnostics, one format a module."""

@@ -1,0 +1,14 @@
+"""Diagnostics as JSON: one shape for every command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpuctl.answers.document_answers import diagnostics_answer
+from gpuctl.answers.json_values import to_json
+from gpuctl.frontend.diagnostics import Diagnostic
+
+
+def render(diagnostics: Iterable[Diagnostic]) -> str:
+    """One JSON value; lines and columns count from 1, in code points."""
+    return to_json(diagnostics_answer(diagnostics))

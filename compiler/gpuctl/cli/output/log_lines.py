@@ -1,0 +1,96 @@
+"""Lines of logs: prefixes, colours, matches; what a container wrote cannot take over the terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpuctl.reading.loglines import LogLine
+
+_COLOURS = ("36", "33", "32", "35", "34", "96", "93", "92", "95", "94")
+_RESET, _FOUND, _GONE_ON = "\x1b[0m", "\x1b[1;31m", "\x1b[22;39m"
+_WIDEST = 40
+_SGR = re.compile(r"\x1b\[[0-9;:]*m")
+# ECMA-48: control sequences, strings (titles, links) up to their end, other escapes, and single control characters.
+_CONTROLS = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]"
+    r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+)
+
+
+def harmless(text: str) -> str:
+    """Text for a terminal: colours stay, everything else that moves the cursor or sets the terminal up is left out."""
+    return _CONTROLS.sub(lambda match: match[0] if _SGR.fullmatch(match[0]) else "", text)
+
+
+def colour_of(number: int) -> str:
+    """The colour of the number-th pod, as a code of SGR."""
+    return _COLOURS[number % len(_COLOURS)]
+
+
+@dataclass
+class LinePrinter:
+    """Turns lines into bytes to print.
+
+    ``pattern`` chooses lines. On a ``terminal`` they are made harmless; ``coloured`` adds colours. Without either the
+    bytes of a line are printed as they are, whatever they are.
+    """
+
+    pattern: re.Pattern[str] | None = None
+    timestamps: bool = False
+    terminal: bool = False
+    coloured: bool = False
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _width: int = 0
+
+    def text(self, label: str, lines: Iterable[LogLine]) -> bytes:
+        """Lines of one pod; with a ``label`` each of them begins with it."""
+        head = self._head(label) if label else b""
+        found = []
+        for line in lines:
+            data = self._body(line, prefixed=bool(label))
+            if data is None:
+                continue
+            stamp = f"{line.stamp} ".encode() if self.timestamps else b""
+            # A piece of a long line is a line of its own where lines have a beginning.
+            end = b"\n" if line.ends or head or stamp or self.pattern else b""
+            found.append(head + stamp + data + end)
+        return b"".join(found)
+
+    def json(self, pod: str, container: str, lines: Iterable[LogLine]) -> list[dict[str, Any]]:
+        """The lines that are chosen, as programs get them."""
+        from gpuctl.answers.job_answers import log_line
+
+        values = [log_line(pod, container, line) for line in lines]
+        return [value for value in values if self.pattern is None or self.pattern.search(value["text"])]
+
+    def _head(self, label: str) -> bytes:
+        if label not in self._numbers:
+            self._numbers[label] = len(self._numbers)
+            self._width = min(_WIDEST, max(self._width, len(label)))
+        padded = f"{label:<{self._width}} |"
+        if self.coloured:
+            padded = f"\x1b[{colour_of(self._numbers[label])}m{padded}{_RESET}"
+        return f"{padded} ".encode()
+
+    def _body(self, line: LogLine, *, prefixed: bool) -> bytes | None:
+        if self.pattern is None and not self.terminal:
+            return line.text
+        text = line.text.decode("utf-8", "surrogateescape")
+        if self.pattern is not None and not self.pattern.search(text):
+            return None
+        if not self.terminal:
+            return line.text
+        text = harmless(text.encode("utf-8", "replace").decode("utf-8"))
+        if prefixed or self.timestamps:
+            # What a progress bar shows in the end; the rest would be written over the prefix.
+            text = text.rstrip("\r").rpartition("\r")[2]
+        if self.coloured and self.pattern is not None:
+            text = self.pattern.sub(lambda match: f"{_FOUND}{match[0]}{_GONE_ON}" if match[0] else "", text)
+        if "\x1b" in text:
+            text += _RESET
+        return text.encode()

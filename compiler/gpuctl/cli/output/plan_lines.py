@@ -1,0 +1,191 @@
+"""A plan for people and for programs: one line a step, a unified diff, or one JSON value."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import unified_diff
+from typing import Any
+
+import click
+
+from gpuctl.apply.plan.differences import before_and_after, masked_change
+from gpuctl.apply.plan.losses import LostField
+from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.state.compare import Change, named
+from gpuctl.apply.state.records import Records
+from gpuctl.backend.api_resources import Object
+from gpuctl.backend.emitter import emit_object
+from gpuctl.language.masking import redact
+
+_DONE = {
+    "create": "created",
+    "replace": "replaced",
+    "update": "updated",
+    "unchanged": "unchanged",
+    "prune": "pruned",
+    "delete": "deleted",
+    "skip": "skipped",
+}
+_COLOURS = {
+    "create": "green",
+    "replace": "yellow",
+    "update": "cyan",
+    "prune": "red",
+    "delete": "red",
+    "failed": "red",
+    "restored": "yellow",
+}
+_WIDTH = 9
+
+
+def planned_line(step: Step, *, coloured: bool = False) -> str:
+    """What will be done: ``replace   deployment.apps/chat -n team-a  (containers[main].image; running for 3h)``."""
+    evicts = f"evicts {', '.join(map(str, step.victims))}" if step.victims else ""
+    return _line(step.action, step.action, step, step.reason, [step.running, evicts, *step.losses], coloured)
+
+
+def recovery_line(step: Step, *, coloured: bool = False) -> str:
+    """What is done first about what a killed run left."""
+    word = "recover" if step.action == "create" else step.action
+    return _line(word, step.action, step, step.reason, [], coloured)
+
+
+def result_line(step: Step, *, coloured: bool = False) -> str:
+    """What was done."""
+    if step.result in ("failed", "restored", "not-run"):
+        word = step.result.replace("-", " ")
+        # The line names the object already.
+        error = re.sub(rf"\A{re.escape(str(step.key))}:? ", "", step.error or "")
+        return _line(word, step.result, step, error, [], coloured)
+    return _line(_DONE[step.action], step.action, step, step.reason, step.losses, coloured)
+
+
+def _line(word: str, colour: str, step: Step, reason: str, more: Sequence[str | None], coloured: bool) -> str:
+    word = f"{word:<{_WIDTH}}"
+    if coloured and colour in _COLOURS:
+        word = click.style(word, fg=_COLOURS[colour])
+    where = f" -n {step.key.namespace}" if step.key.namespace else ""
+    said = "; ".join(part for part in (reason, *more) if part)
+    return f"{word} {step.key.resource.title}/{step.key.name}{where}" + (f"  ({said})" if said else "")
+
+
+def is_worth_a_line(step: Step) -> bool:
+    """Shared objects that are as they should be are not: every job has some."""
+    return not (step.shared and step.action == "unchanged")
+
+
+def summary_line(plan: Plan, *, done: bool = False) -> str:
+    """The numbers of a plan: ``2 to create, 1 unchanged``, or when it is ``done`` ``2 created, 1 unchanged``."""
+    shown = [step for step in plan.steps if is_worth_a_line(step)]
+    counts: dict[str, int] = {}
+    recovered = sum(step.action == "create" for step in plan.recovery)
+    if recovered:
+        counts["recovered" if done else "to recover"] = recovered
+    for action, past in _DONE.items():
+        for step in shown:
+            if step.action == action:
+                failed = step.result in ("failed", "restored", "not-run")
+                future = past if action in ("unchanged", "skip") else f"to {action}"
+                word = step.result.replace("-", " ") if failed else past if done else future
+                counts[word] = counts.get(word, 0) + 1
+    return ", ".join(f"{number} {word}" for word, number in counts.items()) or "nothing to do"
+
+
+def diff_text(step: Step, keys: Records, *, coloured: bool = False) -> Iterator[str]:
+    """The unified diff of one step, in YAML."""
+    before, after = before_and_after(step, keys)
+    name = str(step.key)
+    lines = unified_diff(
+        emit_object(before).splitlines(keepends=True) if before is not None else [],
+        emit_object(after).splitlines(keepends=True) if after is not None else [],
+        f"live/{name}" if before is not None else "/dev/null",
+        f"wanted/{name}" if after is not None else "/dev/null",
+    )
+    yield from _coloured(lines, coloured)
+    for line in _lost(step):
+        yield click.style(line, fg="red") if coloured else line
+
+
+def _coloured(lines: Iterable[str], coloured: bool) -> Iterator[str]:
+    for line in lines:
+        colour = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1])
+        yield click.style(line, fg=colour) if coloured and colour else line
+
+
+def _lost(step: Step) -> Iterator[str]:
+    """A line for each field that others put there and the replacement drops; ``!`` is no sign of a unified diff."""
+    for one in step.lost:
+        change = masked_change(Change(one.path, one.value, one.new))
+        becomes = f" -> {_flow(change.new)}" if one.new is not None else ""
+        yield f"! lost {named(one.path)}: {_flow(change.old)}{becomes} (from {one.manager})\n"
+    for key in step.dependents:
+        yield f"! lost {key.resource.title}/{key.name}: garbage collection deletes it with its owner\n"
+
+
+def _flow(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+
+
+def fallback_text(step: Step, old: Object, keys: Records, *, coloured: bool = False) -> Iterator[str]:
+    """How the old object differs that a recovery creates where the new one is refused."""
+    sides = [before_and_after(each, keys)[1] for each in (step, Step("create", step.key, desired=old))]
+    new, other = ("" if side is None else emit_object(side) for side in sides)
+    lines = unified_diff(
+        new.splitlines(keepends=True), other.splitlines(keepends=True), f"wanted/{step.key}", f"if refused/{step.key}"
+    )
+    return _coloured(lines, coloured)
+
+
+def render_json(plan: Plan, *, error: str | None = None) -> str:
+    """One JSON value; ``error`` says why nothing, or not everything, was done."""
+    value: dict[str, Any] = {
+        "set": plan.set_name,
+        "steps": [_step(step) for step in plan.steps],
+        "summary": plan.summary,
+        "notes": [redact(note) for note in plan.notes],
+    }
+    if plan.recovery:
+        value["recovery"] = [planned_json(step) for step in plan.recovery]
+    if error is not None:
+        value["error"] = error
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+
+def planned_json(step: Step, keys: Records | None = None, old: Object | None = None) -> dict[str, Any]:
+    """A step of a recovery; with the whole object that it creates, and with the one if that is refused; masked."""
+    value = _step(step)
+    if keys is not None and step.action == "create":
+        value["object"] = before_and_after(step, keys)[1]
+        if old is not None:
+            value["ifRefused"] = before_and_after(Step("create", step.key, desired=old), keys)[1]
+    return value
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "action": step.action,
+        "apiVersion": step.key.resource.api_version,
+        "kind": step.key.kind,
+        "namespace": step.key.namespace or None,
+        "name": step.key.name,
+        "reason": step.reason or None,
+        "changes": [{"path": change.path, "from": change.old, "to": change.new} for change in _changes(step)],
+        "verdict": step.verdict,
+        "victims": [loss.json() for loss in step.victims],
+        "lost": [_lost_value(one) for one in step.lost],
+        "dependents": [{"kind": key.kind, "name": key.name} for key in step.dependents],
+        "unseen": step.unseen,
+        "result": step.result,
+        "error": step.error,
+    }
+
+
+def _lost_value(one: LostField) -> dict[str, Any]:
+    change = masked_change(Change(one.path, one.value, one.new))
+    return {"path": one.path, "from": change.old, "to": change.new, "manager": one.manager}
+
+
+def _changes(step: Step) -> Iterable[Any]:
+    return (masked_change(change) for change in step.changes)

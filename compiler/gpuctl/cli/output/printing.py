@@ -1,0 +1,41 @@
+"""Printing a table or a value as a whole, as this terminal or pipe wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+from gpuctl.cli.output.table import Table
+from gpuctl.cli.output.terminal import is_coloured, terminal_width
+
+
+def show_table(
+    headers: Sequence[str], rows: Iterable[Sequence[str]], *, headings: bool = True, droppable: Sequence[str] = ()
+) -> None:
+    """Print a table, line by line; ``droppable`` columns go first where the terminal is too narrow."""
+    show_rows(shown_table(headers, headings=headings, droppable=droppable), rows)
+
+
+def shown_table(headers: Sequence[str], *, headings: bool = True, droppable: Sequence[str] = ()) -> Table:
+    """A table as this terminal shows it, for :func:`show_rows`."""
+    return Table(headers, headings=headings, width=terminal_width(), coloured=is_coloured(), droppable=droppable)
+
+
+def show_rows(table: Table, rows: Iterable[Sequence[str]]) -> None:
+    """Print rows of a table, line by line; the first time with its headings."""
+    for line in table.lines(rows):
+        click.echo(line)
+
+
+def show_value(value: Any, output: str) -> None:
+    """Print a value as one JSON or YAML document."""
+    if output == "yaml":
+        from gpuctl.backend.emitter import emit_object
+
+        click.echo(emit_object(value), nl=False)
+    else:
+        import json
+
+        click.echo(json.dumps(value, ensure_ascii=False, indent=2))

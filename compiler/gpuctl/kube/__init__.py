@@ -1,0 +1,1 @@
+"""The way to the API server: configuration, connection, streams, errors."""

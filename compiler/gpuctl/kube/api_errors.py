@@ -1,0 +1,243 @@
+"""What can go wrong with a cluster, as sentences: the object first, then the field and the cause, then what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from gpuctl.language.masking import redact
+from gpuctl.language.text import visible
+
+_LONGEST = 600
+# A field error's text: kind of error, the value (which may be a whole Go struct or JSON document), the explanation.
+_FIELD_ERROR = re.compile(
+    r"(Invalid value|Unsupported value|Duplicate value|Not found|Required value|Forbidden|Too long|Too many)"
+    r"(?:: (?P<value>.*))?: (?P<why>[^{}]+)\Z",
+    re.DOTALL,
+)
+_REFUSAL = re.compile(r"exceeded quota: |status unknown for quota: ")
+_QUOTA = re.compile(r"exceeded quota: |failed quota: ")
+_POLICY = re.compile(r"ValidatingAdmissionPolicy '|admission webhook \"")
+_RBAC = re.compile(
+    r'User "(?P<user>[^"]*)" cannot (?P<verb>[\w:-]+) resource "(?P<resource>[^"]*)" in API group "(?P<group>[^"]*)"'
+    r'(?: in the namespace "(?P<namespace>[^"]*)"| at the cluster scope)?'
+)
+
+
+class ClusterError(Exception):
+    """A failure that is the cluster's, the connection's or the user's rights; ``str()`` is for people."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        # What is refused may be quoted.
+        self.message = redact(message)
+        super().__init__(self.message)
+        self.hint = hint
+
+
+class NotThere(ClusterError):
+    """What was named does not exist, or there are several of it."""
+
+
+class NotPossible(ClusterError):
+    """What was asked cannot be done to what is there; nothing was changed."""
+
+
+class ConfigurationError(ClusterError):
+    """The kubeconfig is missing, damaged, or names what is not there."""
+
+
+class ConnectionFailed(ClusterError):
+    """No answer from the API server.
+
+    ``sent`` tells whether the request may have been acted on: False when no connection came about.
+    """
+
+    def __init__(self, message: str, hint: str | None = None, *, sent: bool = True) -> None:
+        super().__init__(message, hint)
+        self.sent = sent
+
+
+class Changed(ClusterError):
+    """What a plan rests on is no longer so: somebody changed it since it was made."""
+
+
+class Cause(NamedTuple):
+    """One entry of ``Status.details.causes``: the field (``spec.template...``), the kind of error, its text."""
+
+    field: str
+    reason: str
+    message: str
+
+
+class ApiError(ClusterError):
+    """An answer that is no success: a ``Status`` of the API server, or whatever stands before it.
+
+    ``status`` is the HTTP code, ``reason`` the API's word for it (``Conflict``, ``AlreadyExists``, ``Forbidden``).
+    """
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        raw: str,
+        causes: tuple[Cause, ...] = (),
+        retry_after: float | None = None,
+        redirect: str = "",
+    ) -> None:
+        self.status = status
+        self.reason = reason
+        self.raw = raw
+        self.causes = causes
+        self.retry_after = retry_after
+        if redirect:
+            # Not followed: whoever is there would be given the credentials.
+            super().__init__(
+                f"the API server, or a proxy before it, redirects to {redirect} (status {status})",
+                "if that is the API server, make it the `server` of the kubeconfig's cluster",
+            )
+        else:
+            super().__init__(_sentence(status, reason, raw, causes), _hint(status, raw))
+
+    @property
+    def is_missing(self) -> bool:
+        """404: the object, or its kind, does not exist."""
+        return self.status == 404
+
+    @property
+    def is_conflict(self) -> bool:
+        """409: it exists already, a precondition failed, or another manager owns a field."""
+        return self.status == 409
+
+    @property
+    def exists_already(self) -> bool:
+        """409 of a create."""
+        return self.status == 409 and self.reason == "AlreadyExists"
+
+    @property
+    def exceeds_quota(self) -> bool:
+        """403 because a ResourceQuota would be exceeded: it may pass once something is given back."""
+        return self.status == 403 and is_quota_refusal(self.raw)
+
+    @property
+    def lacks_permission(self) -> bool:
+        """403 because RBAC does not allow it, and for no other reason."""
+        return self.status == 403 and _QUOTA.search(self.raw) is None and _RBAC.search(self.raw) is not None
+
+    @property
+    def by_policy(self) -> bool:
+        """Whether a policy of the cluster refuses it: a ValidatingAdmissionPolicy or a webhook."""
+        return _POLICY.search(self.raw) is not None
+
+    @property
+    def is_outage(self) -> bool:
+        """Whether it is the cluster, or the way to it, that fails, and not the request."""
+        return self.status == 401 or self.status >= 500 or not self.raw
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same request may well succeed a moment later."""
+        return self.status in (429, 500, 502, 503, 504)
+
+
+def api_error(status: int, body: bytes, headers: Mapping[str, str]) -> ApiError:
+    """The error that an answer stands for, whatever its form: a Status, or a page of some load balancer."""
+    import json
+
+    retry_after = headers.get("Retry-After")
+    seconds = float(retry_after) if retry_after is not None and re.fullmatch(r"[0-9]{1,9}", retry_after) else None
+    try:
+        value: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict) or value.get("kind") != "Status":
+        target = _host(headers.get("Location") or "") if 300 <= status < 400 else ""
+        return ApiError(status, "", "", (), seconds, target)
+    details = value.get("details")
+    listed = details.get("causes") if isinstance(details, dict) else None
+    causes = tuple(
+        Cause(str(item.get("field") or ""), str(item.get("reason") or ""), str(item.get("message") or ""))
+        for item in (listed if isinstance(listed, list) else [])
+        if isinstance(item, dict)
+    )
+    return ApiError(status, str(value.get("reason") or ""), str(value.get("message") or ""), causes, seconds)
+
+
+def _host(location: str) -> str:
+    """The address of a redirect up to its path, which may hold secrets; "" when it is none."""
+    match = re.match(r"https?://(?:[^/?#@]*@)?([^/?#@]+)", location)
+    return visible(match[0].partition("://")[0] + "://" + match[1])[:200] if match else ""
+
+
+def _sentence(status: int, reason: str, raw: str, causes: tuple[Cause, ...]) -> str:
+    if not raw:
+        return f"the API server, or a proxy before it, answered with status {status}"
+    denied = _RBAC.search(raw)
+    if denied and not _QUOTA.search(raw):
+        resource = denied["resource"] + (f".{denied['group']}" if denied["group"] else "")
+        where = f" in namespace {denied['namespace']}" if denied["namespace"] else " in the whole cluster"
+        # `impersonate-on:user-info:list`: constrained impersonation, since Kubernetes 1.36.
+        mode, _, verb = denied["verb"].rpartition(":")
+        act = f"act as another user to {verb}" if mode.startswith("impersonate-on:") else denied["verb"]
+        return f"user {denied['user']} may not {act} {resource}{where}"
+    if reason == "Conflict" and causes and all(cause.reason == "FieldManagerConflict" for cause in causes):
+        return "; ".join(f"{cause.field.lstrip('.')} is held by {_manager(cause.message)}" for cause in causes)
+    if causes and any(cause.field for cause in causes):
+        return _shorten("; ".join(_cause(cause) for cause in causes))
+    if status == 401:
+        return "the API server does not accept the credentials (401 Unauthorized)"
+    return _shorten(_plain(raw))
+
+
+def _cause(cause: Cause) -> str:
+    message = explanation(cause.message)
+    return f"{cause.field}: {message}" if cause.field else message
+
+
+def explanation(message: str) -> str:
+    """A field error without the value it repeats, which may be a whole Go struct."""
+    match = _FIELD_ERROR.match(message)
+    if match is None:
+        return _shorten(message)
+    value = (match["value"] or "").strip()
+    if not value and match[1] in ("Not found", "Duplicate value"):
+        return _shorten(message)
+    if not value or len(value) > 60 or "{" in value:
+        return match["why"]
+    return f"{value}: {match['why']}"
+
+
+def _manager(message: str) -> str:
+    """``conflict with "kubectl-edit" using v1 at ...`` -> ``kubectl-edit``."""
+    match = re.search(r'conflict with "([^"]*)"', message)
+    return match[1] if match else message
+
+
+def _plain(raw: str) -> str:
+    """The message without a repeated Go struct, and without the object, which may have had a temporary name."""
+    raw = re.sub(r'\A[\w.-]+ "[^"]*" is (?:forbidden|invalid): ', "", raw)
+    return re.sub(r"Invalid value: \S*\{.*\}: ", "", raw, flags=re.DOTALL)
+
+
+def _shorten(text: str) -> str:
+    text = visible(" ".join(text.split()))
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def _hint(status: int, raw: str) -> str | None:
+    if status == 401:
+        return "log in again, or check the user of the kubeconfig's context"
+    if status == 403 and 'User "system:anonymous"' in raw:
+        return "no credentials were sent: check the user of the kubeconfig's context, and that its server is https://"
+    if status == 403 and not _QUOTA.search(raw) and _RBAC.search(raw):
+        return "ask the platform's administrators for this right"
+    return None
+
+
+def is_quota_refusal(message: str) -> bool:
+    """Whether a request was refused for an amount, which may pass once something is given back or has been counted.
+
+    An amount that is not given at all (:func:`gpuctl.capacity.quota_sum.parse_unspecified`) is none of these: it passes
+    only when the pod is changed.
+    """
+    return _REFUSAL.search(message) is not None

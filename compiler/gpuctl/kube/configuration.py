@@ -1,0 +1,216 @@
+"""Which cluster, as whom: kubeconfig, context, or the service account of a pod."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from gpuctl.kube.api_errors import ConfigurationError
+from gpuctl.kube.connection import Connection
+from gpuctl.kube.credentials import (
+    Certificate,
+    Credential,
+    CredentialSource,
+    Fixed,
+    TokenFile,
+    basic,
+    bearer,
+    impersonation,
+    read_file,
+)
+from gpuctl.kube.kubeconfig import Chosen, Named, choose
+from gpuctl.kube.proxies import proxy_for
+from gpuctl.kube.transport import ServerAccess
+from gpuctl.kube.trust import Trust
+from gpuctl.language.text import visible
+
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_PLUGIN_CONFIGURATION = "client.authentication.k8s.io/exec"
+"""The extension of a cluster's entry that its credential plugin gets."""
+
+
+class Impersonated(NamedTuple):
+    """Whom to act as: ``--as``, ``--as-group`` and ``--as-uid`` of kubectl, each before the kubeconfig's."""
+
+    user: str = ""
+    groups: Sequence[str] = ()
+    uid: str = ""
+
+
+def connect(
+    *, kubeconfig: str | None = None, context: str | None = None, impersonated: Impersonated | None = None
+) -> Connection:
+    """Connect as kubectl would: ``--kubeconfig``, else ``KUBECONFIG``, else ``~/.kube/config``, else in a cluster.
+
+    Nothing is sent yet, and no credential plugin has run.
+
+    :raises ConfigurationError: no usable configuration.
+    """
+    impersonated = impersonated or Impersonated()
+    listed = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    files = [kubeconfig] if kubeconfig else list(dict.fromkeys(listed.split(os.pathsep)))
+    # kubectl leaves out files of the list that do not exist.
+    present = [name for name in files if name and Path(name).expanduser().exists()]
+    if not present and not kubeconfig and not context and "KUBERNETES_SERVICE_HOST" in os.environ:
+        access = _service_account(impersonation(impersonated.user, impersonated.uid, impersonated.groups))
+        return Connection(access, _service_account_namespace(), "")
+    if not present:
+        raise ConfigurationError(
+            f"there is no kubeconfig at {kubeconfig or listed}",
+            "name one with --kubeconfig or KUBECONFIG; `make sandbox` starts a cluster to try",
+        )
+    chosen = choose(present, context)
+    return Connection(_access(chosen, impersonated), chosen.namespace or "default", chosen.context)
+
+
+def _access(chosen: Chosen, impersonated: Impersonated) -> ServerAccess:
+    user = chosen.user
+    server, trust = _server(chosen.cluster), _trust(chosen.cluster)
+    stated = chosen.cluster.text("proxy-url")
+    if not (impersonated.user or user.text("as")):
+        for field in ("as-uid", "as-groups", "as-user-extra"):
+            if user.body.get(field):
+                raise user.refuse(field, "is given without `as`", "name the user to impersonate in `as`, or with --as")
+    headers = impersonation(
+        impersonated.user or user.text("as"),
+        impersonated.uid or user.text("as-uid"),
+        impersonated.groups or user.body.get("as-groups") or (),
+        user.body.get("as-user-extra"),
+    )
+    # kubectl does the same: in plain text, credentials are anybody's.
+    source = _source(chosen, server, trust) if server.startswith("https://") else Fixed(Credential())
+    return ServerAccess(server, trust, source, headers, proxy_for(server, stated), chosen.context)
+
+
+def _server(cluster: Named) -> str:
+    """The address, without a query: a path may be before that of the API."""
+    server = cluster.text("server")
+    try:
+        parts = urlsplit(server)
+        usable = parts.scheme in ("https", "http") and parts.hostname and (parts.port or True)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigurationError(
+            f"the server of the cluster {visible(cluster.name)} is {visible(server) or 'not given'} in the "
+            f"kubeconfig {cluster.file}",
+            "it has to be an address such as https://10.0.0.1:6443",
+        )
+    if "@" in parts.netloc:
+        raise cluster.refuse("server", "has a user in its address", "credentials belong to a user of the kubeconfig")
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+
+
+def _trust(cluster: Named) -> Trust:
+    for field in ("certificate-authority", "certificate-authority-data"):
+        if cluster.text(field) and cluster.body.get("insecure-skip-tls-verify"):
+            raise cluster.refuse(field, "is given beside insecure-skip-tls-verify", "keep one of the two")
+    authority = _content(cluster, "certificate-authority")
+    origin = f"{cluster.path}.certificate-authority{'-data' if not cluster.text('certificate-authority') else ''}"
+    return Trust(
+        authority,
+        cluster.text("tls-server-name"),
+        not cluster.body.get("insecure-skip-tls-verify"),
+        f"{origin} of the kubeconfig {cluster.file}",
+    )
+
+
+def _content(entry: Named, field: str) -> bytes | None:
+    """What a field's data or file holds; data goes before the file."""
+    data, path = entry.text(f"{field}-data"), entry.file_of(field)
+    if data:
+        try:
+            return base64.b64decode("".join(data.split()), validate=True)
+        except binascii.Error:
+            raise entry.refuse(f"{field}-data", "is not base64") from None
+    if path is None:
+        return None
+    try:
+        return read_file(path)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise entry.refuse(field, f"names {path}, which cannot be read: {why}") from None
+
+
+def _source(chosen: Chosen, server: str, trust: Trust) -> CredentialSource:
+    user = chosen.user
+    pair = (_content(user, "client-certificate"), _content(user, "client-key"))
+    certificate = Certificate(pair[0], pair[1]) if pair[0] and pair[1] else None
+    path = user.file_of("tokenFile")
+    if path is not None:
+        return TokenFile(path, user.text("token"), certificate)
+    if user.text("token"):
+        return Fixed(Credential(bearer(user.text("token")), certificate))
+    if user.text("username"):
+        return Fixed(Credential(basic(user.text("username"), user.text("password")), certificate))
+    if certificate is not None or user.body.get("exec") is None:
+        return Fixed(Credential("", certificate))
+    return _plugin(chosen, server, trust)
+
+
+def _plugin(chosen: Chosen, server: str, trust: Trust) -> CredentialSource:
+    from gpuctl.kube.exec_plugin import Plugin
+
+    entry = chosen.user.body["exec"]
+    command: str = entry["command"]
+    return Plugin(
+        chosen.user.resolved(command) if os.sep in command else command,
+        chosen.user.name,
+        entry["apiVersion"],
+        entry.get("args") or (),
+        {variable["name"]: variable["value"] for variable in entry.get("env") or ()},
+        entry.get("interactiveMode") or "IfAvailable",
+        entry.get("installHint") or "",
+        _told(chosen.cluster, server, trust) if entry.get("provideClusterInfo") else None,
+    )
+
+
+def _told(cluster: Named, server: str, trust: Trust) -> dict[str, Any]:
+    """What a plugin is told of its cluster (``ConfigToExecCluster``)."""
+    extensions = cluster.body.get("extensions") or []
+    configuration = next(
+        (
+            item.get("extension")
+            for item in extensions
+            if isinstance(item, dict) and item.get("name") == _PLUGIN_CONFIGURATION
+        ),
+        None,
+    )
+    told = {
+        "server": server,
+        "tls-server-name": trust.name,
+        "insecure-skip-tls-verify": not trust.verify,
+        "certificate-authority-data": base64.b64encode(trust.authority or b"").decode(),
+        "proxy-url": cluster.text("proxy-url"),
+        "disable-compression": bool(cluster.body.get("disable-compression")),
+        "config": configuration,
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _service_account(headers: tuple[tuple[str, str], ...]) -> ServerAccess:
+    host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ.get("KUBERNETES_SERVICE_PORT") or "443"
+    server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+    try:
+        authority = read_file(_SERVICE_ACCOUNT / "ca.crt")
+        source = TokenFile(_SERVICE_ACCOUNT / "token")
+    except (OSError, ConfigurationError) as error:
+        why = error.message if isinstance(error, ConfigurationError) else f"{error.filename}: {error.strerror}".lower()
+        raise ConfigurationError(
+            f"the service account of this pod cannot be used: {why}",
+            "check automountServiceAccountToken of the pod and its service account",
+        ) from None
+    trust = Trust(authority, origin=str(_SERVICE_ACCOUNT / "ca.crt"))
+    return ServerAccess(server, trust, source, headers, proxy_for(server, ""), "")
+
+
+def _service_account_namespace() -> str:
+    with contextlib.suppress(OSError):
+        return (_SERVICE_ACCOUNT / "namespace").read_text().strip() or "default"
+    return "default"

@@ -1,0 +1,294 @@
+"""Kubeconfig files: what is wrong with one, in words, and which context, user and cluster are meant.
+
+Rules: ``k8s.io/client-go/tools/clientcmd`` (``loader.go``, ``validation.go``, ``api/v1/types.go``). Of several files
+the first that says something counts, and paths count from their file. What a chosen entry says and gpuctl cannot do
+is an error: passed over, gpuctl would act as somebody else than kubectl, or trust another server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from gpuctl.kube.api_errors import ConfigurationError
+from gpuctl.language.names import is_dns_label
+from gpuctl.language.text import visible
+
+Entry = dict[str, Any]
+
+EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+_LARGEST = 8 * 1024 * 1024
+_DEEPEST = 100
+_TYPES: dict[type, str] = {str: "text", bool: "true or false", dict: "a mapping", list: "a list"}
+_FIELDS: dict[str, dict[str, type]] = {
+    "cluster": {
+        "server": str,
+        "tls-server-name": str,
+        "insecure-skip-tls-verify": bool,
+        "certificate-authority": str,
+        "certificate-authority-data": str,
+        "proxy-url": str,
+        "disable-compression": bool,
+        "extensions": list,
+    },
+    "user": {
+        "token": str,
+        "tokenFile": str,
+        "client-certificate": str,
+        "client-certificate-data": str,
+        "client-key": str,
+        "client-key-data": str,
+        "username": str,
+        "password": str,
+        "as": str,
+        "as-uid": str,
+        "as-groups": list,
+        "as-user-extra": dict,
+        "extensions": list,
+    },
+    "context": {"cluster": str, "user": str, "namespace": str, "extensions": list},
+    "exec": {
+        "command": str,
+        "apiVersion": str,
+        "installHint": str,
+        "interactiveMode": str,
+        "provideClusterInfo": bool,
+    },
+}
+_MODES = ("Never", "IfAvailable", "Always")
+_ANOTHER = "name another with --kubeconfig or KUBECONFIG"
+_LOOK = "`kubectl config view` shows what kubectl makes of it"
+
+
+class Named(NamedTuple):
+    """An entry of a kubeconfig: its name, the file that has it, and what it says."""
+
+    name: str
+    file: str
+    body: Entry
+    path: str
+    """As in ``users[admin].user``."""
+
+    def refuse(self, field: str, why: str, hint: str = _LOOK) -> ConfigurationError:
+        """The error about a field, which never repeats its value: it may be a secret."""
+        return ConfigurationError(f"{self.path}.{field} of the kubeconfig {self.file} {why}", hint)
+
+    def text(self, field: str) -> str:
+        """A field's text, "" when there is none."""
+        return str(self.body.get(field) or "")
+
+    def file_of(self, field: str) -> Path | None:
+        """The file that a field names, counted from the kubeconfig's directory."""
+        return Path(self.resolved(self.text(field))) if self.text(field) else None
+
+    def resolved(self, path: str) -> str:
+        """A path of this entry, as it is from here."""
+        return os.path.join(os.path.dirname(os.path.abspath(os.path.expanduser(self.file))), path)
+
+
+class Chosen(NamedTuple):
+    """The context that is meant: its name, namespace ("" when it says none), its cluster's and its user's entry."""
+
+    context: str
+    namespace: str
+    cluster: Named
+    user: Named
+
+
+def choose(files: Sequence[str], wanted: str | None) -> Chosen:
+    """Read the files and find the context ``wanted``, or the current one.
+
+    :raises ConfigurationError: a file is no kubeconfig, names what is not there, or asks for what gpuctl cannot do.
+    """
+    contents = [(name, value) for name, value in ((name, _read(name)) for name in files) if value]
+    where = " and ".join(name for name, _ in contents or [(name, {}) for name in files])
+    if not contents:
+        raise ConfigurationError(f"the kubeconfig {where} is empty", _ANOTHER)
+    found = {part: _merged(contents, part) for part in ("cluster", "context", "user")}
+    name = wanted or next((str(value["current-context"]) for _, value in contents if value.get("current-context")), "")
+    known = ", ".join(visible(context) for context in found["context"]) or "none"
+    if not name:
+        raise ConfigurationError(
+            f"the kubeconfig {where} has no current context", f"choose one with --context; it has: {known}"
+        )
+    if name not in found["context"]:
+        raise ConfigurationError(f"the kubeconfig {where} has no context {visible(name)}", f"it has: {known}")
+    context = found["context"][name]
+    title = f"the context {visible(name)} of the kubeconfig {where}"
+    for part in ("cluster", "user"):
+        named = context.text(part)
+        if not named:
+            raise ConfigurationError(f"{title} names no {part}", _LOOK)
+        if named not in found[part]:
+            raise ConfigurationError(f"{title} names the {part} {visible(named)}, which is not there", _LOOK)
+    namespace = context.text("namespace")
+    if namespace and not is_dns_label(namespace):
+        raise ConfigurationError(f"{title} has the namespace {visible(namespace)}, which is not a legal name", _LOOK)
+    cluster, user = found["cluster"][context.text("cluster")], found["user"][context.text("user")]
+    for part, entry in (("cluster", cluster), ("user", user), ("context", context)):
+        _refuse_unknown(entry, part)
+    _check_user(user)
+    return Chosen(name, namespace, cluster, user)
+
+
+def _read(name: str) -> Entry:
+    try:
+        with Path(name).expanduser().open("rb") as stream:
+            data = stream.read(_LARGEST + 1)
+        if len(data) > _LARGEST:
+            raise ConfigurationError(f"the kubeconfig {name} is larger than {_LARGEST // 2**20} MiB", _ANOTHER)
+        value = _parsed(data.decode("utf-8"))
+    except OSError as error:
+        raise ConfigurationError(
+            f"the kubeconfig {name} cannot be read: {(error.strerror or str(error)).lower()}", _ANOTHER
+        ) from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"the kubeconfig {name} is not text in UTF-8", _ANOTHER) from None
+    except _NotYaml as error:
+        raise ConfigurationError(f"the kubeconfig {name} is not YAML{error}", _LOOK) from None
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not {"clusters", "contexts", "users", "current-context"} & value.keys():
+        raise ConfigurationError(f"{name} is no kubeconfig: it has no clusters, contexts and users", _ANOTHER)
+    current = value.get("current-context")
+    _expect(name, "current-context", "" if current is None else current, str)
+    return value
+
+
+class _NotYaml(Exception):
+    """Its text is where, if that is known."""
+
+
+def _parsed(text: str) -> Any:
+    """What a file holds. Most of what is not written by hand is JSON, which is read in a fraction of the time.
+
+    :raises _NotYaml: neither.
+    """
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.loads(text)
+
+    try:
+        return _of_yaml(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
+        raise _NotYaml(where) from None
+
+
+def _of_yaml(text: str) -> Any:
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    depth = 0
+    # Libyaml's composer calls itself for each level, until the stack ends and Python with it.
+    for event in yaml.parse(text, loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise ValueError("nested too deeply")
+    return yaml.load(text, loader)  # noqa: S506 - both loaders are safe ones
+
+
+def _merged(contents: Iterable[tuple[str, Entry]], part: str) -> dict[str, Named]:
+    """The entries of one of the three lists by name, those of earlier files first."""
+    found: dict[str, Named] = {}
+    for file, value in contents:
+        entries = value.get(f"{part}s")
+        _expect(file, f"{part}s", [] if entries is None else entries, list)
+        for number, entry in enumerate(entries or []):
+            _expect(file, f"{part}s[{number}]", entry, dict)
+            _expect(file, f"{part}s[{number}].name", entry.get("name"), str)
+            path = f"{part}s[{visible(entry['name'])}].{part}"
+            _check(file, part, path, entry.get(part))
+            found.setdefault(entry["name"], Named(entry["name"], file, entry[part], path))
+    return found
+
+
+def _check(file: str, part: str, path: str, body: Any) -> None:
+    _expect(file, path, body, dict)
+    for field, kind in _FIELDS[part].items():
+        if field in body:
+            _expect(file, f"{path}.{field}", body[field], kind)
+    if part != "user":
+        return
+    _texts(file, f"{path}.as-groups", body.get("as-groups"))
+    for key, values in (body.get("as-user-extra") or {}).items():
+        _expect(file, f"{path}.as-user-extra", key, str)
+        _texts(file, f"{path}.as-user-extra[{visible(key)}]", values)
+    plugin = body.get("exec")
+    if plugin is not None:
+        _check_plugin(file, f"{path}.exec", plugin)
+
+
+def _check_plugin(file: str, path: str, plugin: Any) -> None:
+    _expect(file, path, plugin, dict)
+    for field in ("command", "apiVersion"):
+        _expect(file, f"{path}.{field}", plugin.get(field), str)
+    for field, kind in _FIELDS["exec"].items():
+        if field in plugin:
+            _expect(file, f"{path}.{field}", plugin[field], kind)
+    _texts(file, f"{path}.args", plugin.get("args"))
+    for number, variable in enumerate(_listed(file, f"{path}.env", plugin.get("env"))):
+        _expect(file, f"{path}.env[{number}]", variable, dict)
+        for field in ("name", "value"):
+            _expect(file, f"{path}.env[{number}].{field}", variable.get(field), str)
+
+
+def _refuse_unknown(entry: Named, part: str) -> None:
+    """What kubectl would act on, or was meant for it, and gpuctl does not know."""
+    if part == "user" and entry.body.get("auth-provider") is not None:
+        raise entry.refuse("auth-provider", "is not supported by gpuctl", "use a credential plugin (`exec`) or a token")
+    known = {*_FIELDS[part], "exec", "auth-provider"}
+    for field in entry.body:
+        if field not in known:
+            raise entry.refuse(visible(str(field)), "is not a field that gpuctl knows", "correct or remove it")
+    for field in entry.body.get("exec") or () if part == "user" else ():
+        if field not in {*_FIELDS["exec"], "args", "env"}:
+            raise entry.refuse(
+                f"exec.{visible(str(field))}", "is not a field that gpuctl knows", "correct or remove it"
+            )
+
+
+def _check_user(user: Named) -> None:
+    """Combinations that have no meaning (``validateAuthInfo``)."""
+    if user.text("username") and (user.text("token") or user.text("tokenFile")):
+        raise user.refuse("username", "is given beside a token", "keep one of the two")
+    for field in ("client-certificate", "client-key"):
+        if user.text(field) and user.text(f"{field}-data"):
+            raise user.refuse(field, f"is given beside {field}-data", "keep one of the two")
+    has = {
+        part: bool(user.text(f"client-{part}") or user.text(f"client-{part}-data")) for part in ("certificate", "key")
+    }
+    if has["certificate"] and not has["key"]:
+        raise user.refuse("client-certificate", "has no client-key beside it")
+    plugin = user.body.get("exec")
+    if plugin is None:
+        return
+    if not plugin["command"]:
+        raise user.refuse("exec.command", "is empty")
+    if plugin["apiVersion"] not in EXEC_VERSIONS:
+        raise user.refuse("exec.apiVersion", f"is none of {' and '.join(EXEC_VERSIONS)}")
+    mode = plugin.get("interactiveMode")
+    if mode not in _MODES and not (mode is None and plugin["apiVersion"].endswith("/v1beta1")):
+        raise user.refuse("exec.interactiveMode", f"is none of {', '.join(_MODES)}")
+
+
+def _texts(file: str, path: str, value: Any) -> None:
+    for number, item in enumerate(_listed(file, path, value)):
+        _expect(file, f"{path}[{number}]", item, str)
+
+
+def _listed(file: str, path: str, value: Any) -> list[Any]:
+    value = [] if value is None else value
+    _expect(file, path, value, list)
+    return list(value)
+
+
+def _expect(file: str, path: str, value: Any, kind: type) -> None:
+    """Never repeats the value: it may be a secret."""
+    if not isinstance(value, kind):
+        raise ConfigurationError(f"{path} is not {_TYPES[kind]} in the kubeconfig {file}", _LOOK)

@@ -1,0 +1,108 @@
+"""Connections to a port of a pod: each goes through a WebSocket of its own.
+
+Source: ``k8s.io/cri-streaming/pkg/streaming/portforward/websocket.go``. Channel 0 is data, channel 1 what went wrong;
+both begin with the port, in two bytes. The protocol cannot end one direction alone: when the client here has said all,
+the pod does not hear of it.
+"""
+
+from __future__ import annotations
+
+import re
+import select
+import socket
+import time
+
+from gpuctl.backend.api_resources import Key
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.channels import FULL, V4, Channels
+from gpuctl.kube.connection import Connection
+
+_DATA, _ERROR = 0, 1
+_HEADER = 2
+_TICK = 1_000
+LINGER = 30.0
+"""Seconds of silence that a connection gets whose client here has said all, or has gone: the two look the same."""
+_REFUSED = re.compile(r"connection refused")
+
+
+class NotForwarded(ClusterError):
+    """The pod's side of a connection: nothing listens there, or it broke."""
+
+
+def carry(connection: Connection, pod: Key, port: int, client: socket.socket) -> None:
+    """Join a client's connection to a port of a pod, until either ends it; closes neither side's listener.
+
+    :raises ApiError: the user may not, or the pod does not run.
+    :raises NotForwarded: nothing listens on the port.
+    :raises ConnectionFailed: the way to the pod broke.
+    """
+    channels = connection.channels(f"{pod.path}/portforward", [("ports", str(port))], (V4,))
+    try:
+        problem = _join(channels, client)
+    finally:
+        channels.close()
+    if problem:
+        if _REFUSED.search(problem):
+            raise NotForwarded(f"nothing listens on port {port} of pod {pod.name}")
+        raise NotForwarded(f"port {port} of pod {pod.name}: {' '.join(problem.split())[:300]}")
+
+
+def _join(channels: Channels, client: socket.socket) -> str:
+    """Pass bytes on in both directions; what the pod's side said was wrong, or ""."""
+    client.setblocking(False)
+    to_client = bytearray()
+    heads = {_DATA: _HEADER, _ERROR: _HEADER}
+    problem = b""
+    silent: float | None = None
+    while to_client or not channels.closed:
+        poll = select.poll()
+        if not channels.closed:
+            # A client that does not read is not read for either.
+            wanted = (select.POLLIN if len(to_client) < FULL else 0) | (select.POLLOUT if channels.waiting else 0)
+            poll.register(channels.fileno(), wanted)
+        reads = silent is None and channels.waiting < FULL and not channels.closed
+        if reads or to_client:
+            poll.register(client, (select.POLLIN if reads else 0) | (select.POLLOUT if to_client else 0))
+        ready = dict(poll.poll(0 if channels.has_more and len(to_client) < FULL else _TICK))
+        try:
+            if reads and client.fileno() in ready:
+                silent = _read(client, channels)
+            if channels.waiting:
+                channels.flush()
+            if not channels.closed and len(to_client) < FULL:
+                for channel, data in channels.receive():
+                    skipped = min(len(data), heads.get(channel, 0))
+                    heads[channel] = heads.get(channel, 0) - skipped
+                    if channel == _ERROR:
+                        problem += data[skipped:]
+                    elif channel == _DATA:
+                        to_client += data[skipped:]
+                        silent = time.monotonic() if silent is not None else None
+            if to_client:
+                _write(client, to_client)
+        except (BrokenPipeError, ConnectionResetError):
+            return ""
+        if silent is not None and not to_client and time.monotonic() > silent + LINGER:
+            return ""
+        channels.keep_alive()
+    return problem.decode("utf-8", "replace")
+
+
+def _read(client: socket.socket, channels: Channels) -> float | None:
+    """Take what the client says; the time when it has said all, else None."""
+    try:
+        data = client.recv(65536)
+    except BlockingIOError:
+        return None
+    if not data:
+        return time.monotonic()
+    channels.send(_DATA, data)
+    return None
+
+
+def _write(client: socket.socket, data: bytearray) -> None:
+    try:
+        while data:
+            del data[: client.send(memoryview(data)[:65536])]
+    except BlockingIOError:
+        return

@@ -1,0 +1,115 @@
+"""Which proxy leads to a server, as kubectl decides it.
+
+Source: Go's ``golang.org/x/net/http/httpproxy``: the environment's HTTPS_PROXY or HTTP_PROXY by the server's scheme (no
+ALL_PROXY), exceptions of NO_PROXY, and never for the loopback; a kubeconfig's ``proxy-url`` goes before all of that.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from gpuctl.kube.api_errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Address, IPv6Address
+
+    Address = IPv4Address | IPv6Address
+
+_PORTS = {"http": 80, "https": 443}
+_NO_SOCKS = "gpuctl goes through HTTP proxies only; NO_PROXY names servers that need none"
+
+
+class Proxy(NamedTuple):
+    """A proxy: ``url`` without credentials, which are ``user`` and ``password``."""
+
+    url: str
+    user: str = ""
+    password: str = ""
+
+
+def proxy_for(server: str, stated: str, environment: Mapping[str, str] | None = None) -> Proxy | None:
+    """The proxy to reach a server through, None for none; ``stated`` is the kubeconfig's ``proxy-url``.
+
+    :raises ConfigurationError: the proxy is of a kind that gpuctl cannot use.
+    """
+    if stated:
+        return _proxy(stated, "`proxy-url` of the kubeconfig")
+    environment = os.environ if environment is None else environment
+    target = urlsplit(server)
+    name = f"{target.scheme.upper()}_PROXY"
+    given = environment.get(name) or environment.get(name.lower()) or ""
+    if not given or _is_exempt(target, environment.get("NO_PROXY") or environment.get("no_proxy") or ""):
+        return None
+    return _proxy(given if "://" in given else f"http://{given}", name)
+
+
+def _proxy(address: str, where: str) -> Proxy:
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise ConfigurationError(f"the proxy in {where} is not an address", "as in http://proxy:3128") from None
+    if parts.scheme not in _PORTS:
+        kind = f"a {parts.scheme} proxy" if parts.scheme.startswith("socks") else "not an HTTP proxy"
+        raise ConfigurationError(f"the proxy in {where} is {kind}, which is not supported", _NO_SOCKS)
+    if not host:
+        raise ConfigurationError(f"the proxy in {where} is not an address", "as in http://proxy:3128")
+    host = f"[{host}]" if ":" in host else host
+    url = f"{parts.scheme}://{host}:{port or _PORTS[parts.scheme]}"
+    return Proxy(url, unquote(parts.username or ""), unquote(parts.password or ""))
+
+
+def _is_exempt(target: SplitResult, exceptions: str) -> bool:
+    host = (target.hostname or "").lower()
+    port = str(target.port or _PORTS[target.scheme])
+    address = _address(host)
+    if host == "localhost" or (address is not None and address.is_loopback):
+        return True
+    return any(_matches(entry.strip().lower(), host, address, port) for entry in exceptions.split(","))
+
+
+def _matches(entry: str, host: str, address: Address | None, port: str) -> bool:
+    """Whether an entry of NO_PROXY means the server: ``*``, a network, an address or a domain, with a port or not."""
+    import ipaddress
+
+    if not entry or entry == "*":
+        return entry == "*"
+    if "/" in entry:
+        try:
+            network = ipaddress.ip_network(entry, strict=False)
+        except ValueError:
+            return False
+        return address is not None and address.version == network.version and address in network
+    name, wanted = _split_port(entry)
+    if not name or (wanted and wanted != port):
+        return False
+    if (of_entry := _address(name)) is not None:
+        return of_entry == address
+    if address is not None:
+        return False
+    name = name.removeprefix("*") if name.startswith("*.") else name
+    # `.example.com` is what is below it, `example.com` itself as well.
+    return host.endswith(name) if name.startswith(".") else host == name or host.endswith(f".{name}")
+
+
+def _split_port(entry: str) -> tuple[str, str]:
+    if entry.startswith("["):
+        name, _, rest = entry[1:].partition("]")
+        return name, rest.removeprefix(":")
+    name, _, port = entry.rpartition(":")
+    # More than one colon: an IPv6 address.
+    return (name, port) if name and ":" not in name else (entry, "")
+
+
+def _address(text: str) -> Address | None:
+    """An IP address, IPv4 also in its IPv6 form."""
+    import ipaddress
+
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address

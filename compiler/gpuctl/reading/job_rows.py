@@ -1,0 +1,372 @@
+"""Jobs as they are in the cluster: what runs them, their pods, and a row for each."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gpuctl.apply.state.records import Records, is_controlled
+from gpuctl.apply.state.workload import condition, finished
+from gpuctl.backend.api_resources import WORKLOADS, Object, labels_of
+from gpuctl.backend.generations import CHANGEABLE, is_generation
+from gpuctl.capacity.pod_requests import pod_requests, pod_templates, replicas
+from gpuctl.kube.scope import Scope
+from gpuctl.language.settings import Settings
+from gpuctl.reading.event_rows import event_order, of_job
+from gpuctl.reading.status import Status, is_ready, job_status, pod_status, ready_containers, refused
+
+JOB_LABELS = ("batch.kubernetes.io/job-name", "job-name")
+_OWNER_LABELS = ("jobset.sigs.k8s.io/jobset-name", *JOB_LABELS)
+
+
+class Identity(NamedTuple):
+    """Which job: the same on its workload and on its pods.
+
+    ``generation`` is the name with a hash that its main object was built under for a GitOps controller, "" where the
+    object is called as the job is. While a controller replaces one generation by the next, both are there.
+    """
+
+    namespace: str
+    name: str
+    kind: str
+    generation: str = ""
+
+    @property
+    def object_name(self) -> str:
+        """What its main object is called."""
+        return self.generation or self.name
+
+
+@dataclass
+class Job:
+    """A job: its main object (None when only pods are left of it) and its pods, oldest first.
+
+    ``refusal`` is why its controller could not make more of them. ``elsewhere`` tells that further pods of it may be in
+    another batch, where ``seen`` of them count.
+    """
+
+    identity: Identity
+    workload: Object | None
+    pods: list[Object] = field(default_factory=list)
+    refusal: str = ""
+    elsewhere: bool = False
+    seen: int = 0
+
+    def status(self, keys: Records) -> Status:
+        """How it is doing."""
+        if self.workload is not None:
+            return job_status(self.workload, self.pods, keys, self.refusal)
+        return pod_status(self.pods[-1]) if self.pods else Status("Unknown", "unknown")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of ``get jobs``: a pod, or a job. ``ready`` counts containers, or pods; ``gpu`` is a number of GPUs."""
+
+    job_id: str
+    identity: Identity
+    status: Status
+    ready: str
+    node: str | None
+    ip: str | None
+    created_at: str | None
+    started_at: str | None
+    pool: str | None
+    gpu: int
+    gpu_type: str | None
+    priority: str | None
+
+
+@dataclass(frozen=True)
+class JobFilter:
+    """Which rows: by exact pool, kind and job names, by a status's word or phase (any case); "" and () take all."""
+
+    pool: str = ""
+    kind: str = ""
+    status: str = ""
+    names: tuple[str, ...] = ()
+
+    def takes(self, row: Row) -> bool:
+        """Whether a row is wanted."""
+        return (
+            (not self.pool or row.pool == self.pool)
+            and (not self.kind or row.identity.kind == self.kind)
+            and (not self.status or row.status.is_called(self.status))
+            and (not self.names or not {row.job_id, row.identity.name, row.identity.object_name}.isdisjoint(self.names))
+        )
+
+
+class Labels(NamedTuple):
+    """The platform's keys, and the resources that are GPUs."""
+
+    keys: Records
+    gpu_type: str
+    priority: str
+    gpus: frozenset[str]
+
+
+def labels(settings: Settings, keys: Records) -> Labels:
+    """What a platform calls things."""
+    resources = frozenset(gpu.resource for gpu in settings.gpus.values())
+    return Labels(keys, settings.label("gpu-type"), settings.label("priority"), resources)
+
+
+def identity_of(obj: Object, keys: Records) -> Identity | None:
+    """The job that a workload or pod belongs to, by its labels; None when it is nobody's of ours."""
+    found = labels_of(obj)
+    kind = found.get(keys.job_type)
+    if kind is None:
+        return None
+    name = found.get("app") or next((found[label] for label in JOB_LABELS if label in found), None)
+    name = name or obj["metadata"]["name"]
+    # A pod tells whose it is; what made it may be gone.
+    owner = next((found[label] for label in _OWNER_LABELS if label in found), None)
+    if obj.get("kind") in CHANGEABLE:
+        owner = obj["metadata"]["name"]
+    generation = owner if owner is not None and is_generation(owner, name) else ""
+    return Identity(obj["metadata"].get("namespace") or "", name, kind, generation)
+
+
+def newest(jobs: Iterable[Job]) -> Job:
+    """The generation that is there to stay: a controller creates the new one while it deletes the old."""
+
+    def order(job: Job) -> tuple[bool, bool, str, str]:
+        metadata = job.workload["metadata"] if job.workload is not None else {}
+        lasting = job.workload is not None and not metadata.get("deletionTimestamp")
+        created = metadata.get("creationTimestamp") or ""
+        return lasting, job.workload is not None, created, job.identity.object_name
+
+    return max(jobs, key=order)
+
+
+def workloads(scope: Scope, keys: Records, selector: str = "") -> list[Object]:
+    """The main objects of jobs; ``selector`` narrows them by labels."""
+    wanted = ",".join(part for part in (keys.job_type, selector) if part)
+    found = [item for items in scope.lists(WORKLOADS, labels=wanted) for item in items]
+    # A JobSet makes Jobs that carry its labels.
+    return [item for item in found if not is_controlled(item)]
+
+
+def read(scope: Scope, keys: Records, selector: str = "") -> list[Job]:
+    """All jobs with all their pods, by namespace and name."""
+    wanted = ",".join(part for part in (keys.job_type, selector) if part)
+    listed = scope.lists([*WORKLOADS, "Pod"], labels=wanted)
+    mains = [item for items in listed[:-1] for item in items if not is_controlled(item)]
+    jobs = together(mains, listed[-1], keys)
+    refusals(scope, jobs)
+    return jobs
+
+
+def batches(scope: Scope, keys: Records, selector: str = "") -> Iterator[list[Job]]:
+    """As :func:`read`, but where pods come in several pages each is told as it comes, and jobs without pods last.
+
+    A job whose pods are in several pages comes with each; what it lacks comes last.
+    """
+    wanted = ",".join(part for part in (keys.job_type, selector) if part)
+    listed = [scope.connection.executor.submit(scope.all, kind, labels=wanted) for kind in WORKLOADS]
+    pages = scope.pages("Pod", labels=wanted)
+    first, second = next(pages, []), next(pages, None)
+    mains = [item for future in listed for item in future.result() if not is_controlled(item)]
+    if second is None:
+        jobs = together(mains, first, keys)
+        refusals(scope, jobs)
+        yield jobs
+        return
+    bare = {job.identity: job for job in together(mains, [], keys)}
+    for page in itertools.chain((first, second), pages):
+        jobs = together([], page, keys)
+        for job in jobs:
+            job.elsewhere = True
+            if job.identity in bare:
+                job.workload = bare[job.identity].workload
+                bare[job.identity].seen += _made(job)
+                bare[job.identity].elsewhere = True
+        yield jobs
+    without = [job for job in bare.values() if lacks_pods(job) or not job.elsewhere]
+    refusals(scope, without)
+    yield without
+
+
+def together(mains: Iterable[Object], pods: Iterable[Object], keys: Records) -> list[Job]:
+    """Jobs of objects that were listed, with their pods, by namespace and name."""
+    jobs: dict[Identity, Job] = {}
+    for obj in mains:
+        identity = identity_of(obj, keys)
+        if identity is not None:
+            jobs[identity] = Job(identity, obj)
+    for pod in pods:
+        identity = identity_of(pod, keys)
+        if identity is not None:
+            jobs.setdefault(identity, Job(identity, None)).pods.append(pod)
+    for job in jobs.values():
+        job.pods.sort(key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", pod["metadata"]["name"]))
+    return [jobs[identity] for identity in sorted(jobs)]
+
+
+def refusals(scope: Scope, jobs: Iterable[Job]) -> None:
+    """Ask the events why jobs that should have pods have none: one list for all of them, none when there are none."""
+    without = {job.identity: job for job in jobs if lacks_pods(job)}
+    if not without:
+        return
+    field = ""
+    if len(without) == 1:
+        (job,) = without.values()
+        # Of the others the events are about what they made: a ReplicaSet, a Job.
+        if job.workload is not None and job.workload["kind"] in ("Job", "StatefulSet"):
+            field = f",involvedObject.name={job.workload['metadata']['name']}"
+    events = scope.maybe("Event", fields=f"reason=FailedCreate{field}", why="why jobs have no pods is not shown")
+    named: dict[tuple[str, str], list[Job]] = {}
+    for job in without.values():
+        named.setdefault((job.identity.namespace, job.identity.object_name), []).append(job)
+    for event in sorted(events or [], key=event_order):
+        about = event.get("involvedObject") or {}
+        for name in _beginnings(about.get("name") or ""):
+            for job in named.get((about.get("namespace") or "", name), ()):
+                for found in of_job([event], job.identity.namespace, job.workload, job.pods):
+                    job.refusal = found.get("message") or ""
+    for job in without.values():
+        assert job.workload is not None
+        failing = condition_message(job.workload, "ReplicaFailure")
+        if failing:
+            job.refusal = failing
+
+
+def _beginnings(name: str) -> Iterator[str]:
+    """A name, and what is left of it without its last words: ``chat-5d4f-x2z``, ``chat-5d4f``, ``chat``."""
+    while name:
+        yield name
+        name = name.rpartition("-")[0]
+
+
+def lacks_pods(job: Job) -> int:
+    """How many of the pods that a job should have are not there."""
+    if job.workload is None or finished(job.workload) or job.workload["metadata"].get("deletionTimestamp"):
+        return 0
+    return max(0, replicas(job.workload) - job.seen - _made(job))
+
+
+def _made(job: Job) -> int:
+    """The pods that count as those that a job should have. A failed one of a training does: its own row says so, and
+    its controller takes its time before it makes another."""
+    is_training = job.workload is not None and job.workload["kind"] in ("Job", "JobSet")
+    return sum(
+        not pod["metadata"].get("deletionTimestamp")
+        and (is_training or (pod.get("status") or {}).get("phase") != "Failed")
+        for pod in job.pods
+    )
+
+
+def missing_row(job: Job, names: Labels) -> Row | None:
+    """The row for the pods that a job lacks beside those that it has; None when it lacks none."""
+    lacking = lacks_pods(job)
+    if job.workload is None or not lacking:
+        return None
+    wanted = replicas(job.workload)
+    status = refused(job.refusal) if job.refusal else Status("Pending", "pending")
+    said = f"{lacking} of {wanted} pods {'is' if lacking == 1 else 'are'} not made"
+    whole = job_row(job, names)
+    return Row(
+        **{
+            **whole.__dict__,
+            "status": status._replace(reason=f"{said}: {status.reason}" if status.reason else f"{said} yet"),
+            "ready": f"0/{lacking}",
+            "node": None,
+            "ip": None,
+            "started_at": None,
+            "gpu": whole.gpu * lacking // wanted,
+        }
+    )
+
+
+def condition_message(workload: Object, kind: str) -> str:
+    """The message of a condition that holds, or ""."""
+    return (condition(workload, kind) or {}).get("message") or ""
+
+
+def pod_row(pod: Object, identity: Identity, names: Labels) -> Row:
+    """A pod's row."""
+    status = pod.get("status") or {}
+    return Row(
+        job_id=pod["metadata"]["name"],
+        identity=identity,
+        status=pod_status(pod),
+        ready=ready_containers(pod),
+        node=(pod.get("spec") or {}).get("nodeName"),
+        ip=status.get("podIP"),
+        created_at=pod["metadata"].get("creationTimestamp"),
+        started_at=status.get("startTime"),
+        pool=labels_of(pod).get(names.keys.pool),
+        gpu=_gpus(pod["spec"], names),
+        gpu_type=(pod["spec"].get("nodeSelector") or {}).get(names.gpu_type),
+        priority=labels_of(pod).get(names.priority),
+    )
+
+
+def job_row(job: Job, names: Labels) -> Row:
+    """A job's row: READY counts pods that are ready, of those it is to have; GPU is of all of them together."""
+    if job.workload is None:
+        newest = pod_row(job.pods[-1], job.identity, names)
+        ready = f"{sum(map(is_ready, job.pods))}/{len(job.pods)}"
+        gpus = sum(
+            _gpus(pod["spec"], names) for pod in job.pods if pod_status(pod).phase not in ("succeeded", "failed")
+        )
+        return Row(**{**newest.__dict__, "job_id": job.identity.object_name, "ready": ready, "gpu": gpus})
+    templates = pod_templates(_awake(job.workload))
+    spec = templates[0][0].get("spec") or {} if templates else {}
+    nodes = sorted({pod["spec"]["nodeName"] for pod in job.pods if (pod.get("spec") or {}).get("nodeName")})
+    starts = [pod["status"]["startTime"] for pod in job.pods if (pod.get("status") or {}).get("startTime")]
+    main = labels_of(job.workload)
+    return Row(
+        job_id=job.identity.object_name,
+        identity=job.identity,
+        status=job.status(names.keys),
+        ready=f"{_ready(job)}/{replicas(job.workload) or _done(job)}",
+        node=",".join(nodes) or None,
+        ip=next((pod["status"]["podIP"] for pod in job.pods if (pod.get("status") or {}).get("podIP")), None),
+        created_at=job.workload["metadata"].get("creationTimestamp"),
+        started_at=(job.workload.get("status") or {}).get("startTime") or (min(starts) if starts else None),
+        pool=main.get(names.keys.pool),
+        gpu=sum(_gpus(template.get("spec") or {}, names) * number for template, number in templates),
+        gpu_type=(spec.get("nodeSelector") or {}).get(names.gpu_type),
+        priority=main.get(names.priority),
+    )
+
+
+def rows(jobs: Iterable[Job], names: Labels, *, by_job: bool = False, pods_only: bool = False) -> Iterator[Row]:
+    """The rows of jobs: one a pod, one for what a job lacks of them (not with ``pods_only``); or one a job."""
+    for job in jobs:
+        if by_job:
+            yield job_row(job, names)
+            continue
+        for pod in sorted(job.pods, key=lambda pod: str(pod["metadata"]["name"])):
+            yield pod_row(pod, job.identity, names)
+        if pods_only or (job.pods and job.elsewhere):
+            continue
+        if not job.pods and not job.elsewhere:
+            yield job_row(job, names)
+        elif (row := missing_row(job, names)) is not None:
+            yield row
+
+
+def _ready(job: Job) -> int:
+    """Pods that are up, and those of a training that have finished."""
+    through = sum(pod_status(pod).phase == "succeeded" for pod in job.pods)
+    return sum(map(is_ready, job.pods)) + (through if job.workload and job.workload["kind"] in ("Job", "JobSet") else 0)
+
+
+def _done(job: Job) -> int:
+    """How many pods a job without any to run had or would have."""
+    assert job.workload is not None
+    return 0 if job.workload["kind"] in ("Deployment", "StatefulSet") else replicas(_awake(job.workload))
+
+
+def _awake(workload: Object) -> Object:
+    """The workload as it is when nobody suspends it."""
+    spec = workload.get("spec") or {}
+    return {**workload, "spec": {**spec, "suspend": False}} if spec.get("suspend") else workload
+
+
+def _gpus(spec: Object, names: Labels) -> int:
+    return int(sum(amount for name, amount in pod_requests(spec).items() if name in names.gpus))

@@ -1,0 +1,79 @@
+"""Labels of nodes, and the types of GPU that they tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpuctl.backend.api_resources import Object, labels_of
+from gpuctl.reading.node_gpus import UNKNOWN, Gpus
+from gpuctl.reading.node_rows import NodeState
+
+
+@dataclass(frozen=True)
+class Label:
+    """One label of one node."""
+
+    node: str
+    key: str
+    value: str
+    updated_at: str | None
+
+
+def labels_with(nodes: Iterable[Object], key: str) -> list[Label]:
+    """A label at all nodes that have it."""
+    found = (label for node in nodes for label in labels(node) if label.key == key)
+    return sorted(found, key=lambda label: label.node)
+
+
+def labels(node: Object) -> list[Label]:
+    """All labels of a node, by key."""
+    name = node["metadata"]["name"]
+    return [Label(name, key, value, _updated(node, key)) for key, value in sorted(labels_of(node).items())]
+
+
+@dataclass(frozen=True)
+class GpuType:
+    """A type of GPU: how many there are and where. ``used`` is None when pods may not be read."""
+
+    name: str
+    vendors: tuple[str, ...]
+    total: int
+    used: int | None
+    free: int | None
+    nodes: tuple[str, ...]
+    pools: tuple[str, ...]
+
+
+def gpu_types(nodes: Iterable[NodeState], gpus: Gpus) -> list[GpuType]:
+    """The types that nodes have, by name. Nodes with GPUs and no label are of type ``unknown``."""
+    groups: dict[str, list[NodeState]] = {}
+    for node in nodes:
+        if node.gpu_type or node.gpu_total:
+            groups.setdefault(node.gpu_type or UNKNOWN, []).append(node)
+    return [_gpu_type(name, group, gpus) for name, group in sorted(groups.items())]
+
+
+def _gpu_type(name: str, nodes: list[NodeState], gpus: Gpus) -> GpuType:
+    known = all(node.gpu_used is not None for node in nodes)
+    vendors = {gpus.vendors[resource] for node in nodes for resource in node.total if resource in gpus.vendors}
+    return GpuType(
+        name,
+        tuple(sorted(vendors)),
+        sum(node.gpu_total for node in nodes),
+        sum(node.gpu_used or 0 for node in nodes) if known else None,
+        sum(node.gpu_free or 0 for node in nodes) if known else None,
+        tuple(node.name for node in nodes),
+        tuple(sorted({node.pool for node in nodes})),
+    )
+
+
+def _updated(node: Object, key: str) -> str | None:
+    """When whoever holds a label last wrote to the node: the label has not changed since."""
+    times = [
+        str(entry["time"])
+        for entry in node["metadata"].get("managedFields") or []
+        if entry.get("time")
+        and f"f:{key}" in ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:labels", {})
+    ]
+    return max(times, default=None)

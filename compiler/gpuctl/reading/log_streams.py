@@ -1,0 +1,289 @@
+"""Logs of a job: which containers have one, what it says, and all of them together in the order of time."""
+
+from __future__ import annotations
+
+import heapq
+import re
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from gpuctl.backend.api_resources import RESOURCES, Object, annotations_of
+from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed, NotThere
+from gpuctl.kube.connection import Connection
+from gpuctl.reading.job_rows import Identity, Job
+from gpuctl.reading.loglines import LogLine, Position, instant, parse
+from gpuctl.reading.status import pod_status
+
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+_TRIES = 8
+_PAUSE = 0.3
+_SILENT_NODE = re.compile(r"(?:dial|read) tcp [^ ]*: (?:connect: )?(.*?)\s*$|(context deadline exceeded|i/o timeout)")
+
+
+class NoLog(NotThere):
+    """There is no log to show (yet); the message says why."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What of a log: the last ``tail`` lines (None: all), since a time (seconds ago, or RFC 3339), of which container.
+
+    ``previous`` means the run before the last restart.
+    """
+
+    tail: int | None = None
+    since_seconds: int | None = None
+    since_time: str | None = None
+    container: str | None = None
+    previous: bool = False
+
+    def query(self) -> dict[str, str]:
+        """The parameters of the API (PodLogOptions)."""
+        query = {"previous": "true" if self.previous else ""}
+        if self.tail is not None:
+            query["tailLines"] = str(self.tail)
+        if self.since_seconds is not None:
+            query["sinceSeconds"] = str(self.since_seconds)
+        if self.since_time is not None:
+            query["sinceTime"] = self.since_time
+        return query
+
+
+class LogProblem(NamedTuple):
+    """Why a pod's log, or a part of it, is not shown."""
+
+    pod: str
+    message: str
+
+
+class Batch(NamedTuple):
+    """Lines of one source, in its order."""
+
+    source: ContainerLog
+    lines: list[LogLine]
+
+
+@dataclass(eq=False)
+class ContainerLog:
+    """The log of one container of one pod. ``position`` is how far it was read, by one thread at a time."""
+
+    connection: Connection
+    pod: Object
+    container: str
+    wanted: Wanted
+    position: Position = field(default_factory=Position)
+    lock: threading.Condition = field(default_factory=threading.Condition)
+
+    @property
+    def name(self) -> str:
+        """The pod's name."""
+        return str(self.pod["metadata"]["name"])
+
+    def read(self, *, follow: bool = False, previous: bool | None = None) -> Iterator[list[LogLine]]:
+        """New lines, from where the last call stopped. The request is sent when this is called.
+
+        :raises ClusterError: there is no answer, or it broke off.
+        """
+        query = self.wanted.query()
+        since = self.position.since
+        if since is not None:
+            # What was read goes before what was wanted at first.
+            query = {"sinceTime": since, "previous": query["previous"]}
+            self.position.resume()
+        if previous is not None:
+            query["previous"] = "true" if previous else ""
+        query |= {"container": self.container, "timestamps": "true", "follow": "true" if follow else ""}
+        metadata = self.pod["metadata"]
+        path = RESOURCES["Pod"].path(metadata["namespace"], metadata["name"]) + "/log"
+        stream = self.connection.stream(path, query)
+        return (fresh for lines in parse(stream) if (fresh := self.position.fresh(lines)))
+
+    def read_whole(self, first: Iterator[list[LogLine]]) -> Iterator[list[LogLine]]:
+        """A stream that was opened, and where it breaks another one that goes on.
+
+        :raises ClusterError: it broke again and again.
+        """
+        failures = 0
+        while True:
+            try:
+                for lines in first:
+                    failures = 0
+                    yield lines
+                return
+            except ConnectionFailed:
+                failures += 1
+                if failures > _TRIES:
+                    raise
+                time.sleep(_PAUSE * failures)
+                first = self.read()
+
+
+def pods_of(job: Job, text: str | None) -> list[Object]:
+    """The pods of a job that are meant, by the whole name of one or by the end of it that ``logs`` shows.
+
+    :raises NotThere: there is no such pod, or there are several.
+    """
+    if text is None:
+        return job.pods
+    wanted = text.rpartition("/")[2]
+    names = [pod["metadata"]["name"] for pod in job.pods]
+    found = [pod for pod in job.pods if pod["metadata"]["name"] == wanted]
+    found = found or [pod for pod in job.pods if pod["metadata"]["name"].endswith(f"-{wanted}")]
+    # An index of a training may have had several pods.
+    found = found or [
+        pod for pod in job.pods if pod["metadata"]["name"].startswith(f"{job.identity.object_name}-{wanted}-")
+    ]
+    if len(found) != 1:
+        what = "several pods" if found else "no pod"
+        raise NotThere(
+            f"{job.identity.kind}/{job.identity.name} has {what} {wanted}",
+            f"it has {', '.join(names)}" if names else "it has no pods",
+        )
+    return found
+
+
+def container_of(pod: Object, name: str | None) -> str:
+    """The container that is meant: the one named, the one that an annotation calls the default, or the first.
+
+    :raises NotThere: the pod has no such container.
+    """
+    spec = pod["spec"]
+    names = [item["name"] for item in spec["containers"]]
+    others = [item["name"] for item in (spec.get("initContainers") or []) + (spec.get("ephemeralContainers") or [])]
+    if name is None:
+        default = annotations_of(pod).get(DEFAULT_CONTAINER)
+        return str(default if default in names else names[0])
+    if name not in names + others:
+        raise NotThere(f"pod {pod['metadata']['name']} has no container {name}", f"it has {', '.join(names + others)}")
+    return name
+
+
+def has_log(pod: Object, container: str) -> bool:
+    """Whether a container has been started at least once, or its pod is over: then its node may know more."""
+    status = pod.get("status") or {}
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return True
+    state = container_state(pod, container)
+    return bool(state.get("restartCount")) or bool({"running", "terminated"} & (state.get("state") or {}).keys())
+
+
+def container_state(pod: Object, container: str) -> dict[str, Any]:
+    """The entry of a pod's status about one container; {} when there is none yet."""
+    status = pod.get("status") or {}
+    for part in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
+        for item in status.get(part) or []:
+            if item["name"] == container:
+                return dict(item)
+    return {}
+
+
+@lru_cache(maxsize=1024)
+def short_name(pod: str, identity: Identity) -> str:
+    """What distinguishes a pod from the others of its job: its name without the job's, or without the replica set's."""
+    rest = pod.removeprefix(f"{identity.object_name}-")
+    match = re.fullmatch(r"[a-z0-9]{6,10}-([a-z0-9]{5})", rest)
+    return match[1] if match else rest
+
+
+def explain(error: ClusterError, pod: Object) -> str:
+    """Why the log of a pod cannot be had, after its state and the API's answer."""
+    status = pod_status(pod)
+    if isinstance(error, ApiError):
+        if error.is_missing:
+            return "it is gone, and its log with it"
+        silent = _SILENT_NODE.search(error.raw)
+        if error.status >= 500 and silent:
+            node = pod["spec"].get("nodeName") or "its node"
+            return f"node {node} does not answer: {silent[1] or silent[2]}"
+        if error.status == 400 and status.phase in ("failed", "unknown"):
+            reason = f": {status.reason}" if status.reason else ""
+            return f"it is {status.word} and has no log{reason}"
+        if error.status == 400 and "previous terminated container" in error.raw:
+            return "it has not been restarted: there is no run before this one"
+    return error.message
+
+
+def waiting(pod: Object) -> str:
+    """Why a pod has no log yet: ``Pending: ImagePullBackOff: Back-off pulling image ...``."""
+    status = pod_status(pod)
+    phase = (pod.get("status") or {}).get("phase") or "Pending"
+    words = dict.fromkeys(part for part in (phase, status.word, status.reason) if part)
+    return ": ".join(words)
+
+
+def sources_of(
+    connection: Connection, pods: list[Object], wanted: Wanted
+) -> tuple[list[ContainerLog], list[LogProblem]]:
+    """The logs that there are, and the pods that have none yet.
+
+    :raises NotThere: no pod has the container.
+    """
+    sources, missing = [], []
+    for pod in pods:
+        container = container_of(pod, wanted.container)
+        if has_log(pod, container):
+            sources.append(ContainerLog(connection, pod, container, wanted))
+        else:
+            missing.append(LogProblem(pod["metadata"]["name"], waiting(pod)))
+    return sources, missing
+
+
+class Reading:
+    """Logs as they are now: all sources at once, merged by time. ``problems`` are complete when it has finished."""
+
+    def __init__(self, connection: Connection, sources: list[ContainerLog]) -> None:
+        self._connection = connection
+        self._sources = sources
+        self.problems: list[LogProblem] = []
+
+    def batches(self) -> Iterator[Batch]:
+        """Lines in the order of time; as they come when there is one source.
+
+        :raises ApiError: logs may not be read.
+        """
+        opened = self._connection.each(self._open, self._sources)
+        streams = [(source, first) for source, first in zip(self._sources, opened, strict=True) if first is not None]
+        if len(streams) == 1:
+            [(source, first)] = streams
+            for lines in self._guarded(source, first):
+                yield Batch(source, lines)
+            return
+        timed = [self._timed(number, *stream) for number, stream in enumerate(streams)]
+        for _, number, line in heapq.merge(*timed, key=lambda entry: entry[0]):
+            yield Batch(streams[number][0], [line])
+
+    def _open(self, source: ContainerLog) -> Iterator[list[LogLine]] | None:
+        try:
+            return source.read()
+        except ApiError as error:
+            if error.lacks_permission:
+                raise
+            self.problems.append(LogProblem(source.name, explain(error, source.pod)))
+        except ConnectionFailed as error:
+            self.problems.append(LogProblem(source.name, error.message))
+        return None
+
+    def _guarded(self, source: ContainerLog, first: Iterator[list[LogLine]]) -> Iterator[list[LogLine]]:
+        try:
+            for lines in source.read_whole(first):
+                said = [line for line in lines if not line.stamp]
+                self.problems += [LogProblem(source.name, told(line)) for line in said]
+                yield [line for line in lines if line.stamp] if said else lines
+        except ClusterError as error:
+            self.problems.append(LogProblem(source.name, explain(error, source.pod)))
+
+    def _timed(
+        self, number: int, source: ContainerLog, first: Iterator[list[LogLine]]
+    ) -> Iterator[tuple[int, int, LogLine]]:
+        for lines in self._guarded(source, first):
+            for line in lines:
+                yield instant(line.stamp), number, line
+
+
+def told(line: LogLine) -> str:
+    """What a node says instead of a log: kubelet writes it where the log would be, without a time."""
+    return f"its node says: {line.text.decode('utf-8', 'replace').strip()[:300]}"

@@ -1,0 +1,137 @@
+"""Namespaces: whose they are, what runs in them, and what limits them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from gpuctl.apply.state.records import Records, is_controlled, is_ours
+from gpuctl.apply.state.workload import finished
+from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, labels_of
+from gpuctl.capacity.pod_requests import pod_requests
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.connection import Connection
+from gpuctl.kube.scope import Scope
+from gpuctl.language.names import SYSTEM_NAMESPACE
+from gpuctl.language.settings import Settings
+from gpuctl.reading.inventory import UNFINISHED
+from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.node_rows import PodOnNode, holder, is_finished
+from gpuctl.reading.quota_rows import QuotaState, read_quotas
+
+
+class Contents(NamedTuple):
+    """What is in namespaces; ``assumed`` are those that are looked into though they may not be read themselves."""
+
+    namespaces: list[Object]
+    assumed: tuple[str, ...]
+    quotas: list[Object]
+    ranges: list[Object]
+    pods: list[Object]
+    workloads: list[Object]
+
+
+@dataclass(frozen=True)
+class Namespace:
+    """A namespace. ``jobs`` counts those that have not ended, ``all_jobs`` every one; ``holders`` are pods that hold or
+    await room. ``labels`` are None when the namespace itself may not be read."""
+
+    name: str
+    status: str | None
+    created_at: str | None
+    labels: dict[str, str] | None
+    is_ours: bool
+    jobs: int
+    all_jobs: int
+    quotas: tuple[QuotaState, ...]
+    holders: tuple[PodOnNode, ...]
+
+    @property
+    def gpu_used(self) -> int:
+        """GPUs that its pods on nodes request."""
+        return sum(item.gpu for item in self.holders if item.node)
+
+    @property
+    def is_of_interest(self) -> bool:
+        """Whether gpuctl made it, or a job or quota of gpuctl's is in it."""
+        return self.all_jobs > 0 or any(quota.is_ours for quota in self.quotas) or self.is_ours
+
+
+def contents(scope: Scope, keys: Records) -> Contents:
+    """Everything, in a handful of lists at the same time; where all namespaces may not be listed, of the context's."""
+    connection = scope.connection
+    namespaces: list[Object] = []
+    assumed: tuple[str, ...] = ()
+    try:
+        if scope.namespace is None:
+            namespaces = connection.list_objects(RESOURCES["Namespace"])[0]
+        else:
+            found = connection.get(Key("Namespace", "", scope.namespace))
+            namespaces = [found] if found is not None else []
+    except ApiError as error:
+        if not error.lacks_permission:
+            raise
+        assumed = (scope.fallback,)
+        if scope.namespace is None:
+            scope.note(f"{error.message}: shown is {scope.fallback}, the namespace of the context")
+        scope = Scope(connection, scope.fallback)
+
+    def read(kind: str) -> list[Object]:
+        labels = keys.job_type if kind in WORKLOADS else ""
+        if kind in OPTIONAL:
+            # The role `view` knows nothing of kinds that are not Kubernetes' own.
+            with contextlib.suppress(ApiError):
+                return connection.list_objects(RESOURCES[kind], scope.namespace, labels=labels)[0]
+            return []
+        return scope.all(kind, labels=labels, fields=UNFINISHED if kind == "Pod" else "")
+
+    quotas, ranges, pods, *workloads = connection.each(read, ("ResourceQuota", "LimitRange", "Pod", *WORKLOADS))
+    mains = [obj for items in workloads for obj in items if not is_controlled(obj)]
+    return Contents(namespaces, assumed, quotas, ranges, pods, mains)
+
+
+def read_namespaces(found: Contents, settings: Settings, keys: Records) -> list[Namespace]:
+    """The namespaces by name."""
+    gpus = Gpus(settings)
+    named = {str(item["metadata"]["name"]): item for item in found.namespaces}
+    quotas = _by_namespace(read_quotas(found.quotas, found.ranges, settings, foreign=True))
+    pods = [holder(pod, pod_requests(pod["spec"]), keys, gpus) for pod in found.pods if not is_finished(pod)]
+    holders = _by_namespace(item for item in pods if item.kind or item.gpu)
+    jobs: dict[str, list[Object]] = {}
+    for main in found.workloads:
+        jobs.setdefault(main["metadata"]["namespace"], []).append(main)
+    result = []
+    for name in sorted({*named, *found.assumed}):
+        obj = named.get(name)
+        mains = jobs.get(name, [])
+        result.append(
+            Namespace(
+                name,
+                (obj.get("status") or {}).get("phase") if obj else None,
+                obj["metadata"].get("creationTimestamp") if obj else None,
+                labels_of(obj) if obj else None,
+                obj is not None and is_ours(obj) and name != SYSTEM_NAMESPACE,
+                sum(finished(main) is None for main in mains),
+                len(mains),
+                tuple(quotas.get(name, ())),
+                tuple(sorted(holders.get(name, ()), key=lambda item: (item.name, item.job_id))),
+            )
+        )
+    return result
+
+
+def namespace_names(connection: Connection) -> list[str]:
+    """The names of all namespaces; none where they may not be listed. For suggestions."""
+    try:
+        return [item["metadata"]["name"] for item in connection.list_objects(RESOURCES["Namespace"])[0]]
+    except ApiError:
+        return []
+
+
+def _by_namespace(items: Iterable[Any]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for item in items:
+        found.setdefault(item.namespace, []).append(item)
+    return found

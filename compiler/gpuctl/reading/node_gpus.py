@@ -1,0 +1,95 @@
+"""What of a node is GPUs: which resources, and which labels tell their type.
+
+Jobs select a type by the platform's label ``<domain>/gpu-type``, or by the labels that platform.yaml maps it to. People
+and vendors write others (``nvidia.com/gpu-type``, ``company.com/gpu-model``, ``nvidia.com/gpu.product``), which are
+shown and searched as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+
+from gpuctl.backend.api_resources import Object, labels_of
+from gpuctl.language.settings import Settings
+
+_NAMES = frozenset({"gpu-type", "gpuType", "gpu_type", "gpu-model", "gpu-product"})
+UNKNOWN = "unknown"
+"""The type of GPUs that no label tells."""
+
+
+class Gpus:
+    """A platform's GPUs: ``vendors`` has the vendor of each extended resource; ``key`` is the label jobs select on."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.vendors = {gpu.resource: gpu.vendor for gpu in settings.gpus.values()}
+        self.key = settings.label("gpu-type")
+        self._second = settings.label("gpuType")
+        self._products = frozenset(gpu.product_label for gpu in settings.gpus.values() if gpu.product_label)
+        self._types = {
+            name: {key: [value] if isinstance(value, str) else list(value) for key, value in labels.items()}
+            for name, labels in settings.gpu_types.items()
+        }
+        self._mapped = frozenset(key for labels in self._types.values() for key in labels)
+
+    def count(self, amounts: Mapping[str, Fraction]) -> int:
+        """The GPUs among amounts of resources, whatever their vendor."""
+        return int(sum(amount for resource, amount in amounts.items() if resource in self.vendors))
+
+    def is_label(self, key: str) -> bool:
+        """Whether a label tells a GPU type."""
+        own = key in (self.key, self._second) or key in self._products or key in self._mapped
+        return own or key.rpartition("/")[2] in _NAMES
+
+    def selects(self, key: str) -> bool:
+        """Whether jobs that name a GPU type select nodes by this label."""
+        return key == self.key or key in self._mapped
+
+    def labels(self, node: Object) -> dict[str, str]:
+        """The labels of a node that tell a GPU type, those that jobs select on first."""
+        found = {key: value for key, value in labels_of(node).items() if value and self.is_label(key)}
+        return {key: found[key] for key in sorted(found, key=self._rank)}
+
+    def type_of(self, node: Object) -> str | None:
+        """The type of a node's GPUs: as jobs name it where they can, else as a label has it."""
+        labels = self.labels(node)
+        if self.key in labels:
+            return labels[self.key]
+        return next(iter([*self._mapped_types(node), *labels.values()]), None)
+
+    def matches(self, node: Object, amounts: Mapping[str, Fraction], wanted: str) -> bool:
+        """Whether a node has GPUs of a type, written in either case.
+
+        ``wanted`` is a type (``a100-80g``), a label (``KEY=VALUE``), or a type with the prefix of its label or of its
+        vendor's resource (``nvidia.com/a100-80g``). ``amounts`` are the node's resources.
+        """
+        labels = {key: value.casefold() for key, value in self.labels(node).items()}
+        key, equals, value = wanted.partition("=")
+        if equals:
+            return labels_of(node).get(key, "").casefold() == value.casefold()
+        types = {name.casefold() for name in self._mapped_types(node)}
+        if wanted.casefold() in types.union(labels.values()):
+            return True
+        prefix, slash, value = wanted.casefold().rpartition("/")
+        if not slash:
+            return False
+        vendors = {resource.partition("/")[0] for resource in amounts if resource in self.vendors and amounts[resource]}
+        if prefix in vendors and value in types.union(labels.values()):
+            return True
+        return any(key.startswith(f"{prefix}/") and value == text for key, text in labels.items())
+
+    def is_key(self, text: str, nodes: Iterable[Object]) -> bool:
+        """Whether a text is a label's key rather than a prefix with a type."""
+        return "/" in text and "=" not in text and (self.is_label(text) or any(text in labels_of(n) for n in nodes))
+
+    def _rank(self, key: str) -> tuple[int, str]:
+        order = [key == self.key, key in self._mapped, key == self._second, key not in self._products, True]
+        return order.index(True), key
+
+    def _mapped_types(self, node: Object) -> list[str]:
+        have = labels_of(node)
+        return [
+            name
+            for name, labels in self._types.items()
+            if all(have.get(key) in values for key, values in labels.items())
+        ]

@@ -1,0 +1,205 @@
+"""Nodes: what they have, what of it is taken and by whom, and the pool they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+from gpuctl.apply.state.records import Records
+from gpuctl.apply.state.workload import condition
+from gpuctl.backend.api_resources import Object, labels_of
+from gpuctl.capacity.pod_requests import Amounts, amounts, pod_requests
+from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.reading.node_gpus import UNKNOWN, Gpus
+
+STATUSES = ("active", "maintaining", "faulty")
+"""``active``; ``maintaining``: cordoned, so somebody knows of it; ``faulty``: not ready."""
+
+
+@dataclass(frozen=True)
+class PodOnNode:
+    """A pod that holds room on a node, or waits for some: ``kind`` is its job's, None when it is no job of gpuctl's."""
+
+    job_id: str
+    name: str
+    namespace: str
+    kind: str | None
+    gpu: int
+    node: str | None
+    pool: str | None
+
+
+class GpuOnNode(NamedTuple):
+    """A GPU of a node; ``status`` is used, free, faulty, or ``unknown`` where pods may not be read.
+
+    Kubernetes knows how many are taken, not which: ``name`` has a number of ours, not the device's own.
+    """
+
+    name: str
+    type: str | None
+    status: str
+
+
+@dataclass(frozen=True)
+class NodeState:
+    """A node. ``total`` is what pods can have of it (cores, bytes, pieces), ``used`` what the pods on it request.
+
+    ``used`` and ``holders`` are None when pods may not be read. ``broken_gpus`` are there but out of order.
+    """
+
+    object: Object
+    name: str
+    status: str
+    pool: str
+    gpu_type: str | None
+    gpu_labels: Mapping[str, str]
+    gpu_total: int
+    gpu_used: int | None
+    broken_gpus: int
+    total: Amounts
+    used: Amounts | None
+    holders: tuple[PodOnNode, ...] | None
+
+    @property
+    def gpu_free(self) -> int | None:
+        """GPUs that no pod requests, whether or not the node takes pods at present."""
+        return None if self.gpu_used is None else max(0, self.gpu_total - self.gpu_used)
+
+    @property
+    def created_at(self) -> str | None:
+        """When it joined (RFC 3339)."""
+        created: str | None = self.object["metadata"].get("creationTimestamp")
+        return created
+
+    @property
+    def address(self) -> str | None:
+        """Its address inside the cluster."""
+        addresses = (self.object.get("status") or {}).get("addresses") or []
+        return next((item["address"] for item in addresses if item.get("type") == "InternalIP"), None)
+
+    @property
+    def kubernetes(self) -> str:
+        """Its state as kubectl words it: ``Ready``, ``NotReady,SchedulingDisabled``."""
+        ready = "Ready" if condition(self.object, "Ready") else "NotReady"
+        return f"{ready},SchedulingDisabled" if _is_cordoned(self.object) else ready
+
+    @property
+    def is_cordoned(self) -> bool:
+        """Whether no new pods are placed on it."""
+        return _is_cordoned(self.object)
+
+    @property
+    def gpus(self) -> list[GpuOnNode]:
+        """Its GPUs one by one."""
+        used = self.gpu_used
+        states = [UNKNOWN if used is None else "used" if index < used else "free" for index in range(self.gpu_total)]
+        states += ["faulty"] * self.broken_gpus
+        return [GpuOnNode(f"gpu-{index}", self.gpu_type, state) for index, state in enumerate(states)]
+
+    def amount(self, resource: str) -> tuple[Fraction, Fraction | None]:
+        """Total and use of a resource."""
+        used = None if self.used is None else self.used.get(resource, Fraction(0))
+        return self.total.get(resource, Fraction(0)), used
+
+
+def status_of(node: Object) -> str:
+    """One of :data:`STATUSES`. A node that is cordoned and not ready is being worked on."""
+    if _is_cordoned(node):
+        return "maintaining"
+    return "active" if condition(node, "Ready") else "faulty"
+
+
+def pool_name(node: Object, keys: Records) -> str:
+    """The pool of a node: ``default`` when no label says another."""
+    return labels_of(node).get(keys.pool) or DEFAULT_POOL
+
+
+def holder(pod: Object, requests: Amounts, keys: Records, gpus: Gpus) -> PodOnNode:
+    """A pod as the holder of room."""
+    labels, metadata = labels_of(pod), pod["metadata"]
+    kind = labels.get(keys.job_type)
+    return PodOnNode(
+        metadata["name"],
+        (labels.get("app") if kind else None) or _owner(metadata),
+        metadata["namespace"],
+        kind,
+        gpus.count(requests),
+        pod["spec"].get("nodeName"),
+        labels.get(keys.pool) if kind else None,
+    )
+
+
+def read_nodes(nodes: Iterable[Object], pods: Iterable[Object] | None, keys: Records, gpus: Gpus) -> list[NodeState]:
+    """The nodes by name, with what the pods take of them.
+
+    Counted are pods that are bound and have not finished, with init containers and sidecars as the scheduler does. The
+    holders are the jobs, and of other pods those with GPUs.
+
+    :param pods: unfinished pods, or None when they may not be read.
+    """
+    used: dict[str, Amounts] = {}
+    holders: dict[str, list[PodOnNode]] = {}
+    for pod in pods or ():
+        place = pod["spec"].get("nodeName")
+        if not place or is_finished(pod):
+            continue
+        requests = pod_requests(pod["spec"])
+        sums = used.setdefault(place, {})
+        for resource, amount in requests.items():
+            sums[resource] = sums.get(resource, Fraction(0)) + amount
+        found = holder(pod, requests, keys, gpus)
+        if found.kind or found.gpu:
+            holders.setdefault(place, []).append(found)
+    known = pods is not None
+    return [
+        _node(
+            node,
+            used.get(node["metadata"]["name"], {}) if known else None,
+            tuple(sorted(holders.get(node["metadata"]["name"], []), key=_order)) if known else None,
+            keys,
+            gpus,
+        )
+        for node in sorted(nodes, key=lambda node: str(node["metadata"]["name"]))
+    ]
+
+
+def is_finished(pod: Object) -> bool:
+    """Whether a pod holds nothing any more."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
+def _node(
+    node: Object, used: Amounts | None, holders: tuple[PodOnNode, ...] | None, keys: Records, gpus: Gpus
+) -> NodeState:
+    status = node.get("status") or {}
+    total = amounts(status.get("allocatable"))
+    gpu_total = gpus.count(total)
+    return NodeState(
+        node,
+        node["metadata"]["name"],
+        status_of(node),
+        pool_name(node, keys),
+        gpus.type_of(node),
+        gpus.labels(node),
+        gpu_total,
+        None if used is None else gpus.count(used),
+        max(0, gpus.count(amounts(status.get("capacity"))) - gpu_total),
+        total,
+        used,
+        holders,
+    )
+
+
+def _is_cordoned(node: Object) -> bool:
+    return bool((node.get("spec") or {}).get("unschedulable"))
+
+
+def _owner(metadata: Object) -> str:
+    owners = metadata.get("ownerReferences") or []
+    return next((str(owner["name"]) for owner in owners if owner.get("controller")), str(metadata["name"]))
+
+
+def _order(found: PodOnNode) -> tuple[str, str, str]:
+    return found.namespace, found.name, found.job_id

@@ -1,0 +1,143 @@
+"""Pools: known from their definitions in the cluster, from labels of nodes, or from both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from gpuctl.apply.plan.pool_labels import pool_of
+from gpuctl.apply.state.records import Records
+from gpuctl.backend.api_resources import Object, annotations_of
+from gpuctl.backend.pool import DATA_KEY
+from gpuctl.capacity.pod_requests import pod_requests
+from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.settings import Settings
+from gpuctl.reading.inventory import Inventory
+from gpuctl.reading.node_gpus import UNKNOWN, Gpus
+from gpuctl.reading.node_rows import NodeState, PodOnNode, holder, is_finished, read_nodes
+
+EMPTY = "empty"
+"""The status of a pool without nodes, which no job can run in."""
+DEFAULT_DESCRIPTION = "nodes that are in no pool"
+
+
+@dataclass(frozen=True)
+class PoolState:
+    """A pool. ``missing`` are nodes that its definition names and that are not in it; ``waiting`` the pods of its jobs
+    that are on no node yet, None when pods may not be read. ``is_defined`` tells that it has a definition."""
+
+    name: str
+    description: str | None
+    nodes: tuple[NodeState, ...]
+    missing: tuple[str, ...]
+    max_jobs: int | None
+    max_gpu_per_job: int | None
+    waiting: tuple[PodOnNode, ...] | None
+    is_defined: bool
+
+    @property
+    def status(self) -> str:
+        """``active`` while a node takes pods; else ``maintaining`` or ``faulty`` as its nodes are, or ``empty``."""
+        found = {node.status for node in self.nodes}
+        for status in ("active", "maintaining", "faulty"):
+            if status in found:
+                return status
+        return "active" if self.name == DEFAULT_POOL else EMPTY
+
+    @property
+    def gpu_total(self) -> int:
+        """The GPUs of its nodes."""
+        return sum(node.gpu_total for node in self.nodes)
+
+    @property
+    def gpu_used(self) -> int | None:
+        """The GPUs that pods on its nodes request; None when pods may not be read."""
+        return None if self.waiting is None else sum(node.gpu_used or 0 for node in self.nodes)
+
+    @property
+    def gpu_free(self) -> int | None:
+        """The GPUs that no pod requests."""
+        return None if self.waiting is None else sum(node.gpu_free or 0 for node in self.nodes)
+
+    @property
+    def gpu_unavailable(self) -> int | None:
+        """How many of the free ones no new pod can have, because their nodes are cordoned or not ready."""
+        if self.waiting is None:
+            return None
+        return sum(node.gpu_free or 0 for node in self.nodes if node.status != "active")
+
+    @property
+    def gpu_types(self) -> dict[str, int]:
+        """Type -> GPUs."""
+        found: dict[str, int] = {}
+        for node in self.nodes:
+            if node.gpu_total or node.gpu_type:
+                kind = node.gpu_type or UNKNOWN
+                found[kind] = found.get(kind, 0) + node.gpu_total
+        return dict(sorted(found.items()))
+
+    @property
+    def jobs(self) -> list[PodOnNode] | None:
+        """The pods that hold room on its nodes; None when pods may not be read."""
+        return None if self.waiting is None else [found for node in self.nodes for found in node.holders or ()]
+
+
+def read_pools(found: Inventory, settings: Settings, keys: Records) -> list[PoolState]:
+    """The pools by name, ``default`` last."""
+    gpus = Gpus(settings)
+    members: dict[str, list[NodeState]] = {DEFAULT_POOL: []}
+    for node in read_nodes(found.nodes, found.pods, keys, gpus):
+        members.setdefault(node.pool, []).append(node)
+    definitions = {pool_of(item, keys) or "": item for item in found.definitions or ()}
+    waiting = waiting_pods(found.pods, keys, gpus)
+    names = sorted({*members, *definitions} - {DEFAULT_POOL, ""})
+    return [
+        _pool(name, members.get(name, []), definitions.get(name), waiting, settings) for name in [*names, DEFAULT_POOL]
+    ]
+
+
+def waiting_pods(pods: Iterable[Object] | None, keys: Records, gpus: Gpus) -> list[PodOnNode] | None:
+    """The pods of jobs that are on no node yet."""
+    if pods is None:
+        return None
+    queue = (pod for pod in pods if not pod["spec"].get("nodeName") and not is_finished(pod))
+    found = (holder(pod, pod_requests(pod["spec"]), keys, gpus) for pod in queue)
+    return sorted((item for item in found if item.kind), key=lambda item: (item.namespace, item.name, item.job_id))
+
+
+def definition_of(definition_map: Object) -> dict[str, Any]:
+    """The pool's document that a ConfigMap holds; empty when it is damaged."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(definition_map["data"][DATA_KEY])
+    except yaml.YAMLError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _pool(
+    name: str,
+    nodes: list[NodeState],
+    definition_map: Object | None,
+    waiting: list[PodOnNode] | None,
+    settings: Settings,
+) -> PoolState:
+    definition = definition_of(definition_map) if definition_map is not None else {}
+    quota, named = definition.get("quota"), definition.get("nodes")
+    quota = quota if isinstance(quota, dict) else {}
+    here = {node.name for node in nodes}
+    description = DEFAULT_DESCRIPTION if name == DEFAULT_POOL else None
+    if definition_map is not None:
+        description = annotations_of(definition_map).get(settings.label("description"))
+    return PoolState(
+        name,
+        description,
+        tuple(nodes),
+        tuple(sorted(str(node) for node in named if node not in here)) if isinstance(named, dict) else (),
+        quota.get("maxJobs"),
+        quota.get("maxGpuPerJob"),
+        None if waiting is None else tuple(item for item in waiting if (item.pool or DEFAULT_POOL) == name),
+        definition_map is not None,
+    )

@@ -1,0 +1,222 @@
+"""Waiting for jobs: until they run, are ready, are done, or are gone; or until that cannot come any more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gpuctl.apply.run.wait_gone import is_up
+from gpuctl.apply.state.records import Records, is_controlled
+from gpuctl.apply.state.workload import finished
+from gpuctl.backend.api_resources import WORKLOADS, Object
+from gpuctl.backend.generations import bare_name
+from gpuctl.capacity.pod_requests import replicas
+from gpuctl.kube.follow import Event, Follower, Watched
+from gpuctl.kube.scope import Scope
+from gpuctl.language.settings import Settings
+from gpuctl.reading.find import Absent, find_job
+from gpuctl.reading.job_rows import Identity, Job, identity_of, newest, refusals, together
+from gpuctl.reading.status import Status, pod_status
+from gpuctl.reading.why.sentence import cause_of
+
+CONDITIONS = ("running", "ready", "done", "deleted")
+_WORDS = {"running": "is running", "ready": "is ready", "done": "is done", "deleted": "is deleted"}
+_TICK = 0.3
+_GRACE = 3.0
+"""Seconds for which a job that is gone may come back: apply deletes, then creates."""
+
+
+@dataclass(frozen=True)
+class WaitResult:
+    """What came of waiting for one job; ``message`` is a sentence, ``identity`` None of a name that nothing has."""
+
+    name: str
+    identity: Identity | None
+    condition: str
+    met: bool
+    message: str
+    status: Status | None = None
+
+
+@dataclass
+class _Waited:
+    """A job that is waited for, as the events tell of it. ``uid`` is of its main object when the wait began.
+
+    A controller may replace it by another generation meanwhile: then the newest is the one.
+    """
+
+    name: str
+    job: Job
+    uid: str | None
+    pods: dict[str, Object] = field(default_factory=dict)
+    mains: dict[str, Object] = field(default_factory=dict)
+    absent: float | None = None
+
+    @property
+    def title(self) -> str:
+        return f"{self.job.identity.kind}/{self.job.identity.name}"
+
+    def note(self, event: Event, keys: Records) -> None:
+        """Hear of one of its objects."""
+        objects = self.pods if event.kind == "Pod" else self.mains
+        if event.kind != "Pod" and (bare_name(event.object) != self.job.identity.name or is_controlled(event.object)):
+            return
+        uid = event.object["metadata"]["uid"]
+        if event.type == "DELETED":
+            objects.pop(uid, None)
+        else:
+            objects[uid] = event.object
+        generations = together(self.mains.values(), self.pods.values(), keys)
+        if generations:
+            self.job = newest(generations)
+        else:
+            self.job.workload, self.job.pods = None, []
+
+
+def wait_for(
+    scope: Scope,
+    names: Sequence[str],
+    condition: str,
+    keys: Records,
+    settings: Settings,
+    timeout: float | None,
+    tell: Callable[[str], None],
+) -> Iterator[WaitResult]:
+    """What becomes of each job, as soon as it is known; ``timeout`` in seconds, None for no end.
+
+    ``tell`` hears what is being waited for.
+
+    :raises NoSuchJob: a name means nothing that could be waited for, or several jobs.
+    """
+    deadline = time.monotonic() + timeout if timeout is not None else None
+    waited: dict[Identity, _Waited] = {}
+    for name in dict.fromkeys(names):
+        try:
+            job, _ = find_job(scope, name, keys)
+        except Absent:
+            if condition != "deleted":
+                raise
+            yield WaitResult(name, None, condition, True, f"{name} is deleted")
+            continue
+        uid = job.workload["metadata"]["uid"] if job.workload is not None else None
+        waited.setdefault(job.identity, _Waited(name, job, uid))
+    if waited:
+        yield from _Wait(scope, list(waited.values()), condition, keys, settings, deadline, timeout).outcomes(tell)
+
+
+class _Wait:
+    def __init__(
+        self,
+        scope: Scope,
+        waited: list[_Waited],
+        condition: str,
+        keys: Records,
+        settings: Settings,
+        deadline: float | None,
+        timeout: float | None,
+    ) -> None:
+        self._scope = scope
+        self._waiting = {item.job.identity._replace(generation=""): item for item in waited}
+        self._condition = condition
+        self._keys = keys
+        self._settings = settings
+        self._deadline = deadline
+        self._timeout = timeout
+
+    def outcomes(self, tell: Callable[[str], None]) -> Iterator[WaitResult]:
+        follower = Follower(self._scope.connection, self._watched())
+        unread = len(self._watched())
+        for item in self._waiting.values():
+            # All of it comes again with the first lists.
+            item.job.workload, item.job.pods = None, []
+        follower.start()
+        try:
+            for event in follower.events(_TICK):
+                if event is not None and event.type == "LISTED":
+                    unread -= 1
+                elif event is not None:
+                    identity = identity_of(event.object, self._keys)
+                    heard = self._waiting.get(identity._replace(generation="")) if identity is not None else None
+                    if heard is not None:
+                        heard.note(event, self._keys)
+                if not unread:
+                    yield from self._decided()
+                    if not self._waiting:
+                        return
+                    first = next(iter(self._waiting.values()))
+                    status = first.job.status(self._keys)
+                    more = f" (and {len(self._waiting) - 1} more)" if len(self._waiting) > 1 else ""
+                    tell(f"waiting until {self._condition}: {first.title}: {_said(status)}{more}")
+        finally:
+            follower.stop()
+
+    def _watched(self) -> list[Watched]:
+        """The kinds in each namespace that a job is in: watches of all namespaces would need more rights."""
+        result = []
+        for namespace in sorted({identity.namespace for identity in self._waiting}):
+            names = sorted({identity.name for identity in self._waiting if identity.namespace == namespace})
+            labels = f"{self._keys.job_type},app in ({','.join(names)})"
+            result += [Watched(kind, namespace, labels) for kind in (*WORKLOADS, "Pod")]
+        return result
+
+    def _decided(self) -> Iterator[WaitResult]:
+        """The jobs for which there is nothing more to wait."""
+        late = self._deadline is not None and time.monotonic() > self._deadline
+        for identity, item in list(self._waiting.items()):
+            outcome = self._gone(item) if item.job.workload is None else self._there(item, item.job.workload)
+            if outcome is None and late:
+                refusals(self._scope, [item.job])
+                status = item.job.status(self._keys)
+                why = cause_of(self._scope, item.job, self._keys, self._settings) or _said(status)
+                text = f"{item.title} is not {self._condition} after {self._timeout:.0f} s: {why}"
+                outcome = self._outcome(item, False, text, status)
+            if outcome is not None:
+                del self._waiting[identity]
+                yield outcome
+
+    def _gone(self, item: _Waited) -> WaitResult | None:
+        """A job whose main object is not there."""
+        if self._condition == "deleted":
+            return None if item.job.pods else self._outcome(item, True, f"{item.title} is deleted")
+        item.absent = item.absent or time.monotonic()
+        if time.monotonic() < item.absent + _GRACE:
+            return None
+        return self._outcome(item, False, f"{item.title} was deleted: it will not be {self._condition}")
+
+    def _there(self, item: _Waited, workload: Object) -> WaitResult | None:
+        item.absent = None
+        condition, title = self._condition, item.title
+        if condition == "deleted":
+            # Another one of the name is not the one that was waited for.
+            another = workload["metadata"]["uid"] != item.uid
+            return self._outcome(item, True, f"{title} was deleted, and made again") if another else None
+        status = item.job.status(self._keys)
+        ended = finished(workload)
+        if ended == "failed":
+            why = cause_of(self._scope, item.job, self._keys, self._settings) or status.reason or status.word
+            return self._outcome(item, False, f"{title} failed: {why}", status)
+        if condition == "done" and workload["kind"] in ("Deployment", "StatefulSet"):
+            text = f"{title} serves until it is deleted: it is never done"
+            return self._outcome(item, False, text, status)
+        if ended or _holds(condition, workload, item.job):
+            text = f"{title} {_WORDS['done' if ended else condition]}"
+            return self._outcome(item, True, text, status)
+        return None
+
+    def _outcome(self, item: _Waited, met: bool, text: str, status: Status | None = None) -> WaitResult:
+        return WaitResult(item.name, item.job.identity, self._condition, met, text, status)
+
+
+def _holds(condition: str, workload: Object, job: Job) -> bool:
+    wanted = replicas(workload)
+    if condition == "done" or wanted == 0 or (workload.get("spec") or {}).get("suspend"):
+        return False
+    if condition == "ready":
+        return is_up(workload)
+    current = [pod for pod in job.pods if not pod["metadata"].get("deletionTimestamp")]
+    return sum(pod_status(pod).phase in ("running", "succeeded") for pod in current) >= wanted
+
+
+def _said(status: Status) -> str:
+    return f"{status.word}: {status.reason}" if status.reason else status.word

@@ -1,0 +1,123 @@
+"""What the last lines of a log say about the end of a program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpuctl.language.text import visible
+
+_LONGEST = 240
+# PyTorch's (c10/cuda/CUDACachingAllocator.cpp, and its kin for other vendors), CUDA's, TensorFlow's, JAX's, vLLM's.
+_GPU_MEMORY = re.compile(
+    r"(?:CUDA|HIP|NPU|MUSA|XPU) out of memory|torch(?:\.cuda)?\.OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY"
+    r"|CUDA error: out of memory|cudaErrorMemoryAllocation|cuda runtime error \(2\)"
+    r"|RESOURCE_EXHAUSTED: Out of memory|No available memory for the cache blocks"
+)
+# nvidia-smi's and the kernel's (NVRM: Xid (PCI:0000:3b:00): 79), CUDA's (cudaErrorECCUncorrectable), PyTorch's.
+_GPU_HARDWARE = re.compile(
+    r"NVRM: Xid|\bXid (?:error )?(?:\(PCI|\d)|uncorrectable (?:NVLink|ECC) error|CUDA_ERROR_ECC_UNCORRECTABLE"
+    r"|cudaErrorECCUncorrectable|CUDA error: .*\bECC\b|GPU has fallen off the bus|GPU is lost",
+    re.IGNORECASE,
+)
+# CUDA's, PyTorch's (torch/cuda/__init__.py), TensorFlow's, nvidia-container-toolkit's.
+_GPU_DRIVER = re.compile(
+    r"CUDA driver version is insufficient|no CUDA-capable device|nvidia-container-cli: initialization error"
+    r"|CUDA_ERROR_NO_DEVICE|CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|CUDA_ERROR_COMPAT_NOT_SUPPORTED|cudaErrorInsufficientDriver"
+    r"|Driver/library version mismatch|Found no NVIDIA driver|NVIDIA driver on your system is too old"
+)
+_VERSION = re.compile(r"insufficient|INSUFFICIENT|Insufficient|MISMATCH|mismatch|NOT_SUPPORTED|too old")
+# NCCL's result codes (nccl.h) and PyTorch's watchdog (ProcessGroupNCCL.cpp).
+_NCCL = re.compile(
+    r"NCCL error|unhandled system error|unhandled cuda error|NCCL watchdog|Watchdog caught collective operation timeout"
+    r"|\bnccl(?:System|Remote|Internal|UnhandledCuda)Error\b",
+    re.IGNORECASE,
+)
+_TRIED = re.compile(r"Tried to allocate (?P<tried>[\d.]+ [KMGT]iB)")
+_TOTAL = re.compile(r"total capac(?:ity|ty) of (?P<total>[\d.]+ [KMGT]iB)")
+_FREE = re.compile(r"of which (?P<free>[\d.]+ [KMGT]iB) is free")
+# glibc's and the shell's word for SIGBUS, PyTorch's (torch/utils/data/_utils/signal_handling.py), NCCL's.
+_SHARED_MEMORY = re.compile(
+    r"\bbus error\b|SIGBUS|insufficient shared memory|out of shared memory|Error while creating shared memory segment"
+    r"|unable to (?:open|mmap|write to|resize)[^<]*</torch_"
+    r"|/dev/shm.*no space left|no space left on device.*(?:/dev/shm|torch_)",
+    re.IGNORECASE,
+)
+_ERROR = re.compile(r"(?P<name>(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception|Interrupt))\b(?::|\s*$)")
+_FATAL = re.compile(r"\b(?:fatal|panic|error)\b|^E\d{4} |Segmentation fault|core dumped", re.IGNORECASE)
+# What launchers and other ranks say after a worker died: not the reason.
+_AFTERMATH = re.compile(
+    r"ChildFailedError|CalledProcessError|Process(?:Raised|Exited)Exception|RayTaskError|Dist(?:Backend|Network)Error"
+    r"|DataLoader worker \(pid|torch\.distributed\.elastic|BrokenPipeError|ConnectionResetError"
+)
+_SECRETS = re.compile(
+    r"(?P<key>(?:token|password|passwd|secret|api[_-]?key|authorization)\w*[\"']?\s*[=:]\s*[\"']?(?:bearer\s+)?)[^\s,;&\"']+"
+    r"|\b(?:hf_|sk-|ghp_|glpat-|AKIA)[A-Za-z0-9_-]{8,}",
+    re.IGNORECASE,
+)
+
+
+_FINAL = frozenset({"gpu-hardware-error", "gpu-driver-error"})
+
+
+class Said(NamedTuple):
+    """``cause`` is that of a GPU, of shared memory, of NCCL, or "" for others; ``line`` the line that tells most."""
+
+    cause: str
+    line: str
+    numbers: dict[str, str]
+
+
+def read(lines: Sequence[str]) -> Said:
+    """Judge the end of a log.
+
+    A word of memory counts only when no other error comes after it: programs catch that one, and go on. Nobody catches
+    what the hardware or the driver reports. That communication broke off follows from any of these, never the reverse.
+    """
+    kept = [line for line in (visible(line).strip() for line in lines) if line]
+    last: str | None = None
+    cause, telling = "", ""
+    for line in kept:
+        if cause in _FINAL:
+            break
+        if _GPU_HARDWARE.search(line):
+            cause, telling = "gpu-hardware-error", line
+        elif _GPU_DRIVER.search(line):
+            cause, telling = "gpu-driver-error", line
+        elif _GPU_MEMORY.search(line):
+            cause, telling = "cuda-out-of-memory", line
+        elif _SHARED_MEMORY.search(line):
+            # What ran out of shared memory says so beside the signal: both lines are about one thing.
+            cause, telling = "shm-exhausted", line
+        elif _NCCL.search(line):
+            if not cause:
+                cause, telling = "nccl-error", line
+        elif _AFTERMATH.search(line):
+            continue
+        elif _ERROR.search(line):
+            cause, telling, last = "", line, line
+    if cause:
+        return Said(cause, shown(telling), _numbers(telling) if cause == "cuda-out-of-memory" else {})
+    fatal = next((line for line in reversed(kept) if _FATAL.search(line) and not _AFTERMATH.search(line)), None)
+    return Said("", shown(last or fatal or (kept[-1] if kept else "")), {})
+
+
+def is_version(line: str) -> bool:
+    """Whether a line about the driver says that it is there, but too old for the program."""
+    return bool(_VERSION.search(line))
+
+
+def _numbers(line: str) -> dict[str, str]:
+    found = {}
+    for pattern in (_TRIED, _TOTAL, _FREE):
+        match = pattern.search(line)
+        if match is not None:
+            found.update(match.groupdict())
+    return found
+
+
+def shown(line: str) -> str:
+    """A line as it may be printed: short, without control characters, and without what looks like a secret."""
+    line = _SECRETS.sub(lambda match: f"{match['key'] or ''}***", " ".join(line.split()))
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

@@ -1,0 +1,169 @@
+"""What nodes do to pods: evict them, refuse them, or vanish."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from gpuctl.backend.api_resources import Object, labels_of
+from gpuctl.reading.status import sentence
+from gpuctl.reading.why.ends import INDEX
+from gpuctl.reading.why.evidence import Evidence
+from gpuctl.reading.why.finding import Finding, Proof
+from gpuctl.reading.why.idle import again, command
+from gpuctl.reading.why.symptoms import condition_source, eviction_source, sources
+
+# pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/cm/admission/errors.go, pkg/kubelet/nodeshutdown.
+_REFUSED = frozenset(
+    {"UnexpectedAdmissionError", "OutOfcpu", "OutOfmemory", "OutOfpods", "NodeAffinity", "NodePorts", "NodeName"}
+    | {"UnsupportedPodLevelResources", "PodOSSelectorNodeLabelDoesNotMatch", "PodOSNotSupported", "AppArmor"}
+    | {"TopologyAffinityError", "InvalidNodeInfo", "Taints"}
+)
+_SHUTDOWN = frozenset({"Terminated", "NodeShutdown", "Shutdown"})
+_DISRUPTED = {
+    "PreemptionByScheduler": "the scheduler evicted it for a pod of higher priority",
+    "EvictionByEvictionAPI": "it was evicted through the API, as by a drain of its node",
+    "DeletionByTaintManager": "its node has got a taint that it does not tolerate, as a node gets that does not answer",
+    "DeletionByPodGC": "its node is gone",
+}
+
+
+def lost(evidence: Evidence) -> Finding | None:
+    """The node under a pod is gone, or is not ready."""
+    for pod in evidence.job.pods:
+        name, status = pod["metadata"]["name"], pod.get("status") or {}
+        node = (pod.get("spec") or {}).get("nodeName")
+        if not node or status.get("phase") in ("Succeeded", "Failed") or node not in evidence.nodes:
+            continue
+        live = evidence.nodes[node]
+        others = sum((item.get("spec") or {}).get("nodeName") == node for item in evidence.job.pods)
+        numbers = {"node": node, "pods": others}
+        if live is None:
+            message = f"the node {node} of its pod {name} is gone"
+            fix = "wait: Kubernetes removes the pod within a minute, and its controller creates another"
+            spec = Proof("spec", f"pod/{name}", f"nodeName: {node}")
+            return Finding("node-lost", message, numbers, fix, (spec,), name, others)
+        ready = _ready(live)
+        if ready.get("status") in (None, "True"):
+            continue
+        how = "does not answer" if ready.get("status") == "Unknown" else "is not ready"
+        why = sentence(ready.get("message"))
+        since = evidence.since(ready.get("lastTransitionTime"))
+        message = f"the node {node} of its pod {name} {how}, for {since}" + (f": {why}" if why else "")
+        given_up = command("delete job", evidence, "--force")
+        fix = f"`kubectl describe node {node}` shows more; {given_up} gives up what may still run there"
+        told = sources(condition_source(live, "Ready"), condition_source(pod, "Ready"))
+        return Finding("node-lost", message, numbers, fix, told, name, others)
+    return None
+
+
+def _ready(node: Object) -> Object:
+    conditions = (node.get("status") or {}).get("conditions") or []
+    return next((dict(item) for item in conditions if item.get("type") == "Ready"), {})
+
+
+def refused(evidence: Evidence) -> Finding | None:
+    """kubelet did not take a pod that the scheduler had sent to it."""
+    for pod in reversed(evidence.pods):
+        status = pod.get("status") or {}
+        if status.get("phase") != "Failed" or status.get("reason") not in _REFUSED or _is_replaced(evidence, pod):
+            continue
+        name, node = pod["metadata"]["name"], (pod.get("spec") or {}).get("nodeName") or "its node"
+        text = sentence(status.get("message")).removeprefix("Pod was rejected: ")
+        message = f"{node} refused the pod {name}: {text}"
+        fix = f"a matter for the administrators of {node}: it can give less than the scheduler counts with"
+        told = (Proof("status", f"pod/{name}", f"{status['reason']}: {sentence(status.get('message'))}"),)
+        return Finding("node-refused", message, {"node": node, "reason": status["reason"]}, fix, told, name)
+    return None
+
+
+def _is_replaced(evidence: Evidence, pod: Object) -> bool:
+    """Whether others have taken a failed pod's place: what became of it is history then."""
+    names = [item["metadata"]["name"] for item in evidence.job.pods]
+    younger = evidence.job.pods[names.index(pod["metadata"]["name"]) + 1 :]
+    workload = evidence.job.workload
+    if workload is not None and workload["kind"] == "Job":
+        return any(labels_of(item).get(INDEX) == labels_of(pod).get(INDEX) for item in younger)
+    live = sum((item.get("status") or {}).get("phase") != "Failed" for item in evidence.pods)
+    return bool(live >= max(1, evidence.wanted))
+
+
+def evicted(evidence: Evidence) -> Finding | None:
+    """A pod was evicted: by its node for want of something, by its shutdown or drain, or by the scheduler."""
+    for pod in reversed(evidence.job.pods):
+        found = _evicted(evidence, pod)
+        if found is not None:
+            return replace(found, is_past=_is_replaced(evidence, pod))
+    gone = evidence.told("Evicted", "Preempted", "TaintManagerEviction")[-1:]
+    if not gone or evidence.pods or "Cancelling" in (gone[0].get("message") or ""):
+        return None
+    told = eviction_source(gone[0], evidence.preemptors)
+    name = str((gone[0].get("involvedObject") or {}).get("name"))
+    if gone[0].get("reason") == "TaintManagerEviction":
+        message = f"its pod {name} was evicted: {_DISRUPTED['DeletionByTaintManager']}"
+        fix = again(evidence)
+    else:
+        message = f"its pod {name} was evicted: {told.text.partition(': ')[2]}"
+        fix = f"{again(evidence)}; with a higher `job.priority` it is evicted last"
+    return Finding("evicted", message, {}, fix, (told,))
+
+
+def _evicted(evidence: Evidence, pod: Object) -> Finding | None:
+    name, status = pod["metadata"]["name"], pod.get("status") or {}
+    node = (pod.get("spec") or {}).get("nodeName") or "its node"
+    text = sentence(status.get("message"))
+    told = (Proof("status", f"pod/{name}", f"{status.get('reason')}: {text}"),)
+    if status.get("reason") == "Evicted":
+        message = f"{node} evicted the pod {name}: {text or 'it ran short of something'}"
+        resource, fix = _short_of(evidence, pod, text)
+        return Finding("evicted", message, {"node": node, "resource": resource}, fix, told, name)
+    if status.get("phase") == "Failed" and status.get("reason") in _SHUTDOWN:
+        message = f"{node} was shut down, and with it the pod {name}: {text}"
+        return Finding("evicted", message, {"node": node}, again(evidence), told, name)
+    for item in status.get("conditions") or []:
+        if (
+            item.get("type") == "DisruptionTarget"
+            and item.get("status") == "True"
+            and item.get("reason") in _DISRUPTED
+            and status.get("phase") != "Running"
+        ):
+            reason = item["reason"]
+            message = f"the pod {name} on {node} was evicted: {_DISRUPTED[reason]}"
+            by = [source for event in evidence.told("Preempted", "TaintManagerEviction", pod=pod)[-1:]
+                  for source in [eviction_source(event, evidence.preemptors)]]  # fmt: skip
+            fix = again(evidence) + ("; a higher `job.priority`, if it matters more" if "Scheduler" in reason else "")
+            said = sources(condition_source(pod, "DisruptionTarget"), *by)
+            return Finding("evicted", message, {"node": node, "reason": reason}, fix, said, name)
+    return None
+
+
+# pkg/kubelet/eviction/eviction_manager.go and helpers.go: the limits of the pod's own, then what its node ran short of.
+_VOLUME_LIMIT = re.compile(r'Usage of EmptyDir volume "(?P<volume>[^"]+)" exceeds the limit "(?P<limit>[^"]+)"')
+_STORAGE_LIMIT = re.compile(r"ephemeral local storage usage exceeds|exceeded its local ephemeral storage limit")
+_LOW = re.compile(r"low on resource: (?P<resource>[a-z-]+)")
+
+
+def _short_of(evidence: Evidence, pod: Object, text: str) -> tuple[str | None, str]:
+    """The resource for which a node evicted a pod, and what helps."""
+    volume = _VOLUME_LIMIT.search(text)
+    if volume is not None:
+        name = volume["volume"]
+        mounts = (mount for item in pod["spec"].get("containers") or [] for mount in item.get("volumeMounts") or [])
+        paths = [mount.get("mountPath") for mount in mounts if mount.get("name") == name]
+        if "/dev/shm" in paths:  # noqa: S108
+            return "shm", f"raise `resources.shm` above {volume['limit']}, or use fewer data loader workers"
+        return "emptyDir", f"raise the sizeLimit of the volume {name} above {volume['limit']}, or write less to it"
+    if _STORAGE_LIMIT.search(text):
+        return "ephemeral-storage", (
+            "write to a mounted volume (`storage.workdirs`), or raise the container's limit of ephemeral-storage in "
+            "`podPatch`"
+        )
+    low = _LOW.search(text)
+    resource = low["resource"] if low else None
+    if resource == "memory":
+        fix = "raise `resources.memory` to what it uses: pods that use less than they request are evicted last"
+    elif resource == "ephemeral-storage":
+        fix = "write to a mounted volume (`storage.workdirs`), not into the container"
+    else:
+        fix = f"{again(evidence)}; that the node ran short is for its administrators"
+    return resource, fix

@@ -1,0 +1,245 @@
+"""Pods that the API server rejects: the controllers' FailedCreate events and ReplicaFailure conditions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from gpuctl.apply.state.workload import condition, finished
+from gpuctl.backend.api_resources import Object
+from gpuctl.capacity.pod_requests import pod_templates
+from gpuctl.capacity.quota_sum import (
+    Shortfall,
+    Usage,
+    as_pod,
+    charges,
+    format_amount,
+    parse_exceeded,
+    parse_unspecified,
+    shortfalls,
+)
+from gpuctl.reading.event_rows import event_time
+from gpuctl.reading.job_rows import identity_of
+from gpuctl.reading.status import sentence
+from gpuctl.reading.why.evidence import Evidence
+from gpuctl.reading.why.finding import Finding, Proof
+from gpuctl.reading.why.idle import command
+from gpuctl.reading.why.symptoms import condition_source, source, sources
+
+_HOLDERS = 3
+_FIELDS = {"cpu": "resources.cpu", "memory": "resources.memory", "ephemeral-storage": "podPatch"}
+# plugin/pkg/admission/limitranger/admission.go.
+_LIMIT = re.compile(
+    r"(?P<bound>minimum|maximum) (?P<resource>\S+) usage per (?P<kind>\w+) is (?P<limit>[^\s,]+?)"
+    r"(?:, but (?P<what>request|limit) is (?P<asked>[^\s,\]]+)|\.  No (?P<missing>request|limit) is specified)"
+)
+_RATIO = re.compile(r"(?P<resource>\S+) max limit to request ratio per (?P<kind>\w+) is (?P<limit>[^\s,]+)")
+_PRIORITY = re.compile(r"no PriorityClass with name (\S+) was found")
+_SECURITY = re.compile(r'violates PodSecurity "(?P<level>[^"]+)": (?P<why>.*)', re.DOTALL)
+# The object before it, which has a name that is made anew with every try.
+_HEAD = re.compile(
+    r'\A(?:Error creating: |create Pod \S+ in StatefulSet \S+ failed error: )?(?:pods? "[^"]*" is \w+: )?',
+    re.IGNORECASE,
+)
+
+
+def refused(evidence: Evidence) -> Finding | None:
+    """Pods are missing, and their controller says that it may not create them."""
+    workload = evidence.job.workload
+    if workload is None or finished(workload) or workload["metadata"].get("deletionTimestamp"):
+        return None
+    missing = evidence.wanted - sum(_counts(pod) for pod in evidence.pods)
+    if missing <= 0:
+        return None
+    told = _refusal(evidence, workload)
+    if told is None:
+        return _by_numbers(evidence, workload, missing)
+    message, at = told
+    text = _HEAD.sub("", sentence(message))
+    counted = {"pods": evidence.wanted, "missingPods": missing}
+    for rule in (_quota, _unspecified, _limit_range, _priority_class, _pod_security):
+        found = rule(evidence, text, counted, at)
+        if found is not None:
+            return found
+    fix = (
+        "change what the message names, or ask whoever runs the policy; "
+        + command("describe job", evidence)
+        + " shows more"
+    )
+    return Finding("admission-refused", f"its pods are refused: {text}", counted, fix, at)
+
+
+def _counts(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") not in ("Failed", "Succeeded")
+
+
+def _refusal(evidence: Evidence, workload: Object) -> tuple[str, tuple[Proof, ...]] | None:
+    """The message, and where it stands."""
+    failing = condition(workload, "ReplicaFailure")
+    events = evidence.told("FailedCreate")
+    if failing is not None:
+        newest = sources(*(source(event) for event in events[-1:]))
+        return failing.get("message") or "", sources(condition_source(workload, "ReplicaFailure"), *newest)
+    made = evidence.told("SuccessfulCreate")
+    if not events or (made and event_time(made[-1])[:19] > event_time(events[-1])[:19]):
+        return None
+    return events[-1].get("message") or "", (source(events[-1]),)
+
+
+def _quota(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[Proof, ...]) -> Finding | None:
+    parsed = parse_exceeded(text)
+    if evidence.quotas is not None and parsed:
+        there = {item["metadata"]["name"] for item in evidence.quotas}
+        parsed = [item for item in parsed if item.quota in there]
+    return _exceeded(evidence, parsed, counted, told) if parsed else None
+
+
+def _exceeded(evidence: Evidence, found: list[Shortfall], counted: dict[str, Any], told: tuple[Proof, ...]) -> Finding:
+    quota = found[0].quota
+    said = ", ".join(_short(item) for item in found)
+    numbers = {**counted, "quota": quota, "resources": [_numbers(item) for item in found]}
+    holders = _holders(evidence, found[0].resource)
+    held = tuple(
+        Proof("status", name, f"uses {format_amount(found[0].resource, amount)} {found[0].resource}")
+        for name, amount in holders[:_HOLDERS]
+    )
+    if holders:
+        numbers["heldBy"] = [{"job": name, "amount": format_amount(found[0].resource, a)} for name, a in holders]
+    never = [item for item in found if item.needed > item.hard]
+    pods = f" ({counted['missingPods']} of {counted['pods']} pods are missing)" if counted["pods"] > 1 else ""
+    raised = ", ".join(f"{item.resource} to {format_amount(item.resource, item.total)}" for item in found)
+    if never:
+        least = ", ".join(f"{field(item.resource)}: {format_amount(item.resource, item.hard)}" for item in never)
+        fix = f"ask for at most `{least}`, or raise quota {quota}: {raised}"
+    else:
+        fix = f"{_end(evidence, holders)}ask for less in `{field(found[0].resource)}`, or raise quota {quota}: {raised}"
+    return Finding("quota-exceeded", f"quota {quota} has no room: {said}{pods}", numbers, fix, (*told, *held))
+
+
+def _end(evidence: Evidence, holders: list[tuple[str, Any]]) -> str:
+    if not holders:
+        return "wait for other jobs to end, "
+    kind, _, name = holders[0][0].rpartition("/")
+    delete = "kubectl delete pod" if kind == "pod" else "gpuctl delete job"
+    return f"wait for {holders[0][0]} to finish or delete it (`{delete} {name} -n {evidence.job.identity.namespace}`), "
+
+
+def _short(item: Shortfall) -> str:
+    needed, hard, used = (format_amount(item.resource, value) for value in (item.needed, item.hard, item.used))
+    left = format_amount(item.resource, max(item.hard - item.used, item.hard * 0))
+    if item.needed > item.hard:
+        return f"a pod needs {needed} {item.resource}, and the limit is {hard}"
+    return f"a pod needs {needed} {item.resource}, {left} left ({used} of {hard} used)"
+
+
+def _numbers(item: Shortfall) -> dict[str, str]:
+    texts = {"requested": item.needed, "used": item.used, "limited": item.hard}
+    return {"resource": item.resource, **{key: format_amount(item.resource, value) for key, value in texts.items()}}
+
+
+def field(resource: str) -> str:
+    """The field of a document that asks for a resource of a quota."""
+    plain = resource.removeprefix("requests.").removeprefix("limits.")
+    return _FIELDS.get(plain, "resources.gpu" if "/" in plain else plain)
+
+
+def _holders(evidence: Evidence, resource: str) -> list[tuple[str, Any]]:
+    """Other jobs of the namespace that use a resource of a quota, the largest first."""
+    found: dict[str, Any] = {}
+    for pod in evidence.neighbours or []:
+        identity = identity_of(pod, evidence.keys)
+        amount = charges(pod).get(resource)
+        if amount and identity != evidence.job.identity:
+            name = f"{identity.kind}/{identity.object_name}" if identity else f"pod/{pod['metadata']['name']}"
+            found[name] = found.get(name, 0) + amount
+    return sorted(found.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _by_numbers(evidence: Evidence, workload: Object, missing: int) -> Finding | None:
+    """No event of a refusal is left (they are kept for an hour), but the quotas have no room."""
+    templates = pod_templates(workload)
+    if not evidence.quotas or not templates or evidence.pods:
+        return None
+    found = shortfalls(evidence.quotas, [Usage(as_pod(template)) for template, _ in templates[:1]])
+    if not found:
+        return None
+    counted = {"pods": evidence.wanted, "missingPods": missing}
+    of_quota = [item for item in found if item.quota == found[0].quota]
+    told = tuple(Proof("quota", f"resourcequota/{item.quota}", str(item)) for item in of_quota)
+    return _exceeded(evidence, of_quota, counted, told)
+
+
+def _unspecified(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[Proof, ...]) -> Finding | None:
+    parsed = parse_unspecified(text)
+    if not parsed:
+        return None
+    resources = [item.resource for item in parsed]
+    fix = f"set `{', '.join(dict.fromkeys(field(name) for name in resources))}`"
+    message = f"quota {parsed[0].quota} requires every container to set {', '.join(resources)}, and its pods do not"
+    return Finding(
+        "quota-unspecified", message, {**counted, "quota": parsed[0].quota, "resources": resources}, fix, told
+    )
+
+
+def _limit_range(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[Proof, ...]) -> Finding | None:
+    limits = list(_LIMIT.finditer(text))
+    ratios = list(_RATIO.finditer(text))
+    if not limits and not ratios:
+        return None
+    said, numbers, fields = [], [], []
+    for match in limits:
+        asked = f"asks for {match['asked']}" if match["asked"] else f"sets no {match['missing']}"
+        kind = match["kind"].lower()
+        word = "at most" if match["bound"] == "maximum" else "at least"
+        said.append(f"a {kind} {asked} {match['resource']}, allowed is {word} {match['limit']}")
+        fields.append(f"{field(match['resource'])}: {match['limit']}")
+        numbers.append({"resource": match["resource"], match["bound"]: match["limit"], "requested": match["asked"]})
+    for match in ratios:
+        said.append(f"limit and request of {match['resource']} may differ by the factor {match['limit']} at most")
+        numbers.append({"resource": match["resource"], "maximumRatio": match["limit"]})
+    said, fields = list(dict.fromkeys(said)), list(dict.fromkeys(fields))
+    namespace = evidence.job.identity.namespace
+    change = f"`{', '.join(fields)}`" if fields else "requests equal to limits"
+    fix = f"{change}, or change the LimitRange: `kubectl get limitrange -n {namespace} -o yaml`"
+    unique = [item for number, item in enumerate(numbers) if item not in numbers[:number]]
+    message = f"a LimitRange refuses its pods: {'; '.join(said)}"
+    return Finding("limit-range", message, {**counted, "limits": unique}, fix, told)
+
+
+def _priority_class(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[Proof, ...]) -> Finding | None:
+    # The name is the pod template's: words of an event are not printed in a command.
+    named = [spec.get("priorityClassName") for spec in _specs(evidence)]
+    match = _PRIORITY.search(text)
+    if match is None or match[1] not in named:
+        return None
+    ours = [(item.value, level) for level, item in evidence.settings.priorities.items() if item.class_name == match[1]]
+    value = ours[0][0] if ours else 1000
+    create = f"`kubectl create priorityclass {match[1]} --value={value}`"
+    fix = f"use another `job.priority`, or let an administrator create the class: {create}"
+    if ours:
+        fix = f"apply any job with `job.priority: {ours[0][1]}` as an administrator, which creates it; or {fix}"
+    message = f"there is no PriorityClass {match[1]}"
+    return Finding("priority-class-missing", message, {**counted, "priorityClass": match[1]}, fix, told)
+
+
+def _specs(evidence: Evidence) -> list[Object]:
+    workload = evidence.job.workload
+    return [template.get("spec") or {} for template, _ in pod_templates(workload)] if workload is not None else []
+
+
+def _pod_security(evidence: Evidence, text: str, counted: dict[str, Any], told: tuple[Proof, ...]) -> Finding | None:
+    match = _SECURITY.search(text)
+    if match is None:
+        return None
+    namespace = evidence.job.identity.namespace
+    fields = " (host paths come from `storage.workdirs`: use `pvc` or `nfs`)" if "hostPath" in match["why"] else ""
+    fix = f"change the pod{fields}, or the namespace's label pod-security.kubernetes.io/enforce on {namespace}"
+    message = f"the namespace's Pod Security level {match['level']} refuses its pods: {match['why']}"
+    return Finding("pod-security", message, {**counted, "level": match["level"]}, fix, told)
+
+
+def named(items: Iterable[str], limit: int = 3) -> str:
+    """``a, b, c and 2 more``."""
+    every = list(items)
+    return ", ".join(every[:limit]) + (f" and {len(every) - limit} more" if len(every) > limit else "")

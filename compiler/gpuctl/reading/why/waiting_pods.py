@@ -1,0 +1,388 @@
+"""Why pods have no node: one check for each predicate of the scheduler, against the nodes as they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from gpuctl.backend.api_resources import annotations_of
+from gpuctl.capacity.scheduling import RULES, Seat, untolerated
+from gpuctl.capacity.shortage import is_upkeep
+from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.reading.status import sentence
+from gpuctl.reading.why import room, words
+from gpuctl.reading.why.cases import Case, cases, is_not_ready
+from gpuctl.reading.why.evidence import Evidence, mounted_claims
+from gpuctl.reading.why.finding import Finding, Proof, first, several
+from gpuctl.reading.why.refusals import named
+from gpuctl.reading.why.symptoms import source, sources
+
+Numbers = dict[str, Any]
+_LISTED = 4
+
+
+def unscheduled(evidence: Evidence) -> Finding | None:
+    """Pods wait for a node: of several kinds of them, what has to be solved first."""
+    return first(_case(case) for case in cases(evidence))
+
+
+def _case(case: Case) -> Finding | None:
+    if case.reason == "SchedulingGated":
+        return _gated(case)
+    chosen = _binding(case)
+    if chosen is not None:
+        return chosen
+    if case.reason == "SchedulerError":
+        return _claims(case)
+    if case.reason != "Unschedulable":
+        return None
+    table = CHECKS if case.demand is not None else WITHOUT_NODES
+    return next((found for check in table if (found := check(case)) is not None), None)
+
+
+def _gated(case: Case) -> Finding:
+    gates = [item["name"] for item in case.pod["spec"].get("schedulingGates") or []]
+    message = f"{case.whose}held by the scheduling gate{'s' if len(gates) > 1 else ''} {named(gates)}"
+    fix = f"whatever set {named(gates)} has to remove it; the scheduler does not look at the pod before that"
+    return _found(case, "scheduling-gated", message, {"gates": gates}, fix)
+
+
+def _nominated(case: Case) -> Finding | None:
+    """The scheduler has evicted others for it, and they take their time."""
+    node = (case.pod.get("status") or {}).get("nominatedNodeName")
+    leaving = [pod for seat in case.seats if seat.node.name == node for pod in seat.pods if pod.deleting]
+    if not leaving:
+        # Since 1.35 a node is nominated also while volumes and devices are prepared for the pod.
+        return None
+    jobs = list(dict.fromkeys(f"{pod.owner} in {pod.namespace}" for pod in leaving))
+    message = f"{case.whose}room is being made on {node}: the scheduler waits for evicted pods to end, of {named(jobs)}"
+    told = tuple(
+        Proof("status", f"pod/{pod.name} in {pod.namespace}", f"of {pod.owner}, is being deleted")
+        for pod in leaving[:_LISTED]
+    )
+    numbers = {"node": node, "leavingPods": len(leaving), "leavingJobs": jobs}
+    found = _found(case, "preempting", message, numbers, "wait until they have ended")
+    return replace(found, sources=(*found.sources, *told))
+
+
+def _binding(case: Case) -> Finding | None:
+    """A node has been chosen for it, and a claim of a WaitForFirstConsumer class waits for its volume there."""
+    for name in mounted_claims(case.pod["spec"]):
+        claim = case.evidence.claims.get(name)
+        node = annotations_of(claim).get(_SELECTED_NODE) if claim is not None else None
+        if claim is None or node is None or (claim.get("status") or {}).get("phase") != "Pending":
+            continue
+        annotations, namespace = annotations_of(claim), case.evidence.job.identity.namespace
+        provisioner = next((annotations[key] for key in _PROVISIONER if key in annotations), None)
+        last: dict[str, Any] = next(
+            (event for event in reversed(_claim_events(case, name)) if event.get("reason") in _PROVISIONING), {}
+        )
+        failed = last.get("reason") == "ProvisioningFailed"
+        by = f" that {provisioner} has to provision" if provisioner else ""
+        why = f": {sentence(last.get('message'))}" if failed else ""
+        message = (
+            f"{case.whose}the scheduler has chosen {node}, and the PersistentVolumeClaim {name} waits for the volume"
+            f"{by}{why}"
+        )
+        look = f"`kubectl describe pvc {name} -n {namespace}`"
+        fix = (
+            f"correct what the provisioner refuses, in the claim or in its StorageClass; {look} shows it"
+            if failed
+            else f"wait a moment; if nothing happens, {provisioner or 'the provisioner'} does not run: {look}"
+        )
+        numbers = {"claim": name, "phase": "Pending", "selectedNode": node, "provisioner": provisioner}
+        found = _found(case, "claim-unbound", message, numbers, fix)
+        spec = Proof("status", f"persistentvolumeclaim/{name}", f"Pending; annotation {_SELECTED_NODE}: {node}")
+        return replace(found, sources=sources(*found.sources, spec, source(last) if last else None))
+    return None
+
+
+_SELECTED_NODE = "volume.kubernetes.io/selected-node"
+# The second name is older than 1.23 (pkg/controller/volume/persistentvolume/util).
+_PROVISIONER = ("volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner")
+_PROVISIONING = ("ExternalProvisioning", "ProvisioningFailed", "ProvisioningSucceeded", "Provisioning")
+
+
+def _claims(case: Case) -> Finding | None:
+    """Its claims: missing, being deleted, or without a volume."""
+    for name in mounted_claims(case.pod["spec"]):
+        if name not in case.evidence.claims:
+            continue
+        claim = case.evidence.claims[name]
+        if claim is None:
+            message = f"{case.whose}there is no PersistentVolumeClaim {name} in {case.evidence.job.identity.namespace}"
+            fix = f"create the claim {name}, or name another in `storage.workdirs[].pvc.claim`"
+            return _found(case, "claim-missing", message, {"claim": name}, fix)
+        phase = (claim.get("status") or {}).get("phase")
+        if phase == "Bound":
+            continue
+        if phase == "Lost":
+            message = f"{case.whose}the volume of the PersistentVolumeClaim {name} is gone"
+            return _found(
+                case,
+                "claim-unbound",
+                message,
+                {"claim": name, "phase": phase},
+                f"restore its volume, or delete and create {name} again",
+            )
+        newest = (_claim_events(case, name) or [{}])[-1]
+        if "unbound immediate" not in case.message and newest.get("reason") != "ProvisioningFailed":
+            # It waits for its first consumer: this pod, which has no node for another reason.
+            continue
+        why = sentence(newest.get("message")) if newest.get("reason") != "WaitForFirstConsumer" else ""
+        message = f"{case.whose}the PersistentVolumeClaim {name} has no volume{f': {why}' if why else ''}"
+        fix = f"`kubectl describe pvc {name} -n {case.evidence.job.identity.namespace}` shows what it waits for"
+        found = _found(case, "claim-unbound", message, {"claim": name, "phase": phase}, fix)
+        told = tuple(source(event) for event in _claim_events(case, name)[-1:])
+        return replace(found, sources=(*found.sources, *told))
+    return None
+
+
+def _claim_events(case: Case, name: str) -> list[dict[str, Any]]:
+    about = [event for event in case.evidence.events or [] if (event.get("involvedObject") or {}).get("name") == name]
+    return [event for event in about if event["involvedObject"].get("kind") == "PersistentVolumeClaim"]
+
+
+def _no_nodes(case: Case) -> Finding | None:
+    if case.seats:
+        return None
+    return _found(case, "node-selector", f"{case.whose}the cluster has no nodes", {"nodes": 0}, "add nodes")
+
+
+def _pool(case: Case) -> Finding | None:
+    if case.in_pool:
+        return None
+    pools = Counter(case.pool_of(seat) for seat in case.seats)
+    listed = named((f"{name} ({several(number, 'node')})" for name, number in pools.most_common()), _LISTED)
+    message = f"{case.whose}no node is in {case.where}; there are {listed}"
+    label = f"{case.evidence.keys.pool}={case.pool}"
+    free = next((seat.node.name for seat in case.seats if case.pool_of(seat) == DEFAULT_POOL), None)
+    fix = "use another `resources.pool`: `gpuctl get pools` shows them"
+    if free is not None:
+        fix += f"; or put a node of no pool into it: `gpuctl label node {free} {label}`"
+    return _found(case, "unknown-pool", message, {"pool": case.pool, "nodes": 0, "pools": dict(pools)}, fix)
+
+
+def _selector(case: Case) -> Finding | None:
+    """No node of the pool has the labels: the GPU type above all."""
+    if case.selected:
+        return None
+    of_volume = words.by_words(case)
+    if of_volume is not None and of_volume.cause == "volume-node":
+        return of_volume
+    key, wanted = case.evidence.settings.label("gpu-type"), case.gpu_type
+    types = Counter(seat.node.labels.get(key, "") for seat in case.in_pool)
+    numbers = {"pool": case.pool, "nodes": len(case.in_pool), "selector": dict(case.incoming.node_selector)}
+    if wanted is not None and wanted not in types:
+        listed = named(
+            (f"{name or 'no type'} ({several(number, 'node')})" for name, number in types.most_common()), _LISTED
+        )
+        elsewhere = Counter(case.pool_of(seat) for seat in case.seats if seat.node.labels.get(key) == wanted)
+        pools = named((f"{name} ({several(number, 'node')})" for name, number in elsewhere.items()), _LISTED)
+        also = f"; {wanted} is in {pools}" if elsewhere else ""
+        message = f"{case.whose}no node of {case.where} has the GPU type {wanted}; it has {listed}{also}"
+        untyped = next((seat.node.name for seat in case.in_pool if key not in seat.node.labels), None)
+        offered = next((name for name, _ in types.most_common() if name), None)
+        change = f"`resources.gpu-type: {offered}`, or " if offered else ""
+        pool = (
+            f"`resources.pool: {next(iter(elsewhere))}`"
+            if elsewhere
+            else f"label the nodes that have it: `gpuctl label node {untyped} {key}={wanted}`"
+            if untyped
+            else "nodes with that GPU"
+        )
+        return _found(
+            case, "node-selector", message, {**numbers, "gpuType": wanted, "gpuTypes": dict(types)}, change + pool
+        )
+    own = {name: value for name, value in case.incoming.node_selector.items() if name != case.evidence.keys.pool}
+    alone = [
+        f"{name}={value}"
+        for name, value in own.items()
+        if not any(s.node.labels.get(name) == value for s in case.in_pool)
+    ]
+    labels = named(alone or [f"{name}={value}" for name, value in own.items()])
+    which = (
+        f"the label {labels}"
+        if alone
+        else f"the labels {labels} together"
+        if own
+        else f"what its node affinity asks for ({case.affinity})"
+        if case.affinity
+        else "what its node affinity asks for"
+    )
+    message = f"{case.whose}no node of {case.where} has {which}"
+    fix = "`gpuctl get labels` shows what the nodes have; change the selector, or label nodes"
+    return _found(case, "node-selector", message, numbers, fix)
+
+
+def _node_states(case: Case) -> Finding | None:
+    """All nodes that it selects are out of use for it: not ready, cordoned, or tainted."""
+    if case.open:
+        return None
+    states: dict[str, list[Seat]] = {}
+    for seat in case.selected:
+        states.setdefault(_state(case, seat), []).append(seat)
+
+    # What is worth mending is what would give room; of that, what most nodes have.
+    def worth(state: str) -> tuple[int, int]:
+        return sum(_has_room(case, seat) for seat in states[state]), len(states[state])
+
+    cause = max(states, key=worth)
+    nodes = [seat.node.name for seat in states[cause]]
+    others = [f"{several(len(seats), 'node')} {_SAID[state]}" for state, seats in states.items() if state != cause]
+    one = len(nodes) == 1
+    every = "the only node" if len(case.selected) == 1 else f"all {len(case.selected)} nodes"
+    which = f"of the {len(case.selected)} nodes {len(nodes)}" if others else every
+    taint = untolerated(case.incoming, states[cause][0].node) or {}
+    are = f"{'is' if one else 'are'} {_SAID[cause]}"
+    if cause == "taint":
+        are = f"{'has' if one else 'have'} a taint that it does not tolerate, {room.title(taint)}"
+    numbers: Numbers = {"nodes": len(case.selected), "nodeNames": nodes}
+    numbers["out"] = {state: len(seats) for state, seats in states.items()}
+    key = taint.get("key", "KEY")
+    if cause == "taint":
+        numbers["taint"] = room.title(taint)
+        alike = [seat.node.name for seat in states[cause] if taint in seat.node.taints]
+        remove = f"`kubectl taint node {' '.join(alike[:_LISTED])} {room.title(taint)}-`"
+        tolerations = f"podPatch: {{tolerations: [{{key: {key}, operator: Exists}}]}}"
+        fix = f"if the nodes are meant for jobs like this, tolerate it (`{tolerations}`); otherwise {remove} removes it"
+        if is_upkeep(taint):
+            fix = f"wait until the work on the nodes has ended, or use other nodes; {remove} then removes the taint"
+    elif cause == "cordoned":
+        fix = f"`kubectl uncordon {' '.join(nodes[:_LISTED])}`"
+    else:
+        fix = f"`kubectl describe node {nodes[0]}` shows what its kubelet lacks"
+    kind = f" with {case.gpu_type}" if case.gpu_type else ""
+    rest = "".join(f"; {other}" for other in others)
+    message = f"{case.whose}{which} of {case.where}{kind} {are} ({named(nodes)}){rest}"
+    found = _found(case, cause, message, numbers, fix)
+    told = tuple(_of_node(case, seat) for seat in states[cause][:_LISTED])
+    return replace(found, sources=(*found.sources, *told))
+
+
+_SAID = {"nodes-not-ready": "not ready", "cordoned": "cordoned", "taint": "tainted"}
+
+
+def _state(case: Case, seat: Seat) -> str:
+    if is_not_ready(seat):
+        return "nodes-not-ready"
+    return "cordoned" if seat.node.unschedulable else "taint"
+
+
+def _of_node(case: Case, seat: Seat) -> Proof:
+    taints = ", ".join(room.title(taint) for taint in seat.node.taints)
+    said = [*(["unschedulable: true"] if seat.node.unschedulable else []), *([f"taints {taints}"] if taints else [])]
+    return Proof("spec", f"node/{seat.node.name}", "; ".join(said))
+
+
+def _has_room(case: Case, seat: Seat) -> bool:
+    rules = [rule for rule in RULES if rule.name in ("pods", "resources")]
+    return all(rule.holds(case.incoming, seat, case.counted) for rule in rules)
+
+
+def _neighbours(case: Case) -> Finding | None:
+    """Nodes have room, but other pods, or their ports, keep it away."""
+    if not case.roomy or case.fitting:
+        return None
+    counts: Counter[str] = Counter()
+    for seat in case.roomy:
+        counts[next(rule.name for rule in RULES if not rule.holds(case.incoming, seat, case.counted))] += 1
+    rule = counts.most_common(1)[0][0]
+    cause, why, fix = _NEIGHBOURS[rule]
+    many = f"{several(len(case.roomy), 'node')} of {case.where} {'has' if len(case.roomy) == 1 else 'have'} room"
+    numbers = {"roomyNodes": len(case.roomy), "out": dict(counts)}
+    full = len(case.open) - len(case.roomy)
+    rest = f" ({several(full, 'node')} full)" if full else ""
+    message = f"{case.whose}{many}{rest}, but {why}"
+    if rule == "host-ports":
+        ports = ", ".join(str(port.number) for port in case.incoming.pod.ports)
+        message += f": {ports}"
+        numbers["hostPorts"] = [port.number for port in case.incoming.pod.ports]
+    return _found(case, cause, message, numbers, fix)
+
+
+_ANTI = "use fewer pods, more nodes, or a preferred anti-affinity instead of a required one"
+_NEIGHBOURS = {
+    "host-ports": ("host-port", "the host ports that it uses are taken", "use other host ports, or none"),
+    "attach-limits": (
+        "volume-node",
+        "as many volumes are attached there as their CSI driver allows",
+        "wait until pods with volumes end there, or use fewer volumes",
+    ),
+    "topology-spread": (
+        "topology-spread",
+        "its topology spread constraint excludes them",
+        "raise maxSkew, use `whenUnsatisfiable: ScheduleAnyway`, or free room on the nodes that have fewest",
+    ),
+    "pod-affinity": (
+        "affinity",
+        "none is near a pod that its affinity asks for",
+        "start the pods that its podAffinity names first, or make the affinity a preferred one",
+    ),
+    "pod-anti-affinity": ("affinity", "pods that its anti-affinity excludes are there", _ANTI),
+    "existing-anti-affinity": ("affinity", "the anti-affinity of pods there excludes it", _ANTI),
+}
+
+
+def _contradiction(case: Case) -> Finding | None:
+    """By the numbers there is room. The scheduler may know more than we do, or not have looked again yet."""
+    said = words.by_words(case)
+    if said is not None and said.cause in words.BEYOND_NODES:
+        return said
+    if not case.fitting:
+        return None
+    node = case.fitting[0].node.name
+    message = f"{case.whose}the scheduler found no node, though {node} seems to have room now; it tries again by itself"
+    return _found(
+        case,
+        "unknown",
+        message,
+        {"fittingNodes": len(case.fitting)},
+        "wait; the evidence has the scheduler's own words",
+    )
+
+
+def _found(case: Case, cause: str, message: str, numbers: Mapping[str, Any], fix: str | None) -> Finding:
+    counted = {"waitingPods": case.number, **numbers}
+    return Finding(cause, message, counted, fix, case.sources, case.name, case.number)
+
+
+CHECKS: tuple[Callable[[Case], Finding | None], ...] = (
+    _nominated,
+    _claims,
+    _no_nodes,
+    _pool,
+    _selector,
+    _node_states,
+    room.rollout,
+    room.shortage,
+    _neighbours,
+    _contradiction,
+)
+"""In the order in which the scheduler narrows nodes down: the first that finds something tells what to change."""
+
+WITHOUT_NODES: tuple[Callable[[Case], Finding | None], ...] = (_claims, words.by_words)
+"""For who may not read nodes."""
+
+
+def ruled_out(evidence: Evidence) -> Iterator[str]:
+    """What was looked at for the first kind of waiting pods, and is in order."""
+    for case in cases(evidence):
+        if case.demand is None or case.reason != "Unschedulable":
+            return
+        if case.in_pool and case.pool is not None:
+            yield f"pool: {case.where} has {several(len(case.in_pool), 'node')}"
+        if case.selected and case.gpu_type is not None:
+            yield f"GPU type: {several(len(case.selected), 'node')} with {case.gpu_type}"
+        elif case.selected and case.pool in (None, DEFAULT_POOL):
+            yield f"selectors: {several(len(case.selected), 'node')} match"
+        if case.open:
+            closed = len(case.selected) - len(case.open)
+            rest = f", {several(closed, 'node')} closed" if closed else ""
+            yield f"cordons and taints: {several(len(case.open), 'node')} open to it{rest}"
+        claims = mounted_claims(case.pod["spec"])
+        if claims and all(case.evidence.claims.get(name) for name in claims):
+            yield f"claims: {named(claims)} there"
+        return

@@ -1,0 +1,59 @@
+"""The API calls of a command, told apart by their kind, to disturb it at one of them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from fault_tools.proxy import Action, Request, after, before, meanwhile
+from fault_tools.site import Victim
+
+Kind = Literal["call", "look", "write", "read"]
+"""Which requests are counted: all, the reads before the first write, the writes, or the reads from then on."""
+
+
+class Call(NamedTuple):
+    """Which request is the one to kill at, the ``number``-th of its kind, and how: a key of :data:`MOMENTS`."""
+
+    kind: Kind
+    number: int
+    moment: str
+
+    @property
+    def name(self) -> str:
+        """For namespaces and directories."""
+        return f"{self.kind}-{self.number}-{self.moment}"
+
+
+MOMENTS: dict[str, Callable[[Victim], Action]] = {
+    "before": lambda victim: before(lambda: victim().kill()),
+    "after": lambda victim: after(lambda: victim().kill()),
+    "interrupt": lambda victim: meanwhile(lambda: victim().signal(signal.SIGINT)),
+}
+
+
+class Counter:
+    """Tells the kinds of requests, and where the one to kill at is, as they come in."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.found: Request | None = None
+        self._seen: dict[Kind, int] = {"call": 0, "look": 0, "write": 0, "read": 0}
+        self._lock = threading.Lock()
+
+    def is_the_call(self, request: Request) -> bool:
+        """Whether it is this request."""
+        with self._lock:
+            own: Kind = "write" if request.is_write else "read" if self._seen["write"] else "look"
+            for kind in ("call", own):
+                self._seen[kind] += 1
+                if kind == self.call.kind and self._seen[kind] == self.call.number:
+                    self.found = request
+            return self.found is request
+
+    @property
+    def seen(self) -> dict[Kind, int]:
+        """How many there were of each kind."""
+        return dict(self._seen)

@@ -1,0 +1,149 @@
+"""Others come and go between the stages of an apply: what is theirs stays as it is, and what is said of it is true.
+
+At each write of an apply gpuctl is killed, before and after the server acts. Before anybody recovers, somebody takes each
+name that stands empty, and puts beside it what looks like a part of our jobs. `recover` and the next apply then leave that
+alone and say so; when it has gone, they finish.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from fault_tools.calls import MOMENTS, Call, Counter
+from fault_tools.documents import NEW, OLD, inference, text
+from fault_tools.proxy import on
+from fault_tools.site import Base, Site, site
+from fault_tools.world import Snapshot, is_bookkeeping, lost, rest, touched
+
+Object = dict[str, Any]
+
+WORKERS = 6
+POD = {"containers": [{"name": "main", "image": "registry.example.com/theirs:v1"}]}
+THEIRS: dict[tuple[str, str], Object] = {
+    ("Job", "train"): {
+        "apiVersion": "batch/v1",
+        "spec": {"suspend": True, "template": {"spec": {**POD, "restartPolicy": "Never"}}},
+    },
+    ("Deployment", "serve"): {
+        "apiVersion": "apps/v1",
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": {"app": "theirs"}},
+            "template": {"metadata": {"labels": {"app": "theirs"}}, "spec": POD},
+        },
+    },
+    ("Service", "svc-more"): {"apiVersion": "v1", "spec": {"ports": [{"port": 80}]}},
+}
+"""What somebody makes where one of our names stands empty."""
+# One job that is replaced, one that scales as well, and one that is new.
+DOCUMENTS = NEW + "---\n" + text({**inference(), "job": {"name": "more", "priority": "medium"}})
+LOOKALIKE = ("ConfigMap", "foreign-lookalike")
+LABELS = {"app": "train", "app.kubernetes.io/managed-by": "gpuctl", "runwhere.ai/job-type": "training"}
+
+
+def _come(place: Site) -> Snapshot:
+    """Others' objects take the names that stand empty; what of theirs is there now."""
+
+    def is_still() -> bool:
+        return not any("deletionTimestamp" in live.object["metadata"] for live in place.snapshot().values())
+
+    place.base.api.wait(is_still, "what gpuctl has deleted to go")
+    now = place.snapshot()
+    made = {key for key in THEIRS if key not in now}
+    for kind, name in made:
+        place.base.api.create({**THEIRS[kind, name], "kind": kind, "metadata": {"name": name}}, place.namespace)
+    lookalike = {"apiVersion": "v1", "kind": LOOKALIKE[0], "metadata": {"name": LOOKALIKE[1], "labels": LABELS}}
+    place.base.api.create({**lookalike, "data": {"key": "theirs"}}, place.namespace)
+    return {key: live for key, live in place.snapshot().items() if key in made or key == LOOKALIKE}
+
+
+def _go(place: Site, theirs: Snapshot) -> None:
+    """They go away again."""
+    for kind, name in theirs:
+        place.base.api.delete(kind, place.namespace, name)
+    place.base.api.wait(lambda: not theirs.keys() & place.snapshot().keys(), "what was others' to go")
+
+
+def _changed(theirs: Snapshot, now: Snapshot) -> list[str]:
+    """What is no more as its owner made it."""
+    return [
+        f"{'/'.join(key)}, which is somebody else's, was touched"
+        for key, live in theirs.items()
+        if key not in now or (now[key].uid, now[key].spec) != (live.uid, live.spec)
+    ]
+
+
+class Run(NamedTuple):
+    """How it went: what was wrong, and whose names were taken."""
+
+    reached: bool
+    taken: frozenset[tuple[str, str]]
+    problems: list[str]
+
+
+def _run(base: Base, directory: Path, call: Call, wanted: Snapshot) -> Run:
+    """Kill the apply at a call, let others come, recover, apply; let them go, recover and apply."""
+    namespace = f"foreign-{call.name}"
+    with site(base, namespace, directory / namespace) as place:
+        place.prepare(OLD)
+        place.file.write_text(DOCUMENTS)
+        old = place.snapshot()
+        counter = Counter(call)
+        place.disturb(place.apply_arguments, lambda victim: on(counter.is_the_call, MOMENTS[call.moment](victim)))
+        if counter.found is None:
+            return Run(False, frozenset(), [])
+        theirs = _come(place)
+        taken = frozenset(theirs) - {LOOKALIKE}
+        problems = []
+        for words in (place.recover_arguments, place.apply_arguments):
+            result = place.run(words, place.direct)
+            problems += _changed(theirs, place.snapshot())
+            if "Traceback" in result.stderr:
+                problems.append(f"{words[0]} broke: {result.stderr}")
+            if taken and words[0] == "apply" and result.code != 1:
+                problems.append(f"{words[0]} ended with {result.code}: {result.stdout}{result.stderr}")
+            problems += [
+                f"{words[0]} does not name {kind} {name}: {result.stdout}{result.stderr}"
+                for kind, name in taken
+                if words[0] == "apply" and name not in result.stdout + result.stderr
+            ]
+        _go(place, {key: live for key, live in theirs.items() if key in taken})
+        for words in (place.recover_arguments, place.apply_arguments):
+            result = place.run(words, place.direct)
+            if result.code:
+                problems.append(
+                    f"when they had gone {words[0]} ended with {result.code}: {result.stdout}{result.stderr}"
+                )
+        now = place.snapshot()
+        problems += _changed({key: live for key, live in theirs.items() if key == LOOKALIKE}, now)
+        now.pop(LOOKALIKE, None)
+        problems += [*lost(now, wanted, wanted), *rest(now), *touched(now, old)]
+    return Run(True, taken, [f"{call}, {counter.found}: {problem}" for problem in problems])
+
+
+@pytest.mark.usefixtures("shared_objects")
+def test_others_take_the_names_while_gpuctl_is_dead(base: Base, tmp_path: Path) -> None:
+    with site(base, "foreign-wanted", tmp_path / "wanted") as place:
+        place.prepare(OLD)
+        place.file.write_text(DOCUMENTS)
+        assert place.apply(place.direct).code == 0
+        wanted = {key: live for key, live in place.snapshot().items() if not is_bookkeeping(key, live)}
+    runs: list[Run] = []
+    # More writes than there are: the first that is not reached is the end.
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for first in range(1, 100, WORKERS):
+            calls = [
+                Call("write", number, moment)
+                for number in range(first, first + WORKERS)
+                for moment in ("before", "after")
+            ]
+            runs += pool.map(lambda call: _run(base, tmp_path, call, wanted), calls)
+            if not runs[-1].reached:
+                break
+    problems = [problem for run in runs for problem in run.problems]
+    assert not problems, f"{len(problems)} problems:\n" + "\n".join(problems)
+    assert frozenset().union(*(run.taken for run in runs)) == frozenset(THEIRS)

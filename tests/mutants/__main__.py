@@ -1,0 +1,299 @@
+"""Whether the tests notice mistakes: a sample of small changes of the code, and for each the test that fails.
+
+    python -m mutants [--count 100] [--seed 1] [--workers 3] [--only PATH[:LINE]]
+
+First all of unit, golden and properties run once, to see which test runs which line (kept until the code changes). Then
+each change of a function is made in a fork, which runs the tests of its line, the quickest first, and then what names its
+module. What stands outside of functions is changed in a copy of the tree. What no test notices is printed with its
+difference, unless ``equivalent.yaml`` says why nobody could notice it; then the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import functools
+import hashlib
+import itertools
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import NamedTuple
+
+import pytest
+import yaml
+
+from mutants.changes import Change, changes
+from mutants.forks import CPU_SECONDS, CannotChange, Forks
+from support.go_programs import cache_directory
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = Path("compiler/gpuctl")
+EQUIVALENT = Path(__file__).with_name("equivalent.yaml")
+
+SUBJECTS = (
+    "language/**/*.py",
+    "frontend/**/*.py",
+    "backend/**/*.py",
+    "compilation.py",
+    "gitops/**/*.py",
+    "capacity/**/*.py",
+    "apply/state/compare.py",
+    "apply/state/applyset.py",
+    "apply/plan/decide.py",
+    "apply/plan/sets.py",
+    "apply/run/journal.py",
+)
+"""What is changed, below the package: the pure half, and what decides what is done to a cluster."""
+
+NO_SUBJECTS = frozenset({"frontend/codes.py"})
+"""Explanations for people."""
+
+GOLDEN = "tests/golden/test_golden.py"
+ALL = ("tests/unit", "tests/golden", "tests/properties")
+SLOW = tuple(f"tests/unit/test_{name}.py" for name in ("ci_kit", "gitops_docs", "readme", "reruns", "house"))
+"""They install packages, run other programs or look at files, and see nothing of these modules that others do not."""
+QUIETLY = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", *(f"--ignore={name}" for name in SLOW))
+
+BAR = 85
+"""Per cent of a sample that is noticed."""
+
+
+class Outcome(NamedTuple):
+    """A change, and the first test that failed; empty when none did."""
+
+    change: Change
+    noticed_by: str
+
+
+class Copy:
+    """A copy of the tree for one run at a time."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        for name in filter(None, listed.split("\0")):
+            if (ROOT / name).exists() or (ROOT / name).is_symlink():
+                (directory / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, directory / name, follow_symlinks=False)
+
+    def first_failure(self, change: Change) -> str:
+        """Make a change, run tests until one fails, and take the change back."""
+        path = self.directory / change.path
+        text = path.read_bytes()
+        path.write_bytes(change.applied(text))
+        try:
+            first = [GOLDEN, *tests_of(change.path)]
+            return self._fails(*first) or self._fails(*ALL, *(f"--ignore={name}" for name in first))
+        finally:
+            path.write_bytes(text)
+
+    def _fails(self, *arguments: str) -> str:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "PYTEST_"))}
+        environment |= {
+            "PYTHONPATH": os.pathsep.join([str(self.directory / "compiler"), str(self.directory / "tests")]),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-x", "--tb=no", *QUIETLY, *arguments],
+            cwd=self.directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS)),
+        )
+        if done.returncode in (0, 5):
+            return ""
+        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+        return failed[1] if failed else f"pytest, which ended with {done.returncode}"
+
+
+def subjects() -> list[Path]:
+    """The files that are changed, below the root."""
+    package = ROOT / SOURCE
+    found = {path.relative_to(package) for pattern in SUBJECTS for path in package.glob(pattern)}
+    return sorted(SOURCE / path for path in found if str(path) not in NO_SUBJECTS)
+
+
+def tests_of(path: Path) -> list[str]:
+    """The test files that name a module, then those that name another one of its room."""
+    dotted = ".".join(path.relative_to("compiler").with_suffix("").parts).removesuffix(".__init__")
+    room, _, name = dotted.rpartition(".")
+    module = re.compile(rf"{re.escape(dotted)}\b|from {re.escape(room)} import .*\b{name}\b")
+    ranks: dict[str, int] = {}
+    for file in sorted(file for tests in ALL for file in (ROOT / tests).glob("test_*.py")):
+        text = file.read_text(encoding="utf-8")
+        if module.search(text) or (room != "gpuctl" and f"{room}." in text):
+            ranks[str(file.relative_to(ROOT))] = 0 if module.search(text) else 1
+    return [name for name in sorted(ranks, key=ranks.__getitem__) if name not in (GOLDEN, *SLOW)]
+
+
+def explained(change: Change) -> str | None:
+    """Why a change cannot be noticed, if somebody has found that."""
+    for entry in yaml.safe_load(EQUIVALENT.read_text(encoding="utf-8")) or ():
+        if (entry["file"], entry["in"]) == (str(change.path.relative_to(SOURCE)), change.scope) and (
+            _words(entry["was"]),
+            _words(entry["now"]),
+        ) == (_words(change.was), _words(change.now)):
+            return str(entry["because"])
+    return None
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+def difference(change: Change) -> str:
+    """The change as people read it."""
+    text = (ROOT / change.path).read_bytes()
+    old, new = (value.decode().splitlines(keepends=True) for value in (text, change.applied(text)))
+    return "".join(difflib.unified_diff(old, new, str(change.path), str(change.path), n=1))
+
+
+def sample(count: int, seed: int, only: str | None) -> list[Change]:
+    """The changes to try: a number of all, or all of one file or line."""
+    texts = {path: (ROOT / path).read_bytes() for path in subjects()}
+    found = [change for path, text in texts.items() for change in changes(path, text)]
+    if only is not None:
+        path, _, line = only.partition(":")
+        return [item for item in found if str(item.path).endswith(path) and line in ("", str(item.line))]
+    random.Random(seed).shuffle(found)
+    programs = (change for change in found if change.is_program(texts[change.path]))
+    return sorted(itertools.islice(programs, count), key=lambda item: (item.path, item.start))
+
+
+def tell(change: Change, failed: str) -> Outcome:
+    """Print how it went."""
+    print(
+        f"{change.path}:{change.line}  {change.kind}  {f'noticed by {failed}' if failed else 'NOT NOTICED'}", flush=True
+    )
+    return Outcome(change, failed)
+
+
+class Survey:
+    """Which tests run which lines."""
+
+    def __init__(self, forks: Forks) -> None:
+        digest = hashlib.sha256()
+        for path in sorted((ROOT / SOURCE).rglob("*.py")):
+            digest.update(path.read_bytes())
+        file = cache_directory() / "mutants" / f"{digest.hexdigest()[:16]}.json"
+        if not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(forks.survey()))
+        self._found = json.loads(file.read_text())
+        self._names = list(forks.items)
+
+    def tests(self, change: Change) -> list[str]:
+        """The tests to run for a change: those of its lines, new ones, and those that name its module."""
+        lines, seconds = self._found["lines"].get(str(change.path), {}), self._found["seconds"]
+        numbers = range(change.line, change.line + change.was.count("\n") + 1)
+        covering = {name for number in numbers for name in lines.get(str(number), ())}
+        files = tests_of(change.path)
+        ranks = {
+            name: 0 if name in covering else 1 if name not in seconds else 2
+            for name in self._names
+            if name in covering or name not in seconds or name.partition("::")[0] in files
+        }
+        return sorted(ranks, key=lambda name: (ranks[name], seconds.get(name, 0)))
+
+    def is_run(self, change: Change) -> bool:
+        """Whether any test runs the line, after everything has been imported."""
+        return bool(self._found["lines"].get(str(change.path), {}).get(str(change.line)))
+
+
+def attempt(chosen: list[Change], workers: int) -> list[Outcome]:
+    """Try all changes: in forks, and where that cannot be in copies of the tree."""
+    forks = Forks(ROOT, workers, ROOT / SOURCE)
+    outcomes: list[Outcome] = []
+    left: list[Change] = []
+
+    def one(change: Change, names: list[str]) -> str | None:
+        try:
+            return forks.first_failure(change, names)
+        except CannotChange:
+            return None
+
+    def work() -> None:
+        survey = Survey(forks)
+        jobs = [
+            (change, functools.partial(one, change, survey.tests(change))) for change in chosen if change.in_function
+        ]
+        for (change, _), answer in zip(jobs, forks.run([job for _, job in jobs]), strict=True):
+            # Nothing that is computed on import sees the fork's code.
+            if answer is None or (answer == "" and not survey.is_run(change)):
+                left.append(change)
+            else:
+                outcomes.append(tell(change, answer))
+
+    forks.work = work
+    left += [change for change in chosen if not change.in_function]
+    os.chdir(ROOT)
+    pytest.main([*QUIETLY, *ALL], plugins=[forks])
+    with tempfile.TemporaryDirectory(prefix="gpuctl-mutants-") as directory:
+        copies: SimpleQueue[Copy] = SimpleQueue()
+        for number in range(workers):
+            copies.put(Copy(Path(directory) / str(number)))
+
+        def elsewhere(change: Change) -> Outcome:
+            copy = copies.get()
+            try:
+                return tell(change, copy.first_failure(change))
+            finally:
+                copies.put(copy)
+
+        with ThreadPoolExecutor(workers) as pool:
+            outcomes += pool.map(elsewhere, left)
+    return sorted(outcomes, key=lambda outcome: (outcome.change.path, outcome.change.start))
+
+
+def main() -> int:
+    """Try the sample; 1 when something that nobody has explained was not noticed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--only", metavar="PATH[:LINE]")
+    options = parser.parse_args()
+    os.environ.setdefault("GPUCTL_PROPERTIES", "0.1")
+    return report(attempt(sample(options.count, options.seed, options.only), options.workers))
+
+
+def report(outcomes: list[Outcome]) -> int:
+    """Print what was not noticed, and the sum."""
+    survivors = [outcome.change for outcome in outcomes if not outcome.noticed_by]
+    reasons = {change: explained(change) for change in survivors}
+    for change in survivors:
+        print(f"\n{change.path}:{change.line}  {change.kind}, in {change.scope or 'the module'}")
+        print(difference(change), end="")
+        if (reason := reasons[change]) is not None:
+            print(f"explained: {reason}")
+        else:
+            entry = {
+                "file": str(change.path.relative_to(SOURCE)),
+                "in": change.scope,
+                "was": change.was,
+                "now": change.now,
+            }
+            print(f"not explained: {json.dumps(entry, ensure_ascii=False)}")
+    noticed = len(outcomes) - len(survivors)
+    open_ends = [change for change in survivors if reasons[change] is None]
+    share = 100 * noticed // max(1, len(outcomes))
+    print(f"\n{noticed} of {len(outcomes)} noticed ({share} %), {len(survivors) - len(open_ends)} explained, ", end="")
+    print(f"{len(open_ends)} open")
+    return 1 if open_ends or share < BAR else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

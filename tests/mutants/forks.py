@@ -1,0 +1,176 @@
+"""Many runs of tests from one process that has imported everything: a fork has a changed function at once.
+
+What is changed is code of functions, in memory: the tree stays as it is. What stands outside of functions, and what was
+computed when modules were imported, needs a process of its own, see :mod:`mutants.__main__`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import json
+import os
+import resource
+import signal
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+import coverage
+import pytest
+from _pytest.runner import runtestprotocol
+
+from mutants.changes import Change
+
+CPU_SECONDS = 600
+
+
+class CannotChange(Exception):
+    """The change is of no function's body, or changes what variables a function shares with others."""
+
+
+class Forks:
+    """A plugin of pytest that runs collected tests in forks instead of here."""
+
+    def __init__(self, root: Path, workers: int, source: Path) -> None:
+        self.root, self.workers, self.source = root, workers, source
+        self.work: Callable[[], None] = lambda: None
+        self.items: dict[str, pytest.Item] = {}
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """In the place of running the tests."""
+        if session.testsfailed:
+            raise session.Interrupted("tests cannot be collected")
+        self.items = {item.nodeid: item for item in session.items}
+        gc.freeze()
+        self.work()
+        return True
+
+    def survey(self) -> dict[str, Any]:
+        """Which tests run which lines, and how long each takes: ``{"lines": {file: {line: [test]}}, "seconds": ...}``."""
+        names = list(self.items)
+        parts = [names[number :: self.workers] for number in range(self.workers)]
+        lines: dict[str, dict[str, list[str]]] = {}
+        seconds: dict[str, float] = {}
+        for answer in self.run([functools.partial(self._surveyed, part) for part in parts]):
+            seconds |= answer["seconds"]
+            for path, found in answer["lines"].items():
+                for line, tests in found.items():
+                    lines.setdefault(path, {}).setdefault(line, []).extend(tests)
+        return {"lines": lines, "seconds": seconds}
+
+    def first_failure(self, change: Change, names: Iterable[str]) -> str:
+        """Make a change here, in a fork, and run tests until one fails; empty when none does."""
+        replace(self.root / change.path, change)
+        return next((name for name, passed in self._each(names) if not passed), "")
+
+    def run(self, jobs: list[Callable[[], Any]]) -> list[Any]:
+        """Do jobs in forks, some at a time; their answers in their order. None: it ended before it answered."""
+        answers: list[Any] = [None] * len(jobs)
+        with tempfile.TemporaryDirectory(prefix="gpuctl-forks-") as directory:
+            running: dict[int, int] = {}
+            left = list(enumerate(jobs))
+            while left or running:
+                while left and len(running) < self.workers:
+                    number, job = left.pop(0)
+                    running[_fork(job, Path(directory) / str(number))] = number
+                pid, _ = os.wait()
+                if pid in running:
+                    path = Path(directory) / str(running[pid])
+                    answers[running.pop(pid)] = json.loads(path.read_text()) if path.exists() else None
+        return answers
+
+    def _surveyed(self, names: list[str]) -> dict[str, Any]:
+        cov = coverage.Coverage(data_file=None, source=[str(self.source)], config_file=False)
+        seconds: dict[str, float] = {}
+        failed = []
+        cov.start()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+        for name, passed in self._each(names, cov.switch_context):
+            now = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+            seconds[name], before = round(now - before, 3), now
+            if not passed:
+                failed.append(name)
+        cov.stop()
+        if failed:
+            print(f"fails without a change: {failed}", flush=True)
+        data = cov.get_data()
+        lines = {
+            str(Path(path).relative_to(self.root)): {
+                str(line): [test for test in tests if test and test not in failed]
+                for line, tests in data.contexts_by_lineno(path).items()
+            }
+            for path in data.measured_files()
+        }
+        return {"lines": lines, "seconds": {name: value for name, value in seconds.items() if name not in failed}}
+
+    def _each(self, names: Iterable[str], begin: Callable[[str], object] = str) -> Iterator[tuple[str, bool]]:
+        """Run tests; each with whether it passes."""
+        chosen = [self.items[name] for name in names]
+        for item, following in zip(chosen, [*chosen[1:], None], strict=True):
+            begin(item.nodeid)
+            reports = runtestprotocol(item, log=False, nextitem=following)
+            yield item.nodeid, not any(report.failed for report in reports)
+
+
+def _fork(job: Callable[[], Any], answer: Path) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        # A loop without an end is a failure that is noticed; time on a busy machine is not.
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        text = json.dumps(job())
+        answer.with_suffix(".part").write_text(text)
+        answer.with_suffix(".part").rename(answer)
+        code = 0
+    finally:
+        os._exit(code)
+    raise AssertionError("a fork does not come here")
+
+
+def replace(path: Path, change: Change) -> None:
+    """Give the functions of a module the code that they have with a change, and forget what they remembered."""
+    text = path.read_bytes()
+    old = _function(compile(text, str(path), "exec"), change)
+    new = _function(compile(change.applied(text), str(path), "exec"), change)
+    with contextlib.suppress(ImportError):
+        gc.unfreeze()
+    done = 0
+    for item in gc.get_objects():
+        if isinstance(item, FunctionType) and _same(item.__code__, old):
+            try:
+                item.__code__ = new
+            except ValueError as error:
+                raise CannotChange(str(error)) from None
+            done += 1
+        elif isinstance(item, functools._lru_cache_wrapper) and str(item.__module__).startswith("gpuctl"):
+            item.cache_clear()
+    if not done:
+        raise CannotChange("there is no such function now")
+
+
+def _same(code: CodeType, other: CodeType) -> bool:
+    return (code.co_filename, code.co_firstlineno, code.co_name) == (
+        other.co_filename,
+        other.co_firstlineno,
+        other.co_name,
+    )
+
+
+def _function(code: CodeType, change: Change) -> CodeType:
+    """The code of the outermost function around a change."""
+    for name in change.scope.split("."):
+        inner = [item for item in code.co_consts if isinstance(item, CodeType) and item.co_name == name]
+        before = [item for item in inner if item.co_firstlineno <= change.line]
+        if not before:
+            raise CannotChange(f"{change.scope} is not found")
+        code = max(before, key=lambda item: item.co_firstlineno)
+        if code.co_flags & 0x2:  # CO_NEWLOCALS: a function, not a class
+            return code
+    raise CannotChange("it is in no function")

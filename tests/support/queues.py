@@ -1,0 +1,128 @@
+"""Kueue's queues for a place: what an administrator makes, by names of the place's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from support.cluster_tools import GPU, Object, Place
+
+API = "kueue.x-k8s.io/v1beta2"
+_GROUP = f"/apis/{API}"
+ROOM = {"cpu": "1000", "memory": "10Ti"}
+"""Of what no test runs short."""
+
+
+class Queues:
+    """The queues of a place. Names of what belongs to no namespace end with the place's, so that tests do not meet."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._made: list[str] = []
+
+    def name(self, short: str) -> str:
+        """The whole name of a cluster's object."""
+        return f"{short}-{self.place.namespace}"
+
+    def flavor(self, short: str = "any", labels: Mapping[str, str] | None = None, **spec: Any) -> str:
+        """A ResourceFlavor; its name."""
+        return self._cluster("resourceflavors", "ResourceFlavor", short, {"nodeLabels": dict(labels or {}), **spec})
+
+    def cluster_queue(
+        self,
+        short: str = "gpus",
+        gpus: int = 2,
+        *,
+        flavor: str | None = None,
+        resources: Object | None = None,
+        **spec: Any,
+    ) -> str:
+        """A ClusterQueue of one flavor with so many GPUs, open to every namespace; its name."""
+        amounts = {**ROOM, GPU: gpus} if resources is None else resources
+        quotas = [
+            {"name": name, **(amount if isinstance(amount, dict) else {"nominalQuota": amount})}
+            for name, amount in amounts.items()
+        ]
+        flavors = [{"name": flavor or self.flavor(f"of-{short}"), "resources": quotas}]
+        groups = [{"coveredResources": list(amounts), "flavors": flavors}]
+        return self._cluster(
+            "clusterqueues", "ClusterQueue", short, {"namespaceSelector": {}, "resourceGroups": groups, **spec}
+        )
+
+    def local_queue(self, name: str, cluster_queue: str) -> str:
+        """A LocalQueue of the place; its name."""
+        body = {
+            "apiVersion": API,
+            "kind": "LocalQueue",
+            "metadata": {"name": name},
+            "spec": {"clusterQueue": cluster_queue},
+        }
+        self.place.api.call("POST", f"{_GROUP}/namespaces/{self.place.namespace}/localqueues", body)
+        return name
+
+    def team(self, gpus: int = 2, *, name: str = "team", backend: str = "", **spec: Any) -> str:
+        """A LocalQueue in front of a ClusterQueue of its own, which the pool's trainings go to; the latter's name."""
+        cluster_queue = self.cluster_queue(name, gpus, **spec)
+        self.local_queue(name, cluster_queue)
+        self.use(name, backend)
+        return cluster_queue
+
+    def use(self, name: str, backend: str = "") -> None:
+        """Let the platform send the pool's trainings to a LocalQueue."""
+        more = f", backend: {backend}" if backend else ""
+        self.place.platform(f"training: {{queue: {{drill: {name}}}{more}}}")
+
+    def workload(self, job: str, kind: str = "Job") -> Object:
+        """The Workload that Kueue made for a job, once it is there."""
+        return dict(self.place.until(lambda: self._workload(job, kind), f"the Workload of {job}"))
+
+    def condition(self, job: str, which: str, kind: str = "Job") -> Object:
+        """A condition of a job's Workload, {} when there is none."""
+        workload = self._workload(job, kind) or {}
+        conditions = (workload.get("status") or {}).get("conditions") or []
+        return next((item for item in conditions if item["type"] == which), {})
+
+    def waits(self, *jobs: str, kind: str = "Job") -> None:
+        """Wait until Kueue has looked at jobs and left them in the queue."""
+        for job in jobs:
+            self.place.until(
+                lambda job=job: self.condition(job, "QuotaReserved", kind).get("status") == "False", f"{job} to wait"
+            )
+
+    def admitted(self, *jobs: str, kind: str = "Job") -> None:
+        """Wait until Kueue has admitted jobs."""
+        for job in jobs:
+            self.place.until(lambda job=job: self.condition(job, "Admitted", kind).get("status") == "True", f"{job}")
+
+    def change(self, cluster_queue: str, patch: Object) -> None:
+        """Merge patch a ClusterQueue's spec."""
+        path = f"{_GROUP}/clusterqueues/{cluster_queue}"
+        self.place.api.call("PATCH", path, {"spec": patch}, "application/merge-patch+json")
+
+    def remove(self) -> None:
+        """Delete what belongs to no namespace; it goes when nothing uses it any more."""
+        for path in reversed(self._made):
+            self.place.api.request("DELETE", path)
+
+    def _workload(self, job: str, kind: str) -> Object | None:
+        path = f"{_GROUP}/namespaces/{self.place.namespace}/workloads"
+        for item in self.place.api.call("GET", path)["items"]:
+            owners = item["metadata"].get("ownerReferences") or []
+            if any((owner["kind"], owner["name"]) == (kind, job) for owner in owners):
+                return dict(item)
+        return None
+
+    def _cluster(self, plural: str, kind: str, short: str, spec: Object) -> str:
+        name = self.name(short)
+        self.place.api.call(
+            "POST", f"{_GROUP}/{plural}", {"apiVersion": API, "kind": kind, "metadata": {"name": name}, "spec": spec}
+        )
+        self._made.append(f"{_GROUP}/{plural}/{name}")
+        return name
+
+
+def queues_of(place: Place) -> Iterator[Queues]:
+    """The queues of a place, until its test has ended."""
+    made = Queues(place)
+    yield made
+    made.remove()

@@ -1,0 +1,76 @@
+"""The tool that tests the tests: its changes are programs, and a fork runs the changed one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuctl.language import durations
+from mutants.__main__ import subjects
+from mutants.changes import Change, changes
+from mutants.forks import CannotChange, replace
+
+CODE = """
+LIMIT = 3
+
+def first(items, least=1):
+    '''Words.'''
+    for item in items:
+        if not item or len(item) < least:
+            continue
+        return max(item, LIMIT)
+    raise ValueError(f"none of {len(items) + 1}")
+"""
+
+
+def found(code: str) -> list[Change]:
+    return changes(Path("code.py"), code.encode())
+
+
+def test_the_changes_of_a_function() -> None:
+    assert [(item.was, item.now, item.scope) for item in found(CODE)] == [
+        ("3", "4", ""),
+        ("3", "(2)", ""),
+        ("1", "2", ""),
+        ("1", "(0)", ""),
+        ("not item or len(item) < least", "(not item and len(item) < least)", "first"),
+        ("not item", "bool(item)", "first"),
+        ("len(item) < least", "(len(item) <= least)", "first"),
+        ("continue", "pass", "first"),
+        ("return max(item, LIMIT)", "return None", "first"),
+        ("return max(item, LIMIT)", "return True", "first"),
+        ("return max(item, LIMIT)", "return False", "first"),
+        ("max(item, LIMIT)", "min(item, LIMIT)", "first"),
+        ("max(item, LIMIT)", "max(LIMIT, item)", "first"),
+        ('raise ValueError(f"none of {len(items) + 1}")', "pass", "first"),
+    ]
+
+
+def test_places_are_bytes() -> None:
+    code = "NAME = '中文'; X = 1\n"
+    assert found(code)[0].applied(code.encode()).decode() == "NAME = '中文'; X = 2\n"
+
+
+def test_what_runs_on_import_is_not_of_a_function() -> None:
+    places = {item.was: item.in_function for item in found("def f(a=1):\n    return 2\n") if item.kind == "constant"}
+    assert places == {"1": False, "2": True}
+
+
+def test_there_are_subjects() -> None:
+    names = {path.relative_to("compiler/gpuctl").parts[0] for path in subjects()}
+    assert names == {"language", "frontend", "backend", "compilation.py", "gitops", "capacity", "apply"}
+
+
+def test_a_function_has_the_changed_code() -> None:
+    path = Path(durations.__file__)
+    function = durations.suggest_duration
+    own = function.__code__
+    ways = changes(path, path.read_bytes())
+    try:
+        replace(path, next(item for item in ways if item.scope == "suggest_duration" and item.in_function))
+        assert function.__code__ is not own
+    finally:
+        function.__code__ = own
+    with pytest.raises(CannotChange):
+        replace(path, Change(path, 1, "", "constant", 0, 0, "", "", False))

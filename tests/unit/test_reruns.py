@@ -1,0 +1,63 @@
+"""What CI does with tests that fail now and then: how many may be run again, and what the summary then says."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SHAKY = """
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.parametrize("number", range({number}))
+def test_shaky(number):
+    mark = Path(__file__).with_name(f"{{number}}")
+    if not mark.exists():
+        mark.touch()
+        raise AssertionError("a moment too late")
+"""
+
+
+def ran(directory: Path, *options: str, shaky: int, ci: bool = True, room: str = "cluster") -> tuple[int, list[str]]:
+    """Run tests that fail once each, with the suite's conftest; the exit code, and what was printed."""
+    path = directory / "tests" / room
+    path.mkdir(parents=True)
+    shutil.copy(Path(__file__).parents[1] / "conftest.py", path.parent)
+    (path / "test_shaky.py").write_text(SHAKY.format(number=shaky))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "PYTEST_"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", f"--rootdir={directory}", *options, "tests"],
+        cwd=directory,
+        env={**environment, **({"CI": "true"} if ci else {})},
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "side by side"])
+def test_three_tests_may_be_run_again(tmp_path: Path, options: tuple[str, ...]) -> None:
+    code, lines = ran(tmp_path, *options, shaky=3)
+    assert code == 0
+    assert lines[-1].startswith("3 passed, 3 rerun in ")
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "side by side"])
+def test_a_fourth_fails_the_run_and_all_are_named(tmp_path: Path, options: tuple[str, ...]) -> None:
+    code, lines = ran(tmp_path, *options, shaky=4)
+    assert code == 1
+    assert lines[-1].startswith("1 failed, 4 passed, 3 rerun in ")
+    said = lines.index("4 tests were run again, 3 may be:")
+    assert sorted(lines[said + 1 : said + 5]) == [f"tests/cluster/test_shaky.py::test_shaky[{n}]" for n in range(4)]
+
+
+def test_nothing_else_is_run_again(tmp_path: Path) -> None:
+    assert ran(tmp_path / "elsewhere", shaky=1, room="unit")[0] == 1
+    assert ran(tmp_path / "at home", shaky=1, ci=False)[0] == 1
