@@ -172,8 +172,6 @@ def _parsed(text: str) -> Any:
         return json.loads(text)
     import yaml
 
-    import yaml
-
     try:
         return _of_yaml(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
