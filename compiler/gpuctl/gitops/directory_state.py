@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from gpuctl.gitops.build_error import BuildError, shown
 from gpuctl.gitops.comparison import FileChange, compare
-from gpuctl.gitops.errors import BuildError, shown
 from gpuctl.gitops.manifest import MANIFEST, Owned, digest, parse_manifest
 
 

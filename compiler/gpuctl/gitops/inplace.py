@@ -7,17 +7,15 @@ written, and the next build goes on from there. One that fails puts back what it
 
 from __future__ import annotations
 
-from gpuctl.gitops.build_error import BuildError
-
-from gpuctl.gitops.directory_state import DirectoryState
-
 import contextlib
 import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from gpuctl.gitops.build_error import BuildError, shown
 from gpuctl.gitops.comparison import FileChange
+from gpuctl.gitops.directory_state import DirectoryState
 from gpuctl.gitops.disk import remove_empty, sync_folder, write_new
 from gpuctl.gitops.exchange import CANNOT
 from gpuctl.gitops.manifest import MANIFEST, union

@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-from gpuctl.gitops.build_error import CannotSwap
-
-from gpuctl.gitops.directory_state import unwritable
-
-from gpuctl.gitops.directory_state import DirectoryState
-
-from gpuctl.gitops.build_error import BuildError
-
 import contextlib
 import hashlib
 import os
@@ -18,7 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuctl.gitops import inplace
+from gpuctl.gitops.build_error import BuildError, CannotSwap, shown
 from gpuctl.gitops.comparison import FileChange
+from gpuctl.gitops.directory_state import DirectoryState, look, unwritable
 from gpuctl.gitops.disk import workshop
 from gpuctl.gitops.exchange import CANNOT
 from gpuctl.gitops.layout import File
