@@ -21,7 +21,7 @@ from gpuctl.language.job import Workload
 from gpuctl.language.masking import redact
 from gpuctl.language.names import SYSTEM_NAMESPACE, is_dns_label
 from gpuctl.language.settings import Settings
-from gpuctl.language.text import visible
+from gpuctl.language.wording import visible
 
 
 class Compilation(NamedTuple):

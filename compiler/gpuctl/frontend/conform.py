@@ -24,7 +24,7 @@ from gpuctl.frontend.shapes import (
 )
 from gpuctl.frontend.tree import MAPPING, NULLS, SCALAR, SEQUENCE, YamlNode
 from gpuctl.frontend.unknown_keys import torn_text, what_is_known
-from gpuctl.language.text import shorten
+from gpuctl.language.wording import shorten
 
 _ARTICLES = {SCALAR: "a single value", SEQUENCE: "a list", MAPPING: "a mapping"}
 

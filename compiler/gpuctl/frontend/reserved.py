@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpuctl.language.images import is_from
 from gpuctl.language.job import RESERVED_LABELS, RESERVED_PREFIXES
 from gpuctl.language.settings import Settings
-from gpuctl.language.text import shorten
+from gpuctl.language.wording import shorten
 
 if TYPE_CHECKING:
     pass

@@ -15,7 +15,7 @@ from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.frontend.shapes import FreeShape, ListShape, MapShape, ModelShape, Shape, UnionShape
 from gpuctl.language.fields import Block
 from gpuctl.language.spelling import fold, nearest
-from gpuctl.language.text import shorten
+from gpuctl.language.wording import shorten
 
 ROOTS = ("job", "model", "resources", "service", "environment", "storage")
 PLACES = ("job", "model", "environment", "resources", "storage", "service", "autoscaling", "podPatch")

@@ -7,7 +7,7 @@ from difflib import unified_diff
 from typing import Literal, NamedTuple
 
 from gpuctl.language.masking import masked_lines
-from gpuctl.language.text import visible
+from gpuctl.language.wording import visible
 
 FileAction = Literal["create", "change", "remove"]
 FileTree = Mapping[str, bytes]

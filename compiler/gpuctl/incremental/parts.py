@@ -43,7 +43,7 @@ class Unit(NamedTuple):
     whole: bool
 
 
-class Row(NamedTuple):
+class PartRow(NamedTuple):
     """A manifest of a part: the object's identity, whether jobs share it, and its text."""
 
     api_version: str
@@ -73,7 +73,7 @@ class Piece(NamedTuple):
     namespace: str
     gpu_type: str | None
     told: list[Any]
-    rows: list[Row]
+    rows: list[PartRow]
 
 
 class Part(NamedTuple):
@@ -186,7 +186,7 @@ class Maker:
             known = self.shared.get((obj["kind"], metadata["name"])) if item.shared else None
             text = known[1] if known is not None and known[0] == obj else self.text_of(obj)
             rows.append(
-                Row(obj["apiVersion"], obj["kind"], metadata.get("namespace"), metadata["name"], item.shared, text)
+                PartRow(obj["apiVersion"], obj["kind"], metadata.get("namespace"), metadata["name"], item.shared, text)
             )
         said = [packed(item, document.chunk.first_line) for item in told]
         facts = _facts(document)

@@ -12,7 +12,7 @@ from gpuctl.frontend.diagnostics import Severity, count
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import SUFFIXES, Source
 from gpuctl.gitops.build_error import RevisionError
-from gpuctl.language.text import visible
+from gpuctl.language.wording import visible
 from gpuctl.usecases.revisions import revision
 
 if TYPE_CHECKING:

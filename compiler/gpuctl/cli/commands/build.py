@@ -152,7 +152,7 @@ def _tell_kept(name: str) -> None:
 
 
 def _report(outcome: BuildOutcome, directory: str, anew: Sequence[str]) -> int:
-    from gpuctl.language.text import visible
+    from gpuctl.language.wording import visible
 
     words = {"create": "created", "change": "changed", "remove": "removed"}
     for change in outcome.files:
@@ -169,7 +169,7 @@ def _report(outcome: BuildOutcome, directory: str, anew: Sequence[str]) -> int:
 
 def _report_check(outcome: BuildOutcome, directory: str, anew: Sequence[str]) -> int:
     from gpuctl.gitops.comparison import unified
-    from gpuctl.language.text import visible
+    from gpuctl.language.wording import visible
 
     name = visible(directory)
     if not outcome.changes:
