@@ -11,6 +11,8 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from gpuctl.release import __version__
+
 __all__ = [
     "Answer",
     "ClusterError",
@@ -35,7 +37,6 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from gpuctl.about import __version__
     from gpuctl.apply.plan.plan import Refused
     from gpuctl.backend.emitter import emit_stream
     from gpuctl.backend.lift import lift
@@ -64,7 +65,6 @@ _HOMES = {
     "InvalidOptions": "gpuctl.usecases.change_options",
     "Refused": "gpuctl.apply.plan.plan",
     "Source": "gpuctl.frontend.source",
-    "__version__": "gpuctl.about",
     "compile": "gpuctl.compilation",
     "connect": "gpuctl.kube.configuration",
     "emit_stream": "gpuctl.backend.emitter",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
@@ -13,7 +12,7 @@ from gpuctl.answers.plan_answers import plan_value
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.frontend.diagnostics import Diagnostic
 from gpuctl.frontend.source import Source
-from gpuctl.kube.configuration import connect
+from gpuctl.kube.configuration import session_of
 from gpuctl.kube.connection import Connection
 from gpuctl.usecases.applying import DocumentRequest, apply_request, preview_request, request_for
 from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions, RunOptions, Strategy
@@ -141,9 +140,9 @@ def plan(
         create_only=create_only,
     )
     silent = Conversation()
-    with _connected(cluster) as connection:
-        request = request_for(connection, documents, options, silent, offline=offline)
-        return DocumentPlan(preview_request(connection, request, silent), request, connection.server)
+    with session_of(cluster) as session:
+        request = request_for(session, documents, options, silent, offline=offline)
+        return DocumentPlan(preview_request(session, request, silent), request, session.server)
 
 
 def apply(
@@ -182,22 +181,22 @@ def apply(
     :raises Changed: it would take away more than the plan said; nothing was changed.
     :raises ClusterError: the cluster cannot be asked, another run is at work, or with ``wait`` it does not run.
     """
-    with _connected(cluster) as connection:
+    with session_of(cluster) as session:
         conversation = Conversation(done=done or _ignore, say=tell or _ignore)
         if isinstance(what, DocumentPlan):
             if (namespace, platform, strict, set, prune) != (None, None, False, None, False):
                 raise InvalidOptions("the options of a plan are those that it was made with: give them to gpuctl.plan")
-            if what.server != connection.server:
-                raise InvalidOptions(f"the plan is for {what.server}, and the cluster is {connection.server}")
+            if what.server != session.server:
+                raise InvalidOptions(f"the plan is for {what.server}, and the cluster is {session.server}")
             request = replace(what.request, request=replace(what.request.request, offline=False))
             seen: Plan | None = what.plan
         else:
             documents = _documents(what, platform, namespace, strict, None, None)
             options = PlanOptions(set_name=set, prune=prune)
-            request, seen = request_for(connection, documents, options, conversation), None
-        conversation = replace(conversation, confirm=_confirming(confirm, request, connection.server))
+            request, seen = request_for(session, documents, options, conversation), None
+        conversation = replace(conversation, confirm=_confirming(confirm, request, session.server))
         run = RunOptions(timeout, force, wait)
-        return DocumentPlan(apply_request(connection, request, run, conversation, seen), request, connection.server)
+        return DocumentPlan(apply_request(session, request, run, conversation, seen), request, session.server)
 
 
 def _documents(
@@ -220,16 +219,3 @@ def _confirming(confirm: Confirm, request: DocumentRequest, server: str) -> Call
 
 def _ignore(_: object) -> None:
     """Nobody wants to hear of it."""
-
-
-@contextlib.contextmanager
-def _connected(cluster: Connection | None) -> Iterator[Connection]:
-    """The cluster that was given, which stays open; or the default one, for this call."""
-    if cluster is not None:
-        yield cluster
-        return
-    connection = connect()
-    try:
-        yield connection
-    finally:
-        connection.close()

@@ -31,7 +31,7 @@ from fault_tools.world import Api
 from gpuctl.backend.api_resources import RESOURCES
 from gpuctl.cli.main import run
 from gpuctl.kube.api_errors import ApiError, ConnectionFailed
-from gpuctl.kube.configuration import Impersonated, connect
+from gpuctl.kube.configuration import Impersonated, open_session
 from gpuctl.kube.proxies import proxy_for
 from support.cluster_tools import Place, notebook
 from support.command import on_a_terminal
@@ -820,12 +820,12 @@ def who(value: Any) -> Who:
 
 def ours(client: Client, impersonated: Impersonated | None = None) -> Who:
     """Whom the server takes gpuctl for."""
-    connection = connect(kubeconfig=str(client.file), impersonated=impersonated)
+    session = open_session(kubeconfig=str(client.file), impersonated=impersonated)
     try:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-        return who(connection.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body))
+        return who(session.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body))
     finally:
-        connection.close()
+        session.close()
 
 
 def official(client: Client) -> Who:
@@ -918,22 +918,22 @@ def test_every_road_to_the_server_impersonates(client: Client) -> None:
     """Lists, watches, logs, exec and port-forward: the server refuses the other user, who is nobody."""
     client.write(client.config(user={"as": "nobody"}))
     pod = f"/api/v1/namespaces/{HERE}/pods/p"
-    connection = connect(kubeconfig=str(client.file))
+    session = open_session(kubeconfig=str(client.file))
     roads: list[Callable[[], Any]] = [
-        lambda: connection.request("GET", "/api/v1/nodes"),
-        lambda: connection.request("DELETE", pod),
-        lambda: list(connection.watch(RESOURCES["Pod"], HERE, "0")),
-        lambda: connection.text(f"{pod}/log"),
-        lambda: connection.stream(f"{pod}/log", {"follow": "true"}),
-        lambda: connection.channels(f"{pod}/exec", [("command", "true"), ("stdout", "true")], ("v5.channel.k8s.io",)),
-        lambda: connection.channels(f"{pod}/portforward", [("ports", "80")], ("v4.channel.k8s.io",)),
+        lambda: session.request("GET", "/api/v1/nodes"),
+        lambda: session.request("DELETE", pod),
+        lambda: list(session.watch(RESOURCES["Pod"], HERE, "0")),
+        lambda: session.text(f"{pod}/log"),
+        lambda: session.stream(f"{pod}/log", {"follow": "true"}),
+        lambda: session.channels(f"{pod}/exec", [("command", "true"), ("stdout", "true")], ("v5.channel.k8s.io",)),
+        lambda: session.channels(f"{pod}/portforward", [("ports", "80")], ("v4.channel.k8s.io",)),
     ]
     try:
         for road in roads:
             with pytest.raises(ApiError, match="user nobody may not"):
                 road()
     finally:
-        connection.close()
+        session.close()
 
 
 def test_commands_act_as_somebody_else(client: Client) -> None:
@@ -1027,7 +1027,7 @@ def test_token_file_is_read_again_when_it_changes(client: Client) -> None:
     path = client.directory / "token"
     path.write_text(client.plane.tokens["alice"])
     client.write(client.config(user={"token": None, "tokenFile": "token"}))
-    connection = connect(kubeconfig=str(client.file))
+    session = open_session(kubeconfig=str(client.file))
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     names = []
     for token in (client.plane.tokens["alice"], client.plane.tokens["bob"] + "\n", None):
@@ -1035,9 +1035,9 @@ def test_token_file_is_read_again_when_it_changes(client: Client) -> None:
             path.unlink()
         else:
             path.write_text(token)
-        review = connection.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body)
+        review = session.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body)
         names.append(who(review).name)
-    connection.close()
+    session.close()
     assert names == ["alice", "bob", "bob"], "the last one that could be read counts"
 
 
@@ -1046,16 +1046,16 @@ def test_credentials_that_are_refused_are_renewed_once(client: Client) -> None:
     count = client.directory / "count"
     script = f"echo x >> {count}\nif [ $(wc -l < {count}) = 1 ]; then\n{credential('revoked')}\nelse\n{credential(client.token)}\nfi"
     client.write(client.plugin(script))
-    connection = connect(kubeconfig=str(client.file))
-    connection.request("GET", "/api/v1/nodes")
-    connection.request("GET", "/api/v1/nodes")
-    connection.close()
+    session = open_session(kubeconfig=str(client.file))
+    session.request("GET", "/api/v1/nodes")
+    session.request("GET", "/api/v1/nodes")
+    session.close()
     assert count.read_text() == "x\nx\n"
     count.unlink()
-    connection = connect(kubeconfig=str(client.file))
+    session = open_session(kubeconfig=str(client.file))
     with pytest.raises(ApiError, match="not found"):
-        connection.channels(f"/api/v1/namespaces/{HERE}/pods/p/exec", [("command", "true")], ("v5.channel.k8s.io",))
-    connection.close()
+        session.channels(f"/api/v1/namespaces/{HERE}/pods/p/exec", [("command", "true")], ("v5.channel.k8s.io",))
+    session.close()
     assert count.read_text() == "x\nx\n", "the WebSocket as well"
 
 
@@ -1133,10 +1133,10 @@ def test_client_certificates(client: Client) -> None:
     (client.directory / "carol.key").write_text(wrong)
     message = "the client certificate and key of the user do not belong together, or one of them is not in PEM form"
     client.fails(shapes[1], message)
-    connection = connect(kubeconfig=str(client.write(shapes[0])))
+    session = open_session(kubeconfig=str(client.write(shapes[0])))
     with pytest.raises(ApiError, match="user carol may not"):
-        connection.channels(f"/api/v1/namespaces/{HERE}/pods/p/exec", [("command", "true")], ("v5.channel.k8s.io",))
-    connection.close()
+        session.channels(f"/api/v1/namespaces/{HERE}/pods/p/exec", [("command", "true")], ("v5.channel.k8s.io",))
+    session.close()
 
 
 def test_no_client_is_imported(client: Client) -> None:
@@ -1230,10 +1230,10 @@ def test_redirects_are_not_followed(client: Client) -> None:
                 f"the API server, or a proxy before it, redirects to {other} (status 307)",
                 "if that is the API server, make it the `server` of the kubeconfig's cluster",
             )
-            connection = connect(kubeconfig=str(client.file))
+            session = open_session(kubeconfig=str(client.file))
             with pytest.raises(ConnectionFailed):
-                connection.channels("/api/v1/namespaces/x/pods/p/exec", [], ("v5.channel.k8s.io",))
-            connection.close()
+                session.channels("/api/v1/namespaces/x/pods/p/exec", [], ("v5.channel.k8s.io",))
+            session.close()
     assert asked == []
 
 

@@ -24,7 +24,7 @@ from gpuctl.capacity import demand
 from gpuctl.capacity import pod_admission as admission
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.snapshot import Snapshot, load, render
-from gpuctl.kube.configuration import connect
+from gpuctl.kube.configuration import open_session
 from support.fit_admission import CLASSES, DRIVER, KINDS, AdmissionWorld, admission_world
 from support.fit_trials import MERGE_PATCH, QUIET, hasten
 from support.real_parts import control_plane_binaries
@@ -66,9 +66,9 @@ class Trials:
             list(pool.map(self._build, worlds))
             # The API server's admission sees what is new a moment later.
             time.sleep(2)
-            connection = connect(kubeconfig=str(self.plane.kubeconfig()))
-            whole = load(render(take_snapshot(connection)))
-            connection.close()
+            session = open_session(kubeconfig=str(self.plane.kubeconfig()))
+            whole = load(render(take_snapshot(session)))
+            session.close()
             refused = list(pool.map(self._submit, worlds))
         pods = self._rest({item.namespace for item, said in zip(worlds, refused, strict=True) if not said})
         return [

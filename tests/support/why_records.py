@@ -15,7 +15,7 @@ from typing import Any
 
 from gpuctl.apply.state.records import records
 from gpuctl.capacity.snapshot import Snapshot
-from gpuctl.kube.configuration import connect
+from gpuctl.kube.configuration import open_session
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.reading.find import find_job
@@ -85,12 +85,12 @@ def record(namespace: str, name: str, cause: str) -> None:
     if directory is None:
         return
     settings = Settings()
-    connection = connect()
-    scope = Scope(connection, namespace)
+    session = open_session()
+    scope = Scope(session, namespace)
     keys = records(settings)
     job, _ = find_job(scope, name, keys)
     text = dump(gather(scope, job, keys, settings), cause)
-    connection.close()
+    session.close()
     (Path(directory) / f"{cause}.{name}.json").write_text(text)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -44,8 +45,48 @@ def test_the_settings_of_no_platform_need_no_model() -> None:
 
 def test_no_platform_is_a_platform_that_says_nothing() -> None:
     none, empty = Settings(), Settings(Platform())
-    for name in ("domain", "gpus", "default_vendor", "used_vendors", "priorities", "external_pools"):
+    for name in ("domain", "gpus", "default_vendor", "used_vendors", "gpu_types", "priorities", "external_pools"):
         assert getattr(none, name) == getattr(empty, name), name
     assert none.label("pool") == empty.label("pool")
     assert none.queue_of("a") is empty.queue_of("a") is None
     assert none.platform == empty.platform
+
+
+KUBECONFIG = """{"apiVersion": "v1", "kind": "Config", "current-context": "here",
+"contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
+"clusters": [{"name": "here", "cluster": {"server": "http://127.0.0.1:9"}}],
+"users": [{"name": "me", "user": {"token": "t"}}]}
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("get", "jobs"), ("get", "nodes"), ("get", "pools"), ("get", "quotas"), ("get", "labels"), ("why", "a"),
+     ("logs", "a"), ("wait", "a", "--for", "done")],
+)  # fmt: skip
+def test_what_reads_a_cluster_imports_no_model(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """Up to the moment in which it asks the server for something."""
+    (tmp_path / "config").write_text(KUBECONFIG)
+    code = (
+        f"import os, socket, sys\nos.chdir({str(tmp_path)!r})\n"
+        "def connect(*_):\n    print(*sys.modules, flush=True)\n    os._exit(0)\nsocket.socket.connect = connect\n"
+        f"sys.argv = ['gpuctl', *{arguments!r}, '--kubeconfig', 'config']\nfrom gpuctl.__main__ import main\nmain()"
+    )
+    # A kubeconfig may be YAML.
+    assert loaded_by(code).isdisjoint(DEAR - {"yaml"})
+
+
+@pytest.mark.parametrize("name", ["render", "validate"])
+def test_what_is_recalled_imports_no_compiler(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GPUCTL_NO_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "job.yaml").write_text(
+        "kind: compute\nversion: v0.1\njob: {name: a}\nenvironment: {image: i, command: [x]}\n"
+    )
+    code = (
+        f"import os, sys\nos.chdir({str(tmp_path)!r})\nsys.argv = ['gpuctl', {name!r}, 'job.yaml']\n"
+        "from gpuctl.__main__ import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0, end"
+    )
+    assert not loaded_by(code).isdisjoint(DEAR)
+    assert loaded_by(code).isdisjoint(DEAR)

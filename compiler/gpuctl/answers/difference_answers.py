@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpuctl.gitops.impact import Cost, Impact
     from gpuctl.gitops.objects import ObjectChange, ObjectKey
     from gpuctl.gitops.rows import Amount
-    from gpuctl.gitops.sides import Demand
+    from gpuctl.gitops.sides import GpuDemand
     from gpuctl.reading.live_impact import LiveImpact
 
 
@@ -91,7 +91,7 @@ def _amount(value: Amount) -> dict[str, Any]:
     return {"gpus": number(value.asked), "gpusAtMost": number(value.most), "capacity": value.there}
 
 
-def _demand(demand: Demand | None) -> dict[str, Any] | None:
+def _demand(demand: GpuDemand | None) -> dict[str, Any] | None:
     if demand is None:
         return None
     known = demand.gpus is not None

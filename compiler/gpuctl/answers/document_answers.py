@@ -23,8 +23,8 @@ def diagnostics_answer(diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
 
 def version_answer() -> dict[str, Any]:
     """``version -o json``: gpuctl's version, the language's, and the Kubernetes versions that can be validated for."""
-    from gpuctl.about import __version__
     from gpuctl.backend.validation import VERSIONS
     from gpuctl.language.kinds import VERSION
+    from gpuctl.release import __version__
 
     return {"gpuctl": __version__, "language": VERSION, "kubernetes": list(VERSIONS)}

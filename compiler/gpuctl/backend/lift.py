@@ -384,7 +384,7 @@ class _Workload:
         expressions = [
             item for term in required.get("nodeSelectorTerms", []) for item in term.get("matchExpressions", [])
         ]
-        for name, labels in self.context.settings.platform.gpu.types.items():
+        for name, labels in self.context.settings.gpu_types.items():
             wanted = [
                 {"key": key, "operator": "In", "values": [value] if isinstance(value, str) else list(value)}
                 for key, value in labels.items()

@@ -155,7 +155,7 @@ def _placement(context: Context, document: Document, model: Job) -> Object:
     else:
         node_selector[pool_key] = model.resources.pool
     if document.gpu_type:
-        mapped = context.settings.platform.gpu.types.get(document.gpu_type)
+        mapped = context.settings.gpu_types.get(document.gpu_type)
         if mapped is None:
             node_selector[type_key] = document.gpu_type
         else:

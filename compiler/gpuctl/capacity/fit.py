@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from gpuctl.backend.api_resources import Object
-from gpuctl.capacity.demand import Cluster, Demand, understand
+from gpuctl.capacity.demand import Demand, understand
 from gpuctl.capacity.placement import LIMIT, Placements, PodGroup, State, has_room_in_any_case, initial, settle
 from gpuctl.capacity.quota_sum import Shortfall, Usage, shortfalls, unspecified
-from gpuctl.capacity.scheduling import PlacedPod, Seat, Units, census, obstacle
+from gpuctl.capacity.scheduling import census, obstacle
+from gpuctl.capacity.seats import PlacedPod, Seat, Units
 from gpuctl.capacity.shortage import Balance, balance, exclusions, shortage, smallest_change
 from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.snapshot_cluster import Cluster
 
 Verdict = Literal["fits", "preempts", "fits-when-empty", "never", "unknown"]
 VERDICTS: tuple[Verdict, ...] = ("fits", "preempts", "fits-when-empty", "never", "unknown")

@@ -14,11 +14,11 @@ from typing import Any
 
 import click
 
-from gpuctl.about import __version__
 from gpuctl.cli.commands.completion import COMPLETION, PROGRAM
 from gpuctl.cli.options.blanks import without_blanks
 from gpuctl.cli.overview import COMMANDS, OTHER_WORDS, OVERVIEW
 from gpuctl.collector import THRESHOLDS
+from gpuctl.release import __version__
 
 SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3
 

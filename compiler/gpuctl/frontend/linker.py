@@ -187,7 +187,7 @@ def _pool_references(
                     if close
                     else "compile the job with its pool, or list the pool in platform.yaml",
                 )
-            document.gpu_type = _as_declared(wanted, list(settings.platform.gpu.types))
+            document.gpu_type = _as_declared(wanted, list(settings.gpu_types))
             continue
         declared.jobs.append((document, model))
         document.gpu_type = _as_declared(wanted, declared.types)

@@ -10,7 +10,7 @@ import os
 import sys
 from functools import cache
 
-from gpuctl.about import __version__
+from gpuctl.release import __version__
 
 _ROOMS = ("", "language", "frontend", "backend", "backend/schemas", "incremental")
 _LIBRARIES = ("pydantic", "pyyaml", "jsonschema_rs")

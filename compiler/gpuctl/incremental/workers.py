@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import marshal
+import json
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from gpuctl.incremental.parts import Maker, NoPart, Part, Piece, Row, Unit
 
@@ -25,6 +25,7 @@ FEWEST = 200
 """Units of one process below which another costs more than it saves: a fork and its answer take about 20 ms, as long
 as 40 documents take, and a share of work ends with the slowest of them."""
 _MOST = 4
+_MISTAKE, _END = b"mistake", b"\nend\n"
 
 
 def processes(units: int) -> int:
@@ -101,11 +102,11 @@ def _work(maker: Maker, units: Sequence[Unit], reading: int, writing: int) -> No
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         os.close(reading)
         try:
-            answer: Any = [_sent(part) for part in maker.make(units)]
+            answer = _sent(maker.make(units))
         except NoPart:
-            answer = None
+            answer = [_MISTAKE]
         with open(writing, "wb") as stream:
-            stream.write(marshal.dumps(answer))
+            stream.writelines(answer)
         status = 0
     except BaseException:  # noqa: S110 - said by the process that does its work instead
         pass
@@ -113,14 +114,21 @@ def _work(maker: Maker, units: Sequence[Unit], reading: int, writing: int) -> No
         os._exit(status)
 
 
-def _sent(part: Part) -> list[Any]:
-    """A part without its types, which marshal does not know."""
-    pieces = [[*piece[:-1], [tuple(row) for row in piece.rows]] for piece in part.pieces]
-    return [part.filled, part.read, part.checked, pieces]
-
-
-def _piece(*fields: Any) -> Piece:
-    return Piece._make([*fields[:-1], [Row._make(row) for row in fields[-1]]])
+def _sent(parts: Sequence[Part]) -> list[bytes]:
+    """Parts as a line of JSON and the texts of their manifests, each once: jobs share some."""
+    texts: dict[str, int] = {}
+    packed = [
+        [
+            *part[:-1],
+            [
+                [*piece[:-1], [[*row[:-1], texts.setdefault(row.text, len(texts))] for row in piece.rows]]
+                for piece in part.pieces
+            ],
+        ]
+        for part in parts
+    ]
+    blobs = [text.encode() for text in texts]
+    return [json.dumps([packed, [len(blob) for blob in blobs]]).encode(), b"\n", *blobs, _END]
 
 
 def _received(data: bytes) -> list[Part] | None:
@@ -128,12 +136,18 @@ def _received(data: bytes) -> list[Part] | None:
 
     :raises NoPart: its share holds a mistake.
     """
-    try:
-        answer = marshal.loads(data)  # noqa: S302 - from a fork of this process, over a pipe between the two
-    except (EOFError, ValueError, TypeError):
-        return None
-    if answer is None:
+    if data == _MISTAKE:
         raise NoPart
-    return [
-        Part(filled, read, checked, [_piece(*piece) for piece in pieces]) for filled, read, checked, pieces in answer
-    ]
+    if not data.endswith(_END):
+        return None
+    line, _, blob = data.partition(b"\n")
+    packed, sizes = json.loads(line)
+    texts, start = [], 0
+    for size in sizes:
+        texts.append(blob[start : start + size].decode())
+        start += size
+    parts = []
+    for *part, pieces in packed:
+        own = [(piece, [Row._make([*row, texts[number]]) for *row, number in rows]) for *piece, rows in pieces]
+        parts.append(Part._make([*part, [Piece._make([*piece, rows]) for piece, rows in own]]))
+    return parts

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from gpuctl.kube.api_errors import ConfigurationError
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.text import visible
@@ -172,6 +170,7 @@ def _parsed(text: str) -> Any:
     """
     with contextlib.suppress(ValueError, RecursionError):
         return json.loads(text)
+    import yaml
 
     try:
         return _of_yaml(text)
@@ -182,6 +181,7 @@ def _parsed(text: str) -> Any:
 
 
 def _of_yaml(text: str) -> Any:
+    import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     depth = 0

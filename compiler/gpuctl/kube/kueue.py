@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from gpuctl.backend.api_resources import QUEUE_LABEL, Object, Resource, labels_of
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 
 _GROUP = "kueue.x-k8s.io"
 _KINDS = (
@@ -17,10 +17,10 @@ _KINDS = (
 )
 
 
-def kueue_resources(connection: Connection) -> dict[str, Resource] | None:
+def kueue_resources(session: Session) -> dict[str, Resource] | None:
     """Kueue's kinds in the version that the server prefers; None where Kueue is not installed."""
     try:
-        group = connection.request("GET", f"/apis/{_GROUP}")
+        group = session.request("GET", f"/apis/{_GROUP}")
     except ApiError as error:
         if error.is_missing:
             return None
@@ -38,15 +38,15 @@ def workload_of(workloads: Iterable[Object], job: Object) -> Object | None:
     return next(owned, None)
 
 
-def find_workload(connection: Connection, job: Object) -> Object | None:
+def find_workload(session: Session, job: Object) -> Object | None:
     """Kueue's Workload of a job; None where it has none, or none that may be read."""
     if QUEUE_LABEL not in labels_of(job):
         return None
     try:
-        kinds = kueue_resources(connection)
+        kinds = kueue_resources(session)
         if kinds is None:
             return None
-        return workload_of(connection.list_objects(kinds["Workload"], job["metadata"]["namespace"])[0], job)
+        return workload_of(session.list_objects(kinds["Workload"], job["metadata"]["namespace"])[0], job)
     except ApiError as error:
         if error.is_missing or error.lacks_permission:
             return None

@@ -1,11 +1,17 @@
-"""The body of an answer as it comes: logs that may be long, or without an end."""
+"""The body of an answer as it comes: logs that may be long, or without an end, and watches."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
+from gpuctl.backend.api_resources import Object
 from gpuctl.kube.api_errors import ConnectionFailed
 from gpuctl.kube.http1 import Reply
+from gpuctl.kube.reasons import reason_of
+
+_LONGEST_EVENT = 64 * 1024 * 1024
 
 
 class Stream:
@@ -19,8 +25,6 @@ class Stream:
         self._what = what
 
     def __iter__(self) -> Iterator[bytes]:
-        from gpuctl.kube.reasons import reason_of
-
         try:
             yield from self._response.portions()
         except (OSError, ValueError) as error:
@@ -31,3 +35,54 @@ class Stream:
     def close(self) -> None:
         """End it, from any thread: who reads finds it broken off."""
         self._response.abort()
+
+
+class Watch:
+    """Events of a watch as they come, until the server ends it; :meth:`close` ends it from here.
+
+    :raises ConnectionFailed: it broke, told what is no event, or nothing came for longer than the server's time for it.
+    """
+
+    def __init__(self, response: Reply, what: str) -> None:
+        self._response = response
+        self._what = what
+
+    def __iter__(self) -> Iterator[Object]:
+        buffer = b""
+        try:
+            for portion in self._response.portions():
+                buffer += portion
+                *lines, buffer = buffer.split(b"\n")
+                for line in lines:
+                    if line.strip():
+                        yield _event(line)
+                if len(buffer) > _LONGEST_EVENT:
+                    raise ValueError("an event has no end")
+        except (OSError, ValueError, RecursionError) as error:
+            raise ConnectionFailed(f"{self._what} ended: {reason_of(error)}") from None
+        finally:
+            self._response.close()
+
+    def close(self) -> None:
+        """End it, from any thread: who reads finds it broken off."""
+        self._response.abort()
+
+
+def is_object(value: Any) -> bool:
+    """Whether it has what all objects have: without, it is no API server that answers."""
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    return isinstance(metadata, dict) and all(isinstance(metadata.get(name), str) for name in ("name", "uid"))
+
+
+def _event(line: bytes) -> Object:
+    """An event of a watch: of an object, of how far the watch is (BOOKMARK), or that it cannot go on (ERROR)."""
+    value = json.loads(line)
+    of_type = value.get("type") if isinstance(value, dict) else None
+    obj = value.get("object") if isinstance(of_type, str) else None
+    if of_type != "ERROR":
+        metadata = obj.get("metadata") if isinstance(obj, dict) else None
+        if not isinstance(metadata, dict) or not isinstance(metadata.get("resourceVersion"), str):
+            raise ValueError("what came is no event")
+        if of_type != "BOOKMARK" and not is_object(obj):
+            raise ValueError("what came is no event")
+    return dict(value)

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
-from gpuctl.about import __version__
 from gpuctl.backend.api_resources import Object
 from gpuctl.kube.api_errors import ConfigurationError, ConnectionFailed
 from gpuctl.kube.connection_pool import ConnectionPool
@@ -23,6 +22,7 @@ from gpuctl.kube.http1 import Fields, Malformed, Reply, Wire
 from gpuctl.kube.proxies import Proxy
 from gpuctl.kube.reasons import reason_of
 from gpuctl.kube.trust import Trust
+from gpuctl.release import __version__
 
 if TYPE_CHECKING:
     from gpuctl.kube.channels import Channels
@@ -85,14 +85,16 @@ class Transport:
         content_type: str = "",
         *,
         accept: str | None = None,
+        within: float = READ_TIMEOUT,
     ) -> Response:
-        """The answer, whatever its status. ``accept`` is a media type other than the connection's.
+        """The answer, whatever its status. ``accept`` is a media type other than JSON's, ``within`` the
+        longest silence in seconds.
 
         :raises ConnectionFailed: no answer, or one without an end.
         :raises ConfigurationError: the credentials cannot be had, or not be sent.
         """
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode() if body is not None else None
-        pool, wire, response = self._ask(method, _target(path, query), data, content_type, READ_TIMEOUT, accept)
+        pool, wire, response = self._ask(method, _target(path, query), data, content_type, within, accept)
         read: list[bytes] = []
         size = 0
         try:
@@ -105,7 +107,7 @@ class Transport:
                         "check the server's address, and proxies in between",
                     )
         except (OSError, Malformed) as error:
-            raise self._failure(error) from None
+            raise self._failure(error, within) from None
         finally:
             pool.give(wire)
         return Response(response.status, response.headers, b"".join(read))
@@ -121,7 +123,7 @@ class Transport:
         return response
 
     def channels(self, path: str, query: Sequence[tuple[str, str]], protocols: tuple[str, ...]) -> Channels:
-        """Open a WebSocket; as :meth:`Connection.channels`."""
+        """Open a WebSocket; as :meth:`Session.channels`."""
         from gpuctl.kube.api_errors import ApiError
         from gpuctl.kube.channels import HANDSHAKE, open_channels
 
@@ -166,7 +168,7 @@ class Transport:
                 response = wire.ask(method, self._prefix + target, fields, data)
             except (OSError, Malformed) as error:
                 pool.give(wire)
-                raise self._failure(error) from None
+                raise self._failure(error, patience) from None
             except BaseException:
                 pool.give(wire)
                 raise
@@ -222,10 +224,10 @@ class Transport:
         authorization = (("Authorization", credential.authorization),) if credential.authorization else ()
         return (*authorization, *self._access.impersonation)
 
-    def _failure(self, error: Exception) -> ConnectionFailed:
+    def _failure(self, error: Exception, within: float) -> ConnectionFailed:
         """What it means to people that a request was not answered: it may have been acted on."""
         if isinstance(error, TimeoutError):
-            return ConnectionFailed(f"{self.server} gave no answer within {READ_TIMEOUT:.0f} s")
+            return ConnectionFailed(f"{self.server} gave no answer within {within:.0f} s")
         return self._unreachable(error, sent=True)
 
     def _unreachable(self, error: Exception, *, sent: bool) -> ConnectionFailed:

@@ -132,7 +132,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TopicAnswer:
     """What a topic means: a kind, fields (several when it is ambiguous), or else what looks like it."""
 
     kind: str | None = None
@@ -429,24 +429,24 @@ def _step(form: Form) -> tuple[tuple[str, ...], type[Block] | None]:
 # Looking up ----------------------------------------------------------------------------------------------------------
 
 
-def look_up(topic: str) -> Answer:
+def look_up(topic: str) -> TopicAnswer:
     """What a path in any spelling means: from the kind down, or any end of a path (``resources.gpu``, ``gpu-type``)."""
     parts = _parts(topic)
     if not parts:
-        return Answer()
+        return TopicAnswer()
     if parts[:2] == ["platform", "defaults"] and len(parts) > 3:
         parts = parts[2:]
     elif parts[0] == "defaults" and len(parts) > 2:
         parts = parts[1:]
     kind = kind_called(parts[0])
     if kind is not None and len(parts) == 1:
-        return Answer(kind, _matches([kind]))
+        return TopicAnswer(kind, _matches([kind]))
     if kind is not None:
         entry = _at(kind, parts[1:])
         if entry is not None:
-            return Answer(matches=(Match((kind,), entry),))
+            return TopicAnswer(matches=(Match((kind,), entry),))
     found = _matches(parts)
-    return Answer(matches=found) if found else Answer(suggestions=_similar(parts))
+    return TopicAnswer(matches=found) if found else TopicAnswer(suggestions=_similar(parts))
 
 
 def kind_called(name: str) -> str | None:

@@ -80,7 +80,7 @@ def describe(scope: Scope, job: Job, keys: Records, settings: Settings) -> JobDe
     names = labels(settings, keys)
     evidence = gather(scope, job, keys, settings)
     identity, workload = job.identity, job.workload
-    local = Scope(scope.connection, identity.namespace)
+    local = Scope(scope.session, identity.namespace)
     selector = f"app={identity.name},{keys.job_type}={identity.kind}"
     services = local.maybe("Service", labels=selector, why="how it is reached is not known") or []
     for note in local.notes:

@@ -165,7 +165,7 @@ def batches(scope: Scope, keys: Records, selector: str = "") -> Iterator[list[Jo
     A job whose pods are in several pages comes with each; what it lacks comes last.
     """
     wanted = ",".join(part for part in (keys.job_type, selector) if part)
-    listed = [scope.connection.executor.submit(scope.all, kind, labels=wanted) for kind in WORKLOADS]
+    listed = [scope.session.executor.submit(scope.all, kind, labels=wanted) for kind in WORKLOADS]
     pages = scope.pages("Pod", labels=wanted)
     first, second = next(pages, []), next(pages, None)
     mains = [item for future in listed for item in future.result() if not is_controlled(item)]

@@ -105,7 +105,7 @@ class Place:
 
 def read_kueue(scope: Scope) -> KueueLists:
     """What the server tells of Kueue's queues. What may not be read is noted."""
-    kinds = kueue_resources(scope.connection)
+    kinds = kueue_resources(scope.session)
     if kinds is None:
         return KueueLists(installed=False)
     confined: list[str] = []
@@ -114,7 +114,7 @@ def read_kueue(scope: Scope) -> KueueLists:
         namespaces = (None, scope.namespace) if kinds[kind].namespaced else (None,)
         for namespace in namespaces:
             try:
-                found = scope.connection.list_objects(kinds[kind], namespace)[0]
+                found = scope.session.list_objects(kinds[kind], namespace)[0]
             except ApiError as error:
                 if not error.lacks_permission and not error.is_missing:
                     raise
@@ -124,7 +124,7 @@ def read_kueue(scope: Scope) -> KueueLists:
                 return found
         return None
 
-    workloads, local, cluster, cohorts = scope.connection.each(read, list(kinds))
+    workloads, local, cluster, cohorts = scope.session.each(read, list(kinds))
     if workloads is None:
         scope.note("Kueue's workloads may not be read: what the queue waits for is not known")
     elif confined:

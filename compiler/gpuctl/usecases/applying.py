@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpuctl.apply.plan.request import Request, SetOptions
     from gpuctl.backend.api_resources import Key
     from gpuctl.compilation import Compilation
-    from gpuctl.kube.connection import Connection
+    from gpuctl.kube.session import Session
     from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
 
 
@@ -29,7 +29,7 @@ class DocumentRequest:
 
 
 def request_for(
-    connection: Connection,
+    session: Session,
     documents: DocumentOptions,
     planning: PlanOptions,
     conversation: Conversation,
@@ -42,21 +42,21 @@ def request_for(
     :raises InvalidOptions: the options contradict each other.
     :raises InvalidDocuments: there are errors in the documents.
     """
-    options = set_options(connection, planning, documents)
-    compilation = compile_for(connection, documents, empty=planning.allow_empty or planning.prune)
+    options = set_options(session, planning, documents)
+    compilation = compile_for(session, documents, empty=planning.allow_empty or planning.prune)
     conversation.diagnosed(worth_telling(compilation), compilation.sources)
     request = request_of(compilation, planning, offline=offline)
     return DocumentRequest(compilation, request, options)
 
 
-def preview_request(connection: Connection, wanted: DocumentRequest, conversation: Conversation) -> Plan:
+def preview_request(session: Session, wanted: DocumentRequest, conversation: Conversation) -> Plan:
     """What applying it would do; nothing is written."""
     conversation.wait("comparing with the cluster ...")
-    return preview(connection, wanted.request, wanted.set_options, server=not wanted.request.offline)
+    return preview(session, wanted.request, wanted.set_options, server=not wanted.request.offline)
 
 
 def apply_request(
-    connection: Connection,
+    session: Session,
     wanted: DocumentRequest,
     run: RunOptions,
     conversation: Conversation,
@@ -72,16 +72,16 @@ def apply_request(
     """
     request = wanted.request
     how, dialogue = conversation.how(request.keys, run), conversation.dialogue()
-    plan = apply(connection, request, how, dialogue, wanted.set_options, seen)
+    plan = apply(session, request, how, dialogue, wanted.set_options, seen)
     if run.wait and all(step.result == "done" for step in plan.steps):
         from gpuctl.apply.run.wait_running import wait_until_running
 
-        explain = _explaining(connection, request)
-        wait_until_running(connection, plan, request.keys, run.timeout, conversation.wait, explain)
+        explain = _explaining(session, request)
+        wait_until_running(session, plan, request.keys, run.timeout, conversation.wait, explain)
     return plan
 
 
-def _explaining(connection: Connection, request: Request) -> Callable[[Key], str]:
+def _explaining(session: Session, request: Request) -> Callable[[Key], str]:
     """What `gpuctl why` says of a workload, for a wait that has come to nothing."""
 
     def explain(key: Key) -> str:
@@ -90,7 +90,7 @@ def _explaining(connection: Connection, request: Request) -> Callable[[Key], str
         from gpuctl.reading.find import find_job
         from gpuctl.reading.why.sentence import cause_of
 
-        scope = Scope(connection, key.namespace)
+        scope = Scope(session, key.namespace)
         try:
             job, _ = find_job(scope, key.name, request.keys)
         except ClusterError:

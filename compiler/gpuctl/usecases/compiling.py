@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from gpuctl.frontend.diagnostics import Diagnostic
     from gpuctl.frontend.load import Loaded
     from gpuctl.frontend.source import Source
-    from gpuctl.kube.connection import Connection
+    from gpuctl.kube.session import Session
 
 _OF_A_CLUSTER = "GPU401"
 """Whether a pool exists is asked of the cluster, not of the documents."""
 
 
-def compile_for(connection: Connection, documents: DocumentOptions, *, empty: bool = False) -> Compilation:
+def compile_for(session: Session, documents: DocumentOptions, *, empty: bool = False) -> Compilation:
     """Compile for a cluster: nodes included, documents embedded.
 
     :param empty: no document at all is in order.
@@ -33,7 +33,7 @@ def compile_for(connection: Connection, documents: DocumentOptions, *, empty: bo
     result = compile(
         documents.sources,
         platform=documents.platform,
-        namespace=documents.namespace or connection.namespace,
+        namespace=documents.namespace or session.namespace,
         strict=documents.strict,
         nodes=True,
         embed=True,
@@ -106,7 +106,7 @@ def request_of(compilation: Compilation, planning: PlanOptions, *, offline: bool
     )
 
 
-def set_options(connection: Connection, planning: PlanOptions, documents: DocumentOptions) -> SetOptions | None:
+def set_options(session: Session, planning: PlanOptions, documents: DocumentOptions) -> SetOptions | None:
     """What ``--set`` and its companions say.
 
     :raises InvalidOptions: a companion without a set, or a name that is none.
@@ -130,7 +130,7 @@ def set_options(connection: Connection, planning: PlanOptions, documents: Docume
         raise InvalidOptions(f"`{name}` is not a legal name of a set: use lower case letters, digits and -")
     return SetOptions(
         name,
-        documents.namespace or connection.namespace,
+        documents.namespace or session.namespace,
         sources_of(documents.sources, documents.directory),
         prune=planning.prune,
         allow_source=planning.allow_source,

@@ -18,13 +18,13 @@ from gpuctl.usecases.conversation import Conversation
 
 if TYPE_CHECKING:
     from gpuctl.backend.api_resources import Key
-    from gpuctl.kube.connection import Connection
+    from gpuctl.kube.session import Session
     from gpuctl.language.settings import Settings
     from gpuctl.usecases.change_options import DocumentOptions, RunOptions
 
 
 def delete_documents(
-    connection: Connection,
+    session: Session,
     documents: DocumentOptions,
     run: RunOptions,
     conversation: Conversation,
@@ -37,15 +37,15 @@ def delete_documents(
     :raises InvalidDocuments: there are errors in the documents.
     :raises Refused: something stands against it, or was not confirmed; nothing was changed.
     """
-    compilation = compile_for(connection, documents)
+    compilation = compile_for(session, documents)
     conversation.diagnosed(worth_telling(compilation), compilation.sources)
     keys = records(compilation.settings)
-    plan = plan_delete(connection, compilation.lowered, keys, keep_labels=keep_labels)
-    return _carry_out(connection, plan, keys, run, conversation)
+    plan = plan_delete(session, compilation.lowered, keys, keep_labels=keep_labels)
+    return _carry_out(session, plan, keys, run, conversation)
 
 
 def delete_jobs(
-    connection: Connection,
+    session: Session,
     names: Sequence[str],
     namespace: str | None,
     settings: Settings,
@@ -60,13 +60,13 @@ def delete_jobs(
     keys = records(settings)
     steps: dict[Key, Step] = {}
     for name in dict.fromkeys(names):
-        for step in _deletion(connection, name, namespace, keys).steps:
+        for step in _deletion(session, name, namespace, keys).steps:
             steps.setdefault(step.key, step)
-    return _carry_out(connection, Plan(list(steps.values())), keys, run, conversation)
+    return _carry_out(session, Plan(list(steps.values())), keys, run, conversation)
 
 
 def rerun_jobs(
-    connection: Connection,
+    session: Session,
     names: Sequence[str],
     namespace: str | None,
     settings: Settings,
@@ -85,32 +85,32 @@ def rerun_jobs(
     keys = records(settings)
     steps: dict[Key, Step] = {}
     for name in names:
-        job, _ = find_job(Scope(connection, namespace), name, keys)
+        job, _ = find_job(Scope(session, namespace), name, keys)
         live = workload_of(job)
-        queued = find_workload(connection, live)
+        queued = find_workload(session, live)
         for step in plan_rerun(live, f"{job.identity.kind}/{job.identity.name}", queued).steps:
             steps.setdefault(step.key, step)
-    return _carry_out(connection, Plan(list(steps.values())), keys, run, conversation)
+    return _carry_out(session, Plan(list(steps.values())), keys, run, conversation)
 
 
-def _carry_out(connection: Connection, plan: Plan, keys: Records, run: RunOptions, conversation: Conversation) -> Plan:
+def _carry_out(session: Session, plan: Plan, keys: Records, run: RunOptions, conversation: Conversation) -> Plan:
     if run.force and any(step.deletes for step in plan.steps):
         conversation.say("warning: without their grace period processes may still hold their GPUs for a while")
-    return execute(connection, plan, conversation.how(keys, run), conversation.dialogue())
+    return execute(session, plan, conversation.how(keys, run), conversation.dialogue())
 
 
-def _deletion(connection: Connection, name: str, namespace: str | None, keys: Records) -> Plan:
+def _deletion(session: Session, name: str, namespace: str | None, keys: Records) -> Plan:
     """The plan for a job's name; where there is no such job, for that of the pod."""
     if "/" not in name:
         try:
-            return plan_delete_job(connection, name, namespace, keys)
+            return plan_delete_job(session, name, namespace, keys)
         except NoSuchJob as error:
-            steps = _deleted_already(connection, name, namespace, keys)
+            steps = _deleted_already(session, name, namespace, keys)
             if steps:
                 return Plan(steps)
             refusal = error
     try:
-        job, _ = find_job(Scope(connection, namespace), name, keys)
+        job, _ = find_job(Scope(session, namespace), name, keys)
     except NoSuchJob:
         if "/" in name:
             raise
@@ -120,17 +120,17 @@ def _deletion(connection: Connection, name: str, namespace: str | None, keys: Re
     # Of two generations, that of the pod or object that was named.
     by_name = name.rpartition("/")[2] == job.identity.name
     meant = job.identity.name if by_name else job.identity.object_name
-    return plan_delete_job(connection, meant, job.identity.namespace, keys)
+    return plan_delete_job(session, meant, job.identity.namespace, keys)
 
 
-def _deleted_already(connection: Connection, name: str, namespace: str | None, keys: Records) -> list[Step]:
+def _deleted_already(session: Session, name: str, namespace: str | None, keys: Records) -> list[Step]:
     """Steps for a job that a killed apply had deleted, and would bring back; none where there are none, or several."""
     from gpuctl.apply.run import recovery
     from gpuctl.apply.run.pending import Pending
 
     with contextlib.suppress(ClusterError):
-        steps = Pending(recovery.find(connection, keys, namespace)).gone(connection, name)
+        steps = Pending(recovery.find(session, keys, namespace)).gone(session, name)
         places = {step.key.namespace for step in steps}
         if len(places) == 1:
-            return [*steps, *plan_delete_rest(connection, name, places.pop(), keys)]
+            return [*steps, *plan_delete_rest(session, name, places.pop(), keys)]
     return []

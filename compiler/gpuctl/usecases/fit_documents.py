@@ -102,18 +102,12 @@ def fit(
     if snapshot is not None:
         compilation, told = compiled(_SNAPSHOTS_NAMESPACE)
         found = snapshot if isinstance(snapshot, Snapshot) else read_snapshot(snapshot)
-    elif cluster is not None:
-        compilation, told = compiled(cluster.namespace)
-        found = take_snapshot(cluster)
     else:
-        from gpuctl.kube.configuration import connect
+        from gpuctl.kube.configuration import session_of
 
-        cluster = connect()
-        try:
-            compilation, told = compiled(cluster.namespace)
-            found = take_snapshot(cluster)
-        finally:
-            cluster.close()
+        with session_of(cluster) as session:
+            compilation, told = compiled(session.namespace)
+            found = take_snapshot(session)
     return FitResult(fit_objects(found, compilation.objects), found, told)
 
 

@@ -68,14 +68,14 @@ class FollowedLogs:
     def __init__(self, reader: Reader, job: Job, pods: list[Object], wanted: Wanted, only: str | None) -> None:
         from gpuctl.reading.why.sentence import cause_of
 
-        connection = reader.scope.connection
+        session = reader.scope.session
         self.pods: set[str] = {pod["metadata"]["name"] for pod in pods}
-        sources, _ = sources_of(connection, pods, wanted)
+        sources, _ = sources_of(session, pods, wanted)
         # The past of several pods in the order of time; what cannot be read is tried again when they are followed.
         self._past = sources if len(sources) > 1 and wanted.tail != 0 else []
-        self._connection = connection
+        self._session = session
         self._following = Following(
-            connection,
+            session,
             job,
             wanted,
             reader.keys,
@@ -87,7 +87,7 @@ class FollowedLogs:
     def past(self) -> Iterator[Batch]:
         """What several pods have printed so far, in the order of time."""
         if self._past:
-            yield from Reading(self._connection, self._past).batches()
+            yield from Reading(self._session, self._past).batches()
 
     def items(self) -> Iterator[Batch | LogProblem | Notice | None]:
         """What comes, until the job has ended or the caller stops; None when nothing has come for a moment."""
@@ -114,13 +114,13 @@ class JobLogs:
 
         :raises NoLog: there is none.
         """
-        connection = self._reader.scope.connection
-        sources, missing = sources_of(connection, self._pods, self._query.wanted(follow=False))
+        session = self._reader.scope.session
+        sources, missing = sources_of(session, self._pods, self._query.wanted(follow=False))
         if not sources:
             name = self.job.identity.name
             hint = f"`gpuctl why {name}` tells more; `gpuctl logs -f` waits for it"
             raise NoLog(f"{self.job.identity.kind}/{name} has no log yet: {self._why_none(missing)}", hint)
-        return PresentLogs(Reading(connection, sources), {source.name for source in sources}, missing)
+        return PresentLogs(Reading(session, sources), {source.name for source in sources}, missing)
 
     def followed(self) -> FollowedLogs:
         """As they are, and as they go on."""

@@ -17,12 +17,12 @@ from gpuctl.usecases.change_options import InvalidOptions
 
 if TYPE_CHECKING:
     from gpuctl.acts.node_labels import Report
-    from gpuctl.kube.connection import Connection
+    from gpuctl.kube.session import Session
     from gpuctl.language.settings import Settings
 
 
 def label_nodes(
-    connection: Connection,
+    session: Session,
     nodes: Iterable[str],
     labels: Mapping[str, str | None],
     settings: Settings,
@@ -35,11 +35,11 @@ def label_nodes(
     :raises InvalidOptions: Kubernetes would refuse a key or a value.
     """
     check_labels(labels)
-    report = set_labels(connection, nodes, labels, overwrite=overwrite)
+    report = set_labels(session, nodes, labels, overwrite=overwrite)
     if records(settings).pool in labels:
-        keep_true(connection, report, settings)
+        keep_true(session, report, settings)
     if report.done:
-        report.notes += _notes(connection, labels, settings)
+        report.notes += _notes(session, labels, settings)
     return report
 
 
@@ -54,7 +54,7 @@ def check_labels(labels: Mapping[str, str | None]) -> None:
             raise InvalidOptions(mistake)
 
 
-def _notes(connection: Connection, labels: Mapping[str, str | None], settings: Settings) -> Iterator[str]:
+def _notes(session: Session, labels: Mapping[str, str | None], settings: Settings) -> Iterator[str]:
     """That jobs do not select on a label that looks as if they did, and that a pool has no definition."""
     gpus, keys = Gpus(settings), records(settings)
     for key, value in labels.items():
@@ -66,7 +66,7 @@ def _notes(connection: Connection, labels: Mapping[str, str | None], settings: S
             yield f"jobs select pools by {keys.pool}, not by {key}"
         elif key == keys.pool and value not in ("", DEFAULT_POOL):
             try:
-                there = connection.get(Key("ConfigMap", SYSTEM_NAMESPACE, config_map_name(value)))
+                there = session.get(Key("ConfigMap", SYSTEM_NAMESPACE, config_map_name(value)))
             except ApiError:
                 continue
             if there is None:

@@ -11,6 +11,7 @@ from gpuctl.apply.state.records import Records, records
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.scope import Scope
+from gpuctl.kube.session import Session
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.settings import Settings
 from gpuctl.language.text import visible
@@ -26,7 +27,7 @@ class Reader(NamedTuple):
     keys: Records
 
 
-def reader_of(connection: Connection, settings: Settings, namespace: str | None = None) -> Reader:
+def reader_of(session: Session, settings: Settings, namespace: str | None = None) -> Reader:
     """A look at a namespace, or (None) at all that may be read; each look has one of its own.
 
     :raises InvalidOptions: the name is none of a namespace.
@@ -34,7 +35,7 @@ def reader_of(connection: Connection, settings: Settings, namespace: str | None 
     # It becomes a part of paths, where `..` would mean another resource.
     if namespace is not None and not is_dns_label(namespace):
         raise InvalidOptions(f"`{visible(namespace)}` is not a legal namespace name")
-    return Reader(Scope(connection, namespace), settings, records(settings))
+    return Reader(Scope(session, namespace), settings, records(settings))
 
 
 @contextmanager
@@ -51,16 +52,10 @@ def opened(
         from gpuctl.usecases.compiling import read_platform
 
         platform = read_platform(platform).settings
-    if cluster is not None:
-        yield reader_of(cluster, platform, namespace)
-        return
-    from gpuctl.kube.configuration import connect
+    from gpuctl.kube.configuration import session_of
 
-    connection = connect()
-    try:
-        yield reader_of(connection, platform, namespace)
-    finally:
-        connection.close()
+    with session_of(cluster) as session:
+        yield reader_of(session, platform, namespace)
 
 
 def check_names(what: str, names: Iterable[str], there: Iterable[str]) -> None:

@@ -75,7 +75,7 @@ def describe_node(reader: Reader, name: str) -> NodeState:
     """
     found, pods = inventory.take_one(reader.scope, name)
     if found is None:
-        raise no_such("node", name, inventory.node_names(reader.scope.connection))
+        raise no_such("node", name, inventory.node_names(reader.scope.session))
     (node,) = read_nodes([found], pods, reader.keys, Gpus(reader.settings))
     return node
 

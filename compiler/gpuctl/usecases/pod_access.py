@@ -101,7 +101,7 @@ class PortForward:
     def _carry(self, client: socket.socket) -> None:
         with client:
             try:
-                carry(self._reader.scope.connection, self._pod(), self._port, client)
+                carry(self._reader.scope.session, self._pod(), self._port, client)
             except ClusterError as error:
                 self._report(error.message)
             except OSError as error:
@@ -114,6 +114,6 @@ class PortForward:
             return self._choice.key
         identity, keys = self._choice.job.identity, self._reader.keys
         labels = f"{keys.job_type}={identity.kind},app={identity.name}"
-        pods, _ = self._reader.scope.connection.list_objects(RESOURCES["Pod"], identity.namespace, labels=labels)
+        pods, _ = self._reader.scope.session.list_objects(RESOURCES["Pod"], identity.namespace, labels=labels)
         found, _ = running_pod(Job(identity, self._choice.job.workload, pods), None, keys, ready=True)
         return Key("Pod", identity.namespace, found["metadata"]["name"])

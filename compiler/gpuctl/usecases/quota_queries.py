@@ -29,7 +29,7 @@ def list_quotas(reader: Reader, names: Sequence[str] = ()) -> list[QuotaState]:
         if names and reader.scope.namespace is None:
             # Where not all may be listed the names are those of namespaces, and become parts of paths.
             users = list(filter(is_dns_label, names))
-            quotas, ranges = removal.list_quotas(reader.scope.connection, users, label)
+            quotas, ranges = removal.list_quotas(reader.scope.session, users, label)
         else:
             quotas, ranges = reader.scope.lists(["ResourceQuota", "LimitRange"], labels=label)
     except ApiError as error:
@@ -51,7 +51,7 @@ def list_quotas(reader: Reader, names: Sequence[str] = ()) -> list[QuotaState]:
 
 def quota_holders(reader: Reader, namespace: str) -> list[PodOnNode] | None:
     """The pods that a namespace's quota counts; None where they may not be read."""
-    pods = Scope(reader.scope.connection, namespace).maybe("Pod", fields=UNFINISHED)
+    pods = Scope(reader.scope.session, namespace).maybe("Pod", fields=UNFINISHED)
     if pods is None:
         return None
     gpus = Gpus(reader.settings)
@@ -78,10 +78,10 @@ def describe_namespace(reader: Reader, name: str) -> Namespace:
     """
     found: list[Namespace] = []
     if is_dns_label(name):
-        scope = Scope(reader.scope.connection, name)
+        scope = Scope(reader.scope.session, name)
         found = read_namespaces(contents(scope, reader.keys), reader.settings, reader.keys)
         for note in scope.notes:
             reader.scope.note(note)
     if not found:
-        raise no_such("namespace", name, namespace_names(reader.scope.connection))
+        raise no_such("namespace", name, namespace_names(reader.scope.session))
     return found[0]

@@ -14,7 +14,7 @@ from gpuctl.apply.state.records import Records, records
 from gpuctl.usecases.conversation import Conversation
 
 if TYPE_CHECKING:
-    from gpuctl.kube.connection import Connection
+    from gpuctl.kube.session import Session
     from gpuctl.language.settings import Settings
     from gpuctl.usecases.change_options import RunOptions
 
@@ -33,15 +33,15 @@ class Unfinished:
         return Plan(recovery=self.outlook.steps)
 
 
-def look_at_unfinished(connection: Connection, namespace: str | None, settings: Settings) -> Unfinished:
+def look_at_unfinished(session: Session, namespace: str | None, settings: Settings) -> Unfinished:
     """What killed runs left in a namespace, or in all that may be read. Reads only."""
     keys = records(settings)
-    outlook = look(connection, keys, recovery.find(connection, keys, namespace))
+    outlook = look(session, keys, recovery.find(session, keys, namespace))
     return Unfinished(outlook, keys, Recovery(problems=outlook.problems))
 
 
 def recover(
-    connection: Connection,
+    session: Session,
     namespace: str | None,
     settings: Settings,
     run: RunOptions,
@@ -54,13 +54,13 @@ def recover(
     :raises Declined: somebody said no.
     :raises Unasked: nobody can be asked.
     """
-    found = found or look_at_unfinished(connection, namespace, settings)
+    found = found or look_at_unfinished(session, namespace, settings)
     result = found.result
     if found.outlook.journals:
         if found.plan.questions and not conversation.confirm(found.plan):
             raise Declined("not confirmed", found.plan)
         result = recovery.recover(
-            connection, found.keys, found.outlook, timeout=run.timeout, wait=LEASE_WAIT, tell=conversation.wait
+            session, found.keys, found.outlook, timeout=run.timeout, wait=LEASE_WAIT, tell=conversation.wait
         )
-    recovery.drop_leases(connection, namespace)
+    recovery.drop_leases(session, namespace)
     return Unfinished(found.outlook, found.keys, result)

@@ -12,13 +12,13 @@ from gpuctl.apply.state.records import Records, records
 from gpuctl.usecases.conversation import Conversation
 
 if TYPE_CHECKING:
-    from gpuctl.kube.connection import Connection
+    from gpuctl.kube.session import Session
     from gpuctl.language.settings import Settings
     from gpuctl.usecases.change_options import RunOptions
 
 
 def delete_pools(
-    connection: Connection,
+    session: Session,
     names: Sequence[str],
     settings: Settings,
     run: RunOptions,
@@ -33,12 +33,12 @@ def delete_pools(
     :raises Refused: something stands against it, or was not confirmed; nothing was changed.
     """
     keys = records(settings)
-    plan = removal.plan_delete_pools(connection, names, settings, keys, keep_labels=keep_labels)
-    return _carry_out(connection, plan, Plan(), keys, run, conversation)
+    plan = removal.plan_delete_pools(session, names, settings, keys, keep_labels=keep_labels)
+    return _carry_out(session, plan, Plan(), keys, run, conversation)
 
 
 def delete_quotas(
-    connection: Connection,
+    session: Session,
     names: Sequence[str],
     settings: Settings,
     run: RunOptions,
@@ -54,17 +54,17 @@ def delete_quotas(
     """
     keys = records(settings)
     namespaces = Plan()
-    plan, users = removal.plan_delete_quotas(connection, names, settings)
+    plan, users = removal.plan_delete_quotas(session, names, settings)
     if namespace_too:
-        namespaces = removal.plan_delete_namespaces(connection, users, keys)
+        namespaces = removal.plan_delete_namespaces(session, users, keys)
         plan.confirm += namespaces.confirm
     else:
         plan.notes.append(f"namespace {', '.join(users)} and all that is in it stays; nothing limits it any more")
-    return _carry_out(connection, plan, namespaces, keys, run, conversation)
+    return _carry_out(session, plan, namespaces, keys, run, conversation)
 
 
 def delete_namespaces(
-    connection: Connection, names: Sequence[str], settings: Settings, run: RunOptions, conversation: Conversation
+    session: Session, names: Sequence[str], settings: Settings, run: RunOptions, conversation: Conversation
 ) -> Plan:
     """Delete namespaces, and all that is in them.
 
@@ -72,20 +72,20 @@ def delete_namespaces(
     :raises Refused: it is Kubernetes' or gpuctl's own, or was not confirmed; nothing was changed.
     """
     keys = records(settings)
-    namespaces = removal.plan_delete_namespaces(connection, names, keys)
-    return _carry_out(connection, Plan(confirm=list(namespaces.confirm)), namespaces, keys, run, conversation)
+    namespaces = removal.plan_delete_namespaces(session, names, keys)
+    return _carry_out(session, Plan(confirm=list(namespaces.confirm)), namespaces, keys, run, conversation)
 
 
 def _carry_out(
-    connection: Connection, plan: Plan, namespaces: Plan, keys: Records, run: RunOptions, conversation: Conversation
+    session: Session, plan: Plan, namespaces: Plan, keys: Records, run: RunOptions, conversation: Conversation
 ) -> Plan:
     how, dialogue = conversation.how(keys, run), conversation.dialogue()
     if plan.steps:
-        execute(connection, plan, how, dialogue)
+        execute(session, plan, how, dialogue)
     elif plan.questions and not dialogue.ask(plan):
         raise Declined("not confirmed", plan)
     if namespaces.steps and all(step.result == "done" for step in plan.steps):
-        removal.delete_namespaces(connection, namespaces, run.timeout, how.done, conversation.wait)
+        removal.delete_namespaces(session, namespaces, run.timeout, how.done, conversation.wait)
     for step in namespaces.steps:
         if step.result == "planned":
             step.result = "not-run"

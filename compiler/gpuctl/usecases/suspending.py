@@ -12,8 +12,8 @@ from gpuctl.reading.find import find_job, workload_of
 if TYPE_CHECKING:
     from gpuctl.acts.pausing import Paused
     from gpuctl.backend.api_resources import Object
-    from gpuctl.kube.connection import Connection
     from gpuctl.kube.scope import Scope
+    from gpuctl.kube.session import Session
     from gpuctl.language.settings import Settings
     from gpuctl.reading.job_rows import Job
 
@@ -44,8 +44,8 @@ def resume_jobs(scope: Scope, names: Sequence[str], settings: Settings) -> Itera
 
 
 def _each(
-    act: Callable[[Connection, Object, Records], Paused], scope: Scope, names: Sequence[str], keys: Records
+    act: Callable[[Session, Object, Records], Paused], scope: Scope, names: Sequence[str], keys: Records
 ) -> Iterator[PausedJob]:
     jobs = [find_job(scope, name, keys)[0] for name in names]
     for job in {job.identity: job for job in jobs}.values():
-        yield PausedJob(job, act(scope.connection, workload_of(job), keys))
+        yield PausedJob(job, act(scope.session, workload_of(job), keys))

@@ -39,7 +39,7 @@ from gpuctl.apply.state.compare import (
 )
 from gpuctl.apply.state.records import PART_OF, is_ours
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, annotations_of, labels_of
-from gpuctl.kube.connection import MANAGER
+from gpuctl.kube.session import MANAGER
 
 _LONG_NAME = 30
 # Kinds that are never deleted and never replaced.
@@ -131,7 +131,7 @@ def _is_kept(target: Target, live: Object, wish: Wish) -> bool:
 
 def kept(key: Key, live: Object, title: str, wish: Wish) -> Step:
     """The step for an object that is left as it is though its document would be lowered otherwise now."""
-    from gpuctl.about import __version__
+    from gpuctl.release import __version__
 
     by = annotations_of(live).get(wish.keys.lowered_by, "an older version")
     why = f"kept, lowered by gpuctl {by}"

@@ -23,7 +23,7 @@ from gpuctl.apply.state.workload import recreatable
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.backend.order import RANKS
 from gpuctl.kube.api_errors import Changed, ClusterError
-from gpuctl.kube.connection import PATIENCE, Connection
+from gpuctl.kube.session import PATIENCE, Session
 
 _LOOK = 10.0
 
@@ -40,8 +40,8 @@ class _Stage:
 class Execution:
     """One run of a plan. ``interrupted`` asks it to begin nothing new and to finish what it has taken apart."""
 
-    def __init__(self, connection: Connection, plan: Plan, how: How) -> None:
-        self.connection = connection
+    def __init__(self, session: Session, plan: Plan, how: How) -> None:
+        self.session = session
         self.plan = plan
         self.how = how
         self.interrupted = False
@@ -53,9 +53,9 @@ class Execution:
         # Of any stage: what vanishes before its turn has no second event.
         self._gone: set[Key] = set()
         self._deadline = float("inf")
-        self._writes = StepWrites(connection, plan, how)
+        self._writes = StepWrites(session, plan, how)
         leaving = [step.live for step in plan.steps if step.deletes and step.live is not None]
-        self._departures = Departures(connection, leaving, self._report_gone)
+        self._departures = Departures(session, leaving, self._report_gone)
 
     def lease_keys(self) -> set[Key]:
         """The namespaces in which nobody else may apply meanwhile."""
@@ -67,14 +67,14 @@ class Execution:
         :raises Changed: an object that would be deleted is no longer what the plan saw; nothing has been done.
         """
         self._leases = leases
-        self.connection.patience = max(self.connection.patience, min(self.how.timeout, 120.0))
+        self.session.patience = max(self.session.patience, min(self.how.timeout, 120.0))
         deleting = [step for step in self.plan.steps if step.deletes]
         try:
             with self._interruptible():
                 if deleting:
                     self._look_afresh(deleting, self._departures.start())
                     self._journals = journals.write(
-                        self.connection, entries_of(self.plan.steps, self.how.keys), self.how.keys
+                        self.session, entries_of(self.plan.steps, self.how.keys), self.how.keys
                     )
                     self._writes.is_journalled = bool(self._journals)
                 self._stages()
@@ -88,7 +88,7 @@ class Execution:
             self.plan.unfinished = bool(self._journals)
             return
         for journal in self._journals:
-            journals.remove(self.connection, journal)
+            journals.remove(self.session, journal)
 
     @contextlib.contextmanager
     def _interruptible(self) -> Iterator[None]:
@@ -189,7 +189,7 @@ class Execution:
 
     def _submit(self, stage: _Stage, step: Step, task: Callable[[Step], str]) -> None:
         stage.busy += 1
-        future = self.connection.executor.submit(task, step)
+        future = self.session.executor.submit(task, step)
 
         def finished(future: Any) -> None:
             error = future.exception()
@@ -244,7 +244,7 @@ class Execution:
     def _give_up(self, stage: _Stage) -> None:
         """The time is over for what is still there; what has gone without a watch saying so goes on."""
         # Nor is there time left to wait for a server that is away.
-        self.connection.patience = min(self.connection.patience, PATIENCE)
+        self.session.patience = min(self.session.patience, PATIENCE)
         unknown = ""
         try:
             there = self._departures.look()
@@ -262,7 +262,7 @@ class Execution:
             if unknown:
                 step.error = f"{key}: whether it is gone is unknown: {unknown}"
             else:
-                step.error = f"{key} is still there after {self.how.timeout:.0f} s{held_by(self.connection, key)}"
+                step.error = f"{key} is still there after {self.how.timeout:.0f} s{held_by(self.session, key)}"
             if step.action == "replace":
                 step.error += "; the new one is created by `gpuctl recover` or the next apply once it is gone"
             self.how.done(step)

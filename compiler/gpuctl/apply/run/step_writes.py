@@ -13,7 +13,7 @@ from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import is_pod_of, pod_labels, recreatable
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, ConnectionFailed
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 
 _QUOTA_PAUSE = 0.2
 _SLOWEST_PAUSE = 5.0
@@ -30,8 +30,8 @@ class StepWrites:
     deleted, so that the numbers of quotas lag behind.
     """
 
-    def __init__(self, connection: Connection, plan: Plan, how: How) -> None:
-        self.connection = connection
+    def __init__(self, session: Session, plan: Plan, how: How) -> None:
+        self.session = session
         self.plan = plan
         self.how = how
         self.deadline = float("inf")
@@ -41,7 +41,7 @@ class StepWrites:
         """Delete the live object: ``gone``, or ``deleted`` when it has still to be waited for."""
         assert step.live is not None
         live = key_of(step.live)
-        if not self.connection.delete(live, step.live["metadata"]["uid"], grace=0 if self.how.force else None):
+        if not self.session.delete(live, step.live["metadata"]["uid"], grace=0 if self.how.force else None):
             return "gone"
         if self.how.force:
             try:
@@ -58,10 +58,10 @@ class StepWrites:
         labels = pod_labels(live)
         if not labels:
             return
-        pods, _ = self.connection.list_objects(RESOURCES["Pod"], live["metadata"]["namespace"], labels=labels)
+        pods, _ = self.session.list_objects(RESOURCES["Pod"], live["metadata"]["namespace"], labels=labels)
         for pod in pods:
             if is_pod_of(pod, live):
-                self.connection.delete(key_of(pod), pod["metadata"]["uid"], grace=0, foreground=False)
+                self.session.delete(key_of(pod), pod["metadata"]["uid"], grace=0, foreground=False)
 
     def bring_about(self, step: Step) -> str:
         """A create or an update in place."""
@@ -69,15 +69,15 @@ class StepWrites:
         if step.method == "post":
             self.create(step.desired)
         elif step.method == "apply":
-            _, created = self.connection.apply(step.desired, force=step.adopt)
+            _, created = self.session.apply(step.desired, force=step.adopt)
             if step.action == "create" and not created:
                 step.reason = "somebody else created it meanwhile; it is as wanted now"
         elif step.method == "labels":
-            node, _ = self.connection.apply(step.desired, manager=nodes.POOLS_MANAGER, force=step.adopt)
+            node, _ = self.session.apply(step.desired, manager=nodes.POOLS_MANAGER, force=step.adopt)
             gone = [change.path[len("metadata.labels[") : -1] for change in step.changes if change.new is None]
             step.reason = "; ".join([step.reason, *nodes.released(node, gone)])
         elif step.method == "patch":
-            self.connection.patch(step.key, step.desired)
+            self.session.patch(step.key, step.desired)
         elif step.method == "put":
             self._roll(step)
         if step.action == "update" and step.live is not None:
@@ -88,7 +88,7 @@ class StepWrites:
         """What was taken over from a GitOps controller loses its marks; no apply of ours removes what it never set."""
         marks = tracking_marks(live)
         if marks:
-            self.connection.patch(key, {"metadata": {part: dict.fromkeys(names) for part, names in marks.items()}})
+            self.session.patch(key, {"metadata": {part: dict.fromkeys(names) for part, names in marks.items()}})
 
     def _roll(self, step: Step) -> None:
         """A rolling update, of the version that is there: status moves it all the time."""
@@ -96,7 +96,7 @@ class StepWrites:
         assert step.live is not None
         was, wanted = (annotations_of(obj).get(self.how.keys.hash) for obj in (step.live, step.desired))
         for _ in range(_ATTEMPTS):
-            live = self.connection.get(step.key)
+            live = self.session.get(step.key)
             if live is None:
                 break
             if not is_same(step.live, live, self.how.keys):
@@ -105,7 +105,7 @@ class StepWrites:
                 step.reason = "somebody else did the same meanwhile; it is as wanted now"
                 return
             try:
-                self.connection.replace(_rolled(step, live))
+                self.session.replace(_rolled(step, live))
                 return
             except ApiError as error:
                 if not error.is_conflict:
@@ -143,9 +143,9 @@ class StepWrites:
         while True:
             try:
                 if apply:
-                    self.connection.apply(obj)
+                    self.session.apply(obj)
                 else:
-                    self.connection.create(obj)
+                    self.session.create(obj)
                 return
             except ApiError as error:
                 if error.exists_already and self._is_there(obj):
@@ -158,7 +158,7 @@ class StepWrites:
 
     def _is_there(self, obj: Object) -> bool:
         """Whether another run created the very same object meanwhile."""
-        live = self.connection.get(key_of(obj))
+        live = self.session.get(key_of(obj))
         if live is not None and obj["kind"] == "PriorityClass":
             # Shared by all, so it has no record of one document: what it is is its value.
             return bool(live.get("value") == obj["value"])

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.state.live_state import OURS
 from gpuctl.apply.state.queueing import is_queued
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import condition, finished
-from gpuctl.backend.api_resources import WORKLOADS, Key, Object
+from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.reflector import Reflector, Watched
+from gpuctl.kube.session import Session
 
-_POLL = 0.5
+_TICK = 0.5
 _LEAVING = frozenset({"prune", "delete", "skip"})
 
 
@@ -26,7 +28,7 @@ class NotRunning(ClusterError):
 
 
 def wait_until_running(
-    connection: Connection,
+    session: Session,
     plan: Plan,
     keys: Records,
     timeout: float,
@@ -39,26 +41,62 @@ def wait_until_running(
 
     :raises NotRunning: one failed, or ``timeout`` seconds were not enough.
     """
-    waiting = [step.key for step in plan.steps if step.key.kind in WORKLOADS and step.action not in _LEAVING]
+    waiting = {step.key: None for step in plan.steps if step.key.kind in WORKLOADS and step.action not in _LEAVING}
     deadline = time.monotonic() + timeout
-    while True:
-        found = dict(zip(waiting, connection.each(connection.get, waiting), strict=True))
-        for key, obj in found.items():
-            if obj is None:
-                raise NotRunning(f"{key} was deleted while it was waited for", plan)
-            if finished(obj) == "failed":
-                why = condition(obj, "Failed") or {}
-                said = explain(key) or why.get("message") or why.get("reason") or "its controller does not say why"
-                raise NotRunning(f"{key} failed: {said}", plan, f"{_asked(key)} tells why")
-        waiting = [key for key, obj in found.items() if obj is not None and (is_queued(obj, keys) or not is_up(obj))]
-        if not waiting:
-            return
-        if time.monotonic() > deadline:
-            why = explain(waiting[0])
-            text = f"{_named(waiting)} did not start within {timeout:.0f} s{why and f': {why}'}"
-            raise NotRunning(text, plan, f"it keeps trying; {_asked(waiting[0])} tells what it waits for")
-        tell(f"waiting until running: {_named(waiting)}")
-        time.sleep(_POLL)
+    lists = {Watched(key.kind, key.namespace, OURS) for key in waiting}
+    unread = len(lists)
+    seen: dict[Key, Object] = {}
+    reflector = Reflector(session, lists)
+    reflector.start()
+    try:
+        for event in reflector.events(_TICK) if waiting else ():
+            heard: Iterable[Key] = ()
+            if event is not None and event.type == "LISTED":
+                unread -= 1
+                heard = [] if unread else list(waiting)
+            elif event is not None and (key := key_of(event.object)) in waiting:
+                seen.pop(key, None)
+                if event.type != "DELETED":
+                    seen[key] = event.object
+                heard = [] if unread else [key]
+            elif event is None and not unread:
+                # What the list does not have, for its labels, tells nothing by itself.
+                heard = [key for key in waiting if key not in seen]
+            for key in heard:
+                if _has_come(session, key, seen.get(key), keys, plan, explain):
+                    del waiting[key]
+            if not waiting:
+                return
+            if time.monotonic() > deadline:
+                raise _late(list(waiting), plan, timeout, explain)
+            if not unread:
+                tell(f"waiting until running: {_named(list(waiting))}")
+    finally:
+        reflector.stop()
+
+
+def _has_come(
+    session: Session, key: Key, obj: Object | None, keys: Records, plan: Plan, explain: Callable[[Key], str]
+) -> bool:
+    """Whether a workload needs to be waited for no longer.
+
+    :raises NotRunning: nor would that help.
+    """
+    # Taken out of the list it may still be there, without our label.
+    obj = obj or session.get(key)
+    if obj is None:
+        raise NotRunning(f"{key} was deleted while it was waited for", plan)
+    if finished(obj) == "failed":
+        why = condition(obj, "Failed") or {}
+        said = explain(key) or why.get("message") or why.get("reason") or "its controller does not say why"
+        raise NotRunning(f"{key} failed: {said}", plan, f"{_asked(key)} tells why")
+    return is_up(obj) and not is_queued(obj, keys)
+
+
+def _late(waiting: list[Key], plan: Plan, timeout: float, explain: Callable[[Key], str]) -> NotRunning:
+    why = explain(waiting[0])
+    text = f"{_named(waiting)} did not start within {timeout:.0f} s{why and f': {why}'}"
+    return NotRunning(text, plan, f"it keeps trying; {_asked(waiting[0])} tells what it waits for")
 
 
 def is_up(obj: Object) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from gpuctl.backend.api_resources import Object
 from gpuctl.backend.generations import CHANGEABLE
-from gpuctl.kube.connection import MANAGER
+from gpuctl.kube.session import MANAGER
 from gpuctl.language.quantities import parse_quantity
 
 Tree = dict[str, Any]

@@ -76,19 +76,19 @@ def command(
         names = [name.rpartition("/")[2] for name in arguments[1:]]
         if not names or not all(names):
             raise click.UsageError(f"Name the {kind}: `gpuctl delete {kind} NAME`")
-        with changing(manner) as (connection, conversation):
+        with changing(manner) as (session, conversation):
             settings = platform_settings(platform)
             if kind == "job":
-                plan = delete_jobs(connection, names, namespace, settings, run, conversation)
+                plan = delete_jobs(session, names, namespace, settings, run, conversation)
             elif kind == "pool":
-                plan = delete_pools(connection, names, settings, run, conversation, keep_labels=keep_labels)
+                plan = delete_pools(session, names, settings, run, conversation, keep_labels=keep_labels)
             elif kind == "quota":
-                plan = delete_quotas(connection, names, settings, run, conversation, namespace_too=namespace_too)
+                plan = delete_quotas(session, names, settings, run, conversation, namespace_too=namespace_too)
             else:
-                plan = delete_namespaces(connection, names, settings, run, conversation)
+                plan = delete_namespaces(session, names, settings, run, conversation)
         return finish(plan, as_json=as_json)
     inputs = chosen_inputs(filenames, arguments, "gpuctl delete -f training.yaml")
     documents = DocumentOptions(inputs, platform, namespace, strict)
-    with changing(manner) as (connection, conversation):
-        plan = delete_documents(connection, documents, run, conversation, keep_labels=keep_labels)
+    with changing(manner) as (session, conversation):
+        plan = delete_documents(session, documents, run, conversation, keep_labels=keep_labels)
     return finish(plan, as_json=as_json)

@@ -67,9 +67,9 @@ def command(
     from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
     documents = DocumentOptions(inputs, platform, namespace, strict)
-    with changing(ChangeManner(kubeconfig, context, as_json=output == "json"), refusal=2) as (connection, conversation):
-        wanted = request_for(connection, documents, PlanOptions(**planning), conversation)
-        plan = preview_request(connection, wanted, conversation)
+    with changing(ChangeManner(kubeconfig, context, as_json=output == "json"), refusal=2) as (session, conversation):
+        wanted = request_for(session, documents, PlanOptions(**planning), conversation)
+        plan = preview_request(session, wanted, conversation)
     show_difference(plan, wanted.request.keys, output)
     return difference_code(plan)
 

@@ -81,9 +81,9 @@ def _run(looking: Reader, pod: Key, what: Command) -> int:
     stdin = sys.stdin.fileno() if what.stdin else None
     try:
         if not what.tty:
-            return execute(looking.scope.connection, pod, what, Ends(stdin, _to(1), _to(2)))
+            return execute(looking.scope.session, pod, what, Ends(stdin, _to(1), _to(2)))
         with raw_terminal() as resized:
-            return execute(looking.scope.connection, pod, what, Ends(stdin, _to(1), _to(2), resized, size))
+            return execute(looking.scope.session, pod, what, Ends(stdin, _to(1), _to(2), resized, size))
     except KeyboardInterrupt:
         return 130
 

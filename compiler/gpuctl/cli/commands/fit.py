@@ -91,11 +91,11 @@ def _fit(
     from gpuctl.frontend.invalid_documents import InvalidDocuments
     from gpuctl.usecases.fit_documents import fit
 
-    connection = connected(kubeconfig, context) if snapshot_file is None else None
+    session = connected(kubeconfig, context) if snapshot_file is None else None
     try:
         return fit(
             inputs,
-            cluster=connection,
+            cluster=session.connection if session is not None else None,
             snapshot=named_snapshot(snapshot_file),
             platform=platform,
             namespace=namespace,
@@ -108,8 +108,8 @@ def _fit(
             click.echo(to_json(diagnostics_answer(error.diagnostics)), nl=False)
         raise click.exceptions.Exit(1) from None
     finally:
-        if connection is not None:
-            connection.close()
+        if session is not None:
+            session.close()
 
 
 def _show(answers: Sequence[Fit]) -> None:

@@ -68,8 +68,8 @@ def node(
     order = parse(arguments, delete=delete)
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, as_json=as_json) as looking:
-        connection, settings = looking.scope.connection, looking.settings
-        report = label_nodes(connection, order.nodes, order.labels, settings, overwrite=overwrite)
+        session, settings = looking.scope.session, looking.settings
+        report = label_nodes(session, order.nodes, order.labels, settings, overwrite=overwrite)
         return show_report(report, "labelled", as_json=as_json)
 
 

@@ -52,12 +52,12 @@ def command(
 
     as_json = as_json or output == "json"
     manner = ChangeManner(kubeconfig, context, yes, as_json)
-    with changing(manner, of_plan=False) as (connection, conversation):
+    with changing(manner, of_plan=False) as (session, conversation):
         settings = platform_settings(platform)
-        found = look_at_unfinished(connection, namespace, settings)
+        found = look_at_unfinished(session, namespace, settings)
         if not dry_run:
             conversation = replace(conversation, confirm=_confirming(found, manner))
-            found = recover(connection, namespace, settings, RunOptions(timeout), conversation, found)
+            found = recover(session, namespace, settings, RunOptions(timeout), conversation, found)
     show_recovery(found, dry_run=dry_run, as_json=as_json)
     return recovery_code(found.result)
 

@@ -40,7 +40,7 @@ def command(
     from gpuctl.usecases.deleting import rerun_jobs
 
     as_json = as_json or output == "json"
-    with changing(ChangeManner(kubeconfig, context, yes, as_json)) as (connection, conversation):
+    with changing(ChangeManner(kubeconfig, context, yes, as_json)) as (session, conversation):
         settings = platform_settings(platform)
-        plan = rerun_jobs(connection, names, namespace, settings, RunOptions(timeout), conversation)
+        plan = rerun_jobs(session, names, namespace, settings, RunOptions(timeout), conversation)
     return finish(plan, as_json=as_json)

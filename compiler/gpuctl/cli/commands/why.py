@@ -58,7 +58,7 @@ def command(
     machine = output in ("json", "yaml")
     with reader(kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine) as looking:
         scope = looking.scope
-        answer = why(job, namespace=scope.namespace, cluster=scope.connection, platform=looking.settings)
+        answer = why(job, namespace=scope.namespace, cluster=scope.session.connection, platform=looking.settings)
         for note in answer.notes:
             scope.note(note)
         if machine:

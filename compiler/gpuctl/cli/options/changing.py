@@ -13,7 +13,7 @@ from gpuctl.cli.options.connecting import Progress, cluster_errors, connected
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan, Step
-    from gpuctl.kube.connection import Connection
+    from gpuctl.kube.session import Session
     from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
     from gpuctl.usecases.conversation import Conversation
 
@@ -30,7 +30,7 @@ class ChangeManner(NamedTuple):
 class ChangedCluster(NamedTuple):
     """The cluster that a command changes, and how it talks meanwhile."""
 
-    connection: Connection
+    session: Session
     conversation: Conversation
 
 
@@ -42,12 +42,12 @@ def apply_or_show(
     from gpuctl.cli.output.plan_results import finish, show_plan
     from gpuctl.usecases.applying import apply_request, preview_request, request_for
 
-    with changing(manner) as (connection, conversation):
-        wanted = request_for(connection, documents, planning, conversation, offline=dry_run == "client")
+    with changing(manner) as (session, conversation):
+        wanted = request_for(session, documents, planning, conversation, offline=dry_run == "client")
         if dry_run is None:
-            plan = apply_request(connection, wanted, run, conversation)
+            plan = apply_request(session, wanted, run, conversation)
         else:
-            plan = preview_request(connection, wanted, conversation)
+            plan = preview_request(session, wanted, conversation)
     if dry_run is None:
         return finish(plan, as_json=manner.as_json)
     show_plan(plan, dry_run, as_json=manner.as_json)
@@ -59,12 +59,12 @@ def changing(manner: ChangeManner, *, refusal: int = 1, of_plan: bool = True) ->
     """Connect, and turn failures into messages and exit codes, as :func:`cluster_errors`."""
     progress = Progress()
     with cluster_errors(as_json=manner.as_json, refusal=refusal, of_plan=of_plan):
-        connection = connected(manner.kubeconfig, manner.context)
+        session = connected(manner.kubeconfig, manner.context)
         try:
-            yield ChangedCluster(connection, _conversation(manner, progress))
+            yield ChangedCluster(session, _conversation(manner, progress))
         finally:
             progress.clear()
-            connection.close()
+            session.close()
 
 
 def _conversation(manner: ChangeManner, progress: Progress) -> Conversation:

@@ -18,7 +18,7 @@ from gpuctl.language.durations import format_duration
 if TYPE_CHECKING:
     from gpuctl.frontend.invalid_documents import InvalidDocuments
     from gpuctl.kube.api_errors import ClusterError
-    from gpuctl.kube.connection import Connection
+    from gpuctl.kube.session import Session
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _LONG = 3
@@ -107,13 +107,13 @@ def _duration(context: click.Context, parameter: click.Parameter, value: str) ->
     return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
-def connected(kubeconfig: str | None, context: str | None) -> Connection:
-    """The connection that the options name. Errors become those of the command line."""
-    from gpuctl.kube.configuration import Impersonated, connect
+def connected(kubeconfig: str | None, context: str | None) -> Session:
+    """A session with the cluster that the options name. Errors become those of the command line."""
+    from gpuctl.kube.configuration import Impersonated, open_session
 
     meta = click.get_current_context().find_root().meta
     user, groups, uid = (meta.get(f"{__name__}{name}") for name in ("--as", "--as-group", "--as-uid"))
-    return connect(
+    return open_session(
         kubeconfig=kubeconfig, context=context, impersonated=Impersonated(user or "", groups or (), uid or "")
     )
 

@@ -52,7 +52,7 @@ def platform_settings(platform: str | None) -> Settings:
     from gpuctl.language.settings import Settings
 
     if platform is None and find_platform(".") is None:
-        # What reads and binds a file costs more than all else that a command which only looks does.
+        # What reads a file, and checks it, takes longer to import than a small cluster to answer.
         return Settings()
     from gpuctl.cli.output import text
     from gpuctl.frontend.invalid_documents import InvalidDocuments

@@ -81,11 +81,11 @@ def reader(
         raise click.UsageError("-n names one namespace, -A means all; not both")
     settings = platform_settings(platform)
     with cluster_errors(as_json=as_json, of_plan=False):
-        connection = connected(kubeconfig, context)
-        looking = reader_of(connection, settings, namespace)
+        session = connected(kubeconfig, context)
+        looking = reader_of(session, settings, namespace)
         try:
             yield looking
         finally:
-            connection.close()
+            session.close()
     for note in looking.scope.notes:
         click.echo(f"note: {note}", err=True)

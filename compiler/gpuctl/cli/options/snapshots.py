@@ -55,8 +55,8 @@ def taken(kubeconfig: str | None, context: str | None) -> Snapshot:
     from gpuctl.apply.state.cluster_snapshot import take_snapshot
     from gpuctl.cli.options.connecting import connected
 
-    connection = connected(kubeconfig, context)
+    session = connected(kubeconfig, context)
     try:
-        return take_snapshot(connection)
+        return take_snapshot(session)
     finally:
-        connection.close()
+        session.close()

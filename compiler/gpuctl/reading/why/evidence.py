@@ -122,7 +122,7 @@ def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidenc
     """Read what the state of a job makes necessary; what may not be read is noted and left out."""
     now = clock()
     namespace = job.identity.namespace
-    local = Scope(scope.connection, namespace)
+    local = Scope(scope.session, namespace)
     events = local.maybe("Event", why="the cause rests on the states of the pods alone")
     pods = [pod for pod in job.pods if not pod["metadata"].get("deletionTimestamp")]
     quotas = _quotas(local, job, pods)
@@ -172,7 +172,7 @@ def is_unscheduled(pod: Object) -> bool:
 
 def _snapshot(scope: Scope) -> Snapshot | None:
     try:
-        return take_snapshot(scope.connection)
+        return take_snapshot(scope.session)
     except ApiError as error:
         if not error.lacks_permission:
             raise
@@ -208,13 +208,13 @@ def _runs(pod: Object) -> bool:
 def _each(scope: Scope, keys: list[Key], why: str) -> Iterator[tuple[str, Object | None]]:
     def read(key: Key) -> Object | ApiError | None:
         try:
-            return scope.connection.get(key)
+            return scope.session.get(key)
         except ApiError as error:
             if error.lacks_permission:
                 return error
             raise
 
-    for key, found in zip(keys, scope.connection.each(read, keys), strict=True):
+    for key, found in zip(keys, scope.session.each(read, keys), strict=True):
         if isinstance(found, ApiError):
             scope.note(f"{key.resource.plural} may not be read: {why}")
         else:
@@ -242,14 +242,14 @@ def _logs(scope: Scope, found: list[End]) -> dict[tuple[str, str], list[str]] | 
         path = f"{RESOURCES['Pod'].path(scope.namespace, end.pod)}/log"
         query = {"container": end.container, "tailLines": str(TAIL), "limitBytes": "1000000"}
         try:
-            return scope.connection.text(path, {**query, **({"previous": "true"} if end.previous else {})}).splitlines()
+            return scope.session.text(path, {**query, **({"previous": "true"} if end.previous else {})}).splitlines()
         except ApiError as error:
             if error.lacks_permission:
                 forbidden = True
                 scope.note("logs may not be read: what a program said when it ended is not known")
             return None
 
-    lines = scope.connection.each(read, worth)
+    lines = scope.session.each(read, worth)
     if forbidden:
         return None
     return {(end.pod, end.container): tail for end, tail in zip(worth, lines, strict=True) if tail}
@@ -311,7 +311,7 @@ def _slices(scope: Scope, services: list[Object] | None) -> list[Object] | None:
         return None
     names = ",".join(item["metadata"]["name"] for item in services)
     try:
-        return scope.connection.list_objects(_SLICES, scope.namespace, labels=f"{SERVICE_NAME} in ({names})")[0]
+        return scope.session.list_objects(_SLICES, scope.namespace, labels=f"{SERVICE_NAME} in ({names})")[0]
     except ApiError as error:
         if error.lacks_permission:
             return None
@@ -326,7 +326,7 @@ def _preemptors(scope: Scope, events: list[Object], keys: Records) -> dict[str, 
     uid, node = matches[-1]["uid"], matches[-1]["node"]
     for fields in (f"spec.nodeName={node}", f"status.nominatedNodeName={node}"):
         try:
-            pods = scope.connection.list_objects(RESOURCES["Pod"], None, fields=fields)[0]
+            pods = scope.session.list_objects(RESOURCES["Pod"], None, fields=fields)[0]
         except ApiError as error:
             if error.lacks_permission:
                 return {}

@@ -15,7 +15,7 @@ from gpuctl.reading.status import job_status, sentence
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, several
 from gpuctl.reading.why.idle import command
-from gpuctl.reading.why.refusals import field
+from gpuctl.reading.why.pod_refusals import field
 from gpuctl.reading.why.symptoms import condition_source, source, sources, title
 
 _NAMED = 3

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpuctl.reading.why import containers, crashes, idle, open_ends, queue_causes, serving
 from gpuctl.reading.why import node_causes as nodes
-from gpuctl.reading.why import refusals as admission
+from gpuctl.reading.why import pod_refusals as admission
 from gpuctl.reading.why import waiting_pods as scheduling
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding
