@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gpuctl.backend.context import Lowered, Object
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.order import sort_key
-from gpuctl.gitops.errors import BuildError
+from gpuctl.gitops.build_error import BuildError
 from gpuctl.incremental.manifests import Emitted
 from gpuctl.language.text import visible
 

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable
 
-from gpuctl.gitops.errors import BuildError, shown
+from gpuctl.gitops.build_error import BuildError, shown
 from gpuctl.gitops.layout import File, illegal
 from gpuctl.language.text import visible
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from gpuctl.backend.context import Context, Lowered, Object, Options
+from gpuctl.backend.context import Context, Lowered, Object, OutputOptions
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.lower import lower_document
 from gpuctl.compilation import pod_spec_check, validator_of
 from gpuctl.frontend.binder import bind
-from gpuctl.frontend.checks import check
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.document_checks import check
 from gpuctl.frontend.linker import link
 from gpuctl.frontend.load import is_platform
 from gpuctl.frontend.reader import compose, read, split
@@ -99,7 +99,7 @@ class Maker:
     def __init__(
         self,
         settings: Settings,
-        options: Options,
+        options: OutputOptions,
         namespace: str,
         defaults: dict[str, dict[str, Any]],
         *,

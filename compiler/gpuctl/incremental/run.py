@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpuctl.backend.context import GitOps, JobNames, Options, options_of
+from gpuctl.backend.context import GitOps, JobNames, OutputOptions, options_of
 from gpuctl.collector import patient
 from gpuctl.frontend.source import Source, Sources, collect, find_platform
 from gpuctl.incremental.entry import Entry, from_bytes, packed, recalled, rows_of, to_bytes
@@ -39,7 +39,7 @@ class _Wish(NamedTuple):
     platform: str | None
     namespace: str
     strict: bool
-    options: Options
+    options: OutputOptions
     texts: bool
 
 

@@ -11,7 +11,7 @@ from gpuctl.compilation import Compilation, compile
 from gpuctl.frontend.diagnostics import Severity, count
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import SUFFIXES, Source
-from gpuctl.gitops.errors import RevisionError
+from gpuctl.gitops.build_error import RevisionError
 from gpuctl.language.text import visible
 from gpuctl.usecases.revisions import revision
 

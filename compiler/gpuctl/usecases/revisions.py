@@ -14,7 +14,7 @@ from gpuctl.frontend.binder import kind_of
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span
 from gpuctl.frontend.reader import read
 from gpuctl.frontend.source import PLATFORM_FILE, SUFFIXES, Source, decode
-from gpuctl.gitops.errors import RevisionError
+from gpuctl.gitops.build_error import RevisionError
 from gpuctl.gitops.manifest import MANIFEST
 from gpuctl.language.text import visible
 

@@ -204,7 +204,9 @@ def _why(admission: Object, place: Place) -> Iterator[str]:
         return
     rooms = place.short
     if rooms:
-        yield " and ".join(_lacks(place, resource) for resource in dict.fromkeys(room.slot.resource for room in rooms))
+        resources = dict.fromkeys(room.slot.resource for room in rooms)
+        # GPUs are what people ask about.
+        yield " and ".join(_lacks(place, name) for name in sorted(resources, key=lambda name: "/" not in name))
     else:
         yield _said(admission, "QuotaReserved") or "Kueue has not looked at it yet"
     if place.ahead:
@@ -213,7 +215,7 @@ def _why(admission: Object, place: Place) -> Iterator[str]:
         verb = "is" if len(place.ahead) == 1 else "are"
         yield f"{several(len(place.ahead), 'job')} {verb} before it ({names}{more})"
     elif place.ahead is not None and place.waiting:
-        yield "it is the next" if place.waiting > 1 else "no other job waits there"
+        yield "it is the next"
 
 
 def _lacks(place: Place, resource: str) -> str:
