@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from gpuctl.backend.context import Context, GitOps, JobNames, Lowered, Object, Options, PodSpecCheck, options_of
+from gpuctl.backend.context import Context, GitOps, JobNames, Lowered, Object, OutputOptions, PodSpecCheck, options_of
 from gpuctl.backend.lower import lower
 from gpuctl.backend.shared import EXISTING_NAMESPACES
 from gpuctl.backend.validation import VERSIONS, SchemaValidator, schema_validator
@@ -21,7 +21,7 @@ from gpuctl.language.job import Workload
 from gpuctl.language.masking import redact
 from gpuctl.language.names import SYSTEM_NAMESPACE, is_dns_label
 from gpuctl.language.settings import Settings
-from gpuctl.language.text import visible
+from gpuctl.language.wording import visible
 
 
 class Compilation(NamedTuple):
@@ -110,7 +110,7 @@ def compile(
 
 def compile_found(
     found: Sources,
-    options: Options,
+    options: OutputOptions,
     *,
     platform: str | os.PathLike[str] | Source | None,
     namespace: str,
@@ -218,7 +218,7 @@ def _notes_on_nodes(loaded: Loaded) -> list[Diagnostic]:
     ]
 
 
-def _notes_on_namespaces(loaded: Loaded, options: Options, lowered: Iterable[Lowered]) -> list[Diagnostic]:
+def _notes_on_namespaces(loaded: Loaded, options: OutputOptions, lowered: Iterable[Lowered]) -> list[Diagnostic]:
     """Whoever deletes what was rendered would delete a Namespace with all that others have in it."""
     if options.namespaces or not options.shared:
         return []

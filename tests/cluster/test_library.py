@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,28 @@ def test_what_is_refused(place: Place) -> None:
     assert not refused.ok
     with pytest.raises(gpuctl.Refused, match="exists already"):
         gpuctl.apply(refused)
+
+
+def test_many_at_once_through_one_connection(place: Place) -> None:
+    """As a server does it: in threads, where no signal can be caught, each with its own documents and answers."""
+    cluster = gpuctl.connect()
+
+    def user(number: int) -> tuple[bool, list[str], list[str]]:
+        source = gpuctl.Source("job.yaml", _text(f"user-{number}"))
+        made = gpuctl.plan(source, cluster=cluster, namespace=place.namespace)
+        result = gpuctl.apply(made, cluster=cluster)
+        assert result.ok, [(step.result, step.error) for step in result.steps]
+        changed = json.dumps(training(f"user-{number}", environment=image("v2")))
+        replaced = gpuctl.apply(
+            gpuctl.Source("job.yaml", changed), cluster=cluster, namespace=place.namespace, confirm=True
+        )
+        own = [step.key.name for step in replaced.steps if not step.shared]
+        return result.ok and replaced.ok, [step.action for step in replaced.steps if not step.shared], own
+
+    with ThreadPoolExecutor(4) as users:
+        answers = list(users.map(user, range(4)))
+    cluster.close()
+    assert answers == [(True, ["replace"], [f"user-{number}"]) for number in range(4)]
 
 
 def test_a_set_of_texts(place: Place) -> None:

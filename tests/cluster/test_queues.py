@@ -269,6 +269,24 @@ def test_what_had_ended_and_comes_back_does_not_run_again(
     assert writes_nothing(document)
 
 
+def test_a_full_quota_of_the_namespace_is_no_reason_to_refuse_what_waits(queue_place: Place, queues: Queues) -> None:
+    """Its pods come when Kueue admits it: then others have given back theirs."""
+    place = queue_place
+    queues.team(gpus=2)
+    hard = {"requests.nvidia.com/gpu": "2"}
+    metadata = {"name": "few", "namespace": place.namespace}
+    place.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}})
+    place.until(lambda: place.get("ResourceQuota", "few").get("status", {}).get("hard"), "the quota to count")
+    place.apply(gpus("first", 2))
+    place.running("first")
+    place.apply(gpus("second", 2))
+    queues.waits("second")
+    refused = place.apply(gpus("third", 3), code=1)
+    assert f"training/third never fits into {place.namespace}: quota few" in refused.err
+    place.gpuctl("delete", "job", "first", "--yes")
+    place.running("second")
+
+
 def test_a_change_of_what_waits_and_of_what_runs(queue_place: Place, queues: Queues, writes_nothing: Judge) -> None:
     place = queue_place
     queues.team(gpus=2)

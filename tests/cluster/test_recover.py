@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -311,6 +312,35 @@ def test_a_held_lease_keeps_only_its_own_namespace(
     assert f"carol@far (process 4711) is applying in {away}" in done.err
     assert image_of(place, "a") == "v2"
     assert session.get(Key("Job", away, "b")) is None
+
+
+def test_a_name_that_somebody_else_has_taken(place: Place, session: Session) -> None:
+    """It is not taken for the job come back: that is said, and the journal stays until there is room for it."""
+    place.apply(training("a", resources=SMALL), training("b", resources=SMALL))
+    killed(place, session, "a", "b")
+    journal = secrets_of(place)
+    pod = {"containers": [{"name": "main", "image": "registry.example.com/theirs:v1"}], "restartPolicy": "Never"}
+    spec = {"suspend": True, "template": {"spec": pod}}
+    place.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}, "spec": spec})
+    theirs = place.records()["Job/a"]
+    said = (
+        f"job.batch/a in {place.namespace} cannot be created again: the object of this name that is there now is not "
+        "gpuctl's, and stays"
+    )
+    shown = place.gpuctl("recover", "--dry-run", code=1)
+    assert said in shown.err
+    assert "recover   job.batch/b" in shown.out
+    (command,) = re.findall(r"`(kubectl delete [^`]*)`", shown.err)
+    done = place.gpuctl("recover", "--yes", code=1)
+    assert said in done.err
+    assert image_of(place, "b") == "v2"
+    assert said in place.apply(training("c", resources=SMALL), flags=("--dry-run=server",), code=1).err
+    assert said in place.apply(training("c", resources=SMALL), code=1).err
+    assert (place.records()["Job/a"], secrets_of(place)) == (theirs, journal)
+    place.plane.kubectl(*command.split()[1:], "--dry-run=server")
+    place.kubectl("delete", "job", "a")
+    place.gpuctl("recover", "--yes")
+    assert (image_of(place, "a"), secrets_of(place)) == ("v2", set())
 
 
 def test_diff_says_what_is_pending(place: Place, session: Session) -> None:

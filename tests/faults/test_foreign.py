@@ -7,6 +7,7 @@ alone and say so; when it has gone, they finish.
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -98,12 +99,21 @@ def _run(base: Base, directory: Path, call: Call, wanted: Snapshot) -> Run:
             return Run(False, frozenset(), [])
         theirs = _come(place)
         taken = frozenset(theirs) - {LOOKALIKE}
+        deleted = {key for key in taken if key in old}
         problems = []
         for words in (place.recover_arguments, place.apply_arguments):
             result = place.run(words, place.direct)
             problems += _changed(theirs, place.snapshot())
             if "Traceback" in result.stderr:
                 problems.append(f"{words[0]} broke: {result.stderr}")
+            if words[0] == "recover" and taken & deleted and result.code != 1:
+                problems.append(f"recover ended with {result.code}: {result.stdout}{result.stderr}")
+            problems += [
+                f"recover says nothing of {kind}/{name}: {result.stdout}{result.stderr}"
+                for kind, name in taken & deleted
+                if words[0] == "recover"
+                and not re.search(rf"/{name} in \S+ cannot be created again: .* not gpuctl's", result.stderr)
+            ]
             if taken and words[0] == "apply" and result.code != 1:
                 problems.append(f"{words[0]} ended with {result.code}: {result.stdout}{result.stderr}")
             problems += [

@@ -50,6 +50,8 @@ SUBJECTS = (
     "apply/state/compare.py",
     "apply/state/applyset.py",
     "apply/plan/decide.py",
+    "apply/plan/decision.py",
+    "apply/plan/workload_steps.py",
     "apply/plan/sets.py",
     "apply/run/journal.py",
 )
@@ -186,8 +188,8 @@ class Survey:
 
     def __init__(self, forks: Forks) -> None:
         digest = hashlib.sha256()
-        for path in sorted((ROOT / SOURCE).rglob("*.py")):
-            digest.update(path.read_bytes())
+        for path in subjects():
+            digest.update((ROOT / path).read_bytes())
         file = cache_directory() / "mutants" / f"{digest.hexdigest()[:16]}.json"
         if not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ import pytest
 from gpuctl.compilation import compile
 from gpuctl.frontend.source import Source
 from gpuctl.gitops import writer
-from gpuctl.gitops.errors import BuildError
+from gpuctl.gitops.build_error import BuildError
 from gpuctl.gitops.layout import File, files_of, illegal
 from gpuctl.gitops.manifest import MANIFEST, digest, parse_manifest, render_manifest
 

@@ -13,7 +13,7 @@ import pytest
 
 from gpuctl.answers.difference_answers import impact_answer
 from gpuctl.gitops.breakages import Breakage
-from gpuctl.gitops.impact import Impact
+from gpuctl.gitops.effects import Impact
 from gpuctl.gitops.objects import ObjectKey
 from gpuctl.gitops.report import markdown
 from support.repositories import Repository, pool, quota, service, training

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import gpuctl as library
-from gpuctl.gitops.errors import RevisionError
+from gpuctl.gitops.build_error import RevisionError
 from gpuctl.usecases.revision_pairs import SidesOptions, compiled_at
 from gpuctl.usecases.revisions import revision
 from support.repositories import Repository, gpuctl, pool, training

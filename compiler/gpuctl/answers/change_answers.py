@@ -22,6 +22,13 @@ def report_value(report: Report, done: str) -> dict[str, Any]:
     }
 
 
+def report_code(report: Report) -> int:
+    """The exit code: 0, 1 when a node could not be done, 3 when that is the cluster's fault."""
+    if not report.failed:
+        return 0
+    return 3 if any(item.is_outage for item in report.failed) else 1
+
+
 def _failure(item: Failure) -> dict[str, str]:
     return {"nodeName": item.name, "error": item.error, "message": item.message}
 

@@ -12,10 +12,10 @@ from gpuctl.language.masking import masked_pair
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.ended import Ended
-    from gpuctl.gitops.impact import Cost, Impact
+    from gpuctl.gitops.effects import Cost, Impact
     from gpuctl.gitops.objects import ObjectChange, ObjectKey
     from gpuctl.gitops.rows import Amount
-    from gpuctl.gitops.sides import GpuDemand
+    from gpuctl.gitops.sides import JobDemand
     from gpuctl.reading.live_impact import LiveImpact
 
 
@@ -91,7 +91,7 @@ def _amount(value: Amount) -> dict[str, Any]:
     return {"gpus": number(value.asked), "gpusAtMost": number(value.most), "capacity": value.there}
 
 
-def _demand(demand: GpuDemand | None) -> dict[str, Any] | None:
+def _demand(demand: JobDemand | None) -> dict[str, Any] | None:
     if demand is None:
         return None
     known = demand.gpus is not None

@@ -15,7 +15,8 @@ from gpuctl.apply.plan.sets import SetRun, plan_prune
 from gpuctl.apply.plan.stakes import weigh
 from gpuctl.apply.run import pending as others
 from gpuctl.apply.run import recovery
-from gpuctl.apply.run.execute import Execution, How
+from gpuctl.apply.run.execute import Execution
+from gpuctl.apply.run.how import How
 from gpuctl.apply.run.lease import holding
 from gpuctl.apply.run.pending import Pending
 from gpuctl.apply.state.records import Records

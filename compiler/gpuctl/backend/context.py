@@ -18,7 +18,7 @@ JobNames = Literal["hashed", "plain"]
 MANAGER = "gpuctl"
 
 
-class Options(NamedTuple):
+class OutputOptions(NamedTuple):
     """How output is wanted.
 
     ``nodes`` includes the pools' Node objects, ``shared`` the objects that jobs share (PriorityClass, Namespace),
@@ -36,7 +36,7 @@ class Options(NamedTuple):
 
 def options_of(
     nodes: bool, shared: bool, gitops: GitOps | None, embed: bool, namespaces: bool, job_names: JobNames | None
-) -> Options:
+) -> OutputOptions:
     """The options of :func:`gpuctl.compile` as lowering has them.
 
     :raises ValueError: for an illegal one.
@@ -47,7 +47,7 @@ def options_of(
         raise ValueError(f"job_names is None, 'hashed' or 'plain', not {job_names!r}")
     hashed = job_names == "hashed" or (job_names is None and gitops is not None)
     # A controller takes what is missing from its input for what is to go, a Namespace too.
-    return Options(nodes, shared, gitops, embed, namespaces or gitops is not None, hashed)
+    return OutputOptions(nodes, shared, gitops, embed, namespaces or gitops is not None, hashed)
 
 
 class Lowered(NamedTuple):
@@ -70,9 +70,9 @@ class PodSpecCheck(Protocol):
 class Context:
     """The settings, and where lowering reports what it finds."""
 
-    def __init__(self, settings: Settings, options: Options | None = None) -> None:
+    def __init__(self, settings: Settings, options: OutputOptions | None = None) -> None:
         self.settings = settings
-        self.options = options or Options()
+        self.options = options or OutputOptions()
         self.diagnostics: list[Diagnostic] = []
         self.check_pod_spec: PodSpecCheck | None = None
 

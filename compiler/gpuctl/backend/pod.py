@@ -9,8 +9,8 @@ from gpuctl.backend.context import Context, Object
 from gpuctl.backend.metadata import job_labels
 from gpuctl.backend.patch import CONTAINER, apply_pod_patches
 from gpuctl.backend.storage import MODEL_CACHE, volumes_and_mounts
-from gpuctl.frontend.checks import MODEL_ENV, VISIBLE_DEVICES
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.reserved import MODEL_ENV, VISIBLE_DEVICES
 from gpuctl.language.environment import EnvVar
 from gpuctl.language.kinds import Job
 from gpuctl.language.names import DEFAULT_POOL

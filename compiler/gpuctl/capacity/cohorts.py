@@ -24,7 +24,7 @@ class Slot(NamedTuple):
     resource: str
 
 
-class Quota(NamedTuple):
+class FlavorQuota(NamedTuple):
     """Of one slot: cores, bytes or pieces. Without a limit (None) all that others leave may be borrowed, or lent."""
 
     nominal: Fraction
@@ -37,7 +37,7 @@ class Node:
     """A ClusterQueue or a cohort; ``used`` is what its workloads have reserved."""
 
     name: str
-    quotas: Mapping[Slot, Quota] = field(default_factory=dict)
+    quotas: Mapping[Slot, FlavorQuota] = field(default_factory=dict)
     used: Mapping[Slot, Fraction] = field(default_factory=dict)
     parent: Node | None = None
     children: list[Node] = field(default_factory=list)
@@ -63,9 +63,9 @@ class Node:
         limit = self.quota(slot).borrowing_limit
         return most if limit is None else min(self._subtree(slot) + limit, most)
 
-    def quota(self, slot: Slot) -> Quota:
+    def quota(self, slot: Slot) -> FlavorQuota:
         """What it has itself of a slot."""
-        return self.quotas.get(slot, Quota(ZERO))
+        return self.quotas.get(slot, FlavorQuota(ZERO))
 
     def usage(self, slot: Slot) -> Fraction:
         """What is used: by its own workloads, or of a cohort's quota by its members."""
@@ -93,10 +93,10 @@ def cluster_queue(obj: Object) -> Node:
     return Node(obj["metadata"]["name"], quotas(obj), used)
 
 
-def quotas(obj: Object) -> dict[Slot, Quota]:
+def quotas(obj: Object) -> dict[Slot, FlavorQuota]:
     """What a ClusterQueue or Cohort states, in the order in which Kueue tries flavors."""
     return {
-        Slot(flavor["name"], item["name"]): Quota(
+        Slot(flavor["name"], item["name"]): FlavorQuota(
             quantity(item.get("nominalQuota") or 0),
             _limit(item.get("borrowingLimit")),
             _limit(item.get("lendingLimit")),

@@ -23,7 +23,7 @@ from gpuctl.frontend.tentative import tentative
 from gpuctl.frontend.tree import MAPPING, SCALAR, RawDocument, YamlNode
 from gpuctl.language.kinds import ALIASES, KINDS, VERSION, WORKLOADS, Model
 from gpuctl.language.spelling import fold, nearest
-from gpuctl.language.text import shorten
+from gpuctl.language.wording import shorten
 
 
 class Bound(NamedTuple):

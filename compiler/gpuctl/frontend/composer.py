@@ -23,7 +23,7 @@ from yaml._yaml import CParser
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.syntax import character_error, syntax_error
 from gpuctl.frontend.tree import MAPPING, SCALAR, SEQUENCE, Chunk, ReadError, YamlNode
-from gpuctl.language.text import shorten
+from gpuctl.language.wording import shorten
 
 MAX_DEPTH = 64
 MAX_EXPANDED = 100_000

@@ -22,9 +22,9 @@ from gpuctl.frontend.shapes import (
     UnionShape,
     kind_shape,
 )
-from gpuctl.frontend.tree import MAPPING, SCALAR, SEQUENCE, YamlNode
+from gpuctl.frontend.tree import MAPPING, NULLS, SCALAR, SEQUENCE, YamlNode
 from gpuctl.frontend.unknown_keys import torn_text, what_is_known
-from gpuctl.language.text import shorten
+from gpuctl.language.wording import shorten
 
 _ARTICLES = {SCALAR: "a single value", SEQUENCE: "a list", MAPPING: "a mapping"}
 
@@ -92,7 +92,8 @@ class _Conformer:
             if earlier is not key:
                 self._second_spelling(key, earlier, canonical)
                 continue
-            if value_shape is TEXT and value.kind == SCALAR and not value.is_null:
+            if value_shape is TEXT and value.kind == SCALAR and not (value.plain and value.value in NULLS):
+                # The common case: no path is needed unless something is wrong.
                 data[canonical] = value.value
                 continue
             path.append(canonical)
@@ -137,8 +138,7 @@ class _Conformer:
     def _list(self, node: YamlNode, shape: ListShape) -> list[Any]:
         items: list[YamlNode] = node.value
         if shape.item is TEXT:
-            # The common case, command lines: no path is needed unless something is wrong.
-            texts = [item.value for item in items if item.kind == SCALAR and not item.is_null]
+            texts = [item.value for item in items if item.kind == SCALAR and not (item.plain and item.value in NULLS)]
             if len(texts) == len(items):
                 return texts
         # What is wrong keeps its place, or the positions of pydantic's errors would be wrong by one.

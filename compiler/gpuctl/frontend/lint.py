@@ -11,7 +11,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.spans import within
 from gpuctl.language.kinds import Job
 from gpuctl.language.masking import CREDENTIAL
-from gpuctl.language.text import shorten
+from gpuctl.language.wording import shorten
 
 WARNING, NOTE = Severity.WARNING, Severity.NOTE
 HOSTFILE_DIRECTORY = "/job"

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gpuctl.frontend.binder import bind, kind_of
-from gpuctl.frontend.checks import check, check_faulty, check_platform
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.document_checks import check, check_faulty
 from gpuctl.frontend.foreign import Owner, owner_of
 from gpuctl.frontend.linker import link
+from gpuctl.frontend.platform_checks import check_platform
 from gpuctl.frontend.reader import read
 from gpuctl.frontend.source import Source, Sources, collect, find_platform
 from gpuctl.frontend.tree import RawDocument

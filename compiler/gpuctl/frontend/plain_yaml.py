@@ -73,7 +73,7 @@ def read_plain(text: str) -> YamlNode | None:
         what = line.lastindex
         if what == _INDENT:
             continue
-        _, dash, key, *_ = line.groups()
+        dash, key = line[_DASH], line[_KEY]
         if what == _DASH or (key is None and dash is None):
             return None
         column = line.end(_INDENT) - start
@@ -83,9 +83,10 @@ def read_plain(text: str) -> YamlNode | None:
         else:
             if waiting is not None:
                 top.entries.append((waiting, _nothing_after(waiting)))
-            top = _continued(blocks, column, start, is_item=dash is not None)
-            if top is None:
-                return None
+            if top.column != column or (top.keys is None) is (dash is None):
+                top = _continued(blocks, column, start, is_item=dash is not None)
+                if top is None:
+                    return None
         waiting = None
         if dash is not None:
             start += len(dash)

@@ -12,7 +12,7 @@ from gpuctl.frontend.shapes import ScalarShape
 from gpuctl.frontend.tree import YamlNode
 from gpuctl.language.fields import Scalar
 from gpuctl.language.spelling import nearest
-from gpuctl.language.text import shorten
+from gpuctl.language.wording import shorten
 
 BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 MISFIT = object()

@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span
 from gpuctl.frontend.walk import MAX_BYTES, SUFFIXES, NotAFile, read_bytes, walk, what_is
-from gpuctl.language.text import shorten, visible
+from gpuctl.language.wording import shorten, visible
 
 __all__ = ["PLATFORM_FILE", "STDIN", "SUFFIXES", "Source", "Sources", "collect", "decode", "find_platform", "lines_of"]
 

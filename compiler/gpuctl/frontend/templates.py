@@ -15,7 +15,7 @@ from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.frontend.shapes import FreeShape, ListShape, MapShape, ModelShape, Shape, UnionShape
 from gpuctl.language.fields import Block
 from gpuctl.language.spelling import fold, nearest
-from gpuctl.language.text import shorten
+from gpuctl.language.wording import shorten
 
 ROOTS = ("job", "model", "resources", "service", "environment", "storage")
 PLACES = ("job", "model", "environment", "resources", "storage", "service", "autoscaling", "podPatch")
@@ -33,7 +33,7 @@ _MENTION = r"\{\{\{\{|\{\{[ \t]*([A-Za-z][A-Za-z_-]*)[ \t]*\.([^{}]*)\}\}"
 _STEP = r"[A-Za-z0-9_-]+\Z"
 _SPECIAL = r"\{\{\{\{|\{\{[ \t]*([A-Za-z][A-Za-z_-]*)[ \t]*\."
 
-Report = Callable[[FieldPath, str, str, str | None], None]
+ReportReference = Callable[[FieldPath, str, str, str | None], None]
 """Takes the path of the string, the reference's text, the message and a hint."""
 
 
@@ -41,7 +41,7 @@ class _Failed(Exception):
     """A reference has no value; it was reported."""
 
 
-def expand(data: dict[str, Any], shape: ModelShape, report: Report) -> set[FieldPath]:
+def expand(data: dict[str, Any], shape: ModelShape, report: ReportReference) -> set[FieldPath]:
     """Replace the references in a bound document's data, in place. Returns the paths of strings that have bad ones."""
     expander = _Expander(data, shape, report)
     # References are looked up in what was written, so that a literal `{{` of one field is not expanded in another.
@@ -49,7 +49,9 @@ def expand(data: dict[str, Any], shape: ModelShape, report: Report) -> set[Field
     return expander.bad
 
 
-def expand_patch(patch: dict[str, Any], data: dict[str, Any], shape: ModelShape, report: Report) -> dict[str, Any]:
+def expand_patch(
+    patch: dict[str, Any], data: dict[str, Any], shape: ModelShape, report: ReportReference
+) -> dict[str, Any]:
     """A platform's patch with its references to a document replaced; ``data`` is the document's, expanded already."""
     expanded: dict[str, Any] = _Expander(data, shape, report).value(("podPatch",), patch)
     return expanded
@@ -101,7 +103,7 @@ def _escape_tree(value: Any) -> Any:
 
 
 class _Expander:
-    def __init__(self, data: dict[str, Any], shape: ModelShape, report: Report) -> None:
+    def __init__(self, data: dict[str, Any], shape: ModelShape, report: ReportReference) -> None:
         self.data = data
         self.shape = shape
         self.report = report

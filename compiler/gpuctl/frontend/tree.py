@@ -9,7 +9,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, Span
 from gpuctl.frontend.source import Source, lines_of
 
 SCALAR, MAPPING, SEQUENCE = "scalar", "mapping", "list"
-_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 class YamlNode:
@@ -34,7 +34,7 @@ class YamlNode:
     @property
     def is_null(self) -> bool:
         """Whether it is YAML's null: an empty or ``~`` or ``null`` plain scalar."""
-        return self.plain and self.kind == SCALAR and self.value in _NULLS
+        return self.plain and self.kind == SCALAR and self.value in NULLS
 
 
 class Chunk:

@@ -6,7 +6,7 @@ from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.frontend.shapes import ModelShape, kind_shape
 from gpuctl.frontend.tree import SCALAR, YamlNode
 from gpuctl.language.spelling import fold, nearest
-from gpuctl.language.text import shorten
+from gpuctl.language.wording import shorten
 
 
 def torn_text(source: str, node: YamlNode, key: YamlNode, value: YamlNode) -> str | None:

@@ -7,10 +7,10 @@ from difflib import unified_diff
 from typing import Literal, NamedTuple
 
 from gpuctl.language.masking import masked_lines
-from gpuctl.language.text import visible
+from gpuctl.language.wording import visible
 
-Action = Literal["create", "change", "remove"]
-Tree = Mapping[str, bytes]
+FileAction = Literal["create", "change", "remove"]
+FileTree = Mapping[str, bytes]
 """path -> content."""
 
 
@@ -22,12 +22,12 @@ class FileChange(NamedTuple):
     after: bytes | None
 
     @property
-    def action(self) -> Action:
+    def action(self) -> FileAction:
         """Whether the file comes, goes or changes."""
         return "create" if self.before is None else "remove" if self.after is None else "change"
 
 
-def compare(before: Tree, after: Tree) -> list[FileChange]:
+def compare(before: FileTree, after: FileTree) -> list[FileChange]:
     """The files that differ, sorted by path."""
     changes = (FileChange(path, before.get(path), after.get(path)) for path in sorted({*before, *after}))
     return [change for change in changes if change.before != change.after]

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from gpuctl.backend.context import Lowered, Object
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.order import sort_key
-from gpuctl.gitops.errors import BuildError
+from gpuctl.gitops.build_error import BuildError
 from gpuctl.incremental.manifests import Emitted
-from gpuctl.language.text import visible
+from gpuctl.language.wording import visible
 
 CLUSTER = "_cluster"
 """The directory of objects that are in no namespace. No namespace can have this name."""

@@ -8,11 +8,11 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from gpuctl.gitops.breakages import amount
-from gpuctl.gitops.impact import Impact
+from gpuctl.gitops.effects import Impact
 from gpuctl.gitops.rows import Amount, PoolRow, QuotaRow
-from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, GpuDemand, JobId
+from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, JobDemand, JobId
 from gpuctl.language.quantities import format_number
-from gpuctl.language.text import visible
+from gpuctl.language.wording import visible
 
 _MANY = 50
 """Most entries of a list or rows of a table for people: a comment on GitHub has at most 65,536 characters."""
@@ -124,11 +124,11 @@ def _shown_paths(paths: list[str], style: _Style) -> str:
     return f"{shown} and {len(paths) - _PATHS} more" if len(paths) > _PATHS else shown
 
 
-def _job_row(job: JobId, before: GpuDemand | None, after: GpuDemand | None) -> list[str]:
+def _job_row(job: JobId, before: JobDemand | None, after: JobDemand | None) -> list[str]:
     return [str(job), _gpus(before), _gpus(after)]
 
 
-def _gpus(demand: GpuDemand | None) -> str:
+def _gpus(demand: JobDemand | None) -> str:
     if demand is None:
         return "-"
     where = f"{demand.gpu_type or 'any type'}, {demand.pool}"

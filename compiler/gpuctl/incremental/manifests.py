@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpuctl.language.settings import Settings
 
 
-class Place(Protocol):
+class ManifestPlace(Protocol):
     """Where a document stands."""
 
     @property
@@ -27,7 +27,7 @@ class Emitted(NamedTuple):
     """A manifest: its text, and of its object at least the identity (apiVersion, kind, name and namespace)."""
 
     object: Object
-    document: Place
+    document: ManifestPlace
     shared: bool
     text: str
 

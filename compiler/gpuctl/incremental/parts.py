@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from gpuctl.backend.context import Context, Lowered, Object, Options
+from gpuctl.backend.context import Context, Lowered, Object, OutputOptions
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.lower import lower_document
 from gpuctl.compilation import pod_spec_check, validator_of
 from gpuctl.frontend.binder import bind
-from gpuctl.frontend.checks import check
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.document_checks import check
 from gpuctl.frontend.linker import link
 from gpuctl.frontend.load import is_platform
 from gpuctl.frontend.reader import compose, read, split
@@ -43,7 +43,7 @@ class Unit(NamedTuple):
     whole: bool
 
 
-class Row(NamedTuple):
+class PartRow(NamedTuple):
     """A manifest of a part: the object's identity, whether jobs share it, and its text."""
 
     api_version: str
@@ -73,7 +73,7 @@ class Piece(NamedTuple):
     namespace: str
     gpu_type: str | None
     told: list[Any]
-    rows: list[Row]
+    rows: list[PartRow]
 
 
 class Part(NamedTuple):
@@ -99,7 +99,7 @@ class Maker:
     def __init__(
         self,
         settings: Settings,
-        options: Options,
+        options: OutputOptions,
         namespace: str,
         defaults: dict[str, dict[str, Any]],
         *,
@@ -186,7 +186,7 @@ class Maker:
             known = self.shared.get((obj["kind"], metadata["name"])) if item.shared else None
             text = known[1] if known is not None and known[0] == obj else self.text_of(obj)
             rows.append(
-                Row(obj["apiVersion"], obj["kind"], metadata.get("namespace"), metadata["name"], item.shared, text)
+                PartRow(obj["apiVersion"], obj["kind"], metadata.get("namespace"), metadata["name"], item.shared, text)
             )
         said = [packed(item, document.chunk.first_line) for item in told]
         facts = _facts(document)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpuctl.backend.context import GitOps, JobNames, Options, options_of
+from gpuctl.backend.context import GitOps, JobNames, OutputOptions, options_of
 from gpuctl.collector import patient
 from gpuctl.frontend.source import Source, Sources, collect, find_platform
 from gpuctl.incremental.entry import Entry, from_bytes, packed, recalled, rows_of, to_bytes
@@ -39,7 +39,7 @@ class _Wish(NamedTuple):
     platform: str | None
     namespace: str
     strict: bool
-    options: Options
+    options: OutputOptions
     texts: bool
 
 
@@ -257,12 +257,12 @@ def _written(key: str, part: Part, index: dict[tuple[Any, ...], int]) -> list[An
 
 def _kept(entry: Entry, wanted: set[str]) -> dict[str, Part]:
     """The parts of an earlier run that are wanted."""
-    from gpuctl.incremental.parts import Part, Piece, Row
+    from gpuctl.incremental.parts import Part, PartRow, Piece
 
     kept = [data for data in json.loads(entry.parts) if data[0] in wanted]
     if not kept:
         return {}
-    rows = [Row._make([*row[:5], text]) for row, text in rows_of(entry)]
+    rows = [PartRow._make([*row[:5], text]) for row, text in rows_of(entry)]
     parts = {}
     for key, filled, read, checked, pieces in kept:
         own = [Piece._make([*piece[:-1], [rows[at] for at in piece[-1]]]) for piece in pieces]

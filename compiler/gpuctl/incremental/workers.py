@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
-from gpuctl.incremental.parts import Maker, NoPart, Part, Piece, Row, Unit
+from gpuctl.incremental.parts import Maker, NoPart, Part, PartRow, Piece, Unit
 
 WORKERS = "GPUCTL_WORKERS"
 """The variable that says how many processes a compile may use; 1 is none beside this one."""
@@ -148,6 +148,6 @@ def _received(data: bytes) -> list[Part] | None:
         start += size
     parts = []
     for *part, pieces in packed:
-        own = [(piece, [Row._make([*row, texts[number]]) for *row, number in rows]) for *piece, rows in pieces]
+        own = [(piece, [PartRow._make([*row, texts[number]]) for *row, number in rows]) for *piece, rows in pieces]
         parts.append(Part._make([*part, [Piece._make([*piece, rows]) for piece, rows in own]]))
     return parts

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gpuctl.language.masking import redact
-from gpuctl.language.text import visible
+from gpuctl.language.wording import visible
 
 _LONGEST = 600
 # A field error's text: kind of error, the value (which may be a whole Go struct or JSON document), the explanation.

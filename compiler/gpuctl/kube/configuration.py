@@ -30,7 +30,7 @@ from gpuctl.kube.proxies import proxy_for
 from gpuctl.kube.session import Session
 from gpuctl.kube.transport import ServerAccess, Transport
 from gpuctl.kube.trust import Trust
-from gpuctl.language.text import visible
+from gpuctl.language.wording import visible
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _PLUGIN_CONFIGURATION = "client.authentication.k8s.io/exec"

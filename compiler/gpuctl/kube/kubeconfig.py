@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from gpuctl.kube.api_errors import ConfigurationError
 from gpuctl.language.names import is_dns_label
-from gpuctl.language.text import visible
+from gpuctl.language.wording import visible
 
 Entry = dict[str, Any]
 

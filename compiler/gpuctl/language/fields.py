@@ -20,7 +20,7 @@ from gpuctl.language.durations import LONGEST, format_duration, is_too_long, par
 from gpuctl.language.images import image_problem
 from gpuctl.language.problems import problem
 from gpuctl.language.quantities import parse_quantity, suggest_quantity
-from gpuctl.language.text import shorten
+from gpuctl.language.wording import shorten
 
 
 class Scalar(Enum):

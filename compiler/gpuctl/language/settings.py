@@ -35,7 +35,7 @@ DEFAULT_PRIORITIES: dict[str, tuple[str, int, bool]] = {
 }
 
 
-class Priority(NamedTuple):
+class PriorityClass(NamedTuple):
     """A PriorityClass: its name, its value, and whether its pods may evict others."""
 
     class_name: str
@@ -141,14 +141,14 @@ class Settings:
         return resources.gpu * share if share is not None and share <= 1 else None
 
     @cached_property
-    def priorities(self) -> dict[str, Priority]:
+    def priorities(self) -> dict[str, PriorityClass]:
         """high, medium and low with their PriorityClasses."""
         if self._platform is None:
-            return {level: Priority(*default) for level, default in DEFAULT_PRIORITIES.items()}
+            return {level: PriorityClass(*default) for level, default in DEFAULT_PRIORITIES.items()}
         table = {}
         for level, (class_name, value, preempts) in DEFAULT_PRIORITIES.items():
             own = getattr(self._platform.priorities, level)
-            table[level] = Priority(
+            table[level] = PriorityClass(
                 own.className or class_name,
                 value if own.value is None else own.value,
                 preempts if own.preemption is None else own.preemption,

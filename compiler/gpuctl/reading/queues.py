@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import condition
 from gpuctl.backend.api_resources import Object
-from gpuctl.capacity.cohorts import ZERO, Node, Quota, Slot, asked, cluster_queue, cohort_of, tree
+from gpuctl.capacity.cohorts import ZERO, FlavorQuota, Node, Slot, asked, cluster_queue, cohort_of, tree
 from gpuctl.capacity.pod_requests import Amounts
 from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.kueue import kueue_resources
@@ -50,7 +50,7 @@ class Room:
 
     slot: Slot
     asked: Fraction
-    quota: Quota
+    quota: FlavorQuota
     used: Fraction
     free: Fraction | None
     most: Fraction | None
@@ -67,7 +67,7 @@ class Room:
 
 
 @dataclass(frozen=True)
-class Place:
+class QueuePosition:
     """A job in its queue. ``ahead`` are the jobs that Kueue looks at before it, first in front; ``waiting`` counts all.
 
     Both, and ``holders`` (who has quota of what it lacks), are those of the ClusterQueue that may be read; None: none.
@@ -136,7 +136,7 @@ def read_kueue(scope: Scope) -> KueueLists:
     return KueueLists(workloads, local, cluster, cohorts)
 
 
-def place_of(workload: Object, lists: KueueLists, keys: Records) -> Place:
+def place_of(workload: Object, lists: KueueLists, keys: Records) -> QueuePosition:
     """Where the Workload of a job stands."""
     namespace, spec = workload["metadata"]["namespace"], workload.get("spec") or {}
     queue = spec.get("queueName") or ""
@@ -149,7 +149,7 @@ def place_of(workload: Object, lists: KueueLists, keys: Records) -> Place:
     rooms = list(_rooms(obj, wants, lists)) if obj is not None else []
     covered = {room.slot.resource for room in rooms}
     uncovered = [resource for resource in wants if resource not in covered] if obj is not None else []
-    place = Place(queue, name, cohort, strategy, priority, wants, rooms, uncovered)
+    place = QueuePosition(queue, name, cohort, strategy, priority, wants, rooms, uncovered)
     if name is None or lists.workloads is None:
         return place
     same = [item for item in lists.workloads if _goes_to(item, leads) == name]
@@ -159,7 +159,7 @@ def place_of(workload: Object, lists: KueueLists, keys: Records) -> Place:
     holders = [claim_of(item, keys) for item in _holding(lists.workloads, name, cohort, lists) if item is not workload]
     holders = [claim for claim in holders if short & claim.amounts.keys()]
     ahead = [claim_of(item, keys) for item in before]
-    return Place(queue, name, cohort, strategy, priority, wants, rooms, uncovered, ahead, len(waiting), holders)
+    return QueuePosition(queue, name, cohort, strategy, priority, wants, rooms, uncovered, ahead, len(waiting), holders)
 
 
 def _rooms(obj: Object, wants: Amounts, lists: KueueLists) -> Iterator[Room]:

@@ -16,7 +16,7 @@ from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import condition, finished
 from gpuctl.backend.api_resources import Object, annotations_of
 from gpuctl.capacity.pod_requests import replicas
-from gpuctl.language.text import visible
+from gpuctl.language.wording import visible
 
 # Kubernetes' own messages are of at most 1,024 characters, but for those that list many objects.
 _LONGEST = 4096

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gpuctl.apply.run.wait_gone import is_up
+from gpuctl.apply.run.wait_running import is_up
 from gpuctl.apply.state.records import Records, is_controlled
 from gpuctl.apply.state.workload import finished
 from gpuctl.backend.api_resources import WORKLOADS, Object

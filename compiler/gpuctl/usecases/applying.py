@@ -74,7 +74,7 @@ def apply_request(
     how, dialogue = conversation.how(request.keys, run), conversation.dialogue()
     plan = apply(session, request, how, dialogue, wanted.set_options, seen)
     if run.wait and all(step.result == "done" for step in plan.steps):
-        from gpuctl.apply.run.wait_gone import wait_until_running
+        from gpuctl.apply.run.wait_running import wait_until_running
 
         explain = _explaining(session, request)
         wait_until_running(session, plan, request.keys, run.timeout, conversation.wait, explain)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.snapshot import Snapshot
-from gpuctl.gitops.impact import Impact, impact
+from gpuctl.gitops.effects import Impact, impact
 from gpuctl.gitops.sides import DOES_NOT_FIT, side_of
 from gpuctl.reading.live_impact import LiveImpact, live_impact, with_machines
 from gpuctl.usecases.revision_pairs import RevisionPair, SidesOptions, compiled_pair

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuctl.apply.operations import Dialogue, Unasked
-from gpuctl.apply.run.execute import How
+from gpuctl.apply.run.how import How
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan, Step

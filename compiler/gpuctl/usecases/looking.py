@@ -14,7 +14,7 @@ from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.settings import Settings
-from gpuctl.language.text import visible
+from gpuctl.language.wording import visible
 from gpuctl.usecases.change_options import InvalidOptions
 
 

@@ -11,8 +11,8 @@ from gpuctl.compilation import Compilation, compile
 from gpuctl.frontend.diagnostics import Severity, count
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import SUFFIXES, Source
-from gpuctl.gitops.errors import RevisionError
-from gpuctl.language.text import visible
+from gpuctl.gitops.build_error import RevisionError
+from gpuctl.language.wording import visible
 from gpuctl.usecases.revisions import revision
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from gpuctl.frontend.binder import kind_of
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span
 from gpuctl.frontend.reader import read
 from gpuctl.frontend.source import PLATFORM_FILE, SUFFIXES, Source, decode
-from gpuctl.gitops.errors import RevisionError
+from gpuctl.gitops.build_error import RevisionError
 from gpuctl.gitops.manifest import MANIFEST
-from gpuctl.language.text import visible
+from gpuctl.language.wording import visible
 
 _NO_PLATFORM = "kind: platform\nversion: v0.1\n"
 _LINK, _SUBMODULE = "120000", "160000"

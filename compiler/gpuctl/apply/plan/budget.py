@@ -54,7 +54,8 @@ def _check(
         if step.desired is None:
             continue
         if step.action in ("create", "replace"):
-            added += admissions(step.desired, pods.get(id(step)))
+            # What Kueue holds back has pods when others have given back theirs.
+            added += admissions(step.desired, [] if step.queued else pods.get(id(step)))
         elif step.method == "put" and step.live is not None:
             # Rolling: the new pods come as the old ones go, so what counts is the difference.
             added += [Usage(step.desired, before=step.live), *_pods_of(step.desired, pods.get(id(step)))]
@@ -62,7 +63,13 @@ def _check(
         elif step.method == "apply" and step.live is not None:
             added.append(Usage(step.desired, before=step.live))
     freed = _freed(session, namespace, leaving, rolling)
-    return [f"in namespace {namespace}, {shortfall}" for shortfall in shortfalls(quotas, added, freed)]
+    found = [f"in namespace {namespace}, {shortfall}" for shortfall in shortfalls(quotas, added, freed)]
+    unused = [{**quota, "status": {**(quota.get("status") or {}), "used": {}}} for quota in quotas]
+    for step in mine:
+        if step.queued and step.desired is not None:
+            alone = shortfalls(unused, _pods_of(step.desired, pods.get(id(step))))
+            found += [f"{step.title} never fits into {namespace}: {shortfall}" for shortfall in alone]
+    return found
 
 
 def _as_planned(quota: Object, steps: Iterable[Step]) -> Object:

@@ -45,7 +45,8 @@ class Step:
     ``desired`` is the object to send (for ``patch`` the patch), ``live`` the one that is there. ``method`` is how it is
     sent. ``running`` says what a user loses by it (``running for 3h``), None when nothing. ``adopt`` takes over fields
     that other managers hold. ``companion_of`` is the workload that a deleted Service or autoscaler belonged to.
-    ``tried`` tells that the server has accepted ``desired`` in a dry-run already. ``verdict`` is what ``fit`` says of
+    ``tried`` tells that the server has accepted ``desired`` in a dry-run already, ``queued`` that Kueue will hold the
+    workload back, so that its pods come when there is quota for them. ``verdict`` is what ``fit`` says of
     the pods that come (None: not asked), ``victims`` are whom they would evict. ``lost`` is what others put into the
     live object and a replacement drops; ``dependents`` names the objects that garbage collection deletes with it,
     ``unseen`` the kinds that may not be looked through for them.
@@ -64,6 +65,7 @@ class Step:
     adopt: bool = False
     companion_of: Key | None = None
     tried: bool = False
+    queued: bool = False
     verdict: str | None = None
     victims: list[EvictedJob] = field(default_factory=list)
     lost: list[LostField] = field(default_factory=list)

@@ -9,18 +9,8 @@ from functools import partial
 
 from gpuctl.apply.plan import pool_labels as nodes
 from gpuctl.apply.plan.adoption import built_trainings, keep, replace
-from gpuctl.apply.plan.decide import (
-    Ask,
-    DecisionRefused,
-    OtherSet,
-    Target,
-    Wish,
-    decide,
-    kept,
-    probe,
-    settle,
-    settle_alone,
-)
+from gpuctl.apply.plan.decide import decide, kept, probe, settle, settle_alone
+from gpuctl.apply.plan.decision import Ask, DecisionRefused, OtherSet, Target, Wish
 from gpuctl.apply.plan.former import former_fields
 from gpuctl.apply.plan.homes import undeclared
 from gpuctl.apply.plan.losses import lost_fields

@@ -15,9 +15,11 @@ from gpuctl.apply.plan.pool_changes import check_pools
 from gpuctl.apply.plan.pool_labels import POOLS_MANAGER
 from gpuctl.apply.plan.surroundings import look_around
 from gpuctl.apply.plan.trial import refused, try_pods
+from gpuctl.apply.state.queueing import queue_of
 from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource, key_of
 from gpuctl.kube.api_errors import ApiError, Changed
+from gpuctl.kube.kueue import kueue_resources
 from gpuctl.kube.session import MANAGER, Session
 
 
@@ -53,6 +55,7 @@ def check(session: Session, plan: Plan, platform: CheckOptions | None = None) ->
         return
     new_namespaces = {step.key.name for step in steps if step.key.kind == "Namespace" and step.action == "create"}
     refusals: dict[str, list[str]] = {}
+    _find_queued(session, steps)
     for errors in session.each(lambda step: _dry_run(session, step, new_namespaces, refusals), steps):
         plan.errors += errors
     lenient = None if platform is None else platform.lenient
@@ -68,6 +71,14 @@ def check(session: Session, plan: Plan, platform: CheckOptions | None = None) ->
     look_around(session, plan, pods, keys, gpus)
     if not plan.errors:
         plan.notes += [f"the API server warns: {warning}" for warning in session.warnings]
+
+
+def _find_queued(session: Session, steps: list[Step]) -> None:
+    """Which new workloads Kueue's webhook will suspend."""
+    named = [step for step in steps if step.method == "post" and step.desired is not None and queue_of(step.desired)]
+    if named and kueue_resources(session) is not None:
+        for step in named:
+            step.queued = True
 
 
 def _missing_rights(session: Session, plan: Plan) -> list[str]:

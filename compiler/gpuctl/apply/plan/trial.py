@@ -80,7 +80,7 @@ def try_pods(
         try:
             answer = session.create(body, dry_run=True)
         except ApiError as error:
-            if error.exceeds_quota:
+            if error.exceeds_quota and not pod.step.queued:
                 refusals.setdefault(namespace, []).append(f"{pod.step.key}: its pods would be refused: {error.message}")
             if error.lacks_permission:
                 plan.notes.append(f"whether pods would be accepted was not tried: {error.message}")

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 from gpuctl.apply.state.live_state import OURS
-from gpuctl.backend.api_resources import Key, Object, key_of
+from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, Watched
 from gpuctl.kube.session import Session
@@ -91,3 +91,29 @@ class Departures:
             key = awaited.pop(uid, None)
         if key is not None:
             self._gone(key)
+
+
+def held_by(session: Session, key: Key) -> str:
+    """Which finalizer, or whose pods, keep an object from going."""
+    try:
+        live = session.get(key)
+    except ClusterError:
+        return ""
+    if live is None:
+        return ""
+    finalizers = [name for name in live["metadata"].get("finalizers") or [] if name != "foregroundDeletion"]
+    if finalizers:
+        return f": finalizer {', '.join(finalizers)} holds it"
+    selector = ((live.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+    if key.kind in WORKLOADS and selector:
+        labels = ",".join(f"{name}={value}" for name, value in selector.items())
+        try:
+            pods, _ = session.list_objects(RESOURCES["Pod"], key.namespace, labels=labels)
+        except ClusterError:
+            return ""
+        held = [pod["metadata"]["name"] for pod in pods[:3]]
+        keeping = sorted({name for pod in pods for name in pod["metadata"].get("finalizers") or []})
+        if held:
+            why = f" (finalizer {', '.join(keeping)})" if keeping else ""
+            return f": its pods are still ending: {', '.join(held)}{why}"
+    return ""

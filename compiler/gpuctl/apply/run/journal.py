@@ -27,7 +27,7 @@ from gpuctl.backend.api_resources import RESOURCES, Key, Object, key_of, labels_
 from gpuctl.backend.metadata import managed_labels
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
-from gpuctl.language.text import visible
+from gpuctl.language.wording import visible
 
 # A Secret may hold 1 MiB (core/v1 MaxSecretSize).
 _PACKED = 256 * 1024

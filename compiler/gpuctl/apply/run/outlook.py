@@ -12,7 +12,7 @@ from gpuctl.apply.run.journal import Journal, MissingPart
 from gpuctl.apply.run.lease import Sightings, holders
 from gpuctl.apply.run.powers import powers
 from gpuctl.apply.state.live_state import read
-from gpuctl.apply.state.records import Records
+from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.backend.api_resources import Key, Object, annotations_of, labels_of
 from gpuctl.kube.session import Session
 
@@ -104,6 +104,7 @@ def look(session: Session, keys: Records, found: Iterable[Journal], spared: Spar
         problem = incomplete(journal, live, outlook.spared)
         if problem is not None:
             outlook.problems.append(problem)
+        outlook.problems += _taken(journal, live, outlook.spared)
     outlook.working = holders(session, sorted({item.namespace for item in outlook.journals}), outlook.sightings)
     return outlook
 
@@ -130,6 +131,17 @@ def incomplete(journal: Journal, live: Mapping[Key, Object], spared: Spared) -> 
     return RecoveryProblem(journal.namespace, text, hint, journal=journal.id)
 
 
+def _taken(journal: Journal, live: Mapping[Key, Object], spared: Spared) -> Iterator[RecoveryProblem]:
+    for entry in journal.entries:
+        why = is_taken(entry, live)
+        if why is not None and not spared.leaves(entry) and spared.refusal(entry) is None:
+            hint = (
+                "delete or rename that object and run `gpuctl recover`; or, when the job is not to come back: "
+                f"`{journal.removal}`"
+            )
+            yield RecoveryProblem(journal.namespace, f"{entry.key} {why}", hint, journal=journal.id)
+
+
 def _is_there(loss: MissingPart, live: Mapping[Key, Object]) -> bool:
     obj = live.get(loss.key)
     return obj is not None and not obj["metadata"].get("deletionTimestamp")
@@ -138,6 +150,16 @@ def _is_there(loss: MissingPart, live: Mapping[Key, Object]) -> bool:
 def is_untouched(entry: JournalEntry, live: Object | None) -> bool:
     """Whether the old object is there as it was: nobody has begun to delete it."""
     return live is not None and live["metadata"]["uid"] == entry.uid and not live["metadata"].get("deletionTimestamp")
+
+
+def is_taken(entry: JournalEntry, live: Mapping[Key, Object]) -> str | None:
+    """Why what an entry remembers cannot come back: somebody else's object has its name now. None when none has."""
+    for key in dict.fromkeys((entry.key, entry.successor)):
+        obj = live.get(key)
+        if obj is not None and obj["metadata"]["uid"] != entry.uid and not is_ours(obj):
+            kind = "object" if key == entry.key else f"{key}"
+            return f"cannot be created again: the {kind} of this name that is there now is not gpuctl's, and stays"
+    return None
 
 
 def is_replaced(entry: JournalEntry, live: Mapping[Key, Object]) -> str | None:
@@ -171,6 +193,8 @@ def _steps(journal: Journal, live: Mapping[Key, Object], keys: Records, spared: 
         refusal = spared.refusal(entry)
         if is_untouched(entry, obj):
             yield Step("unchanged", key, f"{began} had not yet deleted it", live=obj, title=title)
+        elif (taken := is_taken(entry, live)) is not None:
+            yield Step("skip", key, f"{began} had deleted it; {taken}", title=title)
         elif entry.companion_of is not None:
             main = mains.get(entry.companion_of)
             if obj is not None and not obj["metadata"].get("deletionTimestamp"):

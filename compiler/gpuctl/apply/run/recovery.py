@@ -17,8 +17,8 @@ from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run.entries import JournalEntry
 from gpuctl.apply.run.journal import Journal
 from gpuctl.apply.run.lease import NAMESPACE_LEASE, Held, abandoned, holding
-from gpuctl.apply.run.outlook import Outlook, RecoveryProblem, is_replaced, stays_with
-from gpuctl.apply.state.records import Records
+from gpuctl.apply.run.outlook import Outlook, RecoveryProblem, is_replaced, is_taken, stays_with
+from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.backend.api_resources import Key, Object, key_of
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
@@ -181,6 +181,9 @@ def _entry(session: Session, entry: JournalEntry, work: _Work) -> Recovered:
     assert entry.new is not None
     try:
         live = _live(session, entry)
+        taken = is_taken(entry, live)
+        if taken is not None:
+            return Recovered(key, "failed", taken)
         ended = is_replaced(entry, live)
         if ended is not None:
             return Recovered(key, "new" if ended.startswith("the new") else "old", ended)
@@ -191,6 +194,10 @@ def _entry(session: Session, entry: JournalEntry, work: _Work) -> Recovered:
         refusal = work.spared.refusal(entry)
         if refusal is not None:
             return Recovered(key, "gone", f"is not created again: {refusal}")
+        # Somebody may have waited for the name, too.
+        taken = is_taken(entry, _live(session, entry))
+        if taken is not None:
+            return Recovered(key, "failed", taken)
         return _create(session, entry, entry.new, key, work)
     except ClusterError as error:
         return Recovered(key, "failed", error.message)
@@ -227,6 +234,9 @@ def _put_up(session: Session, obj: Object, work: _Work, *, apply: bool = False) 
             return
         except ApiError as error:
             if error.exists_already:
+                live = session.get(key_of(obj))
+                if live is not None and not is_ours(live):
+                    raise ClusterError(f"{key_of(obj)} is there meanwhile and is not gpuctl's") from None
                 return
             if not error.exceeds_quota or time.monotonic() > work.deadline:
                 raise
@@ -252,6 +262,9 @@ def _companion(session: Session, entry: JournalEntry, main: str | None, work: _W
     """What left with its workload comes back when the old workload does."""
     try:
         live = session.get(entry.key)
+        taken = is_taken(entry, {} if live is None else {entry.key: live})
+        if taken is not None:
+            return Recovered(entry.key, "failed", taken)
         if live is not None and not live["metadata"].get("deletionTimestamp"):
             return Recovered(entry.key, "old", "was not yet deleted")
         workload = session.get(entry.companion_of) if main is None and entry.companion_of is not None else None

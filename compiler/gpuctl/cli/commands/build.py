@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuctl.gitops.restarts import Restart
-    from gpuctl.gitops.writer import Outcome
+    from gpuctl.gitops.writer import BuildOutcome
     from gpuctl.incremental.manifests import Manifests
 
 
@@ -76,9 +76,9 @@ def command(
     """
     from gpuctl.cli.output import text
     from gpuctl.gitops import writer
-    from gpuctl.gitops.errors import BuildError
+    from gpuctl.gitops.build_error import BuildError
+    from gpuctl.gitops.kept_namespaces import keep_namespaces
     from gpuctl.gitops.layout import files_of
-    from gpuctl.gitops.namespaces import keep_namespaces
     from gpuctl.gitops.sources import source_names
     from gpuctl.incremental.run import manifests
 
@@ -120,7 +120,7 @@ def command(
     return code
 
 
-def _warn_of_unread(outcome: Outcome, result: Manifests, *, check: bool) -> None:
+def _warn_of_unread(outcome: BuildOutcome, result: Manifests, *, check: bool) -> None:
     """Say what goes while something was not read: what it holds may be missing by mistake."""
     gone = [change.path for change in outcome.files if change.action == "remove"]
     if not gone or not result.unread:
@@ -134,7 +134,7 @@ def _warn_of_unread(outcome: Outcome, result: Manifests, *, check: bool) -> None
     )
 
 
-def _restarts(outcome: Outcome, document_key: str) -> list[Restart]:
+def _restarts(outcome: BuildOutcome, document_key: str) -> list[Restart]:
     from gpuctl.gitops.restarts import objects_of, rebuilt
 
     jobs = [change for change in outcome.files if change.path.rpartition("/")[2].startswith(("job-", "jobset-"))]
@@ -151,8 +151,8 @@ def _tell_kept(name: str) -> None:
     )
 
 
-def _report(outcome: Outcome, directory: str, anew: Sequence[str]) -> int:
-    from gpuctl.language.text import visible
+def _report(outcome: BuildOutcome, directory: str, anew: Sequence[str]) -> int:
+    from gpuctl.language.wording import visible
 
     words = {"create": "created", "change": "changed", "remove": "removed"}
     for change in outcome.files:
@@ -167,9 +167,9 @@ def _report(outcome: Outcome, directory: str, anew: Sequence[str]) -> int:
     return 0
 
 
-def _report_check(outcome: Outcome, directory: str, anew: Sequence[str]) -> int:
+def _report_check(outcome: BuildOutcome, directory: str, anew: Sequence[str]) -> int:
     from gpuctl.gitops.comparison import unified
-    from gpuctl.language.text import visible
+    from gpuctl.language.wording import visible
 
     name = visible(directory)
     if not outcome.changes:

@@ -13,7 +13,7 @@ import click
 def revision_errors() -> Iterator[None]:
     """Turn what is wrong with revisions, manifests and documents into messages; they end the command."""
     from gpuctl.cli.output import text
-    from gpuctl.gitops.errors import BuildError, RevisionError
+    from gpuctl.gitops.build_error import BuildError, RevisionError
     from gpuctl.usecases.revision_pairs import InvalidSide
 
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.answers.change_answers import paused_value, report_value
+from gpuctl.answers.change_answers import paused_value, report_code, report_value
 from gpuctl.cli.output.printing import show_value
 from gpuctl.cli.output.terminal import is_coloured
 
@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from gpuctl.acts.node_labels import Report
     from gpuctl.usecases.suspending import PausedJob
 
-OUTAGE = 3
-
 
 def show_report(report: Report, done: str, *, as_json: bool) -> int:
-    """Print it; the exit code: 0, 1 when a node could not be done, 3 when that is the cluster's fault.
+    """Print it, and return the exit code.
 
     :param done: what was done, as a participle.
     """
@@ -33,9 +31,7 @@ def show_report(report: Report, done: str, *, as_json: bool) -> int:
         click.echo(f"error: {problem.message}", err=True)
     for note in dict.fromkeys(report.notes):
         click.echo(f"note: {note}", err=True)
-    if not report.failed:
-        return 0
-    return OUTAGE if any(item.is_outage for item in report.failed) else 1
+    return report_code(report)
 
 
 def show_paused(jobs: Iterable[PausedJob], *, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from gpuctl.apply.state.queueing import queue_of
 from gpuctl.apply.state.workload import condition
 from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.quota_sum import format_amount
-from gpuctl.reading.queues import Claim, KueueLists, Place, Room, claim_of, place_of
+from gpuctl.reading.queues import Claim, KueueLists, QueuePosition, Room, claim_of, place_of
 from gpuctl.reading.status import job_status, sentence
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, several
@@ -99,7 +99,7 @@ def _inactive(evidence: Evidence, admission: Object, queue: str) -> Finding | No
     return Finding("paused", message, {"queue": queue}, command("resume", evidence), told)
 
 
-def _trouble(admission: Object, place: Place, lists: KueueLists, namespace: str) -> _Trouble | None:
+def _trouble(admission: Object, place: QueuePosition, lists: KueueLists, namespace: str) -> _Trouble | None:
     for found in (
         _missing_queue(lists, namespace, place.queue),
         _stopped(lists, namespace, place),
@@ -129,7 +129,7 @@ def _missing_queue(lists: KueueLists, namespace: str, queue: str) -> _Trouble | 
     return _Trouble(f"Kueue's queue {queue} does not exist in {namespace}: {has}", fix)
 
 
-def _stopped(lists: KueueLists, namespace: str, place: Place) -> _Trouble | None:
+def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> _Trouble | None:
     """A LocalQueue or ClusterQueue that takes no jobs."""
     local = next(
         (item for item in lists.local_queues or [] if (item["metadata"]["namespace"], item["metadata"]["name"]) ==
@@ -160,7 +160,7 @@ def _stopped(lists: KueueLists, namespace: str, place: Place) -> _Trouble | None
     return None
 
 
-def _not_covered(place: Place) -> _Trouble | None:
+def _not_covered(place: QueuePosition) -> _Trouble | None:
     if not place.uncovered:
         return None
     what = " and ".join(place.uncovered)
@@ -169,7 +169,7 @@ def _not_covered(place: Place) -> _Trouble | None:
     return _Trouble(message, f"{fix}, or use a pool with another queue")
 
 
-def _too_large(place: Place) -> _Trouble | None:
+def _too_large(place: QueuePosition) -> _Trouble | None:
     rooms = place.too_small
     if not rooms:
         return None
@@ -183,7 +183,7 @@ def _too_large(place: Place) -> _Trouble | None:
     return _Trouble(message, f"{fix}; or ask the administrators to raise the quota")
 
 
-def _by_its_words(admission: Object, place: Place) -> _Trouble | None:
+def _by_its_words(admission: Object, place: QueuePosition) -> _Trouble | None:
     """What Kueue says, for who may not read its queues, and for what their numbers do not show."""
     said = _said(admission, "QuotaReserved")
     if _UNUSABLE.search(said):
@@ -194,7 +194,7 @@ def _by_its_words(admission: Object, place: Place) -> _Trouble | None:
     return None
 
 
-def _why(admission: Object, place: Place) -> Iterator[str]:
+def _why(admission: Object, place: QueuePosition) -> Iterator[str]:
     """What it waits for, and who is before it."""
     if condition(admission, "QuotaReserved") is not None:
         checks = (admission.get("status") or {}).get("admissionChecks") or []
@@ -204,7 +204,9 @@ def _why(admission: Object, place: Place) -> Iterator[str]:
         return
     rooms = place.short
     if rooms:
-        yield " and ".join(_lacks(place, resource) for resource in dict.fromkeys(room.slot.resource for room in rooms))
+        resources = dict.fromkeys(room.slot.resource for room in rooms)
+        # GPUs are what people ask about.
+        yield " and ".join(_lacks(place, name) for name in sorted(resources, key=lambda name: "/" not in name))
     else:
         yield _said(admission, "QuotaReserved") or "Kueue has not looked at it yet"
     if place.ahead:
@@ -213,10 +215,10 @@ def _why(admission: Object, place: Place) -> Iterator[str]:
         verb = "is" if len(place.ahead) == 1 else "are"
         yield f"{several(len(place.ahead), 'job')} {verb} before it ({names}{more})"
     elif place.ahead is not None and place.waiting:
-        yield "it is the next" if place.waiting > 1 else "no other job waits there"
+        yield "it is the next"
 
 
-def _lacks(place: Place, resource: str) -> str:
+def _lacks(place: QueuePosition, resource: str) -> str:
     rooms = [room for room in place.short if room.slot.resource == resource]
     parts = []
     for room in rooms:
@@ -249,7 +251,7 @@ def _owner(workload: Object, evidence: Evidence) -> str:
     return f"{claim.name} in {claim.namespace}"
 
 
-def _fix(admission: Object, place: Place, namespace: str) -> str:
+def _fix(admission: Object, place: QueuePosition, namespace: str) -> str:
     name = admission["metadata"]["name"]
     look = f"`kubectl describe workloads.kueue.x-k8s.io {name} -n {namespace}` shows more"
     if place.holders and not place.ahead:
@@ -258,7 +260,7 @@ def _fix(admission: Object, place: Place, namespace: str) -> str:
     return f"wait for its turn, or ask the administrators of the queue {place.queue}; {look}"
 
 
-def _which(place: Place) -> str:
+def _which(place: QueuePosition) -> str:
     """``Kueue's queue team (ClusterQueue gpus, cohort lab)``."""
     behind = [f"ClusterQueue {place.cluster_queue}"] if place.cluster_queue else []
     behind += [f"cohort {place.cohort}"] if place.cohort else []
@@ -279,7 +281,7 @@ def _conditions(admission: Object) -> list[Proof | None]:
     return [condition_source(admission, kind) for kind in unmet]
 
 
-def _numbers(place: Place) -> Mapping[str, Any]:
+def _numbers(place: QueuePosition) -> Mapping[str, Any]:
     return {
         "queue": place.queue,
         "clusterQueue": place.cluster_queue,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from gpuctl.language.text import visible
+from gpuctl.language.wording import visible
 
 
 class BuildError(Exception):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
@@ -10,52 +10,24 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.lint import HOSTFILE_DIRECTORY, lint_command, uses_deepspeed
 from gpuctl.frontend.tentative import usable
 from gpuctl.language import names
-from gpuctl.language.images import is_from
-from gpuctl.language.job import RESERVED_LABELS, RESERVED_PREFIXES, Workload
+from gpuctl.language.job import Workload
 from gpuctl.language.kinds import Job
 from gpuctl.language.quantities import parse_quantity
 from gpuctl.language.service import ServiceBlock
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
-from gpuctl.language.text import shorten
-
-ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
-
-# What training pods get from the platform (2-lowering); a user's own value would break the rendezvous or be lost.
-RESERVED_ENV = frozenset(
-    {
-        "GPUCTL_JOB",
-        "GPUCTL_KIND",
-        "GPUCTL_NODES",
-        "GPUCTL_GPUS_PER_NODE",
-        "GPUCTL_EPOCHS",
-        "GPUCTL_BATCH_SIZE",
-        "GPUCTL_GLOBAL_BATCH_SIZE",
-        "MASTER_ADDR",
-        "MASTER_PORT",
-        "NNODES",
-        "NODE_RANK",
-        "NPROC_PER_NODE",
-        "PET_NNODES",
-        "PET_NODE_RANK",
-        "PET_NPROC_PER_NODE",
-        "PET_MASTER_ADDR",
-        "PET_MASTER_PORT",
-    }
-)
-
-_SET_FOR_TRAININGS = dict.fromkeys(RESERVED_ENV, "gpuctl sets it from the document")
 
 if TYPE_CHECKING:
     from gpuctl.language.inference import Inference
     from gpuctl.language.quota import Quota
     from gpuctl.language.training import Training
+from gpuctl.frontend.reserved import MODEL_ENV, RESERVED_ENV, foreign_image, is_reserved_key, visible_devices
+
+ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
+
+_SET_FOR_TRAININGS = dict.fromkeys(RESERVED_ENV, "gpuctl sets it from the document")
 # k8s.io/apimachinery: TotalAnnotationSizeLimitB is 256 KiB; some of it is for what gpuctl and others add.
 MAX_ANNOTATIONS = 200 * 1024
-VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
-# With these values NVIDIA's runtime gives a container no card.
-_NO_DEVICES = ("void", "none", "")
-MODEL_ENV = {"MODEL_SOURCE": "source", "MODEL_NAME": "name", "MODEL_VERSION": "version", "MODEL_FORMAT": "format"}
 
 
 def check(document: Document, settings: Settings) -> Iterator[Diagnostic]:
@@ -88,55 +60,6 @@ def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnost
         yield _quota(document, model, settings)
 
 
-def check_platform(document: Document, versions: tuple[str, ...]) -> Iterator[Diagnostic]:
-    """What can be wrong with a platform: ``versions`` are the Kubernetes versions that output can be validated for."""
-    platform = document.model
-    assert platform.kind == "platform", "called for a platform document"
-    version = platform.kubernetes.version
-    if version.removeprefix("v") not in versions:
-        shown = ".".join(version.removeprefix("v").split(".")[:2])
-        hint = f"write `{shown}`" if shown in versions else f"the versions are {versions[0]} to {versions[-1]}"
-        message = f"kubernetes.version `{version}` is not a supported minor version"
-        yield document.diagnostic(ERROR, "GPU601", message, ("kubernetes", "version"), hint)
-    storage = platform.storage.default
-    if storage is not None and (storage.pvc is None) == (storage.nfs is None):
-        message = "storage.default needs one of `pvc` and `nfs`"
-        yield document.diagnostic(ERROR, "GPU213", message, ("storage", "default"), "keep one", key=True)
-    seen: dict[tuple[str, str | int], str] = {}
-    for level, priority in Settings(platform).priorities.items():
-        if priority.class_name.startswith("system-"):
-            yield document.diagnostic(
-                ERROR,
-                "GPU207",
-                f"the PriorityClass name `{priority.class_name}` is reserved: `system-` belongs to Kubernetes",
-                ("priorities", level, "className"),
-                "choose another prefix",
-            )
-        for what, key in (("className", priority.class_name), ("value", priority.value)):
-            earlier = seen.setdefault((what, key), level)
-            if earlier != level:
-                message = f"the priorities {earlier} and {level} have one {what}, `{key}`"
-                yield document.diagnostic(ERROR, "GPU218", message, ("priorities", level, what), "change one")
-    yield from _priority_order(document, Settings(platform))
-    names_seen: set[str] = set()
-    for index, pool in enumerate(platform.pools):
-        if pool.name in names_seen:
-            message = f"the pool `{pool.name}` is listed twice"
-            yield document.diagnostic(ERROR, "GPU218", message, ("pools", index, "name"), "remove one")
-        names_seen.add(pool.name)
-
-
-def _priority_order(document: Document, settings: Settings) -> Iterator[Diagnostic]:
-    """High is above medium and medium above low, or the urgent job is the one that is evicted."""
-    for upper, lower in (("high", "medium"), ("medium", "low")):
-        above, below = settings.priorities[upper].value, settings.priorities[lower].value
-        if above < below:
-            level = lower if document.is_written(("priorities", lower, "value")) else upper
-            message = f"the priority {lower} ({below}) is above {upper} ({above})"
-            hint = f"give {upper} a greater value than {lower}"
-            yield document.diagnostic(ERROR, "GPU221", message, ("priorities", level, "value"), hint)
-
-
 def _name_length(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
     nodes = model.resources.nodes if model.kind == "training" else 1
     longest, reason = names.longest_job_name(document.kind, nodes, settings.platform.training.backend)
@@ -150,15 +73,6 @@ def _name_length(document: Document, model: Job, settings: Settings) -> Iterator
             ("job", "name"),
             f"shorten it, for instance to `{shorter}`",
         )
-
-
-def is_reserved_key(key: str, settings: Settings) -> bool:
-    """Whether a label or annotation key is written by gpuctl, or by Kubernetes' own controllers."""
-    return (
-        key in RESERVED_LABELS
-        or key.startswith((f"{settings.domain}/", *RESERVED_PREFIXES))
-        or (key.startswith("kueue.x-k8s.io/") and key != "kueue.x-k8s.io/priority-class")
-    )
 
 
 def _reserved_labels(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
@@ -215,31 +129,8 @@ def _environment(document: Document, model: Job, settings: Settings) -> Iterator
         )
 
 
-def foreign_image(image: str, registries: Sequence[str]) -> tuple[str, str] | None:
-    """That an image is from no registry of the platform's allow list, as message and hint; an empty list allows all."""
-    if not registries or any(is_from(image, registry) for registry in registries):
-        return None
-    message = f"the image `{shorten(image)}` is not from a registry that the platform allows ({', '.join(registries)})"
-    return message, "push it to one of them"
-
-
 def _has_nvidia(model: Job, settings: Settings) -> bool:
     return model.resources.gpu > 0 and (model.resources.gpu_vendor or settings.default_vendor) == "nvidia"
-
-
-def visible_devices(name: str, value: str | None, *, has_gpu: bool) -> tuple[str, str] | None:
-    """What is wrong with a variable that says which cards of its node a container sees, as message and hint.
-
-    NVIDIA's runtime gives a container the cards that ``NVIDIA_VISIBLE_DEVICES`` names, whoever they were given to.
-    ``value`` is None for one that is read from a Secret.
-    """
-    if name != VISIBLE_DEVICES or (not has_gpu and value in _NO_DEVICES):
-        return None
-    if has_gpu:
-        message = f"{VISIBLE_DEVICES} is set by the device plugin; another value shows the container other pods' cards"
-        return message, "remove it; CUDA_VISIBLE_DEVICES chooses among the pod's own cards"
-    message = f"{VISIBLE_DEVICES} shows a container that asks for no GPU the cards of its node, which are other pods'"
-    return message, "remove it, or ask for the cards with `resources.gpu`"
 
 
 def _gpus(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from gpuctl.gitops.build_error import BuildError, shown
 from gpuctl.gitops.comparison import FileChange, compare
-from gpuctl.gitops.errors import BuildError, shown
 from gpuctl.gitops.manifest import MANIFEST, Owned, digest, parse_manifest
 
 
@@ -23,7 +23,7 @@ class Signature(NamedTuple):
 
 
 @dataclass
-class Survey:
+class DirectoryState:
     """What a build finds.
 
     ``present`` are the contents of the files that are ours or should be; ``edited`` those of them that somebody
@@ -67,14 +67,14 @@ def _signature(path: Path) -> Signature:
     return Signature(found.st_ino, found.st_mtime_ns, found.st_size)
 
 
-def look(directory: Path, wanted: Mapping[str, bytes]) -> Survey:
+def look(directory: Path, wanted: Mapping[str, bytes]) -> DirectoryState:
     """Compare a directory with the files that it should hold, the manifest among them.
 
     Links are never followed: a file that is written through one is outside of the directory.
 
     :raises BuildError: when the directory or its manifest is not what a build can work with.
     """
-    survey = Survey(directory, wanted=dict(wanted))
+    survey = DirectoryState(directory, wanted=dict(wanted))
     mode = _mode(directory)
     if mode is None:
         return survey
@@ -111,7 +111,7 @@ def owned_paths(directory: Path) -> set[str]:
     return {name for name in parse_manifest(data, str(path)) if (directory / name).is_file()}
 
 
-def unwritable(survey: Survey) -> list[str]:
+def unwritable(survey: DirectoryState) -> list[str]:
     """The directories that a build would change and may not.
 
     One that nobody may write to counts also for root, whom the kernel would let: somebody has made it read-only.
@@ -135,7 +135,7 @@ def _mode(path: Path) -> int | None:
         return None
 
 
-def _owned(directory: Path, survey: Survey) -> Owned:
+def _owned(directory: Path, survey: DirectoryState) -> Owned:
     path = directory / MANIFEST
     mode = _mode(path)
     if mode is None:
@@ -157,7 +157,7 @@ def _not_a_folder(path: Path) -> str | None:
     return "is not a directory, and gpuctl needs one there: move it away, or build elsewhere"
 
 
-def _look_at(survey: Survey, path: str, owned: Owned) -> None:
+def _look_at(survey: DirectoryState, path: str, owned: Owned) -> None:
     full = survey.directory / path
     mode = _mode(full)
     if mode is None:

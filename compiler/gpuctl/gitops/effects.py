@@ -14,7 +14,7 @@ from gpuctl.gitops.breakages import Breakage, breakages
 from gpuctl.gitops.objects import ObjectKey, value_changes
 from gpuctl.gitops.restarts import Rendered, Restart, restarts
 from gpuctl.gitops.rows import PoolRow, QuotaRow, pool_rows, quota_rows
-from gpuctl.gitops.sides import GpuDemand, JobId, Side
+from gpuctl.gitops.sides import JobDemand, JobId, Side
 
 
 class Cost(NamedTuple):
@@ -35,7 +35,7 @@ class Impact:
     added: list[ObjectKey]
     changed: list[tuple[ObjectKey, list[str]]]
     removed: list[ObjectKey]
-    jobs: list[tuple[JobId, GpuDemand | None, GpuDemand | None]]
+    jobs: list[tuple[JobId, JobDemand | None, JobDemand | None]]
     pools: list[PoolRow]
     quotas: list[QuotaRow]
     breakages: list[Breakage]

@@ -11,11 +11,11 @@ import re
 from collections.abc import Collection
 
 from gpuctl.backend import shared
-from gpuctl.backend.context import Context, GitOps, Object, Options
+from gpuctl.backend.context import Context, GitOps, Object, OutputOptions
 from gpuctl.backend.delivery import annotate
-from gpuctl.gitops.errors import BuildError
+from gpuctl.gitops.build_error import BuildError
+from gpuctl.gitops.directory_state import owned_paths
 from gpuctl.gitops.layout import CLUSTER
-from gpuctl.gitops.survey import owned_paths
 from gpuctl.gitops.writer import place
 from gpuctl.incremental.manifests import Manifests
 
@@ -41,7 +41,7 @@ def keep_namespaces(
     ]
     if problems:
         raise BuildError(*problems)
-    context = Context(result.settings, Options(gitops=gitops))
+    context = Context(result.settings, OutputOptions(gitops=gitops))
     kept = []
     for name in sorted(there - needed - set(removed)):
         namespace = shared.namespace(context, name)
