@@ -212,7 +212,8 @@ def test_streams_that_break_lose_and_repeat_nothing(place: Place, proxy: Proxy, 
     place.plane.annotate(place.namespace, pod, outcome="complete")
     assert command.end() == 0
     assert command.out.decode() == "".join(f"line {number}\n" for number in range(600))
-    assert sum(is_log(record.request) for record in proxy.records) == 7
+    # Once more after each break; how often the end is looked at depends on when the pod is seen to have ended.
+    assert sum(is_log(record.request) for record in proxy.records) > 6
 
 
 def test_a_log_that_is_read_goes_on_where_it_broke(place: Place, proxy: Proxy) -> None:

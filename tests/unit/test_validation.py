@@ -599,9 +599,10 @@ def test_without_go_the_jobset_source_is_told_missing(
 def test_a_thousand_deployments_take_no_time() -> None:
     objects = [copy.deepcopy(GOOD["Deployment"]) for _ in range(1000)]
     validator = SchemaValidator(DEFAULT_VERSION)
-    started = time.perf_counter()
+    # Of this process: what else the machine does does not count.
+    started = time.process_time()
     assert not any(validator.check(obj) for obj in objects)
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
 
 
 def test_importing_the_module_loads_nothing_heavy() -> None:
