@@ -560,6 +560,10 @@ def test_a_report_fits_a_comment() -> None:
     assert len(json.loads(as_json(found))["changed"]) == 3000
 
 
+def test_text_in_json_is_as_people_wrote_it() -> None:
+    assert '"message": "资源池不足"' in as_json(an_impact(breakages=[Breakage("资源池不足", True)]))
+
+
 # What the linker calls an error --------------------------------------------------------------------------------
 
 
