@@ -143,17 +143,20 @@ def tests_of(path: Path) -> list[str]:
 
 def explained(change: Change) -> str | None:
     """Why a change cannot be noticed, if somebody has found that."""
+    wanted = described(change)
     for entry in yaml.safe_load(EQUIVALENT.read_text(encoding="utf-8")) or ():
-        if (entry["file"], entry["in"]) == (str(change.path.relative_to(SOURCE)), change.scope) and (
-            _words(entry["was"]),
-            _words(entry["now"]),
-        ) == (_words(change.was), _words(change.now)):
+        if {key: str(value).split() for key, value in entry.items() if key != "because"} == {
+            key: value.split() for key, value in wanted.items()
+        }:
             return str(entry["because"])
     return None
 
 
-def _words(text: str) -> list[str]:
-    return text.split()
+def described(change: Change) -> dict[str, str]:
+    """A change as ``equivalent.yaml`` names it: by what stands there, as lines get other numbers."""
+    line = (ROOT / change.path).read_text(encoding="utf-8").splitlines()[change.line - 1].strip()
+    file = str(change.path.relative_to(SOURCE))
+    return {"file": file, "in": change.scope, "line": line, "was": change.was, "now": change.now}
 
 
 def difference(change: Change) -> str:
@@ -282,13 +285,7 @@ def report(outcomes: list[Outcome]) -> int:
         if (reason := reasons[change]) is not None:
             print(f"explained: {reason}")
         else:
-            entry = {
-                "file": str(change.path.relative_to(SOURCE)),
-                "in": change.scope,
-                "was": change.was,
-                "now": change.now,
-            }
-            print(f"not explained: {json.dumps(entry, ensure_ascii=False)}")
+            print(f"not explained: {json.dumps(described(change), ensure_ascii=False)}")
     noticed = len(outcomes) - len(survivors)
     open_ends = [change for change in survivors if reasons[change] is None]
     share = 100 * noticed // max(1, len(outcomes))

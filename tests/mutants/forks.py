@@ -25,7 +25,9 @@ from _pytest.runner import runtestprotocol
 
 from mutants.changes import Change
 
-CPU_SECONDS = 600
+CPU_SECONDS = 240
+"""Of one run of tests, a few times what the longest takes. Of time that a busy machine takes nothing is concluded."""
+ENDLESS = "a test that did not end"
 
 
 class CannotChange(Exception):
@@ -68,7 +70,7 @@ class Forks:
         return next((name for name, passed in self._each(names) if not passed), "")
 
     def run(self, jobs: list[Callable[[], Any]]) -> list[Any]:
-        """Do jobs in forks, some at a time; their answers in their order. None: it ended before it answered."""
+        """Do jobs in forks, some at a time; their answers in their order, :data:`ENDLESS` of those that did not end."""
         answers: list[Any] = [None] * len(jobs)
         with tempfile.TemporaryDirectory(prefix="gpuctl-forks-") as directory:
             running: dict[int, int] = {}
@@ -77,10 +79,11 @@ class Forks:
                 while left and len(running) < self.workers:
                     number, job = left.pop(0)
                     running[_fork(job, Path(directory) / str(number))] = number
-                pid, _ = os.wait()
+                pid, status = os.wait()
                 if pid in running:
                     path = Path(directory) / str(running[pid])
-                    answers[running.pop(pid)] = json.loads(path.read_text()) if path.exists() else None
+                    found = json.loads(path.read_text()) if path.exists() else None
+                    answers[running.pop(pid)] = ENDLESS if os.WIFSIGNALED(status) else found
         return answers
 
     def _surveyed(self, names: list[str]) -> dict[str, Any]:

@@ -202,6 +202,31 @@ def test_workloads(platform: str, document: dict[str, Any]) -> None:
     assert own(again) == plain
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"type": "Directory"},
+        {"pvc": {"claim": "shared", "subPath": "x"}},
+        {"nfs": {"server": "nas", "path": "/export"}},
+        {"emptyDir": {"size": "1Gi", "medium": "Memory"}},
+    ],
+    ids=lambda source: next(iter(source)),
+)
+def test_every_source_of_a_workdir(source: dict[str, Any]) -> None:
+    """Read back from the fields alone, whatever random documents happen to contain."""
+    workdir = {"path": "/data", **source}
+    document = {
+        "kind": "training",
+        "version": "v0.1",
+        "job": {"name": "train"},
+        "environment": {"image": "app:v1", "command": ["run"]},
+        "storage": {"workdirs": [workdir]},
+    }
+    result = compiled(document, "none")
+    (lifted,) = lift(result.objects, result.settings, use_annotation=False)
+    assert lifted["storage"]["workdirs"] == [workdir]
+
+
 POOL = block(
     {"pool": block({"name": NAME}, description=TEXT)},
     nodes=st.dictionaries(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -17,6 +18,8 @@ from gpuctl.compilation import compile
 from gpuctl.frontend.source import Source
 from gpuctl.gitops import writer
 from gpuctl.gitops.build_error import BuildError
+from gpuctl.gitops.disk import remove_empty
+from gpuctl.gitops.inplace import _put_back
 from gpuctl.gitops.layout import File, files_of, illegal
 from gpuctl.gitops.manifest import MANIFEST, digest, parse_manifest, render_manifest
 
@@ -469,3 +472,29 @@ def test_many_foreign_files_are_not_linked(rendered: Path, monkeypatch: pytest.M
     writer.build(rendered, NEW)
     assert holds_new(rendered)
     assert exchanged == []
+
+
+def test_what_is_put_back_finds_its_directory_or_makes_it(tmp_path: Path) -> None:
+    for folder in ("there", "gone"):
+        (tmp_path / "aside").write_text(folder)
+        (tmp_path / "there").mkdir(exist_ok=True)
+        _put_back(tmp_path / "aside", tmp_path / folder / "file")
+        assert (tmp_path / folder / "file").read_text() == folder
+    _put_back(tmp_path / "aside", tmp_path / "there" / "other")
+    assert not (tmp_path / "there" / "other").exists(), "there was nothing to put back"
+
+
+def test_a_directory_that_cannot_be_removed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other than one in which something is left, or that is not there."""
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("")
+    (tmp_path / "empty").mkdir()
+    remove_empty(tmp_path, ["full", "empty", "absent"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["full"]
+
+    def denied(path: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(os, "rmdir", denied)
+    with pytest.raises(PermissionError):
+        remove_empty(tmp_path, ["full"])

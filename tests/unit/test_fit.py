@@ -12,7 +12,8 @@ from click import UsageError
 from click.testing import CliRunner, Result
 
 from gpuctl.answers.fit_answers import fit_value
-from gpuctl.capacity.fit import Fit, fit
+from gpuctl.capacity.fit import Fit, _Admission, _afterwards, _Worlds, fit
+from gpuctl.capacity.placement import Placements, initial
 from gpuctl.capacity.projections import counted_pod, is_seen
 from gpuctl.capacity.snapshot import DamagedSnapshot, Snapshot, load, render
 from gpuctl.cli.main import cli
@@ -484,6 +485,17 @@ def test_pod_security_is_the_namespace_s(labels: dict[str, str], said: str | Non
     found = answer(have, job(hostNetwork=True))
     assert (found.verdict, found.starts) == (("never", 0) if said else ("fits", 1))
     assert (said or "") in found.reason
+
+
+def test_what_one_of_two_worlds_may_lead_to_leaves_the_next_job_open() -> None:
+    """All ends are known only when each world's are."""
+    state = initial([], False)
+    outcomes = [Placements([state], True, False), Placements([state], False, False)]
+    nothing = _Admission([], [], [], False, [])
+    worlds = _Worlds([state])
+    assert _afterwards(nothing, worlds, outcomes[:1]) == _Worlds([state])
+    assert _afterwards(nothing, worlds, [outcomes[0], outcomes[0]]) == _Worlds([state, state])
+    assert _afterwards(nothing, worlds, outcomes) == worlds
 
 
 def test_labels_of_namespaces_in_the_documents_count() -> None:

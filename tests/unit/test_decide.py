@@ -1,0 +1,31 @@
+"""What is decided about single objects, without a cluster."""
+
+from __future__ import annotations
+
+from gpuctl.apply.plan.decide import Target, Wish, _in_place
+from gpuctl.apply.plan.request import SetOptions
+from gpuctl.apply.plan.sets import SetRun
+from gpuctl.apply.state.records import records
+from gpuctl.backend.api_resources import Key
+from gpuctl.language.settings import Settings
+
+CLAIM = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "data", "namespace": "team"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+
+
+def test_a_claim_is_never_changed() -> None:
+    """What is on it may be all that somebody has."""
+    larger = {**CLAIM, "spec": {**CLAIM["spec"], "resources": {"requests": {"storage": "2Gi"}}}}  # type: ignore[dict-item]
+    step = _in_place(Target(larger, False, "training/x", False), CLAIM, Wish(records(Settings())))
+    assert (step.action, step.reason) == ("skip", "is never changed by gpuctl")
+    same = _in_place(Target(CLAIM, False, "training/x", False), CLAIM, Wish(records(Settings())))
+    assert same.action == "unchanged"
+
+
+def test_a_set_has_a_lease_of_its_own() -> None:
+    run = SetRun(SetOptions("web", "team", ("git:jobs",)), None, None)
+    assert run.lease == Key("Lease", "team", "gpuctl-set-web")

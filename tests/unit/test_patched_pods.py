@@ -1,0 +1,163 @@
+"""What a ``podPatch`` may bring about, rule by rule: the field that is refused, and what passes.
+
+The API server has the last word in ``tests/cluster/test_pod_rules.py``; here each rule has a case without a cluster.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuctl.backend.order import RANKS
+from gpuctl.backend.pod_rules import check_pod
+
+Object = dict[str, Any]
+
+IN_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
+SPREAD = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+
+
+def refused(**fields: Any) -> list[tuple[str, str]]:
+    """Where something is wrong with a pod of one container, and what."""
+    pod = {"containers": [{"name": "main", "image": "app:1"}], **fields}
+    return [(".".join(map(str, problem.path)), problem.message) for problem in check_pod(pod)]
+
+
+def of_container(**fields: Any) -> list[tuple[str, str]]:
+    return refused(containers=[{"name": "main", "image": "app:1", **fields}])
+
+
+def of_volume(**source: Any) -> list[tuple[str, str]]:
+    return refused(volumes=[{"name": "data", **source}])
+
+
+def test_an_ordinary_pod_passes() -> None:
+    assert refused() == []
+
+
+WRONG: dict[str, tuple[Object, str]] = {
+    "restartPolicy": ({"restartPolicy": "Sometimes"}, "`Sometimes` is not a value of `restartPolicy`"),
+    "securityContext.seLinuxChangePolicy": (
+        {"securityContext": {"seLinuxChangePolicy": "Now"}},
+        "`Now` is not a value",
+    ),
+    "activeDeadlineSeconds": ({"activeDeadlineSeconds": 0}, "must be at least 1, got 0"),
+    "securityContext.runAsUser": ({"securityContext": {"runAsUser": 2**31}}, "must be at most 2147483647"),
+    "runtimeClassName": ({"runtimeClassName": "A_B"}, "`A_B` is not a legal object name"),
+    "nodeSelector.a b": ({"nodeSelector": {"a b": "c"}}, "`a b: c` is not a legal label"),
+    "schedulingGates.1.name": ({"schedulingGates": [{"name": "a"}, {"name": "a"}]}, "stands twice"),
+    "resourceClaims.0.name": ({"resourceClaims": [{"name": "A", "resourceClaimName": "x"}]}, "`A` is not a DNS label"),
+    "resourceClaims.0": ({"resourceClaims": [{"name": "gpu"}]}, "needs one of resourceClaimName and"),
+    "resourceClaims.0.resourceClaimName": (
+        {"resourceClaims": [{"name": "gpu", "resourceClaimName": "A"}]},
+        "`A` is not a legal object name",
+    ),
+    "tolerations.0": ({"tolerations": [{"operator": "Equal"}]}, "without a key needs `operator: Exists`"),
+    "tolerations.0.key": ({"tolerations": [{"key": "a b"}]}, "`a b` is not a legal taint key"),
+    "tolerations.0.value": ({"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]}, "takes no value"),
+    "tolerations.0.tolerationSeconds": (
+        {"tolerations": [{"key": "a", "tolerationSeconds": 1, "effect": "NoSchedule"}]},
+        "needs `effect: NoExecute`",
+    ),
+    f"affinity.nodeAffinity.{IN_TERMS}.nodeSelectorTerms": (
+        {"affinity": {"nodeAffinity": {IN_TERMS: {"nodeSelectorTerms": []}}}},
+        "needs at least one term",
+    ),
+    f"affinity.podAffinity.{IN_TERMS}.0": ({"affinity": {"podAffinity": {IN_TERMS: [{}]}}}, "needs a `topologyKey`"),
+    "topologySpreadConstraints.0.topologyKey": (
+        {"topologySpreadConstraints": [{**SPREAD, "topologyKey": "a b"}]},
+        "`a b` is not a legal label key",
+    ),
+    "topologySpreadConstraints.0.minDomains": (
+        {"topologySpreadConstraints": [{**SPREAD, "whenUnsatisfiable": "ScheduleAnyway", "minDomains": 2}]},
+        "needs `whenUnsatisfiable: DoNotSchedule`",
+    ),
+    "dnsPolicy": ({"dnsPolicy": "None"}, "needs `dnsConfig.nameservers`"),
+    "dnsConfig.nameservers.0": ({"dnsConfig": {"nameservers": ["dns"]}}, "`dns` is not an IP address"),
+    "dnsConfig.nameservers": ({"dnsConfig": {"nameservers": ["10.0.0.1"] * 4}}, "has more than 3 entries"),
+    "dnsConfig.options.0": ({"dnsConfig": {"options": [{"value": "1"}]}}, "an option of the resolver needs a name"),
+    "hostAliases.0.ip": ({"hostAliases": [{"ip": "fe80::1%eth0", "hostnames": ["a"]}]}, "is not an IP address"),
+    "hostAliases.0.hostnames.0": ({"hostAliases": [{"ip": "::1", "hostnames": ["a b"]}]}, "is not a host name"),
+    "shareProcessNamespace": ({"hostPID": True, "shareProcessNamespace": True}, "cannot both be set"),
+    "hostNetwork": ({"hostUsers": False, "hostNetwork": True}, "cannot be set with `hostUsers: false`"),
+    "securityContext.sysctls.1.name": (
+        {"securityContext": {"sysctls": [{"name": "kernel.sem"}, {"name": "kernel/sem"}]}},
+        "the sysctl `kernel/sem` is set twice",
+    ),
+    "os.name": ({"os": {"name": "windows"}}, "gpuctl makes pods for Linux nodes"),
+}
+
+
+@pytest.mark.parametrize("place", WRONG)
+def test_a_field_of_a_pod(place: str) -> None:
+    fields, words = WRONG[place]
+    ((where, message),) = refused(**fields)
+    assert where == place
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"restartPolicy": ""},
+        {"securityContext": {"runAsUser": 2**31 - 1, "seLinuxChangePolicy": "MountOption"}},
+        {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpus"}]},
+        {"tolerations": [{"operator": "Exists"}, {"key": "a", "value": "b"}]},
+        {"tolerations": [{"key": "a", "effect": "NoExecute", "tolerationSeconds": 1}]},
+        {"topologySpreadConstraints": [{**SPREAD, "minDomains": 2}]},
+        {"dnsPolicy": "None", "dnsConfig": {"nameservers": ["::1"], "options": [{"name": "ndots", "value": "2"}]}},
+        {"hostAliases": [{"ip": "10.0.0.1", "hostnames": ["registry"]}]},
+        {"hostNetwork": True, "hostPID": True},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_what_passes(fields: Object) -> None:
+    assert refused(**fields) == []
+
+
+@pytest.mark.parametrize(("port", "said"), [(0, "at least 1, got 0"), (1, ""), (65535, ""), (65536, "at most 65535")])
+def test_ports(port: int, said: str) -> None:
+    assert said in " ".join(message for _, message in of_container(ports=[{"containerPort": port}]))
+    assert (of_container(ports=[{"containerPort": port}]) == []) == (said == "")
+
+
+VOLUMES: dict[str, tuple[Object, str]] = {
+    "hostPath.path": ({"hostPath": {"path": "data"}}, "`data` is not an absolute path"),
+    "nfs": ({"nfs": {"server": "nas"}}, "`nfs` needs `path`"),
+    "emptyDir.medium": ({"emptyDir": {"medium": "Disk"}}, "`Disk` is not a medium"),
+    "emptyDir.sizeLimit": ({"emptyDir": {"sizeLimit": "-1Gi"}}, "the size is negative"),
+    "image.reference": ({"image": {"reference": "App:1"}}, "the image `App:1` "),
+    "csi.driver": ({"csi": {"driver": "a_b"}}, "`a_b` is not the name of a CSI driver"),
+    "ephemeral": ({"ephemeral": {}}, "needs `volumeClaimTemplate.spec`"),
+    "projected.sources.0": ({"projected": {"sources": [{}]}}, "needs one of secret, configMap"),
+}
+
+
+@pytest.mark.parametrize("place", VOLUMES)
+def test_a_volume(place: str) -> None:
+    source, words = VOLUMES[place]
+    ((where, message),) = of_volume(**source)
+    assert where == f"volumes.0.{place}"
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"hostPath": {"path": "/data"}},
+        {"emptyDir": {"medium": "Memory", "sizeLimit": "0"}},
+        {"emptyDir": {"medium": "HugePages-2Mi"}},
+        {"image": {"reference": "registry.example.com/app:1"}},
+        {"nfs": {"server": "nas", "path": "/export"}},
+    ],
+    ids=str,
+)
+def test_volumes_that_pass(source: Object) -> None:
+    assert of_volume(**source) == []
+
+
+def test_ranks_are_an_order() -> None:
+    """One rank a kind, in the order of the table."""
+    ranks = list(RANKS.values())
+    assert ranks == sorted(set(ranks))
