@@ -20,7 +20,7 @@ from control_plane import ControlPlane
 from fault_tools.world import Api
 from gpuctl.answers.fit_answers import fit_value
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity import demand
+from gpuctl.capacity import incoming_pods, snapshot_cluster
 from gpuctl.capacity import pod_admission as admission
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.snapshot import Snapshot, load, render
@@ -252,8 +252,8 @@ def test_refusals_name_object_and_field(trials: list[Trial]) -> None:
 MUTATIONS = {
     "limits": lambda patch: patch.setattr(admission, "beyond_limits", lambda *_: ()),
     "pod security": lambda patch: patch.setattr(admission, "forbidden", lambda *_: []),
-    "attached volumes": lambda patch: patch.setattr(demand, "_attached", lambda _: {}),
-    "volumes of pods": lambda patch: patch.setattr(demand, "attachable", lambda *_: frozenset()),
+    "attached volumes": lambda patch: patch.setattr(snapshot_cluster, "_attached", lambda _: {}),
+    "volumes of pods": lambda patch: patch.setattr(incoming_pods, "attachable", lambda *_: frozenset()),
     "claims": lambda patch: patch.setattr(admission, "claims_of", lambda _: []),
     "default class": lambda patch: patch.setattr(admission, "default_class", lambda _: None),
 }

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from control_plane import ControlPlane
 from gpuctl.answers.fit_answers import fit_value
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity import demand, placement, preemption, scheduling, seats, snapshot
+from gpuctl.capacity import demand, incoming_pods, placement, preemption, scheduling, seats, snapshot
 from gpuctl.capacity import fit as fit_module
 from gpuctl.capacity import pod_admission as admission
 from gpuctl.capacity import pod_requests as requests
@@ -132,7 +132,7 @@ def _requests_without(*fields: str, sidecars: bool | None = None) -> Patch:
             spec["initContainers"] = [item for item in init if (item.get("restartPolicy") == "Always") != sidecars]
         return count(spec)
 
-    return lambda patch: patch.setattr(demand, "pod_requests", less)
+    return lambda patch: patch.setattr(incoming_pods, "pod_requests", less)
 
 
 def _cost_without(position: int) -> Patch:
@@ -156,29 +156,35 @@ def _changed(target: object, name: str, change: Callable[..., Any]) -> Patch:
     return lambda patch: patch.setattr(target, name, changed)
 
 
+def _incoming(change: Any) -> Patch:
+    """The pods of jobs, and those that wait already."""
+
+    def changed(patch: pytest.MonkeyPatch) -> None:
+        for module in (demand, incoming_pods):
+            _changed(module, "incoming_pod", change)(patch)
+
+    return changed
+
+
 def _spreads(**other: Any) -> Patch:
-    return _changed(demand, "_spreads", lambda found, *_: [spread._replace(**other) for spread in found])
+    return _changed(incoming_pods, "_spreads", lambda found, *_: [spread._replace(**other) for spread in found])
 
 
 def _without_parts(**parts: Any) -> Patch:
-    return _changed(demand, "_cluster", lambda found, *_: found._replace(**parts))
+    return _changed(demand, "snapshot_cluster", lambda found, *_: found._replace(**parts))
 
 
 def _pods_as(**other: Any) -> Patch:
-    return _changed(demand, "_resident", lambda pod, *_: replace(pod, **other))
+    return _changed(demand, "resident_pod", lambda pod, *_: replace(pod, **other))
 
 
 def _incoming_as(**other: Any) -> Patch:
-    return _changed(demand, "_incoming", lambda found, *_: replace(found, **other))
+    return _incoming(lambda found, *_: replace(found, **other))
 
 
 def _tolerant(change: Callable[[Object], Object]) -> Patch:
     """Tolerations that are looked at in part only."""
-    return _changed(
-        demand,
-        "_incoming",
-        lambda found, *_: replace(found, tolerations=[change(item) for item in found.tolerations]),
-    )
+    return _incoming(lambda found, *_: replace(found, tolerations=[change(item) for item in found.tolerations]))
 
 
 def _without(*keys: str) -> Callable[[Object], Object]:
@@ -209,7 +215,7 @@ def _nodes_with(**other: Any) -> Patch:
     """Nodes that have more room of something than they have."""
     return _changed(
         demand,
-        "_cluster",
+        "snapshot_cluster",
         lambda found, *_: found._replace(
             seats=[
                 replace(seat, node=replace(seat.node, allocatable={**seat.node.allocatable, **other}))
@@ -226,7 +232,7 @@ def _blind(patch: pytest.MonkeyPatch) -> None:
         shown = {name: amount for name, amount in found.pod.requests.items() if name != MISSING}
         return replace(found, pod=replace(found.pod, requests=shown))
 
-    _changed(demand, "_incoming", less)(patch)
+    _incoming(less)(patch)
     _changed(demand, "doubts", lambda *_: [])(patch)
 
 

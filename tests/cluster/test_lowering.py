@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -54,10 +56,16 @@ def test_api_server_takes_every_golden_output(
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_pods_bind_to_the_intended_nodes(plane: ControlPlane, jobset: None, example: Path) -> None:
-    """Apply a whole example on nodes such as its pools declare; every pod binds to a node of its pool and type."""
+def test_pods_bind_to_the_intended_nodes(plane: ControlPlane, jobset: None, example: Path, tmp_path: Path) -> None:
+    """Apply a whole example on nodes such as its pools declare; every pod binds to a node of its pool and type.
+
+    Trainings of several nodes are indexed Jobs here: JobSets are ``test_jobsets.py``'s, whose controller runs.
+    """
     namespace = f"example-{example.name}"
-    result = gpuctl.compile(example, namespace=namespace, shared=True, nodes=True)
+    documents = shutil.copytree(example, tmp_path / example.name)
+    for path in documents.rglob("platform.yaml"):
+        path.write_text(re.sub(r"(?m)^  backend: jobset.*\n", "", path.read_text(encoding="utf-8")), encoding="utf-8")
+    result = gpuctl.compile(documents, namespace=namespace, shared=True, nodes=True)
     assert result.ok
     workloads = [doc for doc in result.documents if doc.kind in ("training", "inference", "notebook", "compute")]
     prefix = example.name

@@ -87,9 +87,17 @@ def test_a_set_finishes_what_it_left_where_it_is_no_more(place: Site) -> None:
 
 def test_pods_that_may_not_be_ended_by_force(place: Site) -> None:
     """They end by themselves, and the new job comes."""
-    place.file.write_text(text(training()))
+    document = training()
+    document["job"]["annotations"] = {"gpuctl.test/termination": "slow"}
+    place.file.write_text(text(document))
     assert place.apply(place.direct).code == 0
-    place.base.api.wait(lambda: place.base.api.list_objects("Pod", place.namespace), "a pod")
+    api = place.base.api
+
+    def is_running() -> bool:
+        return any(pod["status"].get("phase") == "Running" for pod in api.list_objects("Pod", place.namespace))
+
+    # One that no node has yet is gone before anybody could end it.
+    api.wait(is_running, "a pod that runs")
     place.file.write_text(text(training("v2")))
     place.proxy.reset(
         on(

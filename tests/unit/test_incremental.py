@@ -45,7 +45,13 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.fixture
-def three_processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no thread ran beside: one of those that bring tests to several processes does, and holds no lock of ours."""
+    monkeypatch.setattr(workers.threading, "active_count", lambda: 1)
+
+
+@pytest.fixture
+def three_processes(alone: None, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The processes that were started."""
     started: list[int] = []
     fork = os.fork
@@ -119,13 +125,15 @@ def test_no_process_more_when_the_system_has_none(
 
 
 @pytest.mark.parametrize(("asked", "units", "count"), [("1", 9999, 1), ("4", 9999, 4), ("4", 500, 2), ("4", 399, 1)])
-def test_how_many_processes(asked: str, units: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_many_processes(asked: str, units: int, count: int, alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(workers.WORKERS, asked)
     assert workers.processes(units) == count
 
 
 @pytest.mark.parametrize("asked", ["", "0", "-1", "many", "9" * 40])
-def test_what_is_no_number_of_processes_is_passed_over(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_number_of_processes_is_passed_over(
+    asked: str, alone: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(workers.WORKERS, raising=False)
     default = workers.processes(9999)
     monkeypatch.setenv(workers.WORKERS, asked)
