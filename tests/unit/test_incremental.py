@@ -147,7 +147,7 @@ from gpuctl.incremental import parts, workers
 workers.FEWEST = 1
 def slow(*_):
     open(os.path.join({str(tmp_path)!r}, "at-work-%d" % os.getpid()), "w").close()
-    time.sleep(60)
+    time.sleep(600)
 parts.check = slow
 from gpuctl.__main__ import main
 main()
@@ -160,7 +160,7 @@ main()
         while child.poll() is None and len(list(tmp_path.glob("at-work-*"))) < 2:
             time.sleep(0.02)
         os.killpg(child.pid, signal.SIGINT)
-        output, errors = child.communicate(timeout=30)
+        output, errors = child.communicate(timeout=120)
     assert (child.returncode, output, errors) == (130, "", "Interrupted.\n")
     for path in tmp_path.glob("at-work-*"):
         with pytest.raises(ProcessLookupError):
