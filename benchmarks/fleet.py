@@ -71,14 +71,15 @@ def measure(directory: Path, report: Report) -> None:
 
 
 def small(plane: ControlPlane, report: Report) -> None:
-    """The row of a cluster with next to nothing in it: what a command costs before it does anything."""
+    """The rows of a cluster with next to nothing in it: what a command costs before it does anything."""
     config = ["--kubeconfig", str(plane.kubeconfig())]
-    ours = [sys.executable, "-m", "gpuctl", "get", "jobs", *config]
     theirs = [str(plane.binaries / "kubectl"), "get", "pods", "-A", *config]
-    pairs = [(_wall(ours), _wall(theirs)) for _ in range(2 * ROUNDS)]
-    first, second = (statistics.median(column) for column in zip(*pairs, strict=True))
-    value = f"{first / second:.2f}x ({first:.2f} s / {second:.2f} s)"
-    report("get jobs, small cluster / kubectl", value, "<= 2x", first <= 2 * second)
+    for what in ("jobs", "nodes", "pools"):
+        ours = [sys.executable, "-m", "gpuctl", "get", what, *config]
+        pairs = [(_wall(ours), _wall(theirs)) for _ in range(2 * ROUNDS)]
+        first, second = (statistics.median(column) for column in zip(*pairs, strict=True))
+        value = f"{first / second:.2f}x ({first:.2f} s / {second:.2f} s)"
+        report(f"get {what}, small cluster / kubectl get pods -A", value, "<= 2x", first <= 2 * second)
 
 
 def fill(plane: ControlPlane, directory: Path) -> None:

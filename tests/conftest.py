@@ -10,6 +10,8 @@ import pytest
 
 _ON_A_CLUSTER = frozenset({"cluster", "faults"})
 
+# What a test shows is made by the code under test, and no test leaves anything with the user who runs it.
+os.environ["GPUCTL_NO_CACHE"] = "1"
 MOST_RERUNS = 3
 """Of all tests together. More is no bad luck of a loaded machine: it is a defect."""
 

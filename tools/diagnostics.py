@@ -11,7 +11,7 @@ from pathlib import Path
 
 import gpuctl
 from gpuctl.cli.output.text import render
-from gpuctl.frontend.codes import CODES, Rule
+from gpuctl.frontend.codes import CODES, CodeRule
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "diagnostics.md"
 MARK = "  #!"
@@ -32,7 +32,7 @@ def page() -> str:
     lines = [
         "# Diagnostics",
         "",
-        "<!-- Written by tools/diagnostics.py from compiler/gpuctl/frontend/codes.py: `make docs`. -->",
+        "<!-- Written by tools/diagnostics.py from compiler/gpuctl/frontend/codes/: `make docs`. -->",
         "",
         "What gpuctl says about documents. Codes are stable; `gpuctl explain GPU203` prints the same in a terminal.",
         "`--strict` makes warnings errors.",
@@ -48,7 +48,7 @@ def page() -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _section(rule: Rule) -> list[str]:
+def _section(rule: CodeRule) -> list[str]:
     lines = [f"### {rule.code}", "", f"**{rule.title[0].upper()}{rule.title[1:]}** ({rule.severity}).", ""]
     lines += [rule.explanation, "", rule.fix, ""]
     if rule.example and rule.example.replace("\n", "").isprintable():
@@ -59,7 +59,7 @@ def _section(rule: Rule) -> list[str]:
     return lines
 
 
-def _output(rule: Rule) -> str:
+def _output(rule: CodeRule) -> str:
     """What the example prints under this code."""
     platform = gpuctl.Source("platform.yaml", rule.companion.replace(MARK, "")) if rule.companion else None
     source = gpuctl.Source("example.yaml", (rule.example or "").replace(MARK, ""))

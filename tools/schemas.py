@@ -26,9 +26,9 @@ TRANSLATIONS = Path(__file__).resolve().with_name("reference.zh-CN.yaml")
 sys.path.insert(0, str(ROOT / "compiler"))
 
 from gpuctl.language.fields import Block  # noqa: E402
+from gpuctl.language.json_schema import combined_schema, schema_of, to_json  # noqa: E402
 from gpuctl.language.kinds import KINDS, model_of  # noqa: E402
-from gpuctl.language.reference import Entry, fields_of, in_yaml  # noqa: E402
-from gpuctl.language.schema import combined_schema, schema_of, to_json  # noqa: E402
+from gpuctl.language.reference import FieldEntry, fields_of, in_yaml  # noqa: E402
 
 Words = Callable[[str], str]
 """The words of a language for an English text of the reference."""
@@ -124,7 +124,7 @@ def _introduction(words: Words) -> str:
     return re.sub(paragraph, translated, INTRODUCTION, flags=re.MULTILINE)
 
 
-def _blocks(kind: str, fields: Sequence[Entry], documented: dict[type[Block], str], words: Words) -> Iterator[str]:
+def _blocks(kind: str, fields: Sequence[FieldEntry], documented: dict[type[Block], str], words: Words) -> Iterator[str]:
     """The sections of the blocks below some fields; a block that several places share has one section."""
     for entry in fields:
         block = entry.inner
@@ -136,7 +136,7 @@ def _blocks(kind: str, fields: Sequence[Entry], documented: dict[type[Block], st
         yield from _blocks(kind, below, documented, words)
 
 
-def _table(fields: Sequence[Entry], documented: dict[type[Block], str], words: Words) -> str:
+def _table(fields: Sequence[FieldEntry], documented: dict[type[Block], str], words: Words) -> str:
     heading = [words(column) for column in ("field", "type", "default", "description", "example")]
     rows = [f"| {' | '.join(heading)} |", "| --- | --- | --- | --- | --- |"]
     for entry in fields:
@@ -147,7 +147,7 @@ def _table(fields: Sequence[Entry], documented: dict[type[Block], str], words: W
     return "\n".join(rows) + "\n"
 
 
-def _type(entry: Entry, documented: dict[type[Block], str], words: Words) -> str:
+def _type(entry: FieldEntry, documented: dict[type[Block], str], words: Words) -> str:
     """The type in words, with a link to the section of the block that it holds."""
     text = words(entry.type_text)
     if entry.form.partial is not None:
@@ -163,7 +163,7 @@ def _flowed(text: str) -> str:
     return " ".join(text.split())
 
 
-def _heading(entry: Entry) -> str:
+def _heading(entry: FieldEntry) -> str:
     """The path of the block's fields without the field: ``training.storage.workdirs[]``."""
     below = fields_of(entry.kind, entry.path)[0]
     return f"{entry.kind}.{below.dotted.rpartition('.')[0]}"

@@ -7,25 +7,71 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
-__all__ = ["Compilation", "Diagnostic", "Source", "__version__", "compile", "emit_stream", "lift"]
+from gpuctl.release import __version__
+
+__all__ = [
+    "Answer",
+    "ClusterError",
+    "Compilation",
+    "Connection",
+    "Diagnostic",
+    "DocumentPlan",
+    "FitResult",
+    "InvalidDocuments",
+    "InvalidOptions",
+    "Refused",
+    "Source",
+    "__version__",
+    "apply",
+    "compile",
+    "connect",
+    "emit_stream",
+    "fit",
+    "lift",
+    "plan",
+    "why",
+]
 
 if TYPE_CHECKING:
+    from gpuctl.apply.plan.plan import Refused
     from gpuctl.backend.emitter import emit_stream
     from gpuctl.backend.lift import lift
     from gpuctl.compilation import Compilation, compile
     from gpuctl.frontend.diagnostics import Diagnostic
+    from gpuctl.frontend.invalid_documents import InvalidDocuments
     from gpuctl.frontend.source import Source
+    from gpuctl.kube.api_errors import ClusterError
+    from gpuctl.kube.configuration import connect
+    from gpuctl.kube.connection import Connection
+    from gpuctl.library import DocumentPlan, apply, plan
+    from gpuctl.reading.why.answer import Answer
+    from gpuctl.usecases.change_options import InvalidOptions
+    from gpuctl.usecases.fit_documents import FitResult, fit
+    from gpuctl.usecases.job_queries import why
 
 _HOMES = {
+    "Answer": "gpuctl.reading.why.answer",
+    "ClusterError": "gpuctl.kube.api_errors",
     "Compilation": "gpuctl.compilation",
+    "Connection": "gpuctl.kube.connection",
     "Diagnostic": "gpuctl.frontend.diagnostics",
+    "DocumentPlan": "gpuctl.library",
+    "FitResult": "gpuctl.usecases.fit_documents",
+    "InvalidDocuments": "gpuctl.frontend.invalid_documents",
+    "InvalidOptions": "gpuctl.usecases.change_options",
+    "Refused": "gpuctl.apply.plan.plan",
     "Source": "gpuctl.frontend.source",
     "compile": "gpuctl.compilation",
+    "connect": "gpuctl.kube.configuration",
     "emit_stream": "gpuctl.backend.emitter",
+    "fit": "gpuctl.usecases.fit_documents",
     "lift": "gpuctl.backend.lift",
+    "plan": "gpuctl.library",
+    "why": "gpuctl.usecases.job_queries",
 }
 
 
@@ -34,8 +80,27 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'gpuctl' has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(home), name)
+    value = _public(home, name)
     globals()[name] = value
     return value
+
+
+def _public(home: str, name: str) -> Any:
+    from importlib import import_module
+
+    return getattr(import_module(home), name)
+
+
+class _Package(ModuleType):
+    """The package. The room `gpuctl.apply`, once imported, would stand where its users look for the function."""
+
+    @property
+    def apply(self) -> Any:
+        return _public("gpuctl.library", "apply")
+
+    @apply.setter
+    def apply(self, room: ModuleType) -> None:
+        """The room is found by its own name, in `sys.modules`."""
+
+
+sys.modules[__name__].__class__ = _Package

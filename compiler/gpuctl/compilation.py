@@ -8,23 +8,20 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from gpuctl.backend.context import Context, GitOps, JobNames, Lowered, Object, Options, PodSpecCheck
+from gpuctl.backend.context import Context, GitOps, JobNames, Lowered, Object, OutputOptions, PodSpecCheck, options_of
 from gpuctl.backend.lower import lower
 from gpuctl.backend.shared import EXISTING_NAMESPACES
 from gpuctl.backend.validation import VERSIONS, SchemaValidator, schema_validator
 from gpuctl.collector import patient
-from gpuctl.frontend.diagnostics import Diagnostic, Severity, capped, count, in_source_order
+from gpuctl.frontend.diagnostics import UNREAD, Diagnostic, Severity, capped, count, in_source_order
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.load import Loaded, load
-from gpuctl.frontend.source import Source
-from gpuctl.language.fields import visible
+from gpuctl.frontend.load import Loaded, load_found
+from gpuctl.frontend.source import Source, Sources, collect
 from gpuctl.language.job import Workload
 from gpuctl.language.masking import redact
-from gpuctl.language.names import is_dns_label
-from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
-
-UNREAD = frozenset({"GPU011", "GPU012", "GPU107"})
-"""Codes of what was not read: files that are passed over, that hold no document, or one whose owner is unclear."""
+from gpuctl.language.names import SYSTEM_NAMESPACE, is_dns_label
+from gpuctl.language.settings import Settings
+from gpuctl.language.wording import visible
 
 
 class Compilation(NamedTuple):
@@ -96,36 +93,44 @@ def compile(
     """
     if not is_dns_label(namespace):
         raise ValueError(f"`{namespace}` is not a legal namespace name")
-    if gitops not in (None, "argocd", "flux"):
-        raise ValueError(f"gitops is None, 'argocd' or 'flux', not {gitops!r}")
-    if job_names not in (None, "hashed", "plain"):
-        raise ValueError(f"job_names is None, 'hashed' or 'plain', not {job_names!r}")
+    options = options_of(nodes, shared, gitops, embed, namespaces, job_names)
     if isinstance(sources, (str, os.PathLike, Source)):
         sources = [sources]
     with patient():
-        loaded = load(
-            sources,
+        return compile_found(
+            collect(sources, stdin, without),
+            options,
             platform=platform,
             namespace=namespace,
-            versions=VERSIONS,
+            strict=strict,
+            tolerated=tolerated,
             directory=directory,
-            stdin=stdin,
-            without=without,
         )
-        hashed = job_names == "hashed" or (job_names is None and gitops is not None)
-        # A controller takes what is missing from its input for what is to go, a Namespace too.
-        namespaces = namespaces or gitops is not None
-        context = Context(loaded.settings, Options(nodes, shared, gitops, embed, namespaces, hashed))
-        lowered: list[Lowered] = []
-        if not _stands(loaded.diagnostics, tolerated):
-            _check_patches(context, loaded)
-        else:
-            validator = _validator(loaded.settings)
-            context.check_pod_spec = _pod_spec_check(validator)
-            lowered = lower(context, loaded.documents)
-            if _stands(context.diagnostics, tolerated):
-                _validate(context, lowered, validator)
-        return _result(loaded, context, lowered, strict, tolerated)
+
+
+def compile_found(
+    found: Sources,
+    options: OutputOptions,
+    *,
+    platform: str | os.PathLike[str] | Source | None,
+    namespace: str,
+    strict: bool,
+    tolerated: frozenset[str] = frozenset(),
+    directory: Path | None = None,
+) -> Compilation:
+    """As :func:`compile`, of inputs that have been read."""
+    loaded = load_found(found, platform=platform, namespace=namespace, versions=VERSIONS, directory=directory)
+    context = Context(loaded.settings, options)
+    lowered: list[Lowered] = []
+    if not _stands(loaded.diagnostics, tolerated):
+        _check_patches(context, loaded)
+    else:
+        validator = validator_of(loaded.settings)
+        context.check_pod_spec = pod_spec_check(validator)
+        lowered = lower(context, loaded.documents)
+        if _stands(context.diagnostics, tolerated):
+            _validate(context, lowered, validator)
+    return result_of(loaded, context, lowered, strict, tolerated)
 
 
 def _check_patches(context: Context, loaded: Loaded) -> None:
@@ -141,17 +146,20 @@ def _check_patches(context: Context, loaded: Loaded) -> None:
     from gpuctl.frontend.tentative import Unusable
 
     if loaded.settings.platform.kubernetes.version.removeprefix("v") in VERSIONS:
-        context.check_pod_spec = _pod_spec_check(_validator(loaded.settings))
+        context.check_pod_spec = pod_spec_check(validator_of(loaded.settings))
     for document, model in patched:
         with contextlib.suppress(Unusable):
             check_own_patch(context, document, model)
 
 
-def _validator(settings: Settings) -> SchemaValidator:
+def validator_of(settings: Settings) -> SchemaValidator:
+    """The schemas of the platform's Kubernetes version."""
     return schema_validator(settings.platform.kubernetes.version.removeprefix("v"))
 
 
-def _pod_spec_check(validator: SchemaValidator) -> PodSpecCheck:
+def pod_spec_check(validator: SchemaValidator) -> PodSpecCheck:
+    """The check of pods that lowering asks for."""
+
     def check(spec: Object, *, partial: bool) -> list[tuple[tuple[str | int, ...], str]]:
         return [(item.path, item.message) for item in validator.check_pod_spec(spec, partial=partial)]
 
@@ -163,9 +171,10 @@ def _stands(diagnostics: Iterable[Diagnostic], tolerated: frozenset[str]) -> boo
     return not any(item.severity is Severity.ERROR and item.code not in tolerated for item in diagnostics)
 
 
-def _result(
-    loaded: Loaded, context: Context, lowered: list[Lowered], strict: bool, tolerated: frozenset[str]
+def result_of(
+    loaded: Loaded, context: Context, lowered: list[Lowered], strict: bool, tolerated: frozenset[str] = frozenset()
 ) -> Compilation:
+    """What is told of a compile, once all its parts are there."""
     diagnostics = [*loaded.diagnostics, *context.diagnostics]
     if strict:
         diagnostics = [diagnostic.as_error() for diagnostic in diagnostics]
@@ -209,7 +218,7 @@ def _notes_on_nodes(loaded: Loaded) -> list[Diagnostic]:
     ]
 
 
-def _notes_on_namespaces(loaded: Loaded, options: Options, lowered: Iterable[Lowered]) -> list[Diagnostic]:
+def _notes_on_namespaces(loaded: Loaded, options: OutputOptions, lowered: Iterable[Lowered]) -> list[Diagnostic]:
     """Whoever deletes what was rendered would delete a Namespace with all that others have in it."""
     if options.namespaces or not options.shared:
         return []

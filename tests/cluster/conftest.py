@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,11 +13,12 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
 from fault_tools.world import Api
 from support import node_world
-from support.cluster_tools import POOL, Place, places
+from support.cluster_tools import POOL, Document, Place, places
 from support.command import Command, Start
 from support.queues import Queues, queues_of
 from support.real_parts import control_plane_binaries
 
+Judge = Callable[..., bool]
 _numbers = itertools.count(1)
 
 
@@ -96,6 +97,24 @@ def queue_place(
 ) -> Iterator[Place]:
     """A :func:`place` where Kueue and JobSet run."""
     yield from places(queue_plane, Api(queue_plane), tmp_path, capsys, monkeypatch, _namespace(request))
+
+
+@pytest.fixture
+def writes_nothing(queue_plane: ControlPlane, queue_place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Judge]:
+    """Whether another apply of documents, and a diff, find nothing to do and write nothing."""
+    upstream = Upstream(queue_plane.port, queue_plane.directory / "certificates" / "apiserver.crt")
+
+    def judge(*documents: Document) -> bool:
+        proxy.reset()
+        assert set(queue_place.plan(*documents).actions.values()) == {"unchanged"}
+        queue_place.apply(*documents)
+        queue_place.gpuctl("diff", "-f", queue_place.file(*documents))
+        return proxy.writes() == []
+
+    with Proxy(queue_plane, upstream) as proxy:
+        monkeypatch.setenv("KUBECONFIG", str(proxy.kubeconfig(queue_place.directory / "through-proxy")))
+        yield judge
+    upstream.close()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import re
 import select
 import socket
 import socketserver
+import ssl
 import stat
 import subprocess
 import sys
@@ -30,7 +31,7 @@ from fault_tools.world import Api
 from gpuctl.backend.api_resources import RESOURCES
 from gpuctl.cli.main import run
 from gpuctl.kube.api_errors import ApiError, ConnectionFailed
-from gpuctl.kube.configuration import Impersonated, connect
+from gpuctl.kube.configuration import Impersonated, open_session
 from gpuctl.kube.proxies import proxy_for
 from support.cluster_tools import Place, notebook
 from support.command import on_a_terminal
@@ -538,16 +539,30 @@ def test_unverified_without_a_warning(client: Client) -> None:
 
 
 class Tunnels(socketserver.ThreadingTCPServer):
-    """A proxy that understands CONNECT alone; ``answer`` is what it says instead of opening a tunnel."""
+    """A proxy that understands CONNECT alone; ``answer`` is what it says instead of opening a tunnel.
+
+    With a ``context`` it is reached by TLS.
+    """
 
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(self, answer: bytes | None = None) -> None:
+    def __init__(self, answer: bytes | None = None, context: ssl.SSLContext | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Tunnel)
         self.answer = answer
         self.targets: list[str] = []
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.url = f"http{'s' if context else ''}://127.0.0.1:{self.server_address[1]}"
+        self._context = context
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connected, address = super().get_request()
+        if self._context is not None:
+            try:
+                connected = self._context.wrap_socket(connected, server_side=True)
+            except ssl.SSLError:
+                connected.close()
+                raise
+        return connected, address
 
 
 class _Tunnel(socketserver.StreamRequestHandler):
@@ -578,8 +593,8 @@ def tunnels() -> Iterator[Callable[..., Tunnels]]:
     """Proxies that end with the test."""
     with contextlib.ExitStack() as stack:
 
-        def start(answer: bytes | None = None) -> Tunnels:
-            proxy = stack.enter_context(Tunnels(answer))
+        def start(answer: bytes | None = None, context: ssl.SSLContext | None = None) -> Tunnels:
+            proxy = stack.enter_context(Tunnels(answer, context))
             threading.Thread(target=proxy.serve_forever, args=(0.01,), daemon=True).start()
             stack.callback(proxy.shutdown)
             return proxy
@@ -698,6 +713,37 @@ def test_proxy_that_refuses(client: Client, tunnels: Callable[..., Tunnels]) -> 
     client.fails(client.config(cluster={"proxy-url": proxy.url}), message, UNREACHABLE)
 
 
+def test_proxy_behind_tls(client: Client, tunnels: Callable[..., Tunnels], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its certificate is the system's to trust; the server's is inside of that, as without a proxy."""
+    own = client.directory / "proxy"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=proxy", "-days", "1"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", f"{own}.key", "-out", f"{own}.crt"]
+    subprocess.run(command, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(f"{own}.crt", f"{own}.key")
+    proxy = tunnels(context=context)
+    config = client.config(cluster={"proxy-url": proxy.url})
+    client.fails(
+        config, f"the certificate of https://127.0.0.1:{client.plane.port} is not trusted: self-signed certificate"
+    )
+    assert proxy.targets == []
+    monkeypatch.setenv("SSL_CERT_FILE", f"{own}.crt")
+    client.works(config)
+    assert set(proxy.targets) == {f"127.0.0.1:{client.plane.port}"}
+
+
+def test_proxy_of_a_server_without_tls(client: Client) -> None:
+    """There is no tunnel: the proxy is asked, by the whole address, and told who asks."""
+    asked: list[bytes] = []
+    with page(b'{"metadata": {}, "items": []}', requests=asked) as proxy:
+        stated = proxy.replace("//", "//me:secret@")
+        client.works(client.config(cluster={"server": "http://api.example.com:81/of/it", "proxy-url": stated}))
+    lines = asked[0].split(b"\n")
+    assert lines[0].startswith(f"GET http://api.example.com:81/of/it/api/v1/namespaces/{HERE}/secrets?".encode())
+    assert b"Host: api.example.com:81" in lines
+    assert b"Proxy-Authorization: Basic bWU6c2VjcmV0" in lines
+
+
 def test_proxy_that_is_not_there(client: Client) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -774,12 +820,12 @@ def who(value: Any) -> Who:
 
 def ours(client: Client, impersonated: Impersonated | None = None) -> Who:
     """Whom the server takes gpuctl for."""
-    connection = connect(kubeconfig=str(client.file), impersonated=impersonated)
+    session = open_session(kubeconfig=str(client.file), impersonated=impersonated)
     try:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-        return who(connection.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body))
+        return who(session.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body))
     finally:
-        connection.close()
+        session.close()
 
 
 def official(client: Client) -> Who:
@@ -873,22 +919,22 @@ def test_every_road_to_the_server_impersonates(client: Client) -> None:
     """Lists, watches, logs, exec and port-forward: the server refuses the other user, who is nobody."""
     client.write(client.config(user={"as": "nobody"}))
     pod = f"/api/v1/namespaces/{HERE}/pods/p"
-    connection = connect(kubeconfig=str(client.file))
+    session = open_session(kubeconfig=str(client.file))
     roads: list[Callable[[], Any]] = [
-        lambda: connection.request("GET", "/api/v1/nodes"),
-        lambda: connection.request("DELETE", pod),
-        lambda: list(connection.watch(RESOURCES["Pod"], HERE, "0")),
-        lambda: connection.text(f"{pod}/log"),
-        lambda: connection.stream(f"{pod}/log", {"follow": "true"}),
-        lambda: connection.channels(f"{pod}/exec", [("command", "true"), ("stdout", "true")], ("v5.channel.k8s.io",)),
-        lambda: connection.channels(f"{pod}/portforward", [("ports", "80")], ("v4.channel.k8s.io",)),
+        lambda: session.request("GET", "/api/v1/nodes"),
+        lambda: session.request("DELETE", pod),
+        lambda: list(session.watch(RESOURCES["Pod"], HERE, "0")),
+        lambda: session.text(f"{pod}/log"),
+        lambda: session.stream(f"{pod}/log", {"follow": "true"}),
+        lambda: session.channels(f"{pod}/exec", [("command", "true"), ("stdout", "true")], ("v5.channel.k8s.io",)),
+        lambda: session.channels(f"{pod}/portforward", [("ports", "80")], ("v4.channel.k8s.io",)),
     ]
     try:
         for road in roads:
             with pytest.raises(ApiError, match="user nobody may not"):
                 road()
     finally:
-        connection.close()
+        session.close()
 
 
 def test_commands_act_as_somebody_else(client: Client) -> None:
@@ -982,7 +1028,7 @@ def test_token_file_is_read_again_when_it_changes(client: Client) -> None:
     path = client.directory / "token"
     path.write_text(client.plane.tokens["alice"])
     client.write(client.config(user={"token": None, "tokenFile": "token"}))
-    connection = connect(kubeconfig=str(client.file))
+    session = open_session(kubeconfig=str(client.file))
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     names = []
     for token in (client.plane.tokens["alice"], client.plane.tokens["bob"] + "\n", None):
@@ -990,9 +1036,9 @@ def test_token_file_is_read_again_when_it_changes(client: Client) -> None:
             path.unlink()
         else:
             path.write_text(token)
-        review = connection.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body)
+        review = session.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body)
         names.append(who(review).name)
-    connection.close()
+    session.close()
     assert names == ["alice", "bob", "bob"], "the last one that could be read counts"
 
 
@@ -1001,16 +1047,16 @@ def test_credentials_that_are_refused_are_renewed_once(client: Client) -> None:
     count = client.directory / "count"
     script = f"echo x >> {count}\nif [ $(wc -l < {count}) = 1 ]; then\n{credential('revoked')}\nelse\n{credential(client.token)}\nfi"
     client.write(client.plugin(script))
-    connection = connect(kubeconfig=str(client.file))
-    connection.request("GET", "/api/v1/nodes")
-    connection.request("GET", "/api/v1/nodes")
-    connection.close()
+    session = open_session(kubeconfig=str(client.file))
+    session.request("GET", "/api/v1/nodes")
+    session.request("GET", "/api/v1/nodes")
+    session.close()
     assert count.read_text() == "x\nx\n"
     count.unlink()
-    connection = connect(kubeconfig=str(client.file))
+    session = open_session(kubeconfig=str(client.file))
     with pytest.raises(ApiError, match="not found"):
-        connection.channels(f"/api/v1/namespaces/{HERE}/pods/p/exec", [("command", "true")], ("v5.channel.k8s.io",))
-    connection.close()
+        session.channels(f"/api/v1/namespaces/{HERE}/pods/p/exec", [("command", "true")], ("v5.channel.k8s.io",))
+    session.close()
     assert count.read_text() == "x\nx\n", "the WebSocket as well"
 
 
@@ -1089,19 +1135,19 @@ def test_client_certificates(client: Client) -> None:
     (client.directory / "carol.key").write_text(wrong)
     message = "the client certificate and key of the user do not belong together, or one of them is not in PEM form"
     client.fails(shapes[1], message)
-    connection = connect(kubeconfig=str(client.write(shapes[0])))
+    session = open_session(kubeconfig=str(client.write(shapes[0])))
     with pytest.raises(ApiError, match="user carol may not"):
-        connection.channels(f"/api/v1/namespaces/{HERE}/pods/p/exec", [("command", "true")], ("v5.channel.k8s.io",))
-    connection.close()
+        session.channels(f"/api/v1/namespaces/{HERE}/pods/p/exec", [("command", "true")], ("v5.channel.k8s.io",))
+    session.close()
 
 
-def test_the_official_client_is_not_imported(client: Client) -> None:
-    """It costs 0.3 s, which is several times a `kubectl get`."""
+def test_no_client_is_imported(client: Client) -> None:
+    """The official one costs 0.3 s, which is several times a `kubectl get`, and urllib3 as much as one."""
     client.write(client.config())
     code = (
         "import sys; from gpuctl.cli.main import run; "
         f"code = run(['get', 'jobs', '--kubeconfig', {str(client.file)!r}]); "
-        "print(code, [name for name in ('kubernetes', 'requests', 'websocket', 'jsonschema') if name in sys.modules])"
+        "print(code, [name for name in ('kubernetes', 'urllib3', 'http.client', 'websocket', 'jsonschema', 'pydantic', 'yaml') if name in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.stdout.splitlines()[-1] == "0 []", result.stderr
@@ -1186,10 +1232,10 @@ def test_redirects_are_not_followed(client: Client) -> None:
                 f"the API server, or a proxy before it, redirects to {other} (status 307)",
                 "if that is the API server, make it the `server` of the kubeconfig's cluster",
             )
-            connection = connect(kubeconfig=str(client.file))
+            session = open_session(kubeconfig=str(client.file))
             with pytest.raises(ConnectionFailed):
-                connection.channels("/api/v1/namespaces/x/pods/p/exec", [], ("v5.channel.k8s.io",))
-            connection.close()
+                session.channels("/api/v1/namespaces/x/pods/p/exec", [], ("v5.channel.k8s.io",))
+            session.close()
     assert asked == []
 
 

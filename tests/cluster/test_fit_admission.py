@@ -18,12 +18,13 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
+from gpuctl.answers.fit_answers import fit_value
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity import demand
 from gpuctl.capacity import pod_admission as admission
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.snapshot import Snapshot, load, render
-from gpuctl.kube.configuration import connect
+from gpuctl.kube.configuration import open_session
 from support.fit_admission import CLASSES, DRIVER, KINDS, AdmissionWorld, admission_world
 from support.fit_trials import MERGE_PATCH, QUIET, hasten
 from support.real_parts import control_plane_binaries
@@ -65,9 +66,9 @@ class Trials:
             list(pool.map(self._build, worlds))
             # The API server's admission sees what is new a moment later.
             time.sleep(2)
-            connection = connect(kubeconfig=str(self.plane.kubeconfig()))
-            whole = load(render(take_snapshot(connection)))
-            connection.close()
+            session = open_session(kubeconfig=str(self.plane.kubeconfig()))
+            whole = load(render(take_snapshot(session)))
+            session.close()
             refused = list(pool.map(self._submit, worlds))
         pods = self._rest({item.namespace for item, said in zip(worlds, refused, strict=True) if not said})
         return [
@@ -221,7 +222,7 @@ def trials() -> Iterator[list[Trial]]:
 def test_fit_agrees_with_admission_and_scheduler(trials: list[Trial]) -> None:
     apart = {trial.world.seed: found for trial in trials if (found := disagreement(trial))}
     first = [trial for trial in trials if trial.world.seed in list(apart)[:3]]
-    shown = "\n".join(json.dumps([vars(trial.world), trial.answer.as_json()], indent=1) for trial in first)
+    shown = "\n".join(json.dumps([vars(trial.world), fit_value(trial.answer)], indent=1) for trial in first)
     assert not apart, f"{len(apart)} of {len(trials)} worlds differ: {json.dumps(apart, indent=1)}\n{shown}"
 
 

@@ -13,8 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from control_plane import ControlPlane
+from gpuctl.answers.fit_answers import fit_value
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.capacity import demand, placement, preemption, scheduling, snapshot
+from gpuctl.capacity import demand, placement, preemption, scheduling, seats, snapshot
 from gpuctl.capacity import fit as fit_module
 from gpuctl.capacity import pod_admission as admission
 from gpuctl.capacity import pod_requests as requests
@@ -22,7 +23,7 @@ from gpuctl.capacity.fit import VERDICTS
 from gpuctl.capacity.projections import counted_pod
 from gpuctl.cli.main import cli
 from gpuctl.cli.options.connecting import ClusterFailure
-from gpuctl.kube.configuration import connect
+from gpuctl.kube.configuration import open_session
 from support.fit_oddities import oddity
 from support.fit_parts import CARD, GPU, MISSING
 from support.fit_trials import Trial, Trials, disagreements, hasten
@@ -67,7 +68,7 @@ def odd_trials(trials: list[Trial], scheduling_plane: ControlPlane) -> list[Tria
 
 
 def _print(trial: Trial) -> str:
-    answers = [answer.as_json() for answer in trial.answers().values()]
+    answers = [fit_value(answer) for answer in trial.answers().values()]
     parts = {"seed": trial.world.seed, "features": sorted(trial.world.features), "now": trial.now, "empty": trial.empty}
     return json.dumps({**parts, "answers": answers, "jobs": trial.world.jobs}, default=sorted, indent=1)
 
@@ -242,7 +243,7 @@ MUTATIONS: dict[str, Patch] = {
     "defaults of limit ranges": _without_limit_ranges,
     "requests of pods on the node": _pods_as(requests={}),
     "ports of pods on the node": _pods_as(ports=()),
-    "a port's address": _changed(scheduling.Port, "conflicts", lambda _, own, other: own.number == other.number),
+    "a port's address": _changed(seats.Port, "conflicts", lambda _, own, other: own.number == other.number),
     "a toleration's key": _tolerant(_without("key")),
     "a toleration's value": _tolerant(lambda item: {**_without("value")(item), "operator": "Exists"}),
     "a toleration's effect": _tolerant(_without("effect")),
@@ -260,7 +261,7 @@ MUTATIONS: dict[str, Patch] = {
         preemption, "may_evict", lambda incoming, pod: bool(pod.start) and pod.priority <= incoming.pod.priority
     ),
     "importance: start": lambda patch: patch.setattr(
-        scheduling.PlacedPod, "importance", property(lambda pod: (-pod.priority, pod.name))
+        seats.PlacedPod, "importance", property(lambda pod: (-pod.priority, pod.name))
     ),
     "sparing": _sparing_nobody,
     "budgets": _without_parts(budgets=[]),
@@ -365,9 +366,9 @@ def test_volumes_are_where_they_are(scheduling_plane: ControlPlane) -> None:
         }
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": claim, "namespace": "volumes"}, "spec": spec}
         jobs.append(pod)
-    connection = connect(kubeconfig=str(plane.kubeconfig()))
-    have = take_snapshot(connection)
-    connection.close()
+    session = open_session(kubeconfig=str(plane.kubeconfig()))
+    have = take_snapshot(session)
+    session.close()
     verdicts = {item.demand.name: item.verdict for pod in jobs for item in fit_module.fit(have, [pod])}
     assert verdicts == {"on-a": "fits", "on-b": "never", "nowhere": "unknown"}
     plane.create(*jobs)

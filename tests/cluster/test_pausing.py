@@ -9,7 +9,6 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, matching, nth, on, refuse
 from support.cluster_tools import HASH, PAUSED, Place, inference, notebook, training
-from support.kueue_crd import KUEUE_WORKLOADS
 
 SCALED = inference(autoscaling={"enabled": True, "minReplicas": 2, "maxReplicas": 4}, service={"replicas": 2})
 
@@ -147,39 +146,6 @@ def test_without_the_right(place: Place, plane: ControlPlane, monkeypatch: pytes
     assert "alice" in refused
     assert "patch" in refused
     assert spec(place, "Job", "train").get("suspend") is False
-
-
-def test_under_kueue_its_workload_is_stopped(place: Place) -> None:
-    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    if place.api.request("GET", f"{crds}/workloads.kueue.x-k8s.io")[0] == 404:
-        place.api.call("POST", crds, KUEUE_WORKLOADS)
-    path = f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{place.namespace}/workloads"
-    place.until(lambda: "No resources" in place.kubectl("get", "workloads", check=False), "the kind to be served")
-    place.platform("training: {queue: {drill: team-queue}}")
-    place.apply(training())
-    job = place.get("Job", "train")
-    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team-queue"
-    missing = place.gpuctl("pause", "train", code=1).err
-    assert "no Workload" in missing
-    owner = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "name": "train",
-        "uid": job["metadata"]["uid"],
-        "controller": True,
-    }
-    metadata = {"name": "job-train", "namespace": place.namespace, "ownerReferences": [owner]}
-    place.api.call(
-        "POST", path, {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Workload", "metadata": metadata, "spec": {}}
-    )
-    place.gpuctl("pause", "train")
-    assert place.api.call("GET", f"{path}/job-train")["spec"]["active"] is False
-    # Suspending is Kueue's part.
-    assert not spec(place, "Job", "train").get("suspend")
-    assert place.gpuctl("pause", "train", "--json").value["items"][0]["changed"] is False
-    place.gpuctl("resume", "train")
-    assert place.api.call("GET", f"{path}/job-train")["spec"]["active"] is True
-    assert annotation(place, "Job", "train") is None
 
 
 def test_rerun(place: Place) -> None:

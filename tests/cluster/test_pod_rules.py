@@ -9,7 +9,7 @@ import pytest
 
 import gpuctl
 from fault_tools.world import Api, path_of
-from gpuctl.backend.merge import merge_spec
+from gpuctl.backend.pod_merge import merge_spec
 from support.pod_patches import patch
 
 Object = dict[str, Any]

@@ -13,7 +13,7 @@ import yaml
 from control_plane import ControlPlane
 from gpuctl.acts.membership import add_to_pool
 from gpuctl.apply.plan.pool_labels import POOLS_MANAGER
-from gpuctl.kube.configuration import connect
+from gpuctl.kube.configuration import open_session
 from gpuctl.language.settings import Settings
 from support import node_world
 from support.cluster_tools import Place
@@ -206,11 +206,11 @@ def test_nodes_that_join_at_the_same_time_are_all_in_the_definition(place: Place
         place.anywhere("create", "-f", place.file(pool("spares", "spare-0")))
 
         def join(name: str) -> list[str]:
-            connection = connect(kubeconfig=str(place.plane.kubeconfig()))
+            session = open_session(kubeconfig=str(place.plane.kubeconfig()))
             try:
-                return add_to_pool(connection, [name], "spares", Settings()).notes
+                return add_to_pool(session, [name], "spares", Settings()).notes
             finally:
-                connection.close()
+                session.close()
 
         with ThreadPoolExecutor(len(names)) as threads:
             assert list(threads.map(join, names)) == [[]] * len(names)

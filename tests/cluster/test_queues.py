@@ -2,22 +2,447 @@
 
 from __future__ import annotations
 
-from support.cluster_tools import Place, training
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from control_plane import ControlPlane
+from support.cluster_tools import GPU, PAUSED, Document, Object, Place, image, training
 from support.queues import Queues
+from support.why_records import record
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+Judge = Callable[..., bool]
+BACKENDS = ("job", "jobset")
+OUTCOME = "gpuctl.test/outcome"
 
 
-def gpus(name: str, count: int, **changes: object) -> dict[str, object]:
+def gpus(name: str, count: int, priority: str = "medium", **changes: Any) -> Document:
     """A training of one node with so many GPUs."""
-    return training(name, resources={"gpu": count}, **changes)
+    job = {**changes.pop("job", {}), "priority": priority}
+    return training(name, job=job, resources={"gpu": count}, **changes)
+
+
+def rows(place: Place) -> dict[str, str]:
+    """Job -> status word."""
+    return {row["name"]: row["status"] for row in place.gpuctl("get", "jobs", "--jobs", "-o", "json").value["items"]}
+
+
+def why(place: Place, name: str) -> Object:
+    """The JSON answer; the text is run, too."""
+    answer = dict(place.gpuctl("why", name, "-o", "json").value)
+    record(place.namespace, name, answer["cause"])
+    assert answer["cause"] in place.gpuctl("why", name).out.splitlines()[0]
+    return answer
 
 
 def test_what_fits_is_admitted_and_the_next_waits(queue_place: Place, queues: Queues) -> None:
+    place = queue_place
+    cluster_queue = queues.team(gpus=3)
+    first, second, third = gpus("first", 2), gpus("second", 2), gpus("third", 3, "low")
+    place.apply(first)
+    place.running("first")
+    place.apply(second, third)
+    queues.waits("second", "third")
+    assert rows(place) == {"first": "Running", "second": "Queued", "third": "Queued"}
+    answer = why(place, "third")
+    assert answer["cause"] == "queued"
+    assert answer["message"] == (
+        f"waits in Kueue's queue team (ClusterQueue {cluster_queue}): it asks for 3 {GPU}, 1 free in flavor "
+        f"of-team-{place.namespace} (2 of 3 used); 1 job is before it (training/second in {place.namespace})"
+    )
+    numbers = answer["numbers"]
+    assert (numbers["position"], numbers["waitingJobs"], numbers["clusterQueue"]) == (2, 2, cluster_queue)
+    [room] = [item for item in numbers["resources"] if item["resource"] == GPU]
+    assert {name: room[name] for name in ("asked", "nominal", "used", "free", "most")} == {
+        "asked": "3",
+        "nominal": "3",
+        "used": "2",
+        "free": "1",
+        "most": "3",
+    }
+    assert [item["job"] for item in numbers["ahead"]] == ["training/second"]
+    assert [item["job"] for item in numbers["heldBy"]] == ["training/first"]
+    answer = why(place, "second")
+    assert "it is the next" in answer["message"]
+    assert f"wait for training/first in {place.namespace} to end" in answer["fix"]
+    described = place.gpuctl("describe", "job", "second").out
+    assert f"it asks for 2 {GPU}, 1 free" in " ".join(described.split())
+    refused = place.gpuctl("wait", "second", "--for", "running", "--timeout", "1", code=None)
+    assert refused.code != 0
+    assert f"it asks for 2 {GPU}, 1 free" in refused.err
+    assert "Queued: waits in Kueue's queue team" in place.gpuctl("logs", "second", code=1).err
+    place.gpuctl("delete", "job", "first", "--yes")
+    place.running("second")
+    queues.waits("third")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_second_apply_writes_nothing(queue_place: Place, queues: Queues, writes_nothing: Judge, backend: str) -> None:
+    """Waiting, admitted to a flavor with labels and tolerations of its own, and finished."""
+    place = queue_place
+    labels = {"runwhere.ai/pool": "drill", "kubernetes.io/os": "linux"}
+    flavor = queues.flavor("labelled", labels, tolerations=[{"key": "special", "operator": "Exists"}])
+    queues.team(gpus=2, backend=backend, flavor=flavor)
+    kind = "JobSet" if backend == "jobset" else "Job"
+    nodes = {"nodes": 2} if backend == "jobset" else {"gpu": 2}
+    first, second = training("first", resources=nodes), training("second", resources=nodes)
+    done = training("done", job={"annotations": {OUTCOME: "complete"}}, resources=nodes)
+    place.apply(first)
+    queues.admitted("first", kind=kind)
+    place.apply(second)
+    queues.waits("second", kind=kind)
+    place.until(lambda: rows(place)["first"] == "Running", "first to run")
+    admitted = place.get(kind, "first")["spec"]
+    template = (admitted["replicatedJobs"][0]["template"]["spec"] if backend == "jobset" else admitted)["template"]
+    assert template["spec"]["nodeSelector"] == labels
+    assert {"key": "special", "operator": "Exists"} in template["spec"]["tolerations"]
+    assert writes_nothing(first, second)
+    place.gpuctl("delete", "job", "first", "--yes")
+    queues.admitted("second", kind=kind)
+    assert writes_nothing(second)
+    place.gpuctl("delete", "job", "second", "--yes")
+    place.apply(done)
+    place.gpuctl("wait", "done", "--for", "done", "--timeout", "60")
+    assert rows(place) == {"done": "Succeeded"}
+    assert writes_nothing(done)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_has_ended_runs_again_where_there_is_room(
+    queue_place: Place, queues: Queues, writes_nothing: Judge, backend: str
+) -> None:
+    """Kueue wrote its Workload's name and the flavor's nodes into the pods of the old one, and starts none with these."""
+    place = queue_place
+    kind = "JobSet" if backend == "jobset" else "Job"
+    flavor = queues.flavor(
+        "labelled", {"kubernetes.io/os": "linux"}, tolerations=[{"key": "own", "operator": "Exists"}]
+    )
+    queues.team(gpus=4, backend=backend, flavor=flavor)
+    document = training("again", job={"annotations": {OUTCOME: "complete"}}, resources={"nodes": 2})
+    place.apply(document)
+    place.gpuctl("wait", "again", "--for", "done", "--timeout", "60")
+    old = place.uid(kind, "again")
+    place.gpuctl("rerun", "again")
+    assert place.uid(kind, "again") != old
+    pods = queues.workload("again", kind)["spec"]["podSets"][0]["template"]
+    assert pods["spec"]["nodeSelector"] == {"runwhere.ai/pool": "drill"}
+    assert not any(item["key"] == "own" for item in pods["spec"]["tolerations"])
+    place.gpuctl("wait", "again", "--for", "done", "--timeout", "60")
+    assert rows(place) == {"again": "Succeeded"}
+    assert writes_nothing(document)
+
+
+def test_priority_within_a_queue(queue_place: Place, queues: Queues, writes_nothing: Judge) -> None:
+    place = queue_place
+    queues.team(gpus=2, preemption={"withinClusterQueue": "LowerPriority"})
+    low, high = gpus("low", 2, "low"), gpus("high", 2, "high")
+    place.apply(low)
+    place.running("low")
+    place.apply(high, flags=("--wait", "--timeout", "60", "--yes"))
+    assert rows(place) == {"high": "Running", "low": "Queued"}
+    queues.waits("low")
+    answer = why(place, "low")
+    assert answer["cause"] == "queued"
+    assert f"ago for training/high in {place.namespace}, a job of higher priority" in answer["message"]
+    assert [item["job"] for item in answer["numbers"]["heldBy"]] == ["training/high"]
+    assert writes_nothing(low, high)
+    place.gpuctl("delete", "job", "high", "--yes")
+    place.running("low")
+    assert writes_nothing(low)
+
+
+def test_quota_that_is_taken_back_in_a_cohort(queue_place: Place, queues: Queues) -> None:
+    place = queue_place
+    cohort, flavor = queues.name("lab"), queues.flavor("shared")
+    lender = queues.cluster_queue(
+        "lender", 2, flavor=flavor, cohortName=cohort, preemption={"reclaimWithinCohort": "Any"}
+    )
+    borrower = queues.cluster_queue("borrower", 1, flavor=flavor, cohortName=cohort)
+    queues.local_queue("lend", lender)
+    queues.local_queue("borrow", borrower)
+    queues.use("borrow")
+    place.apply(gpus("guest", 3))
+    place.running("guest")
+    place.apply(gpus("late", 1))
+    queues.waits("late")
+    answer = why(place, "late")
+    assert answer["numbers"]["cohort"] == cohort
+    [room] = [item for item in answer["numbers"]["resources"] if item["resource"] == GPU]
+    assert {name: room[name] for name in ("nominal", "used", "free", "most")} == {
+        "nominal": "1",
+        "used": "3",
+        "free": "0",
+        "most": "3",
+    }
+    assert f"with what cohort {cohort} lends" in answer["message"]
+    place.gpuctl("delete", "job", "late")
+    queues.use("lend")
+    place.apply(gpus("owner", 2))
+    place.running("owner")
+    place.until(lambda: rows(place)["guest"] == "Queued", "the guest to give back what it borrowed")
+    queues.waits("guest")
+    answer = why(place, "guest")
+    assert f"ago for training/owner in {place.namespace}, a job that takes back lent quota" in answer["message"]
+    assert [item["job"] for item in answer["numbers"]["heldBy"]] == ["training/owner"]
+
+
+def test_pause_and_resume(queue_place: Place, queues: Queues, writes_nothing: Judge) -> None:
+    place = queue_place
     queues.team(gpus=2)
-    queue_place.apply(gpus("first", 2))
-    queue_place.running("first")
-    queue_place.apply(gpus("second", 1))
+    documents = gpus("first", 2), gpus("second", 2)
+    place.apply(documents[0])
+    place.running("first")
+    place.apply(documents[1])
     queues.waits("second")
-    rows = queue_place.gpuctl("get", "jobs", "-o", "json").value["items"]
-    assert {row["name"]: row["status"] for row in rows} == {"first": "Running", "second": "Queued"}
-    queue_place.gpuctl("delete", "job", "first")
-    queue_place.running("second")
+    [answer] = place.gpuctl("pause", "first", "--json").value["items"]
+    assert answer["message"] == "is paused; Kueue ends its pods and gives its GPUs to others"
+    place.running("second")
+    assert rows(place) == {"first": "Paused", "second": "Running"}
+    assert place.gpuctl("pause", "first", "--json").value["items"][0]["changed"] is False
+    assert writes_nothing(*documents)
+    place.gpuctl("resume", "first")
+    queues.waits("first")
+    assert rows(place) == {"first": "Queued", "second": "Running"}
+    [answer] = place.gpuctl("pause", "first", "--json").value["items"]
+    assert answer["message"] == "is paused; it waits no longer in Kueue's queue team"
+    place.gpuctl("delete", "job", "second", "--yes")
+    place.until(lambda: queues.condition("first", "QuotaReserved").get("status") != "True", "nothing")
+    assert why(place, "first")["cause"] == "paused"
+    place.gpuctl("resume", "first")
+    place.running("first")
+    assert PAUSED not in place.get("Job", "first")["metadata"]["annotations"]
+    assert writes_nothing(documents[0])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_pause_lasts_through_a_change(
+    queue_place: Place, queues: Queues, writes_nothing: Judge, backend: str
+) -> None:
+    """Kueue starts whatever is new in a queue with room, suspended or not."""
+    place = queue_place
+    kind = "JobSet" if backend == "jobset" else "Job"
+    queues.team(gpus=4, backend=backend)
+    place.apply(training(resources={"nodes": 2}))
+    queues.admitted("train", kind=kind)
+    place.gpuctl("pause", "train")
+    place.until(lambda: not place.pods("train"), "the pods to go")
+    changed = training(resources={"nodes": 2}, environment=image("v2"))
+    place.apply(changed)
+    queues.waits("train", kind=kind)
+    assert rows(place) == {"train": "Paused"}
+    assert not place.pods("train")
+    assert why(place, "train")["cause"] == "paused"
+    assert writes_nothing(changed)
+    assert place.gpuctl("pause", "train", "--json").value["items"][0]["changed"] is False
+    [answer] = place.gpuctl("resume", "train", "--json").value["items"]
+    assert answer["message"] == "is resumed; it starts when Kueue admits it"
+    place.until(lambda: rows(place) == {"train": "Running"}, "it to run")
+    assert place.get(kind, "train")["metadata"]["labels"][QUEUE] == "team"
+    assert writes_nothing(changed)
+
+
+def test_what_had_ended_and_comes_back_does_not_run_again(
+    queue_plane: ControlPlane, queue_place: Place, queues: Queues, writes_nothing: Judge
+) -> None:
+    """The new object is refused after the old one is gone: a quota for Jobs filled up in between."""
+    place = queue_place
+    queues.team(gpus=2)
+    place.apply(gpus("train", 1, job={"annotations": {OUTCOME: "complete"}}))
+    place.gpuctl("wait", "train", "--for", "done", "--timeout", "60")
+    live = place.get("Job", "train")
+    from gpuctl.apply.state.workload import recreatable
+
+    place.kubectl("delete", "job", "train")
+    place.create(recreatable(live), manager="gpuctl")
+    queues.waits("train")
+    assert rows(place) == {"train": "Suspended"}
+    assert not place.pods("train")
+    answer = why(place, "train")
+    assert answer["cause"] == "suspended"
+    assert "kept out of Kueue's queue team" in answer["message"]
+    document = gpus("train", 1, job={"annotations": {OUTCOME: "complete"}})
+    assert writes_nothing(document)
+    place.gpuctl("resume", "train")
+    place.gpuctl("wait", "train", "--for", "done", "--timeout", "60")
+    assert writes_nothing(document)
+
+
+def test_a_full_quota_of_the_namespace_is_no_reason_to_refuse_what_waits(queue_place: Place, queues: Queues) -> None:
+    """Its pods come when Kueue admits it: then others have given back theirs."""
+    place = queue_place
+    queues.team(gpus=2)
+    hard = {"requests.nvidia.com/gpu": "2"}
+    metadata = {"name": "few", "namespace": place.namespace}
+    place.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}})
+    place.until(lambda: place.get("ResourceQuota", "few").get("status", {}).get("hard"), "the quota to count")
+    place.apply(gpus("first", 2))
+    place.running("first")
+    place.apply(gpus("second", 2))
+    queues.waits("second")
+    refused = place.apply(gpus("third", 3), code=1)
+    assert f"training/third never fits into {place.namespace}: quota few" in refused.err
+    place.gpuctl("delete", "job", "first", "--yes")
+    place.running("second")
+
+
+def test_a_change_of_what_waits_and_of_what_runs(queue_place: Place, queues: Queues, writes_nothing: Judge) -> None:
+    place = queue_place
+    queues.team(gpus=2)
+    place.apply(gpus("first", 2))
+    place.running("first")
+    place.apply(gpus("second", 2))
+    queues.waits("second")
+    changed = gpus("second", 1, environment=image("v2"))
+    assert place.plan(changed).actions == {"Job/second": "replace"}
+    place.apply(changed)
+    queues.waits("second")
+    assert writes_nothing(changed)
+    changed = gpus("first", 1, environment=image("v2"))
+    asked = place.apply(changed, code=2)
+    assert "its progress is lost" in asked.err
+    assert "it waits in Kueue's queue team again" in asked.err
+    place.apply(changed, flags=("--yes",))
+    place.running("first", "second")
+
+
+def test_another_queue(queue_place: Place, queues: Queues, writes_nothing: Judge) -> None:
+    """Kueue lets only what is suspended change its queue."""
+    place = queue_place
+    queues.team(gpus=1)
+    queues.local_queue("other", queues.cluster_queue("other", 3))
+    first, second = gpus("first", 1), gpus("second", 1)
+    place.apply(first)
+    place.running("first")
+    place.apply(second)
+    queues.waits("second")
+    queues.use("other")
+    described = [gpus(name, 1, job={"description": "moved"}) for name in ("first", "second")]
+    place.apply(*described)
+    place.running("second")
+    assert place.get("Job", "second")["metadata"]["labels"][QUEUE] == "other"
+    assert place.get("Job", "first")["metadata"]["labels"][QUEUE] == "team"
+    again = place.apply(*described)
+    assert "stays in Kueue's queue team as long as it runs; --relower replaces it" in again.out
+    assert "progress is lost" in place.apply(described[0], flags=("--relower",), code=2).err
+    place.apply(described[0], flags=("--relower", "--yes"))
+    place.running("first")
+    assert place.get("Job", "first")["metadata"]["labels"][QUEUE] == "other"
+    assert writes_nothing(*described)
+
+
+def test_sets_and_pruning(queue_place: Place, queues: Queues) -> None:
+    place = queue_place
+    queues.team(gpus=1)
+    first, second = gpus("first", 1), gpus("second", 1)
+    place.apply(first, flags=("--set", "mine"))
+    place.running("first")
+    place.apply(first, second, flags=("--set", "mine"))
+    queues.waits("second")
+    place.apply(first, flags=("--set", "mine", "--prune", "--yes"))
+    assert rows(place) == {"first": "Running"}
+    place.until(lambda: "second" not in place.kubectl("get", "workloads", "-o", "name"), "its Workload to go")
+
+
+def test_strangers_mistakes(queue_place: Place, queues: Queues) -> None:
+    """Queues that never admit a job: what is wrong is said, and told apart from waiting."""
+    place = queue_place
+    namespace = place.namespace
+    full = queues.cluster_queue("full", 1)
+    queues.local_queue("full", full)
+    queues.local_queue("astray", queues.name("absent"))
+    held = queues.cluster_queue("held", 1, stopPolicy="Hold")
+    queues.local_queue("held", held)
+    bare = queues.cluster_queue("bare", resources={"cpu": 10})
+    queues.local_queue("bare", bare)
+    broken = queues.cluster_queue("broken", flavor=queues.name("no-flavor"))
+    queues.local_queue("broken", broken)
+    closed = queues.cluster_queue("closed", namespaceSelector={"matchLabels": {"team": "others"}})
+    queues.local_queue("closed", closed)
+    elsewhere = queues.cluster_queue("elsewhere", flavor=queues.flavor("windows", {"runwhere.ai/pool": "others"}))
+    queues.local_queue("elsewhere", elsewhere)
+    messages = {}
+    for name in ("nowhere", "full", "astray", "held", "bare", "broken", "closed", "elsewhere"):
+        queues.use(name)
+        place.apply(gpus(name, 2))
+        queues.waits(name)
+        answer = why(place, name)
+        assert answer["cause"] == "queue-unusable", answer
+        messages[name] = answer["message"]
+    assert messages == {
+        "nowhere": f"Kueue's queue nowhere does not exist in {namespace}: the namespace has astray, bare, broken ...",
+        "full": f"it never fits into Kueue's queue full (ClusterQueue {full}): it asks for 2 {GPU} in all, and 1 is the "
+        "most",
+        "astray": f"Kueue's queue astray leads to the ClusterQueue {queues.name('absent')}, which does not exist",
+        "held": f"Kueue's queue held (ClusterQueue {held}) is stopped (stopPolicy Hold): it admits nothing",
+        "bare": f"Kueue's queue bare (ClusterQueue {bare}) has no quota for memory and {GPU}, which the job asks for",
+        "broken": f"Kueue's queue broken (ClusterQueue {broken}) is not active: Can't admit new workloads: references "
+        f"missing ResourceFlavor(s): {queues.name('no-flavor')}.",
+        "closed": f"Kueue's queue closed (ClusterQueue {closed}) does not take it: Workload namespace doesn't match "
+        "ClusterQueue selector",
+        "elsewhere": f"no flavor of Kueue's queue elsewhere (ClusterQueue {elsewhere}) is for jobs like this: couldn't "
+        f"assign flavors to pod set main: flavor windows-{namespace} doesn't match node affinity",
+    }
+    queues.change(held, {"stopPolicy": "None"})
+    place.until(lambda: why(place, "held")["message"].startswith("it never fits"), "the queue to go on")
+
+
+def test_a_queue_that_is_drained(queue_place: Place, queues: Queues) -> None:
+    place = queue_place
+    cluster_queue = queues.team(gpus=1)
+    place.apply(gpus("train", 1))
+    place.running("train")
+    queues.change(cluster_queue, {"stopPolicy": "HoldAndDrain"})
+    place.until(lambda: rows(place) == {"train": "Queued"}, "it to be stopped")
+    queues.waits("train")
+    assert "is stopped (stopPolicy HoldAndDrain)" in why(place, "train")["message"]
+    queues.change(cluster_queue, {"stopPolicy": "None"})
+    place.running("train")
+
+
+def test_without_the_right_to_read_queues(
+    queue_plane: ControlPlane, queue_place: Place, queues: Queues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = queue_place
+    queues.team(gpus=1)
+    place.apply(gpus("first", 1))
+    place.running("first")
+    place.apply(gpus("second", 1))
+    queues.waits("second")
+    queue_plane.grant("alice", place.namespace, "view")
+    monkeypatch.setenv("KUBECONFIG", str(queue_plane.kubeconfig("alice")))
+    answer = why(place, "second")
+    assert (answer["cause"], answer["message"]) == ("queued", "waits in Kueue's queue team")
+    notes = " ".join(answer["notes"])
+    assert "Kueue's workloads may not be read" in notes
+    assert "Kueue's clusterqueues may not be read" in notes
+    rule = {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads", "localqueues"], "verbs": ["get", "list"]}
+    queue_plane.grant("alice", place.namespace, [rule])
+    place.until(lambda: "insufficient unused quota" in why(place, "second")["message"], "the right to be known")
+    answer = why(place, "second")
+    assert answer["numbers"]["position"] == 1
+    assert answer["numbers"]["resources"] == []
+    notes = " ".join(answer["notes"])
+    assert "of other namespaces may not be read" in notes
+    assert "Kueue's clusterqueues may not be read: how much quota there is, and is free, is not known" in notes
+
+
+def test_kueue_stands_still(queue_plane: ControlPlane, queue_place: Place, queues: Queues) -> None:
+    """Its webhooks answer no more: nothing is deleted, and what waits is told apart from a queue's turn."""
+    place = queue_place
+    queues.team(gpus=1)
+    place.apply(gpus("train", 1))
+    place.running("train")
+    before = place.uids()
+    queue_plane.stop_program("kueue")
+    try:
+        refused = place.apply(gpus("train", 1, environment=image("v2")), flags=("--yes",), code=1)
+        assert "kueue" in refused.err
+        assert "nothing was changed" in refused.err
+        assert place.uids() == before
+    finally:
+        queue_plane.start_program("kueue")
+        queue_plane.wait_for_queues()
+    place.apply(gpus("train", 1, environment=image("v2")), flags=("--yes",))
+    place.running("train")

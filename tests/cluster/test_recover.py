@@ -18,8 +18,8 @@ from gpuctl.apply.run.entries import JournalEntry
 from gpuctl.apply.state.records import records
 from gpuctl.apply.state.workload import recreatable
 from gpuctl.backend.api_resources import Key
-from gpuctl.kube.configuration import connect
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.configuration import open_session
+from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from support.cluster_tools import DOMAIN, HASH, Place, image, inference, outcome, training
 
@@ -31,9 +31,9 @@ SMALL = {"gpu": 0, "cpu": "10m", "memory": "10Mi"}
 
 
 @pytest.fixture
-def connection(plane: ControlPlane) -> Iterator[Connection]:
+def session(plane: ControlPlane) -> Iterator[Session]:
     """The API server, as the admin."""
-    made = connect(kubeconfig=str(plane.kubeconfig()))
+    made = open_session(kubeconfig=str(plane.kubeconfig()))
     yield made
     made.close()
 
@@ -56,10 +56,10 @@ def deleted(place: Place, *names: str, kind: str = "Job") -> None:
         place.kubectl("delete", kind.lower(), name, "--wait=true")
 
 
-def killed(place: Place, connection: Connection, *names: str) -> list[JournalEntry]:
+def killed(place: Place, session: Session, *names: str) -> list[JournalEntry]:
     """An apply that gives jobs the image v2 is killed after its deletes."""
     entries = remembered(place, *names)
-    journals.write(connection, entries, KEYS)
+    journals.write(session, entries, KEYS)
     deleted(place, *names)
     return entries
 
@@ -172,13 +172,13 @@ def test_what_fits_is_shown_whole_and_asked(place: Place) -> None:
     assert secrets_of(place) == set()
 
 
-def test_what_is_created_where_the_new_object_is_refused_is_shown_too(place: Place, connection: Connection) -> None:
+def test_what_is_created_where_the_new_object_is_refused_is_shown_too(place: Place, session: Session) -> None:
     """Else a new one that the server refuses would be the way to have an old one created unseen."""
     old, new = (deployment("evil", place.namespace, restartPolicy=policy) for policy in ("Always", "Never"))
     new["spec"]["template"]["spec"].pop("serviceAccountName")
     new["spec"]["template"]["spec"]["containers"][0].pop("securityContext")
     index, _ = journals._secrets("abcdef0123", place.namespace, [JournalEntry(NO_UID, old, new, "post")], KEYS)
-    connection.create(index)
+    session.create(index)
     asked = place.gpuctl("recover", code=2).err
     assert "the old one, which is created where this is refused: privileged, service account admin" in asked
     assert "+++ if refused/deployment.apps/evil" in asked
@@ -206,19 +206,19 @@ def test_secrets_in_what_is_shown_are_masked(place: Place) -> None:
 
 
 def test_a_missing_part_is_named_and_the_rest_is_restored(
-    place: Place, connection: Connection, monkeypatch: pytest.MonkeyPatch
+    place: Place, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journals, "_PACKED", 1200)
     names = [f"a{number:02}" for number in range(16)]
     documents = [training(name, resources=SMALL) for name in names]
     place.apply(*documents)
-    killed(place, connection, *names)
+    killed(place, session, *names)
     parts = sorted(secrets_of(place))
     assert len(parts) > 4
     part = next(name for name in parts if name.endswith("-3"))
-    (journal,) = journals.find(connection, KEYS, {place.namespace})
+    (journal,) = journals.find(session, KEYS, {place.namespace})
     place.kubectl("delete", "secret", part)
-    (left,) = journals.find(connection, KEYS, {place.namespace})
+    (left,) = journals.find(session, KEYS, {place.namespace})
     lost = {loss.key.name for loss in left.lost}
     assert lost
     assert len(journal.entries) == len(left.entries) + len(lost)
@@ -241,12 +241,12 @@ def test_a_missing_part_is_named_and_the_rest_is_restored(
 
 
 def test_what_was_missing_and_is_there_again_needs_no_journal(
-    place: Place, connection: Connection, monkeypatch: pytest.MonkeyPatch
+    place: Place, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a run leaves it that was killed while it took its journal away."""
     monkeypatch.setattr(journals, "_PACKED", 100)
     place.apply(training("a", resources=SMALL), training("b", resources=SMALL))
-    (journal,) = journals.write(connection, remembered(place, "a", "b"), KEYS)
+    (journal,) = journals.write(session, remembered(place, "a", "b"), KEYS)
     place.kubectl("delete", "secret", f"gpuctl-journal-{journal.id}-2")
     done = place.gpuctl("recover", "--yes")
     assert f"job.batch/a in {place.namespace}: was not yet deleted: the old object is there" in done.out
@@ -255,13 +255,13 @@ def test_what_was_missing_and_is_there_again_needs_no_journal(
 
 @pytest.mark.parametrize("delete", [False, True], ids=["untouched", "deleted"])
 def test_a_journal_without_its_index(
-    place: Place, connection: Connection, monkeypatch: pytest.MonkeyPatch, delete: bool
+    place: Place, session: Session, monkeypatch: pytest.MonkeyPatch, delete: bool
 ) -> None:
     """Nothing is deleted before the index is there; where something is gone all the same, it is shown and asked."""
     monkeypatch.setattr(journals, "_PACKED", 100)
     place.apply(training("a", resources=SMALL), training("b", resources=SMALL))
     before = place.uids()
-    (journal,) = journals.write(connection, remembered(place, "a", "b"), KEYS)
+    (journal,) = journals.write(session, remembered(place, "a", "b"), KEYS)
     place.kubectl("delete", "secret", f"gpuctl-journal-{journal.id}")
     if delete:
         deleted(place, "b")
@@ -275,49 +275,49 @@ def test_a_journal_without_its_index(
 
 
 @pytest.mark.parametrize("data", [None, {"index": "e30="}, {"x": "eA=="}], ids=str)
-def test_a_secret_that_is_no_journal(place: Place, away: str, data: Any, connection: Connection) -> None:
+def test_a_secret_that_is_no_journal(place: Place, away: str, data: Any, session: Session) -> None:
     """It is named; what is in other namespaces is recovered."""
     place.apply(training("a"))
-    killed(place, connection, "a")
+    killed(place, session, "a")
     labels = {f"{DOMAIN}/journal": "abcdef0123"}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine", "labels": labels}, "data": data}
-    connection.create({**secret, "metadata": {**secret["metadata"], "namespace": away}})
+    session.create({**secret, "metadata": {**secret["metadata"], "namespace": away}})
     done = place.anywhere("recover", "--yes", code=1)
     assert f"job.batch/a in {place.namespace}: the new object was created" in done.out
     assert f"what is marked as a journal in {away} is none of gpuctl's" in done.err
     assert "Secret mine: gpuctl did not write it" in done.err
     assert image_of(place, "a") == "v2"
-    assert connection.get(Key("Secret", away, "mine")) is not None
+    assert session.get(Key("Secret", away, "mine")) is not None
 
 
 def test_a_held_lease_keeps_only_its_own_namespace(
-    place: Place, away: str, connection: Connection, monkeypatch: pytest.MonkeyPatch
+    place: Place, away: str, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gpuctl.cli import recovering
+    from gpuctl.usecases import recovering
 
     monkeypatch.setattr(recovering, "LEASE_WAIT", 1.0)
     place.apply(training("a"))
     place.anywhere("apply", "-f", place.file(training("b", job={"namespace": away})))
-    entries = killed(place, connection, "a")
+    entries = killed(place, session, "a")
     other = json.loads(place.plane.kubectl("get", "job", "b", "-n", away, "-o", "json"))
     entries = [JournalEntry(other["metadata"]["uid"], recreatable(other), recreatable(other), "post")]
-    journals.write(connection, entries, KEYS)
+    journals.write(session, entries, KEYS)
     place.plane.kubectl("delete", "job", "b", "-n", away)
     now = "2026-01-01T00:00:00.000000Z"
     holder = {"holderIdentity": "carol@far#4711#1#x", "leaseDurationSeconds": 15, "acquireTime": now, "renewTime": now}
     metadata = {"name": leases.NAMESPACE_LEASE, "namespace": away}
-    connection.create({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": holder})
+    session.create({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": holder})
     done = place.anywhere("recover", "--yes", code=1)
     assert f"job.batch/a in {place.namespace}: the new object was created" in done.out
     assert f"carol@far (process 4711) is applying in {away}" in done.err
     assert image_of(place, "a") == "v2"
-    assert connection.get(Key("Job", away, "b")) is None
+    assert session.get(Key("Job", away, "b")) is None
 
 
-def test_a_name_that_somebody_else_has_taken(place: Place, connection: Connection) -> None:
+def test_a_name_that_somebody_else_has_taken(place: Place, session: Session) -> None:
     """It is not taken for the job come back: that is said, and the journal stays until there is room for it."""
     place.apply(training("a", resources=SMALL), training("b", resources=SMALL))
-    killed(place, connection, "a", "b")
+    killed(place, session, "a", "b")
     journal = secrets_of(place)
     pod = {"containers": [{"name": "main", "image": "registry.example.com/theirs:v1"}], "restartPolicy": "Never"}
     spec = {"suspend": True, "template": {"spec": pod}}
@@ -343,10 +343,10 @@ def test_a_name_that_somebody_else_has_taken(place: Place, connection: Connectio
     assert (image_of(place, "a"), secrets_of(place)) == ("v2", set())
 
 
-def test_diff_says_what_is_pending(place: Place, connection: Connection) -> None:
+def test_diff_says_what_is_pending(place: Place, session: Session) -> None:
     """The file of one of the jobs is gone since: it comes back all the same, and somebody is told before."""
     place.apply(training("a"), training("b"))
-    killed(place, connection, "b")
+    killed(place, session, "b")
     told = place.gpuctl("diff", "-f", place.file(training("a")), code=1)
     assert f"recover   job.batch/b -n {place.namespace}  (an apply that did not finish had deleted it)" in told.out
     assert "+  name: b" in told.out
@@ -368,11 +368,11 @@ def test_diff_says_what_is_pending(place: Place, connection: Connection) -> None
     assert place.gpuctl("diff", "-f", place.file(training("a"))).out.startswith("unchanged")
 
 
-def test_what_the_plan_makes_itself_is_not_recovered_before(place: Place, connection: Connection) -> None:
+def test_what_the_plan_makes_itself_is_not_recovered_before(place: Place, session: Session) -> None:
     """It would run for a moment only to be replaced; and it stays paused."""
     place.apply(training("a"))
     place.gpuctl("pause", "a")
-    killed(place, connection, "a")
+    killed(place, session, "a")
     preview = place.plan(training("a", environment=image("v3")))
     assert preview.actions == {"Job/a": "create"}
     done = place.apply(training("a", environment=image("v3")))
@@ -382,9 +382,9 @@ def test_what_the_plan_makes_itself_is_not_recovered_before(place: Place, connec
     assert secrets_of(place) == set()
 
 
-def test_a_plan_that_is_refused_says_how_to_get_the_job_back(place: Place, connection: Connection) -> None:
+def test_a_plan_that_is_refused_says_how_to_get_the_job_back(place: Place, session: Session) -> None:
     place.apply(training("a"))
-    killed(place, connection, "a")
+    killed(place, session, "a")
     place.kubectl("create", "quota", "none", "--hard=count/jobs.batch=0")
     place.until(lambda: place.get("ResourceQuota", "none").get("status", {}).get("hard"), "the quota")
     refused = place.apply(training("a", environment=image("v3")), code=1)
@@ -396,10 +396,10 @@ def test_a_plan_that_is_refused_says_how_to_get_the_job_back(place: Place, conne
 
 
 @pytest.mark.parametrize("form", ["job", "file"])
-def test_deleting_what_a_killed_apply_had_deleted(place: Place, connection: Connection, form: str) -> None:
+def test_deleting_what_a_killed_apply_had_deleted(place: Place, session: Session, form: str) -> None:
     """It is not there, and does not come back."""
     place.apply(training("a"), training("b"))
-    killed(place, connection, "a", "b")
+    killed(place, session, "a", "b")
     what = ("job", "a") if form == "job" else ("-f", place.file(training("a")))
     asked = place.gpuctl("delete", *what, code=2)
     assert "creates job.batch/b" in asked.err
@@ -411,7 +411,7 @@ def test_deleting_what_a_killed_apply_had_deleted(place: Place, connection: Conn
     assert place.gpuctl("recover").err == "Nothing to recover.\n"
 
 
-def test_an_autoscaler_that_left_before_its_deployment_was_changed(place: Place, connection: Connection) -> None:
+def test_an_autoscaler_that_left_before_its_deployment_was_changed(place: Place, session: Session) -> None:
     """Changed in place, the workload has no entry of its own; still as it was, it gets its autoscaler back."""
     place.apply(inference("b", autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 3}))
     main, scaler = place.get("Deployment", "b"), place.get("HorizontalPodAutoscaler", "b")
@@ -423,13 +423,13 @@ def test_an_autoscaler_that_left_before_its_deployment_was_changed(place: Place,
         Key("Deployment", place.namespace, "b"),
         main["metadata"]["annotations"][HASH],
     )
-    journals.write(connection, [entry], KEYS)
+    journals.write(session, [entry], KEYS)
     place.kubectl("delete", "hpa", "b")
     assert "creates horizontalpodautoscaler.autoscaling/b" in place.gpuctl("recover", code=2).err
     place.gpuctl("recover", "--yes")
     assert place.exists("HorizontalPodAutoscaler", "b")
     # Once the Deployment is the new one, it stays gone.
-    journals.write(connection, [entry], KEYS)
+    journals.write(session, [entry], KEYS)
     place.kubectl("delete", "hpa", "b")
     place.patch("Deployment", "b", {"metadata": {"annotations": {HASH: "0" * 32}}})
     assert "left with the change" in place.gpuctl("recover").out
@@ -438,14 +438,14 @@ def test_an_autoscaler_that_left_before_its_deployment_was_changed(place: Place,
 
 
 @pytest.mark.parametrize("form", ["untouched", "deleted", "being deleted"])
-def test_what_is_pruned_does_not_come_back(place: Place, connection: Connection, form: str) -> None:
+def test_what_is_pruned_does_not_come_back(place: Place, session: Session, form: str) -> None:
     """Its document was removed after the apply that was killed."""
     (directory := place.directory / "jobs").mkdir()
     for name in ("a", "b"):
         place.file(training(name, resources=SMALL), name=f"jobs/{name}.yaml")
     arguments = ("apply", "-f", str(directory), "--set", "jobs", "--prune", "--yes")
     place.gpuctl(*arguments)
-    journals.write(connection, remembered(place, "a"), KEYS)
+    journals.write(session, remembered(place, "a"), KEYS)
     (directory / "a.yaml").unlink()
     if form == "deleted":
         deleted(place, "a")
@@ -460,33 +460,33 @@ def test_what_is_pruned_does_not_come_back(place: Place, connection: Connection,
     assert place.gpuctl("recover").err == "Nothing to recover.\n"
 
 
-def test_a_job_that_leaves_keeps_nothing_beside_it(place: Place, connection: Connection) -> None:
+def test_a_job_that_leaves_keeps_nothing_beside_it(place: Place, session: Session) -> None:
     """Its autoscaler had left before it: it does not come back only to stay alone."""
     place.apply(inference("serve", autoscaling={"enabled": True, "minReplicas": 1, "maxReplicas": 3}))
     (entry,) = remembered(place, "serve", kind="Deployment")
     scaler = place.get("HorizontalPodAutoscaler", "serve")
     companion = JournalEntry(scaler["metadata"]["uid"], recreatable(scaler), None, "post", entry.key)
-    journals.write(connection, [entry, companion], KEYS)
+    journals.write(session, [entry, companion], KEYS)
     place.kubectl("delete", "hpa", "serve")
     place.gpuctl("delete", "job", "serve", "--yes")
     assert "serve" not in " ".join(place.names())
     assert place.gpuctl("recover").err == "Nothing to recover.\n"
 
 
-def test_a_rerun_ends_the_journal_of_its_job(place: Place, connection: Connection) -> None:
+def test_a_rerun_ends_the_journal_of_its_job(place: Place, session: Session) -> None:
     """Else somebody who deletes the job by other means would see it come back."""
     place.apply(training("a", job=outcome("complete"), resources=SMALL))
     place.gpuctl("wait", "a", "--for", "done", "--timeout", "120s")
-    journals.write(connection, remembered(place, "a"), KEYS)
+    journals.write(session, remembered(place, "a"), KEYS)
     before = place.uid("Job", "a")
     place.gpuctl("rerun", "a", "--yes")
     assert place.uid("Job", "a") != before
     assert secrets_of(place) == set()
 
 
-def test_what_stood_beside_a_job_that_is_gone_leaves_with_its_name(place: Place, connection: Connection) -> None:
+def test_what_stood_beside_a_job_that_is_gone_leaves_with_its_name(place: Place, session: Session) -> None:
     place.apply(training("a", resources={**SMALL, "nodes": 2}))
-    killed(place, connection, "a")
+    killed(place, session, "a")
     assert place.exists("Service", "a")
     place.gpuctl("delete", "job", "a", "--yes")
     assert not {name for name in place.names() if name.endswith("/a")}

@@ -201,7 +201,7 @@ def test_a_list_that_expires_under_itself_starts_again(
 ) -> None:
     """Once; and when the server cannot keep it for two pages, all is asked for at once."""
     place.apply(training("a"), training("b"), training("c"))
-    monkeypatch.setattr("gpuctl.kube.connection.PAGE", 1)
+    monkeypatch.setattr("gpuctl.kube.session.PAGE", 1)
 
     def goes_on(request: Request) -> bool:
         return bool(request.query.get("continue"))

@@ -4,37 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import shlex
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from control_plane import ControlPlane
-from gpuctl.apply.state.records import records
-from gpuctl.kube.configuration import connect
-from gpuctl.kube.scope import Scope
-from gpuctl.language.settings import Settings
-from gpuctl.reading.find import find_job
-from gpuctl.reading.why.evidence import gather
-from support.cluster_tools import (
-    MERGE_PATCH,
-    POOL,
-    Document,
-    Place,
-    compute,
-    inference,
-    merged,
-    notebook,
-    outcome,
-    training,
-)
-from support.kueue_crd import KUEUE_WORKLOADS
-from support.why_records import dump
+from support.cluster_tools import POOL, Document, Place, compute, inference, merged, notebook, outcome, training
+from support.why_records import record
 
 Object = dict[str, Any]
 Answer = dict[str, Any]
@@ -149,25 +129,10 @@ def why(place: Place, name: str, *causes: str, when: Callable[[Answer], bool] = 
         found, text = place.until(told, f"{causes} of {name}")
     except TimeoutError:
         raise AssertionError(f"not {causes}, but {json.dumps(seen[-1], indent=1)}") from None
-    record(place, name, found["cause"])
+    record(place.namespace, name, found["cause"])
     assert found["fix"] is None or found["fix"].split()[0] in text
     followed(place, found)
     return found
-
-
-def record(place: Place, name: str, cause: str) -> None:
-    """Keep what the answer rests on, if that is wanted: see :mod:`why_records`."""
-    directory = os.environ.get("WHY_RECORDS")
-    if directory is None:
-        return
-    settings = Settings()
-    connection = connect()
-    scope = Scope(connection, place.namespace)
-    keys = records(settings)
-    job, _ = find_job(scope, name, keys)
-    text = dump(gather(scope, job, keys, settings), cause)
-    connection.close()
-    (Path(directory) / f"{cause}.{name}.json").write_text(text)
 
 
 def refilled(name: str = "fill", gpus: int = 5, **job: Any) -> Document:
@@ -209,9 +174,9 @@ def test_jobs_that_are_to_have_no_pods(place: Place) -> None:
     assert why(place, "held", "suspended")["message"] == "spec.suspend is set, and not by gpuctl pause"
     queue = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "team"}}, "spec": {"suspend": True}}
     place.patch("Job", "queue", queue)
-    answer = why(place, "queue", "queued")
+    answer = why(place, "queue", "suspended")
     assert answer["numbers"] == {"queue": "team"}
-    assert "does the queue team exist, and does Kueue run?" in answer["fix"]
+    assert answer["message"] == "it is suspended and names Kueue's queue team, but Kueue is not installed"
     place.gpuctl("resume", "serve")
     moot("serve")
     place.running("serve")
@@ -770,35 +735,6 @@ def test_what_is_not_on_the_list(place: Place) -> None:
     place.create(orphan)
     answer = why(place, "orphan", "image-not-found")
     assert "docker.io has no image busybox:9" in answer["message"]
-
-
-def test_a_queue_of_kueue(place: Place) -> None:
-    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    if place.api.request("GET", f"{crds}/workloads.kueue.x-k8s.io")[0] == 404:
-        place.api.call("POST", crds, KUEUE_WORKLOADS)
-    place.until(lambda: "No resources" in place.kubectl("get", "workloads", check=False), "the kind to be served")
-    created(place, training())
-    labels = {"kueue.x-k8s.io/queue-name": "team"}
-    place.patch("Job", "train", {"metadata": {"labels": labels}, "spec": {"suspend": True}})
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": place.uid("Job", "train")}
-    # Kueue's own words: pkg/scheduler/flavorassigner.
-    words = "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor a100, 4 more needed"
-    condition = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": words}
-    workload = {
-        "apiVersion": "kueue.x-k8s.io/v1beta1",
-        "kind": "Workload",
-        "metadata": {"name": "job-train", "namespace": place.namespace, "ownerReferences": [owner]},
-        "spec": {},
-        "status": {"conditions": [condition]},
-    }
-    path = f"/apis/kueue.x-k8s.io/v1beta1/namespaces/{place.namespace}/workloads"
-    place.api.call("POST", path, workload)
-    answer = why(place, "train", "queued")
-    assert answer["message"] == f"waits in Kueue's queue team: {words}"
-    assert answer["evidence"][-1]["object"] == "workload/job-train"
-    assert f"`kubectl describe workloads.kueue.x-k8s.io job-train -n {place.namespace}`" in answer["fix"]
-    place.api.call("PATCH", f"{path}/job-train", {"spec": {"active": False}}, MERGE_PATCH)
-    assert why(place, "train", "paused")["fix"] == f"`gpuctl resume train -n {place.namespace}`"
 
 
 def test_a_finalizer_holds_it(place: Place) -> None:

@@ -104,6 +104,7 @@ class ControlPlane:
         self._commands: dict[str, list[str]] = {}
         self._kubelet: Kubelet | None = None
         self._streams: Streams | None = None
+        self._controllers: list[queues.Controller] = []
 
     def __enter__(self) -> ControlPlane:
         try:
@@ -125,7 +126,8 @@ class ControlPlane:
         for user in USERS:
             self._write_kubeconfig(user)
         config = f"--kubeconfig={self.kubeconfig('controller')}"
-        controllers = self._install_queues() if self.queues else []
+        if self.queues:
+            self._install_queues()
         # Tests and benchmarks make and delete hundreds of objects; the defaults are 20 and 50 requests a second.
         fast = ("--kube-api-qps=500", "--kube-api-burst=1000")
         common = (config, "--leader-elect=false", "--secure-port=0", *fast)
@@ -139,7 +141,8 @@ class ControlPlane:
         self._start("kube-scheduler", *common)
         self._start_kubelets(config)
         self._bind_users()
-        self._start_webhooks(controllers)
+        if self.queues:
+            self._start_webhooks()
 
     def stop(self) -> None:
         """End every process and remove the directory."""
@@ -331,6 +334,19 @@ class ControlPlane:
 
         self._wait(ready, "the nodes")
 
+    def wait_for_queues(self) -> None:
+        """Wait until Kueue and JobSet run and the API server asks their webhooks, which it knows after a moment."""
+        for controller in self._controllers:
+            self._wait(controller.is_ready, f"the controller of {controller.name}")
+
+        def adds(obj: Mapping[str, Any], fields: Iterable[str]) -> bool:
+            options = ("create", "--dry-run=server", "-o", "json", "-f", "-")
+            answer = self.kubectl(*options, input=json.dumps(obj), check=False)
+            return answer.startswith("{") and json.loads(answer)["spec"].keys() >= set(fields)
+
+        for obj, fields in queues.trials() if self._controllers else ():
+            self._wait(partial(adds, obj, fields), f"the webhooks of {obj['kind']}")
+
     def wait_for(self, condition: Callable[[], Any], what: str, timeout: float = 120) -> Any:
         """Wait until ``condition`` returns something true, and return it."""
         return self._wait(condition, what, timeout)
@@ -346,30 +362,21 @@ class ControlPlane:
         self._commands[program] = list(arguments)
         self.processes[program] = Process([str(self.binaries / program), *arguments], log, self.directory)
 
-    def _install_queues(self) -> list[queues.Controller]:
+    def _install_queues(self) -> None:
         """The kinds of Kueue and JobSet, before any controller looks what kinds there are; then the two start."""
-        controllers = queues.prepare(self.binaries, self.directory)
-        kinds = [kind for controller in controllers for kind in controller.kinds()]
+        self._controllers = queues.prepare(self.binaries, self.directory)
+        kinds = [kind for controller in self._controllers for kind in controller.kinds()]
         self.create(*kinds)
         names = [f"crd/{kind['metadata']['name']}" for kind in kinds]
         self.kubectl("wait", "--for=condition=established", "--timeout=60s", *names)
-        for controller in controllers:
+        for controller in self._controllers:
             self._start(controller.name, *controller.arguments(self.kubeconfig("controller")))
-        return controllers
 
-    def _start_webhooks(self, controllers: Sequence[queues.Controller]) -> None:
-        """The API server asks the webhooks from when they answer; it takes a moment to know them."""
-        for controller in controllers:
+    def _start_webhooks(self) -> None:
+        for controller in self._controllers:
             self._wait(controller.is_ready, f"the controller of {controller.name}")
             self.create(*controller.webhooks())
-
-        def adds(obj: Mapping[str, Any], fields: Iterable[str]) -> bool:
-            options = ("create", "--dry-run=server", "-o", "json", "-f", "-")
-            answer = self.kubectl(*options, input=json.dumps(obj), check=False)
-            return answer.startswith("{") and json.loads(answer)["spec"].keys() >= set(fields)
-
-        for obj, fields in queues.trials() if controllers else ():
-            self._wait(partial(adds, obj, fields), f"the webhooks of {obj['kind']}")
+        self.wait_for_queues()
 
     def _start_kubelets(self, config: str) -> None:
         documents: list[dict[str, Any]] = [*stages(events=self.events), _PORT_FORWARD]

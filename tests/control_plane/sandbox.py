@@ -25,8 +25,8 @@ from control_plane import BinariesMissing, ControlPlane, find_binaries
 
 ROOT = Path(__file__).resolve().parents[2]
 POOLS = ROOT / "examples" / "tour" / "pools.yaml"
-NAMESPACE, PULL_SECRET = "nlp", "registry-login"
-"""Where the documents of ``examples/tour`` go, and the secret that their platform names."""
+NAMESPACE, PULL_SECRET, QUEUE = "nlp", "registry-login", "research"
+"""Where the documents of ``examples/tour`` go, and the secret and the queue that their platform names."""
 
 
 class Machine(NamedTuple):
@@ -47,6 +47,8 @@ MACHINES = (
     Machine("cpu-1", "", 0, "64", "256Gi"),
 )
 """The nodes: those of the pools in ``examples/tour``, one with GPUs in no pool, one without any."""
+QUOTA = {"cpu": "1000", "memory": "10Ti", "nvidia.com/gpu": 16}
+"""What Kueue gives to the queue: the GPUs of the tour's training pool, and of the rest more than anybody asks for."""
 
 
 class Failed(Exception):
@@ -78,9 +80,11 @@ def main() -> int:
 def run(directory: Path, *, exit_when_ready: bool) -> None:
     """Start everything in a directory, say what to try, and wait."""
     binaries = _binaries()
-    print("sandbox: starting etcd, the API server, the scheduler and the controllers ...", flush=True)
+    print("sandbox: starting etcd, the API server, the scheduler, the controllers, Kueue, JobSet ...", flush=True)
     start = time.monotonic()
-    with ControlPlane(binaries, directory=directory / "control-plane", events=True, execute=False) as plane:
+    with ControlPlane(
+        binaries, directory=directory / "control-plane", events=True, execute=False, queues=True
+    ) as plane:
         try:
             for machine in MACHINES:
                 labels = {"nvidia.com/gpu.product": machine.model} if machine.gpus else {}
@@ -91,6 +95,7 @@ def run(directory: Path, *, exit_when_ready: bool) -> None:
             tools.mkdir()
             (tools / "kubectl").symlink_to(binaries / "kubectl")
             _make_pools(plane, kubeconfig)
+            _make_queue(plane)
             print(_welcome(time.monotonic() - start, kubeconfig, tools), flush=True)
             while not exit_when_ready:
                 time.sleep(0.5)
@@ -145,12 +150,12 @@ def _binaries() -> Path:
     if shutil.which("openssl") is None:
         raise Failed("openssl is missing: it makes the key of the cluster's tokens; install it")
     try:
-        return find_binaries()
+        return find_binaries(queues=True)
     except BinariesMissing:
         if shutil.which("go") is None:
             raise Failed("Kubernetes is built from source for this, once: install Go 1.26 or newer") from None
-        print("sandbox: building Kubernetes, once; this takes some minutes ...", flush=True)
-        return find_binaries(build=True)
+        print("sandbox: building Kubernetes, Kueue and JobSet, once; this takes some minutes ...", flush=True)
+        return find_binaries(build=True, queues=True)
 
 
 def _write_kubeconfig(plane: ControlPlane, directory: Path) -> Path:
@@ -174,6 +179,29 @@ def _make_pools(plane: ControlPlane, kubeconfig: Path) -> None:
     plane.kubectl("create", "secret", "docker-registry", PULL_SECRET, "-n", NAMESPACE, *login)
 
 
+def _make_queue(plane: ControlPlane) -> None:
+    """What an administrator of Kueue makes: the GPUs of a pool as quota, and a queue for the team."""
+    api = "kueue.x-k8s.io/v1beta2"
+    resources = [{"name": name, "nominalQuota": amount} for name, amount in QUOTA.items()]
+    group = {"coveredResources": list(QUOTA), "flavors": [{"name": "a100", "resources": resources}]}
+    preemption = {"withinClusterQueue": "LowerPriority"}
+    plane.create(
+        {"apiVersion": api, "kind": "ResourceFlavor", "metadata": {"name": "a100"}},
+        {
+            "apiVersion": api,
+            "kind": "ClusterQueue",
+            "metadata": {"name": QUEUE},
+            "spec": {"namespaceSelector": {}, "resourceGroups": [group], "preemption": preemption},
+        },
+        {
+            "apiVersion": api,
+            "kind": "LocalQueue",
+            "metadata": {"name": QUEUE, "namespace": NAMESPACE},
+            "spec": {"clusterQueue": QUEUE},
+        },
+    )
+
+
 def _gpuctl(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "gpuctl", *arguments]
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
@@ -183,7 +211,8 @@ def _gpuctl(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[st
 def _welcome(seconds: float, kubeconfig: Path, tools: Path) -> str:
     gpus = sum(machine.gpus for machine in MACHINES)
     return f"""
-Ready after {seconds:.1f} s: {len(MACHINES)} nodes with {gpus} GPUs in all, pools training-pool and serving-pool.
+Ready after {seconds:.1f} s: {len(MACHINES)} nodes with {gpus} GPUs in all, pools training-pool and serving-pool, and
+Kueue's queue {QUEUE} in front of the {QUOTA["nvidia.com/gpu"]} GPUs of training-pool.
 Pods are scheduled for real, but the nodes are simulated: no container runs.
 
 In another terminal, here:

@@ -23,7 +23,7 @@ from types import FrameType
 import pytest
 
 from gpuctl.gitops import writer
-from gpuctl.gitops.errors import BuildError, CannotSwap
+from gpuctl.gitops.build_error import BuildError, CannotSwap
 from gpuctl.gitops.layout import File
 
 CHANGING = frozenset(

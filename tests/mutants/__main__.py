@@ -50,6 +50,8 @@ SUBJECTS = (
     "apply/state/compare.py",
     "apply/state/applyset.py",
     "apply/plan/decide.py",
+    "apply/plan/decision.py",
+    "apply/plan/workload_steps.py",
     "apply/plan/sets.py",
     "apply/run/journal.py",
 )

@@ -15,7 +15,7 @@ from fault_tools.world import Api
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.snapshot import Snapshot, load, render
-from gpuctl.kube.configuration import connect
+from gpuctl.kube.configuration import open_session
 from support.fit_parts import World
 from support.fit_worlds import shared_objects
 
@@ -94,9 +94,9 @@ class Trials:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(self._build, worlds))
             self._await_refusals(worlds)
-            connection = connect(kubeconfig=str(self.plane.kubeconfig()))
-            whole = load(render(take_snapshot(connection)))
-            connection.close()
+            session = open_session(kubeconfig=str(self.plane.kubeconfig()))
+            whole = load(render(take_snapshot(session)))
+            session.close()
             snapshots = [_part(whole, item) for item in worlds]
             parts = {item.seed: snapshot for item, snapshot in zip(worlds, snapshots, strict=True)}
             now: dict[int, Seen] = {}

@@ -9,6 +9,9 @@ In a document a fenced block can carry a note, an HTML comment on the line above
     Python block before it.
 ``from: PATH``
     the block stands in that source file, word for word.
+``cluster``, ``changes``
+    in the library's document: the block needs a cluster, and ``tests/cluster/test_library_looking.py`` runs it, or
+    ``test_library.py`` where it changes one.
 """
 
 from __future__ import annotations

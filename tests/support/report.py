@@ -16,6 +16,11 @@ def main() -> None:
         find_binaries()
     except BinariesMissing as error:
         print(f"left out: the tests on a real control plane: {error}")
+        return
+    try:
+        find_binaries(queues=True)
+    except BinariesMissing as error:
+        print(f"left out: the tests of queues and JobSets: {error}")
 
 
 if __name__ == "__main__":

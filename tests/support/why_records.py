@@ -1,12 +1,13 @@
 """What ``gpuctl why`` knew of jobs on the control plane, kept for tests of its rules without one.
 
-``WHY_RECORDS=DIRECTORY pytest tests/cluster/test_why.py`` writes what each told cause rests on; nothing in the files is
-made up by hand.
+``WHY_RECORDS=DIRECTORY pytest tests/cluster/test_why.py tests/cluster/test_queues.py`` writes what each told cause rests
+on; nothing in the files is made up by hand.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -14,9 +15,13 @@ from typing import Any
 
 from gpuctl.apply.state.records import records
 from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.kube.configuration import open_session
+from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
+from gpuctl.reading.find import find_job
 from gpuctl.reading.job_rows import Identity, Job
-from gpuctl.reading.why.evidence import Evidence
+from gpuctl.reading.queues import KueueLists
+from gpuctl.reading.why.evidence import Evidence, gather
 
 RECORDED = Path(__file__).parents[1] / "unit" / "recorded-why"
 _PARTS = (
@@ -51,6 +56,8 @@ def dump(evidence: Evidence, cause: str) -> str:
         "logs": [[pod, container, lines] for (pod, container), lines in evidence.logs.items()],
         **{name: getattr(evidence, name) for name in _PARTS},
     }
+    if evidence.kueue is not None:
+        value["kueue"] = evidence.kueue._asdict()
     return json.dumps(_trimmed(value), separators=(",", ":"), sort_keys=True, ensure_ascii=False) + "\n"
 
 
@@ -64,11 +71,27 @@ def load(path: Path) -> tuple[Evidence, str]:
         settings,
         datetime.fromisoformat(value["now"]),
         snapshot=None if value["snapshot"] is None else Snapshot(**value["snapshot"]),
+        kueue=KueueLists(**value["kueue"]) if "kueue" in value else None,
         logs={(pod, container): lines for pod, container, lines in value["logs"]},
         # A record may be older than a part.
         **{name: value[name] for name in _PARTS if name in value},
     )
     return evidence, value["cause"]
+
+
+def record(namespace: str, name: str, cause: str) -> None:
+    """Keep what an answer rests on, if that is wanted."""
+    directory = os.environ.get("WHY_RECORDS")
+    if directory is None:
+        return
+    settings = Settings()
+    session = open_session()
+    scope = Scope(session, namespace)
+    keys = records(settings)
+    job, _ = find_job(scope, name, keys)
+    text = dump(gather(scope, job, keys, settings), cause)
+    session.close()
+    (Path(directory) / f"{cause}.{name}.json").write_text(text)
 
 
 def _trimmed(value: Any) -> Any:

@@ -17,8 +17,8 @@ import pytest
 from gpuctl.compilation import compile
 from gpuctl.frontend.source import Source
 from gpuctl.gitops import writer
+from gpuctl.gitops.build_error import BuildError
 from gpuctl.gitops.disk import remove_empty
-from gpuctl.gitops.errors import BuildError
 from gpuctl.gitops.inplace import _put_back
 from gpuctl.gitops.layout import File, files_of, illegal
 from gpuctl.gitops.manifest import MANIFEST, digest, parse_manifest, render_manifest

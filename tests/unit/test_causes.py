@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gpuctl.answers.why_answers import why_value
 from gpuctl.cli.commands.why import lines
 from gpuctl.cli.output.paragraphs import broken
 from gpuctl.cli.output.table import width_of
@@ -55,7 +56,7 @@ def test_the_cause_is_told_again(cause: str) -> None:
     evidence, told = load(RECORDED / f"{cause}.json")
     answer = explain(evidence)
     assert answer.finding.cause == told == cause
-    value = answer.json()
+    value = why_value(answer)
     assert list(value)[:5] == ["job", "namespace", "kind", "cause", "message"]
     assert set(value) >= {"numbers", "ruledOut", "fix", "evidence", "also"}
     assert json.loads(json.dumps(value)) == value

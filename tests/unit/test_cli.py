@@ -28,8 +28,8 @@ import yaml
 
 from gpuctl.cli import main as main_module
 from gpuctl.cli.commands import init as init_module
-from gpuctl.cli.main import COMMANDS, run
-from gpuctl.cli.overview import OTHER_WORDS, OVERVIEW
+from gpuctl.cli.main import run
+from gpuctl.cli.overview import COMMANDS, OTHER_WORDS, OVERVIEW
 from gpuctl.frontend.codes import CODES
 from gpuctl.language.kinds import KINDS
 
@@ -130,8 +130,9 @@ def test_help_lists_every_command(gpuctl: Cli) -> None:
     lines = found.out.splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80, "it fits the smallest terminal"
-    listed = [name for group in OVERVIEW.values() for line in group for name in line.commands]
-    assert sorted(listed) == sorted(COMMANDS), "each command once"
+    assert len(COMMANDS) == len(set(COMMANDS)), "each command once"
+    modules = {path.stem for path in (COMPILER / "gpuctl" / "cli" / "commands").glob("[a-z]*")}
+    assert {name.replace("-", "_") for name in COMMANDS} == modules, "no command is left out"
     for group in OVERVIEW.values():
         for line in group:
             assert re.search(rf"^  .{{9}}{', '.join(line.commands)} +{re.escape(line.text)}$", found.out, re.MULTILINE)
@@ -174,11 +175,11 @@ def test_the_example_of_the_help_runs(name: str, gpuctl: Cli, here: Path) -> Non
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_of_commands_says_what_the_command_says(name: str) -> None:
-    """``gpuctl --help`` has its own table, so as to import no command; it must not drift."""
+def test_a_command_says_what_it_does_in_a_line(name: str) -> None:
     command = main_module.cli.get_command(None, name)  # type: ignore[arg-type]
     assert command is not None
-    assert (command.name, command.short_help) == (name, COMMANDS[name])
+    assert command.name == name
+    assert re.fullmatch(r"[A-Z].{10,70}\.", command.short_help or "")
 
 
 def test_the_start_that_the_help_names_runs(gpuctl: Cli, here: Path) -> None:
@@ -315,7 +316,7 @@ def test_an_internal_error_shows_no_traceback(gpuctl: Cli, here: Path, monkeypat
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("the moon is\nin the wrong place")
 
-    monkeypatch.setattr("gpuctl.compilation.compile", broken)
+    monkeypatch.setattr("gpuctl.compilation.compile_found", broken)
     found = gpuctl("render", "good.yaml")
     assert (found.code, found.out) == (70, "")
     assert found.err.splitlines()[0] == "gpuctl: internal error: RuntimeError: the moon is"
@@ -725,7 +726,7 @@ def test_a_file_of_ours_that_is_missing_is_a_bug(gpuctl: Cli, here: Path, monkey
     def broken(*_: object, **__: object) -> None:
         raise FileNotFoundError(2, "No such file or directory", "kubernetes-1.36.json")
 
-    monkeypatch.setattr("gpuctl.compilation.compile", broken)
+    monkeypatch.setattr("gpuctl.compilation.compile_found", broken)
     found = gpuctl("render", "good.yaml")
     assert (found.code, found.out) == (70, "")
     assert "internal error: FileNotFoundError" in found.err

@@ -9,7 +9,7 @@ import diagnostics
 import pytest
 
 import gpuctl
-from gpuctl.frontend.codes import CODES, Rule
+from gpuctl.frontend.codes import CODES, CodeRule
 from gpuctl.frontend.diagnostics import Severity
 
 PACKAGE = Path(gpuctl.__file__).parent
@@ -20,13 +20,13 @@ WITH_EXAMPLE = [rule for rule in CODES.values() if rule.example]
 def test_every_code_has_a_rule() -> None:
     used = set()
     for path in PACKAGE.rglob("*.py"):
-        if path.name != "codes.py":
+        if path.parent.name != "codes":
             used |= set(re.findall(r"\bGPU[0-9]{3}\b", path.read_text(encoding="utf-8")))
     assert used == set(CODES)
 
 
 @pytest.mark.parametrize("rule", WITH_EXAMPLE, ids=lambda rule: rule.code)
-def test_example(rule: Rule, tmp_path: Path) -> None:
+def test_example(rule: CodeRule, tmp_path: Path) -> None:
     assert rule.example is not None
     platform = gpuctl.Source("platform.yaml", _clean(rule.companion)) if rule.companion else None
     result = gpuctl.compile(gpuctl.Source("example.yaml", _clean(rule.example)), platform=platform, directory=tmp_path)
@@ -46,7 +46,7 @@ def _clean(text: str) -> str:
 
 
 @pytest.mark.parametrize("rule", CODES.values(), ids=lambda rule: rule.code)
-def test_rule_reads_well(rule: Rule) -> None:
+def test_rule_reads_well(rule: CodeRule) -> None:
     assert rule.severity in ("error", "warning", "note")
     assert not rule.title.endswith(".")
     assert rule.explanation.endswith(".")

@@ -14,10 +14,12 @@ import yaml
 from gpuctl.cli.main import run
 from gpuctl.frontend.load import load
 from gpuctl.frontend.source import Source
+from gpuctl.language.forms import form_of
+from gpuctl.language.json_schema import combined_schema, schema_of
 from gpuctl.language.kinds import KINDS
-from gpuctl.language.reference import ITEM, as_written, entries, fields_of, form_of, in_yaml, look_up, snippet
+from gpuctl.language.notation import as_written, in_yaml
+from gpuctl.language.reference import ITEM, entries, fields_of, look_up, snippet
 from gpuctl.language.resources import Resources
-from gpuctl.language.schema import combined_schema, schema_of
 
 Cli = Callable[..., tuple[int, str, str]]
 

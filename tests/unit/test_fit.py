@@ -11,13 +11,14 @@ import pytest
 from click import UsageError
 from click.testing import CliRunner, Result
 
+from gpuctl.answers.fit_answers import fit_value
 from gpuctl.capacity.fit import Fit, _Admission, _afterwards, _Worlds, fit
 from gpuctl.capacity.placement import Placements, initial
 from gpuctl.capacity.projections import counted_pod, is_seen
 from gpuctl.capacity.snapshot import DamagedSnapshot, Snapshot, load, render
-from gpuctl.cli.commands.fit import lines
 from gpuctl.cli.main import cli
 from gpuctl.cli.options.connecting import ClusterFailure
+from gpuctl.cli.output.fit_lines import fit_lines as lines
 
 Object = dict[str, Any]
 
@@ -411,7 +412,7 @@ def test_what_is_told_of_a_shortage() -> None:
         "  nvidia.com/gpu held by: Deployment/chat -n team 6, Pod/sweep -n team 3",
         "  smallest change: free 1 nvidia.com/gpu on a, 2 nvidia.com/gpu on b",
     ]
-    value = found.as_json()
+    value = fit_value(found)
     assert value["need"] == {GPU: 10, "cpuCores": 3, "perPod": {GPU: 5, "cpuCores": 1.5}}
     assert value["free"] == {GPU: 7, "cpuCores": 64, "pods": 17}
     assert value["largestNode"] == {"name": "a", GPU: 4, "cpuCores": 32, "pods": 9}
@@ -658,7 +659,7 @@ def test_command_refuses_wrong_documents(tmp_path: Path) -> None:
 def test_holders_of_room_are_the_jobs_before_it() -> None:
     first, second = fit(cluster([node("a")]), [job("train", gpus=6, priority="high"), job("other", gpus=4)])
     assert (first.verdict, second.verdict) == ("fits", "fits-when-empty")
-    assert [(item["job"], item["nvidia.com/gpu"]) for item in second.as_json()["heldBy"]] == [("Job/train", 6)]
+    assert [(item["job"], item["nvidia.com/gpu"]) for item in fit_value(second)["heldBy"]] == [("Job/train", 6)]
 
 
 @pytest.mark.parametrize(("gpus", "code", "verdict"), [(8, 0, "fits"), (16, 1, "never")])

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from gpuctl.answers.difference_answers import impact_answer
+from gpuctl.cli.output.printing import show_value
 from gpuctl.gitops.breakages import Breakage
-from gpuctl.gitops.impact import Impact
+from gpuctl.gitops.effects import Impact
 from gpuctl.gitops.objects import ObjectKey
-from gpuctl.gitops.report import Live, as_json, markdown
+from gpuctl.gitops.report import markdown
 from support.repositories import Repository, pool, quota, service, training
 
 A, B = "gpu-type: A100-80G, gpu-count: 8", "gpu-type: H100-80G, gpu-count: 8"
@@ -530,7 +532,7 @@ def test_markdown_is_not_what_names_say() -> None:
         changed=[(key, ["data.`x`", "data.a|b\n# head", "``"])],
         breakages=[Breakage("pool <img src=x> |`*_[y](z) @team", True)],
     )
-    lines = markdown(found, Live([("Evicted:", ["pod |` @x"])], {})).splitlines()
+    lines = markdown(found, [("Evicted:", ["pod |` @x"])]).splitlines()
     assert "- pool \\<img src=x\\> \\|\\`\\*\\_\\[y\\](z) @<!-- -->team" in lines
     assert "- ``Config`Map a|b in nlp``" in lines
     assert "- ``Config`Map a|b in nlp``: `` data.`x` ``, `data.a|b\\n# head`, ``` `` ```" in lines
@@ -557,11 +559,12 @@ def test_a_report_fits_a_comment() -> None:
     out = markdown(found)
     assert len(out) < 65536
     assert out.count("- and 2950 more\n") == 4
-    assert len(json.loads(as_json(found))["changed"]) == 3000
+    assert len(impact_answer(found)["changed"]) == 3000
 
 
-def test_text_in_json_is_as_people_wrote_it() -> None:
-    assert '"message": "资源池不足"' in as_json(an_impact(breakages=[Breakage("资源池不足", True)]))
+def test_text_in_json_is_as_people_wrote_it(capsys: pytest.CaptureFixture[str]) -> None:
+    show_value(impact_answer(an_impact(breakages=[Breakage("资源池不足", True)])), "json")
+    assert '"message": "资源池不足"' in capsys.readouterr().out
 
 
 # What the linker calls an error --------------------------------------------------------------------------------

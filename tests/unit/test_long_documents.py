@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import gpuctl
-from gpuctl.frontend.document import child
-from gpuctl.frontend.reader import Node
+from gpuctl.frontend.spans import child
+from gpuctl.frontend.tree import YamlNode
 
 PLATFORM = gpuctl.Source("platform", "kind: platform\nversion: v0.1\n")
 JOB = "kind: training\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: r/x:1, env: {{{}}}}}\n"
@@ -23,13 +23,13 @@ class Counted(list[Any]):
         return super().__iter__()
 
 
-def scalar(text: str) -> Node:
-    return Node("scalar", text, None, None)
+def scalar(text: str) -> YamlNode:
+    return YamlNode("scalar", text, 0, 0)
 
 
 def test_a_long_mapping_is_gone_through_once_for_all_its_keys() -> None:
     pairs = Counted([(scalar(f"key-{number}"), scalar(str(number))) for number in range(500)])
-    node = Node("mapping", pairs, None, None)
+    node = YamlNode("mapping", pairs, 0, 0)
     for number in range(500):
         written, folded = child(node, f"key-{number}"), child(node, f"Key_{number}")
         assert written is not None
@@ -42,7 +42,7 @@ def test_a_long_mapping_is_gone_through_once_for_all_its_keys() -> None:
 
 def test_the_key_as_written_comes_before_one_that_folds_to_it() -> None:
     pairs = [(scalar(f"k{number}"), scalar("x")) for number in range(40)]
-    node = Node("mapping", [(scalar("A_B"), scalar("first")), *pairs, (scalar("ab"), scalar("second"))], None, None)
+    node = YamlNode("mapping", [(scalar("A_B"), scalar("first")), *pairs, (scalar("ab"), scalar("second"))], 0, 0)
     found = [child(node, part) for part in ("ab", "A_B", "a-b")]
     assert [step and step[1].value for step in found] == ["second", "first", "first"]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,37 +14,38 @@ import pytest
 from control_plane.processes import free_ports
 from fault_tools.proxy import write_kubeconfig
 from gpuctl.backend.api_resources import Key
-from gpuctl.kube import connection as connection_module
+from gpuctl.kube import session as session_module
 from gpuctl.kube.api_errors import ApiError, ConnectionFailed
-from gpuctl.kube.configuration import connect
+from gpuctl.kube.configuration import connect, open_session
 from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 
 KEY = Key("Job", "default", "train")
 
 
 @pytest.fixture
-def connection(tmp_path: Path) -> Iterator[Connection]:
+def session(tmp_path: Path) -> Iterator[Session]:
     """A connection to where nobody listens."""
     server = f"http://127.0.0.1:{free_ports(1)[0]}"
-    made = connect(kubeconfig=str(write_kubeconfig(tmp_path / "c", {"server": server}, "token")))
+    made = open_session(kubeconfig=str(write_kubeconfig(tmp_path / "c", {"server": server}, "token")))
     yield made
     made.close()
 
 
-def test_what_is_being_dealt_with_meanwhile_is_no_cause(connection: Connection) -> None:
+def test_what_is_being_dealt_with_meanwhile_is_no_cause(session: Session) -> None:
     """A request in an exception's handler that fails too: Python chains its exception to the other one."""
     try:
         raise ValueError("of something else")
     except ValueError:
         with pytest.raises(ConnectionFailed) as caught:
-            connection.get(KEY)
-    assert caught.value.message == f"{connection.server} (context test) cannot be reached: connection refused"
+            session.get(KEY)
+    assert caught.value.message == f"{session.server} (context test) cannot be reached: connection refused"
 
 
 @pytest.mark.parametrize("jitter", [0.0, 0.5, 0.999])
 @pytest.mark.parametrize(("refusals", "passes"), [(6, True), (60, False)])
 def test_refusals_in_a_row(
-    connection: Connection, monkeypatch: pytest.MonkeyPatch, jitter: float, refusals: int, passes: bool
+    session: Session, monkeypatch: pytest.MonkeyPatch, jitter: float, refusals: int, passes: bool
 ) -> None:
     """Whatever the jitter; and a server that never takes the request is not asked for ever."""
     now = 0.0
@@ -55,25 +59,58 @@ def test_refusals_in_a_row(
         ok = SimpleNamespace(status=200, data=b'{"kind": "Job"}', headers=SimpleNamespace(getlist=lambda name: []))
         return answers.pop() if answers else ok
 
-    monkeypatch.setattr(connection_module, "time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
-    monkeypatch.setattr(connection_module, "random", SimpleNamespace(random=lambda: jitter))
-    monkeypatch.setattr(connection, "_transport", SimpleNamespace(send=send, reached=True, close=lambda: None))
+    monkeypatch.setattr(session_module, "time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
+    monkeypatch.setattr("random.random", lambda: jitter)
+    monkeypatch.setattr(session, "_transport", SimpleNamespace(send=send, reached=True, close=lambda: None))
     if passes:
-        assert connection.get(KEY) == {"kind": "Job"}
+        assert session.get(KEY) == {"kind": "Job"}
     else:
         with pytest.raises(ApiError):
-            connection.get(KEY)
-    assert now <= connection_module.PATIENCE
+            session.get(KEY)
+    assert now <= session_module.PATIENCE
 
 
-def test_a_server_that_never_answered_is_given_up_soon(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_never_answered_is_given_up_soon(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     slept = 0.0
 
     def sleep(seconds: float) -> None:
         nonlocal slept
         slept += seconds
 
-    monkeypatch.setattr(connection_module, "time", SimpleNamespace(monotonic=lambda: slept, sleep=sleep))
+    monkeypatch.setattr(session_module, "time", SimpleNamespace(monotonic=lambda: slept, sleep=sleep))
     with pytest.raises(ConnectionFailed):
-        connection.get(KEY)
-    assert slept < connection_module.PATIENCE / 2
+        session.get(KEY)
+    assert slept < session_module.PATIENCE / 2
+
+
+@pytest.fixture
+def mute(tmp_path: Path) -> Iterator[Connection]:
+    """A connection to a server that takes requests and answers none."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+        made = connect(kubeconfig=str(write_kubeconfig(tmp_path / "mute", {"server": address}, "token")))
+        yield made
+        made.close()
+
+
+def test_after_the_deadline_nothing_is_waited_for(mute: Connection) -> None:
+    """Neither an answer that does not come, which takes 60 s otherwise, nor another attempt."""
+    session = Session(mute, patience=120, deadline=time.monotonic() + 0.5)
+    with pytest.raises(ConnectionFailed, match="gave no answer within 1 s"):
+        session.get(KEY)
+    session.close()
+
+
+def test_what_belongs_to_an_operation_is_in_no_other(mute: Connection) -> None:
+    """Sessions of one connection: what one was warned of, and how patient it is, is its own."""
+    one, other = Session(mute), Session(mute)
+    one.patience = 100.0
+    one.warnings["of one"] = None
+    assert (other.patience, other.warnings) == (session_module.PATIENCE, {})
+    assert one.less_patient(2.0).patience == 2.0
+    assert one.patience == 100.0
+    assert one.executor is not other.executor
+    one.close()
+    other.close()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        mute.namespace = "another"  # type: ignore[misc]

@@ -11,6 +11,8 @@ import yaml
 
 from gpuctl.acts.membership import with_nodes
 from gpuctl.acts.node_labels import mistake_in_key, mistake_in_value
+from gpuctl.answers.node_answers import node_answer, node_list
+from gpuctl.answers.quota_answers import quota_answer
 from gpuctl.apply.state.records import records
 from gpuctl.cli.commands.label import parse
 from gpuctl.cli.output.amounts import amount, share, size
@@ -76,7 +78,7 @@ def test_what_is_used_is_what_the_scheduler_counts() -> None:
 def test_pods_that_may_not_be_read_leave_use_unknown() -> None:
     found = read_nodes([node()], None, KEYS, GPUS)[0]
     assert (found.gpu_used, found.gpu_free, found.holders) == (None, None, None)
-    value = found.detail()
+    value = node_answer(found)
     assert value["resources"]["cpuUsed"] is None
     assert value["runningJobs"] is None
     assert {gpu["status"] for gpu in value["gpuDetail"]} == {"unknown"}
@@ -85,7 +87,7 @@ def test_pods_that_may_not_be_read_leave_use_unknown() -> None:
 def test_cards_that_are_out_of_order_are_no_room() -> None:
     found = one(node(gpus=7, capacity=8), pod("p", "n", container(7)))
     assert (found.gpu_total, found.gpu_free, found.broken_gpus) == (7, 0, 1)
-    assert [gpu["status"] for gpu in found.gpus()] == ["used"] * 7 + ["faulty"]
+    assert [gpu.status for gpu in found.gpus] == ["used"] * 7 + ["faulty"]
 
 
 @pytest.mark.parametrize(
@@ -106,9 +108,9 @@ def test_status(obj: Object, status: str) -> None:
 def test_amounts_are_exact_in_json() -> None:
     obj = node()
     obj["status"]["allocatable"] |= {"cpu": "63920m", "memory": "527966564Ki"}
-    value = one(obj).json()
+    value = node_list([one(obj)])["items"][0]
     assert (value["cpu"], value["memory"]) == ("63920m", "527966564Ki")
-    assert one(obj).detail()["resources"]["cpuTotal"] == 63.92
+    assert node_answer(one(obj))["resources"]["cpuTotal"] == 63.92
 
 
 # Types ----------------------------------------------------------------------------------------------------
@@ -264,7 +266,7 @@ def test_keys_as_the_api_returns_them() -> None:
     ]
     assert found.status == "full"
     assert found.amount("cpu") == (10, Fraction(5, 2))
-    assert found.json()["cpuUsed"] == 2.5
+    assert quota_answer([found])["cpuUsed"] == 2.5
 
 
 def test_what_the_cluster_has_not_counted_yet_is_unknown() -> None:

@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 import gpuctl
-from gpuctl.cli.main import COMMANDS
+from gpuctl.capacity.snapshot import Snapshot, render
+from gpuctl.cli.overview import COMMANDS
 from gpuctl.language.kinds import KINDS
 from support.pages import ROOT, assert_output, blocks, prose, read, rows
 
@@ -150,7 +151,7 @@ def test_numbers_of_lines() -> None:
 )
 def test_tables_are_complete(document: str, kinds: str, commands: str) -> None:
     assert [row[0].strip("`") for row in rows(document, kinds)] == list(KINDS)
-    assert [row[0].strip("`").split()[1] for row in rows(document, commands)] == list(COMMANDS)
+    assert sorted(row[0].strip("`").split()[1] for row in rows(document, commands)) == sorted(COMMANDS)
 
 
 def anchors(document: str) -> set[str]:
@@ -199,10 +200,13 @@ NO_PLATFORM = gpuctl.Source("platform", "kind: platform\nversion: v0.1\n")
 def test_the_examples_of_the_library_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".git").mkdir()
+    (tmp_path / "cluster.json").write_text(render(one_node_in_use()), encoding="utf-8")
     names: dict[str, Any] = {"__name__": "example"}
     printed = ""
     for block in blocks(LIBRARY):
-        if block.language == "python":
+        if block.note:
+            assert block.note in ("cluster", "changes") or block.note_after("file:"), block.note
+        elif block.language == "python":
             assert printed == "", f"the output before this is not shown:\n{printed}"
             stream = io.StringIO()
             with contextlib.redirect_stdout(stream):
@@ -215,20 +219,37 @@ def test_the_examples_of_the_library_run(tmp_path: Path, monkeypatch: pytest.Mon
     assert printed == ""
 
 
+def one_node_in_use() -> Snapshot:
+    """A node of 8 GPUs in the default pool, with a pod that has 6 of them."""
+    allocatable = {"cpu": "128", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": "8"}
+    node = {"name": "gpu-1", "labels": {"kubernetes.io/hostname": "gpu-1"}, "allocatable": allocatable}
+    pod = {"namespace": "team", "name": "train-0", "node": "gpu-1", "priority": 10**6, "labels": {"app": "train"}}
+    pod |= {"requests": {"nvidia.com/gpu": "6"}, "startTime": "2026-01-01T00:00:00Z"}
+    return Snapshot("2026-01-01T00:00:00Z", [node], [pod])
+
+
 def test_the_tables_of_the_library_are_complete() -> None:
-    parameters = inspect.signature(gpuctl.compile).parameters
-    table = {row[0].strip("`"): row[1].strip("`") for row in rows(LIBRARY, "compile")}
-    assert list(table) == list(parameters)
-    for name, parameter in parameters.items():
-        default = "" if parameter.default is parameter.empty else parameter.default
-        assert table[name] == (f'"{default}"' if name == "namespace" else str(default)), name
+    for function in (gpuctl.compile, gpuctl.fit, gpuctl.why, gpuctl.plan, gpuctl.apply):
+        parameters = inspect.signature(function).parameters
+        table = {row[0].strip("`"): row[1].strip("`") for row in rows(LIBRARY, function.__name__)}
+        assert list(table) == list(parameters)
+        for name, parameter in parameters.items():
+            default = "" if parameter.default is parameter.empty else parameter.default
+            shown = "nobody" if callable(default) else f'"{default}"' if default == "default" else str(default)
+            assert table[name] == shown, name
 
     def listed(heading: str) -> set[str]:
         return {row[0].strip("`").removesuffix("()") for row in rows(LIBRARY, heading)}
 
     assert listed("Compilation") == {*gpuctl.Compilation._fields, "ok", "unread"}
+    own = {name for name in vars(gpuctl.DocumentPlan) if not name.startswith("_")}
+    assert listed("DocumentPlan") == {*own, *gpuctl.DocumentPlan.__dataclass_fields__}
+    for row in rows(LIBRARY, "Errors"):
+        assert issubclass(getattr(gpuctl, row[0].strip("`")), Exception)
+    assert listed("Answer") == {*gpuctl.Answer.__dataclass_fields__, "is_well"}
+    assert listed("FitResult") == {*gpuctl.FitResult.__dataclass_fields__, "fits", "notes"}
     assert listed("Diagnostic") == {*gpuctl.Diagnostic._fields, "to_dict"}
-    for heading, function in {"Source": gpuctl.Source, "lift": gpuctl.lift}.items():
+    for heading, function in {"Source": gpuctl.Source, "lift": gpuctl.lift, "connect": gpuctl.connect}.items():
         section = read(LIBRARY).partition(f"\n## {heading}\n")[2]
         (shown,) = re.findall(rf"^`gpuctl\.{heading}\((.*?)\)`", section, re.MULTILINE)
         names = [part.partition("=")[0] for part in shown.split(", ") if part != "*"]

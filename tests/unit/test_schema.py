@@ -25,10 +25,13 @@ from gpuctl.frontend.diagnostics import Severity
 from gpuctl.frontend.load import load
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.templates import PLACES
-from gpuctl.language import fields, schema
+from gpuctl.language import fields
+from gpuctl.language import json_schema as schema
+from gpuctl.language.forms import TEXT_TYPES, Form, checks_of, form_of, keys_of
+from gpuctl.language.json_schema import TEMPLATED, combined_schema, schema_of
 from gpuctl.language.kinds import KINDS, model_of
-from gpuctl.language.reference import TEXT_TYPES, Form, checks_of, form_of, keys_of, kind_called
-from gpuctl.language.schema import TEMPLATED, TEXT_RULES, combined_schema, schema_of
+from gpuctl.language.reference import kind_called
+from gpuctl.language.schema_rules import TEXT_RULES
 from gpuctl.language.spelling import fold
 from properties.scale import examples
 

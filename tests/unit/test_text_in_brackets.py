@@ -8,14 +8,15 @@ import pytest
 
 import gpuctl
 from gpuctl.frontend.diagnostics import Span
-from gpuctl.frontend.reader import Chunk, Node, compose
+from gpuctl.frontend.reader import compose
 from gpuctl.frontend.source import Source
+from gpuctl.frontend.tree import Chunk, YamlNode
 
 
 def tree(text: str) -> Any:
     """Scalars as their text, an empty plain one as None, mappings as lists of pairs."""
 
-    def of(node: Node) -> Any:
+    def of(node: YamlNode) -> Any:
         if node.kind == "scalar":
             return None if node.plain and not node.value else node.value
         if node.kind == "list":

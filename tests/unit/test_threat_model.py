@@ -13,7 +13,11 @@ MODEL = "docs/threat-model.md"
 PROMISES = "What gpuctl never does"
 REFERENCE = re.compile(r"`(?P<path>tests/[\w/]+\.py)::(?P<test>\w+)(?:\[(?P<case>[\w-]+)\])?`")
 
-PROGRAMS = {"cli/revisions.py": "git", "apply/state/repository.py": "git", "kube/exec_plugin.py": "a credential plugin"}
+PROGRAMS = {
+    "usecases/revisions.py": "git",
+    "apply/state/repository.py": "git",
+    "kube/exec_plugin.py": "a credential plugin",
+}
 """The modules that start programs, and which."""
 
 RUNNERS = re.compile(

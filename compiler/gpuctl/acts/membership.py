@@ -27,9 +27,9 @@ from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.pool import DATA_KEY, config_map_name
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import ApiError, ClusterError
-from gpuctl.kube.connection import MANAGER, Connection
-from gpuctl.language.resources import DEFAULT_POOL
-from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
+from gpuctl.kube.session import MANAGER, Session
+from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
+from gpuctl.language.settings import Settings
 
 _ATTEMPTS = 20
 """Each time somebody else was faster, and has finished then: enough for as many at once."""
@@ -45,7 +45,7 @@ class Move(NamedTuple):
 
 
 def add_to_pool(
-    connection: Connection, names: Iterable[str], pool: str, settings: Settings, *, overwrite: bool = False
+    session: Session, names: Iterable[str], pool: str, settings: Settings, *, overwrite: bool = False
 ) -> Report:
     """Label nodes as a pool's, as applying the pool would. A node of another pool is left there without ``overwrite``.
 
@@ -54,7 +54,7 @@ def add_to_pool(
     from gpuctl.apply.state.records import records
 
     keys = records(settings)
-    there = known_pools(connection, settings, keys)
+    there = known_pools(session, settings, keys)
     if pool == DEFAULT_POOL:
         raise Refused(f"{DEFAULT_POOL} has the nodes that are in no other pool: remove them from the one they are in")
     if pool not in there:
@@ -62,22 +62,22 @@ def add_to_pool(
 
     def join(name: str) -> Done | Failure:
         try:
-            return _join(connection, Key("Node", "", name), pool, keys, overwrite=overwrite)
+            return _join(session, Key("Node", "", name), pool, keys, overwrite=overwrite)
         except UnexpectedNode as error:
             return Failure(name, error.error, str(error))
         except ClusterError as error:
             return failure(name, error)
 
-    results = connection.each(join, dict.fromkeys(names))
+    results = session.each(join, dict.fromkeys(names))
     report = Report(
         [item for item in results if isinstance(item, Done)], [item for item in results if isinstance(item, Failure)]
     )
-    explain_missing(connection, report)
-    keep_true(connection, report, settings)
+    explain_missing(session, report)
+    keep_true(session, report, settings)
     return report
 
 
-def remove_from_pool(connection: Connection, names: Iterable[str], pool: str, settings: Settings) -> Report:
+def remove_from_pool(session: Session, names: Iterable[str], pool: str, settings: Settings) -> Report:
     """Take a pool's label from nodes, whoever set it; the GPU type is a fact about the node and stays."""
     from gpuctl.apply.state.records import records
 
@@ -91,13 +91,13 @@ def remove_from_pool(connection: Connection, names: Iterable[str], pool: str, se
             raise UnexpectedNode("NodeNotInPool", f"node {name} is not in pool {pool} but in {current}")
         return {key: None}
 
-    report = change_nodes(connection, names, wanted, POOLS_MANAGER)
+    report = change_nodes(session, names, wanted, POOLS_MANAGER)
     report.done = [Done(item.name, f"left pool {pool}", item.node, item.before) for item in report.done]
-    keep_true(connection, report, settings)
+    keep_true(session, report, settings)
     return report
 
 
-def keep_true(connection: Connection, report: Report, settings: Settings) -> None:
+def keep_true(session: Session, report: Report, settings: Settings) -> None:
     """Let the definitions of pools name the nodes that have joined them, and no longer those that have left.
 
     What cannot be written is told: the labels, by which jobs go, are right all the same.
@@ -110,7 +110,7 @@ def keep_true(connection: Connection, report: Report, settings: Settings) -> Non
         joined = {move.node: move.gpu_type for move in moves if move.new == pool}
         left = {move.node for move in moves if move.old == pool} - set(joined)
         try:
-            _redefine(connection, pool, joined, left, keys)
+            _redefine(session, pool, joined, left, keys)
         except ClusterError as error:
             report.notes.append(
                 f"the labels are right, but the definition of pool {pool} (configmap/{config_map_name(pool)} in "
@@ -124,8 +124,8 @@ def _move(done: Done, keys: Records, settings: Settings) -> Move | None:
     return Move(done.name, old if old != new else None, new, labels.get(settings.label("gpu-type"), ""))
 
 
-def _join(connection: Connection, key: Key, pool: str, keys: Records, *, overwrite: bool) -> Done:
-    node = connection.get(key)
+def _join(session: Session, key: Key, pool: str, keys: Records, *, overwrite: bool) -> Done:
+    node = session.get(key)
     if node is None:
         raise missing(key.name)
     have = dict(labels_of(node))
@@ -136,26 +136,26 @@ def _join(connection: Connection, key: Key, pool: str, keys: Records, *, overwri
         raise UnexpectedNode("NodeInOtherPool", f"node {key.name} is in pool {current}; --overwrite moves it")
     kept = {name: have[name] for name in held_labels(node) if name in have}
     desired = labels_to_apply(key, {**kept, keys.pool: pool}, node["metadata"]["uid"])
-    changed, _ = connection.apply(desired, manager=POOLS_MANAGER, force=overwrite)
+    changed, _ = session.apply(desired, manager=POOLS_MANAGER, force=overwrite)
     said = f"joined pool {pool}" + (f", left {current}" if current else "")
     return Done(key.name, said, changed, have)
 
 
-def _redefine(connection: Connection, pool: str, joined: Mapping[str, str], left: set[str], keys: Records) -> None:
+def _redefine(session: Session, pool: str, joined: Mapping[str, str], left: set[str], keys: Records) -> None:
     """Write a pool's definition with other nodes, as applying it would; a pool without one needs none.
 
     :raises ClusterError: it may not be written, or somebody else (such as Argo CD) holds it.
     """
     key = Key("ConfigMap", SYSTEM_NAMESPACE, config_map_name(pool))
     for attempt in range(1, _ATTEMPTS + 1):
-        live = connection.get(key)
+        live = session.get(key)
         if live is None or pool_of(live, keys) != pool:
             return
         desired = with_nodes(live, joined, left, keys)
         if desired is None:
             return
         try:
-            connection.apply(desired)
+            session.apply(desired)
             return
         except ApiError as error:
             held = any(cause.reason == "FieldManagerConflict" for cause in error.causes)

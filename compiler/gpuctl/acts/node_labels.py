@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, labels_of
 from gpuctl.kube.absent import suggestion
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 from gpuctl.language.names import LABEL_MAX, is_label_value, is_qualified_name, nearest_label_value
 
 LABEL_MANAGER = "gpuctl-label"
@@ -42,10 +41,6 @@ class Failure:
     error: str
     message: str
     is_outage: bool = False
-
-    def json(self) -> dict[str, Any]:
-        """As the REST API lists it."""
-        return {"nodeName": self.name, "error": self.error, "message": self.message}
 
 
 @dataclass
@@ -83,7 +78,7 @@ def mistake_in_value(value: str) -> str | None:
 
 
 def set_labels(
-    connection: Connection, names: Iterable[str], labels: Mapping[str, str | None], *, overwrite: bool = False
+    session: Session, names: Iterable[str], labels: Mapping[str, str | None], *, overwrite: bool = False
 ) -> Report:
     """Set labels of nodes, or take them away (None).
 
@@ -99,11 +94,11 @@ def set_labels(
                 raise UnexpectedNode("LabelConflict", said)
         return dict(labels)
 
-    return change_nodes(connection, names, wanted)
+    return change_nodes(session, names, wanted)
 
 
 def change_nodes(
-    connection: Connection,
+    session: Session,
     names: Iterable[str],
     wanted: Callable[[str, Mapping[str, str]], dict[str, str | None]],
     manager: str = LABEL_MANAGER,
@@ -116,17 +111,17 @@ def change_nodes(
 
     def change(name: str) -> Done | Failure:
         try:
-            return _change(connection, Key("Node", "", name), wanted, manager)
+            return _change(session, Key("Node", "", name), wanted, manager)
         except UnexpectedNode as error:
             return Failure(name, error.error, str(error))
         except ClusterError as error:
             return failure(name, error)
 
-    results = connection.each(change, dict.fromkeys(names))
+    results = session.each(change, dict.fromkeys(names))
     report = Report(
         [item for item in results if isinstance(item, Done)], [item for item in results if isinstance(item, Failure)]
     )
-    explain_missing(connection, report)
+    explain_missing(session, report)
     return report
 
 
@@ -143,13 +138,13 @@ def missing(name: str) -> UnexpectedNode:
     return UnexpectedNode("NodeNotFound", f"there is no node {name}")
 
 
-def explain_missing(connection: Connection, report: Report) -> None:
+def explain_missing(session: Session, report: Report) -> None:
     """Say of names that no node has which one may be meant, where nodes may be listed."""
     absent = [item for item in report.failed if item.error == "NodeNotFound"]
     if not absent:
         return
     try:
-        there = [node["metadata"]["name"] for node in connection.list_objects(RESOURCES["Node"])[0]]
+        there = [node["metadata"]["name"] for node in session.list_objects(RESOURCES["Node"])[0]]
     except ApiError:
         return
     report.failed = [
@@ -159,13 +154,13 @@ def explain_missing(connection: Connection, report: Report) -> None:
 
 
 def _change(
-    connection: Connection,
+    session: Session,
     key: Key,
     wanted: Callable[[str, Mapping[str, str]], dict[str, str | None]],
     manager: str,
 ) -> Done:
     for attempt in range(1, _ATTEMPTS + 1):
-        node = connection.get(key)
+        node = session.get(key)
         if node is None:
             raise missing(key.name)
         have = dict(labels_of(node))
@@ -176,7 +171,7 @@ def _change(
         # What was looked at is what is changed: somebody else's new value is not overwritten unseen.
         identity = {"uid": node["metadata"]["uid"], "resourceVersion": node["metadata"]["resourceVersion"]}
         try:
-            changed = connection.patch(key, {"metadata": {**identity, "labels": changes}}, manager=manager)
+            changed = session.patch(key, {"metadata": {**identity, "labels": changes}}, manager=manager)
         except ApiError as error:
             if not error.is_conflict or attempt == _ATTEMPTS:
                 raise

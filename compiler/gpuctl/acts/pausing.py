@@ -1,8 +1,8 @@
 """Pause and resume: a job's pods end and its GPUs are free, until somebody goes on with it.
 
 A Job or JobSet is suspended (``spec.suspend``), a Deployment or StatefulSet scaled to 0 with its count remembered in an
-annotation; an autoscaler is inert meanwhile (it never scales from 0). What Kueue admits is its Workload's ``active``:
-Kueue would start a Job again that somebody else suspends.
+annotation; an autoscaler is inert meanwhile (it never scales from 0). Kueue would start a Job again that somebody else
+suspends: under it the Workload is deactivated, and a Job that it has made no Workload for is kept out of its queue.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.trial import TrialPod, as_its_controller_makes_it
+from gpuctl.apply.state.queueing import is_held, queue_of
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import finished
-from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, Resource, annotations_of, key_of, labels_of
+from gpuctl.backend.api_resources import QUEUE_LABEL, Key, Object, Resource, annotations_of, key_of
 from gpuctl.capacity.pod_requests import pod_templates, replicas
 from gpuctl.kube.api_errors import ApiError, Changed, NotPossible
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.kueue import kueue_resources, workload_of
+from gpuctl.kube.session import Session
 
-_KUEUE = "/apis/kueue.x-k8s.io"
+_ADMITTED = "is resumed; it starts when Kueue admits it"
 _BATCH = ("Job", "JobSet")
 _ATTEMPTS = 10
 
@@ -37,23 +39,23 @@ class NotPausable(NotPossible):
     """A job that cannot be paused or resumed; nothing was changed."""
 
 
-def pause(connection: Connection, workload: Object, keys: Records) -> Paused:
+def pause(session: Session, workload: Object, keys: Records) -> Paused:
     """End a job's pods and keep the job.
 
     :raises NotPausable: it has ended, or is ending.
     """
-    return _change(connection, workload, lambda live: _pause(connection, live, keys))
+    return _change(session, workload, lambda live: _pause(session, live, keys))
 
 
-def resume(connection: Connection, workload: Object, keys: Records) -> Paused:
+def resume(session: Session, workload: Object, keys: Records) -> Paused:
     """Let a job make its pods again, as many as before.
 
     :raises NotPausable: it has ended, is ending, or waits for Kueue.
     """
-    return _change(connection, workload, lambda live: _resume(connection, live, keys))
+    return _change(session, workload, lambda live: _resume(session, live, keys))
 
 
-def _change(connection: Connection, workload: Object, change: Callable[[Object], Paused]) -> Paused:
+def _change(session: Session, workload: Object, change: Callable[[Object], Paused]) -> Paused:
     """Changed is what was looked at: a conflict means that somebody else was faster, and it is looked at again."""
     key = key_of(workload)
     live: Object | None = workload
@@ -71,31 +73,33 @@ def _change(connection: Connection, workload: Object, change: Callable[[Object],
         except ApiError as error:
             if not error.is_conflict:
                 raise
-            live = connection.get(key)
+            live = session.get(key)
     raise Changed(f"{key} is being changed by somebody else all the time", "run it again")
 
 
-def _pause(connection: Connection, live: Object, keys: Records) -> Paused:
+def _pause(session: Session, live: Object, keys: Records) -> Paused:
     key, spec = key_of(live), live.get("spec") or {}
     marked = keys.paused in annotations_of(live)
-    queued = _workload_of(connection, live)
+    queued = _workload_of(session, live)
     if queued is not None:
         resource, item = queued
         if (item.get("spec") or {}).get("active") is False and marked:
             return Paused(key, "paused", False, "is paused already")
-        _patch(connection, live, {"metadata": {"annotations": {keys.paused: "0"}}})
-        _activate(connection, resource, item, active=False)
+        _patch(session, live, {"metadata": {"annotations": {keys.paused: "0"}}})
+        _activate(session, resource, item, active=False)
+        if spec.get("suspend"):
+            return Paused(key, "paused", True, f"is paused; it waits no longer in Kueue's queue {queue_of(live)}")
         return Paused(key, "paused", True, "is paused; Kueue ends its pods and gives its GPUs to others")
     if key.kind in _BATCH:
         if spec.get("suspend") and marked:
             return Paused(key, "paused", False, "is paused already")
         running = replicas(live)
-        _patch(connection, live, {"metadata": {"annotations": {keys.paused: "0"}}, "spec": {"suspend": True}})
+        _patch(session, live, {"metadata": {"annotations": {keys.paused: "0"}}, "spec": {"suspend": True}})
         return Paused(key, "paused", True, _ends(running) if running else "stays suspended until it is resumed")
     count = int(spec.get("replicas", 1))
     if not count and marked:
         return Paused(key, "paused", False, "is paused already")
-    _patch(connection, live, {"metadata": {"annotations": {keys.paused: str(count)}}, "spec": {"replicas": 0}})
+    _patch(session, live, {"metadata": {"annotations": {keys.paused: str(count)}}, "spec": {"replicas": 0}})
     return Paused(key, "paused", True, _ends(count) if count else "stays at 0 replicas until it is resumed")
 
 
@@ -104,88 +108,90 @@ def _ends(pods: int) -> str:
     return f"is paused; {what}, which frees the GPUs and removes the logs"
 
 
-def _resume(connection: Connection, live: Object, keys: Records) -> Paused:
+def _resume(session: Session, live: Object, keys: Records) -> Paused:
     key, spec = key_of(live), live.get("spec") or {}
     remembered = annotations_of(live).get(keys.paused)
-    queued = _workload_of(connection, live)
+    queued = _workload_of(session, live)
     if queued is not None:
         resource, item = queued
         if (item.get("spec") or {}).get("active") is not False and remembered is None:
             return Paused(key, "resumed", False, "is not paused; when it starts is Kueue's decision")
-        _activate(connection, resource, item, active=True)
-        _patch(connection, live, {"metadata": {"annotations": {keys.paused: None}}})
-        return Paused(key, "resumed", True, "is resumed; it starts when Kueue admits it")
+        _activate(session, resource, item, active=True)
+        _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}})
+        return Paused(key, "resumed", True, _ADMITTED)
+    if is_held(live) and kueue_resources(session) is not None:
+        labels = {QUEUE_LABEL: queue_of(live)}
+        _patch(session, live, {"metadata": {"labels": labels, "annotations": {keys.paused: None}}})
+        return Paused(key, "resumed", True, _ADMITTED)
     if key.kind in _BATCH:
         if not spec.get("suspend"):
-            return _not_paused(connection, live, remembered, keys)
+            return _not_paused(session, live, remembered, keys)
         # Before: afterwards its own pods are what fills the quota.
-        said = _refusal(connection, live) or "it starts from its beginning, or its last checkpoint"
-        _patch(connection, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"suspend": False}})
+        said = _refusal(session, live) or "it starts from its beginning, or its last checkpoint"
+        _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"suspend": False}})
         return Paused(key, "resumed", True, f"is resumed; {said}")
     if spec.get("replicas", 1):
-        return _not_paused(connection, live, remembered, keys)
+        return _not_paused(session, live, remembered, keys)
     if remembered is None:
         raise NotPausable(
             f"{key} has 0 replicas, and not by `gpuctl pause`", "its document knows how many it is to have: apply it"
         )
     count = int(remembered) if remembered.isdecimal() and int(remembered) else 1
-    said = _refusal(connection, live)
-    _patch(connection, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"replicas": count}})
+    said = _refusal(session, live)
+    _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}, "spec": {"replicas": count}})
     return Paused(
         key, "resumed", True, f"is resumed with {count} replica{'' if count == 1 else 's'}{said and f'; {said}'}"
     )
 
 
-def _refusal(connection: Connection, live: Object) -> str:
+def _refusal(session: Session, live: Object) -> str:
     """Whether a quota, which gave the room to others meanwhile, refuses a pod of the job now; "" when none does."""
     awake = {**live, "spec": {**live["spec"], "suspend": False}}
     step = Step("create", key_of(live), desired=awake)
     for template, pods in pod_templates(awake):
         try:
-            connection.create(as_its_controller_makes_it(TrialPod(step, template, pods, template)), dry_run=True)
+            session.create(as_its_controller_makes_it(TrialPod(step, template, pods, template)), dry_run=True)
         except ApiError as error:
             if error.exceeds_quota:
                 return f"but its pods are refused for now: {error.message}"
     return ""
 
 
-def _not_paused(connection: Connection, live: Object, remembered: str | None, keys: Records) -> Paused:
+def _not_paused(session: Session, live: Object, remembered: str | None, keys: Records) -> Paused:
     """A mark that is left of a pause which somebody else ended would hide replicas from the next apply."""
     if remembered is not None:
-        _patch(connection, live, {"metadata": {"annotations": {keys.paused: None}}})
+        _patch(session, live, {"metadata": {"annotations": {keys.paused: None}}})
         return Paused(key_of(live), "resumed", True, "runs already; the mark of its pause is removed")
     return Paused(key_of(live), "resumed", False, "is not paused")
 
 
-def _patch(connection: Connection, live: Object, patch: Object) -> None:
+def _patch(session: Session, live: Object, patch: Object) -> None:
     metadata = {**patch["metadata"], "resourceVersion": live["metadata"]["resourceVersion"]}
-    connection.patch(key_of(live), {**patch, "metadata": metadata})
+    session.patch(key_of(live), {**patch, "metadata": metadata})
 
 
-def _workload_of(connection: Connection, live: Object) -> tuple[Resource, Object] | None:
-    """Kueue's Workload of a job that names a queue, where Kueue is installed."""
-    if QUEUE_LABEL not in labels_of(live):
+def _workload_of(session: Session, live: Object) -> tuple[Resource, Object] | None:
+    """Kueue's Workload of a job that names a queue; None where Kueue is not installed, or the job is kept out of it.
+
+    :raises NotPausable: Kueue has made none yet, though the job runs.
+    """
+    if not queue_of(live):
         return None
-    try:
-        group = connection.request("GET", _KUEUE)
-    except ApiError as error:
-        if error.is_missing:
-            return None
-        raise
-    version = str((group.get("preferredVersion") or {}).get("version") or "v1beta1")
-    resource = Resource("kueue.x-k8s.io", version, "workloads", "Workload")
-    items, _ = connection.list_objects(resource, live["metadata"]["namespace"])
-    for item in items:
-        owners = item["metadata"].get("ownerReferences") or []
-        if any(owner["uid"] == live["metadata"]["uid"] for owner in owners):
-            return resource, item
+    kinds = kueue_resources(session)
+    if kinds is None or is_held(live):
+        return None
+    resource = kinds["Workload"]
+    found = workload_of(session.list_objects(resource, live["metadata"]["namespace"])[0], live)
+    if found is not None:
+        return resource, found
     raise NotPausable(
-        f"{key_of(live)} names a queue of Kueue, and Kueue has no Workload for it yet", "look at Kueue, or run it again"
+        f"{key_of(live)} names the queue {queue_of(live)} of Kueue, and Kueue has no Workload for it yet",
+        "run it again in a moment; if that does not help, Kueue does not run",
     )
 
 
-def _activate(connection: Connection, resource: Resource, item: Object, *, active: bool) -> None:
+def _activate(session: Session, resource: Resource, item: Object, *, active: bool) -> None:
     """Source: Kueue's ``kueuectl stop workload`` and ``resume workload``, which set ``spec.active``."""
     metadata = item["metadata"]
     path = resource.path(metadata["namespace"], metadata["name"])
-    connection.patch_at(path, {"metadata": {"uid": metadata["uid"]}, "spec": {"active": active}})
+    session.patch_at(path, {"metadata": {"uid": metadata["uid"]}, "spec": {"active": active}})

@@ -15,13 +15,14 @@ from gpuctl.apply.plan.sets import SetRun, plan_prune
 from gpuctl.apply.plan.stakes import weigh
 from gpuctl.apply.run import pending as others
 from gpuctl.apply.run import recovery
-from gpuctl.apply.run.execute import Execution, How
+from gpuctl.apply.run.execute import Execution
+from gpuctl.apply.run.how import How
 from gpuctl.apply.run.lease import holding
 from gpuctl.apply.run.pending import Pending
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import Key
 from gpuctl.kube.api_errors import Changed
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 
 LEASE_WAIT = 20.0
 """Seconds that another run is waited for: a little more than a dead one's lease lasts."""
@@ -43,41 +44,48 @@ class Dialogue:
     tell: Callable[[str], None]
 
 
-def preview(
-    connection: Connection, request: Request, options: SetOptions | None = None, *, server: bool = True
-) -> Plan:
+def preview(session: Session, request: Request, options: SetOptions | None = None, *, server: bool = True) -> Plan:
     """The plan, checked by the server unless ``server`` is False. Nothing is written."""
-    pending = Pending.read(connection, request.keys, _namespaces(connection, request, options))
-    return _plan(connection, request, options, pending, server=server)[0]
+    pending = Pending.read(session, request.keys, _namespaces(session, request, options))
+    return _plan(session, request, options, pending, server=server)[0]
 
 
 def apply(
-    connection: Connection, request: Request, how: How, dialogue: Dialogue, options: SetOptions | None = None
+    session: Session,
+    request: Request,
+    how: How,
+    dialogue: Dialogue,
+    options: SetOptions | None = None,
+    seen: Plan | None = None,
 ) -> Plan:
     """Bring about what documents ask for. The returned plan's steps tell how each went.
 
+    :param seen: a plan that somebody has seen before: only what it takes away may be taken away.
+    :raises Changed: more would be taken away than that; nothing was changed.
     :raises Refused: something stands against it, or somebody was asked and said no; nothing was changed.
     :raises Held: another run is at work; nothing was changed.
     """
-    pending = _pending(connection, how.keys, _namespaces(connection, request, options), dialogue)
-    plan, run = _plan(connection, request, options, pending, server=True)
+    pending = _pending(session, how.keys, _namespaces(session, request, options), dialogue)
+    plan, run = _plan(session, request, options, pending, server=True)
     _refuse(plan, pending)
+    if seen is not None and not _deletions(plan) <= _deletions(seen):
+        raise Changed("the cluster has changed: more would be taken away than the plan said", "plan again")
     if plan.questions and not dialogue.ask(plan):
         raise Declined("not confirmed", plan)
-    _recover(connection, pending, plan, how, dialogue)
+    _recover(session, pending, plan, how, dialogue)
     if pending.journals:
-        _leave_out_gone(connection, plan)
+        _leave_out_gone(session, plan)
     if not plan.writes and (run is None or run.is_settled):
-        Execution(connection, plan, how).run()
+        Execution(session, plan, how).run()
         return plan
-    plan = _carry_out(connection, plan, run, request, how, dialogue, options, pending)
+    plan = _carry_out(session, plan, run, request, how, dialogue, options, pending)
     if pending.is_left:
-        _finish(connection, pending, plan, how)
+        _finish(session, pending, plan, how)
     return plan
 
 
 def _carry_out(
-    connection: Connection,
+    session: Session,
     plan: Plan,
     run: SetRun | None,
     request: Request,
@@ -86,57 +94,57 @@ def _carry_out(
     options: SetOptions | None,
     pending: Pending,
 ) -> Plan:
-    leases = Execution(connection, plan, how).lease_keys()
+    leases = Execution(session, plan, how).lease_keys()
     if run is not None:
         leases.add(run.lease)
-        _make_home(connection, plan, run)
-    with holding(connection, leases, LEASE_WAIT, dialogue.tell, optional=True) as held, held.interrupts.let_through():
+        _make_home(session, plan, run)
+    with holding(session, leases, LEASE_WAIT, dialogue.tell, optional=True) as held, held.interrupts.let_through():
         for attempt in (1, 2):
             try:
                 if run is not None:
-                    run.write(connection, run.superset)
-                Execution(connection, plan, how).run(held)
+                    run.write(session, run.superset)
+                Execution(session, plan, how).run(held)
                 break
             except Changed:
                 # Planned once more; what takes nothing away that was not confirmed may go on.
-                again, run = _plan(connection, request, options, pending, server=True)
+                again, run = _plan(session, request, options, pending, server=True)
                 _refuse(again)
                 if attempt == 2 or not _deletions(again) <= _deletions(plan):
                     raise
                 again.recovery = plan.recovery
                 plan = again
         if run is not None and _all_done(plan):
-            run.write(connection, run.final)
+            run.write(session, run.final)
     return plan
 
 
-def execute(connection: Connection, plan: Plan, how: How, dialogue: Dialogue) -> Plan:
+def execute(session: Session, plan: Plan, how: How, dialogue: Dialogue) -> Plan:
     """Carry out a plan that rests on no documents: deletions, and jobs that run once more.
 
     What a killed apply left is finished before: afterwards it would bring back what is deleted here.
     """
     _refuse(plan)
-    pending = _pending(connection, how.keys, {step.key.namespace for step in plan.steps}, dialogue)
-    pending.join(connection, plan, how.keys, {step.key: "it is to be deleted" for step in plan.steps})
+    pending = _pending(session, how.keys, {step.key.namespace for step in plan.steps}, dialogue)
+    pending.join(session, plan, how.keys, {step.key: "it is to be deleted" for step in plan.steps})
     _refuse(plan)
-    weigh(connection, plan)
+    weigh(session, plan)
     if (plan.questions or plan.courtesies) and not dialogue.ask(plan):
         raise Declined("not confirmed", plan)
-    check(connection, plan)
+    check(session, plan)
     _refuse(plan)
-    _recover(connection, pending, plan, how, dialogue)
+    _recover(session, pending, plan, how, dialogue)
     if pending.journals:
-        _leave_out_gone(connection, plan)
-    execution = Execution(connection, plan, how)
+        _leave_out_gone(session, plan)
+    execution = Execution(session, plan, how)
     leases = execution.lease_keys()
-    with holding(connection, leases, LEASE_WAIT, dialogue.tell, optional=True) as held, held.interrupts.let_through():
+    with holding(session, leases, LEASE_WAIT, dialogue.tell, optional=True) as held, held.interrupts.let_through():
         execution.run(held)
     if pending.is_left:
-        _finish(connection, pending, plan, how)
+        _finish(session, pending, plan, how)
     return plan
 
 
-def _namespaces(connection: Connection, request: Request, options: SetOptions | None) -> set[str]:
+def _namespaces(session: Session, request: Request, options: SetOptions | None) -> set[str]:
     """Where journals concern an apply.
 
     With a set these are also the namespaces that it has been in: what is on its way there is to be pruned, not
@@ -144,28 +152,28 @@ def _namespaces(connection: Connection, request: Request, options: SetOptions | 
     """
     namespaces = {item.object["metadata"].get("namespace") or "" for item in request.lowered}
     if options is not None:
-        namespaces |= SetRun.read(connection, options).superset.all_namespaces
+        namespaces |= SetRun.read(session, options).superset.all_namespaces
     return namespaces
 
 
-def _pending(connection: Connection, keys: Records, namespaces: set[str], dialogue: Dialogue) -> Pending:
+def _pending(session: Session, keys: Records, namespaces: set[str], dialogue: Dialogue) -> Pending:
     """What killed runs left there; one that is still at work is waited for.
 
     :raises Held: it does not come to its end.
     """
-    pending = Pending.read(connection, keys, namespaces)
+    pending = Pending.read(session, keys, namespaces)
     if any(item.unfit is None for item in pending.journals):
-        pending.journals = recovery.settled(connection, keys, pending.journals, LEASE_WAIT, dialogue.tell)
+        pending.journals = recovery.settled(session, keys, pending.journals, LEASE_WAIT, dialogue.tell)
     return pending
 
 
-def _recover(connection: Connection, pending: Pending, plan: Plan, how: How, dialogue: Dialogue) -> None:
+def _recover(session: Session, pending: Pending, plan: Plan, how: How, dialogue: Dialogue) -> None:
     """Complete or restore what a killed run left, as the plan says."""
     if not pending.outlook.journals:
         return
     dialogue.tell("an earlier apply did not finish: recovering what it left")
     outlook = pending.outlook
-    result = recovery.recover(connection, how.keys, outlook, timeout=how.timeout, wait=LEASE_WAIT, tell=dialogue.tell)
+    result = recovery.recover(session, how.keys, outlook, timeout=how.timeout, wait=LEASE_WAIT, tell=dialogue.tell)
     outcomes = {item.key: item for item in result.results}
     for item in result.results:
         dialogue.tell(f"{item.key}: {item.message}")
@@ -178,16 +186,16 @@ def _recover(connection: Connection, pending: Pending, plan: Plan, how: How, dia
     pending.is_done = True
 
 
-def _finish(connection: Connection, pending: Pending, plan: Plan, how: How) -> None:
+def _finish(session: Session, pending: Pending, plan: Plan, how: How) -> None:
     """Journals whose objects the plan has brought about are taken away."""
     if all(step.result == "done" for step in plan.steps):
-        others.finish(connection, how.keys, pending, plan, how.timeout, LEASE_WAIT)
+        others.finish(session, how.keys, pending, plan, how.timeout, LEASE_WAIT)
     else:
         plan.unfinished = True
 
 
 def _plan(
-    connection: Connection, request: Request, options: SetOptions | None, pending: Pending | None, *, server: bool
+    session: Session, request: Request, options: SetOptions | None, pending: Pending | None, *, server: bool
 ) -> tuple[Plan, SetRun | None]:
     run = None
     if options is not None:
@@ -196,25 +204,25 @@ def _plan(
                 f"there is no document left, and --prune would delete all that the set {options.name} contains: "
                 "--allow-empty if this is intended"
             )
-        run = SetRun.read(connection, options)
+        run = SetRun.read(session, options)
         request = replace(request, part_of=run.id)
     absent: int | None = None
     while True:
-        plan = make_plan(connection, request)
+        plan = make_plan(session, request)
         if run is not None and options is not None:
             plan.set_name = options.name
             run.cover(request, plan)
-            add_home(connection, plan, options.namespace, request.settings, create=request.create_namespace)
+            add_home(session, plan, options.namespace, request.settings, create=request.create_namespace)
             if options.prune:
-                plan.steps += plan_prune(connection, run, request, plan)
+                plan.steps += plan_prune(session, run, request, plan)
         if pending is not None:
             prunes = run is not None and options is not None and options.prune
             unwanted = others.pruned(pending, plan, run.id, options.name) if prunes and run and options else {}
-            pending.join(connection, plan, request.keys, unwanted)
-        weigh(connection, plan)
+            pending.join(session, plan, request.keys, unwanted)
+        weigh(session, plan)
         try:
             if server and not plan.errors:
-                check(connection, plan, CheckOptions(request.keys, request.gpu_resources, request.no_probe))
+                check(session, plan, CheckOptions(request.keys, request.gpu_resources, request.no_probe))
             break
         except Changed:
             # Another run is creating what this one would, object by object: it comes to an end, as this does.
@@ -222,23 +230,23 @@ def _plan(
             if before is not None and absent >= before:
                 raise
     if server and not plan.errors:
-        foresee(connection, plan, request.keys, request.gpu_resources)
+        foresee(session, plan, request.keys, request.gpu_resources)
     return plan, run
 
 
-def _make_home(connection: Connection, plan: Plan, run: SetRun) -> None:
+def _make_home(session: Session, plan: Plan, run: SetRun) -> None:
     """The set's parent and lease are written before all else, perhaps into a namespace that the plan creates."""
     for step in plan.steps:
         if step.key == Key("Namespace", "", run.options.namespace) and step.action == "create" and step.desired:
-            connection.apply(step.desired)
+            session.apply(step.desired)
             step.method = "none"
 
 
-def _leave_out_gone(connection: Connection, plan: Plan) -> None:
+def _leave_out_gone(session: Session, plan: Plan) -> None:
     """What was leaving when a run was killed is gone by now."""
     for step in plan.steps:
         if step.action in ("delete", "prune") and step.live is not None:
-            live = connection.get(step.key)
+            live = session.get(step.key)
             if live is None or live["metadata"]["uid"] != step.live["metadata"]["uid"]:
                 step.action, step.live, step.reason = "skip", None, "is gone"
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from gpuctl.backend.amount_rules import check_amounts
 from gpuctl.backend.context import Object
-from gpuctl.backend.places import Path, Problem
+from gpuctl.backend.places import PodProblem
 from gpuctl.backend.volume_rules import check_field, check_resource
+from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.language import names
 from gpuctl.language.images import image_problem
 from gpuctl.language.spelling import nearest
@@ -59,19 +60,19 @@ RANGES: dict[str, tuple[int, int]] = {
 }
 
 
-def check_containers(pod: Object) -> Iterator[Problem]:
+def check_containers(pod: Object) -> Iterator[PodProblem]:
     """Everything wrong with a pod's containers and init containers."""
     seen: set[str] = set()
     for field in ("containers", "initContainers"):
         host_ports: set[tuple[Any, ...]] = set()
         for index, container in enumerate(pod.get(field, [])):
-            place: Path = (field, index)
+            place: FieldPath = (field, index)
             name = container.get("name", "")
             if not names.is_dns_label(name):
-                yield Problem((*place, "name"), f"`{name}` is not a legal container name, a DNS label")
+                yield PodProblem((*place, "name"), f"`{name}` is not a legal container name, a DNS label")
             elif name in seen:
                 message = f"two containers are called `{name}`"
-                yield Problem((*place, "name"), message, "rename one: init containers count too")
+                yield PodProblem((*place, "name"), message, "rename one: init containers count too")
             seen.add(name)
             if field == "initContainers":
                 host_ports = set()  # They run one after another.
@@ -80,11 +81,11 @@ def check_containers(pod: Object) -> Iterator[Problem]:
                 yield problem._replace(path=(*place, *problem.path), causes=causes)
 
 
-def _container(pod: Object, container: Object, host_ports: set[tuple[Any, ...]], *, init: bool) -> Iterator[Problem]:
+def _container(pod: Object, container: Object, host_ports: set[tuple[Any, ...]], *, init: bool) -> Iterator[PodProblem]:
     image = container.get("image", "")
     wrong = image_problem(image) if image else ("is missing", "add `image:`")
     if wrong is not None:
-        yield Problem(("image",) if image else (), f"the image `{image}` {wrong[0]}", wrong[1])
+        yield PodProblem(("image",) if image else (), f"the image `{image}` {wrong[0]}", wrong[1])
     yield from _ports(container, host_ports, host_network=bool(pod.get("hostNetwork")))
     yield from _env(container)
     yield from _mounts(pod, container)
@@ -95,7 +96,7 @@ def _container(pod: Object, container: Object, host_ports: set[tuple[Any, ...]],
     grace = pod.get("terminationGracePeriodSeconds", 30)
     for field in (*_PROBES, "lifecycle"):
         if helper and field in container:
-            yield Problem((field,), f"an init container can have `{field}` with `restartPolicy: Always` only")
+            yield PodProblem((field,), f"an init container can have `{field}` with `restartPolicy: Always` only")
     for probe in _PROBES:
         if probe in container:
             yield from _handler(container, container[probe], (probe,), grace)
@@ -105,59 +106,61 @@ def _container(pod: Object, container: Object, host_ports: set[tuple[Any, ...]],
             yield from _handler(container, container["lifecycle"][hook], ("lifecycle", hook), grace)
 
 
-def _restarts(pod: Object, container: Object, *, init: bool) -> Iterator[Problem]:
+def _restarts(pod: Object, container: Object, *, init: bool) -> Iterator[PodProblem]:
     policy = container.get("restartPolicy")
     if policy is not None and not (policy == "Always" and init):
         hint = "an init container with `restartPolicy: Always` is a sidecar"
         message = f"`restartPolicy: {policy}` is the pod's to say"
-        yield Problem(("restartPolicy",), message if not init else "`restartPolicy` is `Always` or nothing", hint)
+        yield PodProblem(("restartPolicy",), message if not init else "`restartPolicy` is `Always` or nothing", hint)
     seen: set[str] = set()
     for index, item in enumerate(container.get("resizePolicy", [])):
-        place: Path = ("resizePolicy", index)
+        place: FieldPath = ("resizePolicy", index)
         if item.get("resourceName") in seen:
-            yield Problem(place, f"`{item.get('resourceName')}` stands twice in resizePolicy")
+            yield PodProblem(place, f"`{item.get('resourceName')}` stands twice in resizePolicy")
         seen.add(item.get("resourceName", ""))
         if item.get("restartPolicy") == "RestartContainer" and pod.get("restartPolicy") == "Never":
-            yield Problem((*place, "restartPolicy"), "the pod's containers are never restarted", "write `NotRequired`")
+            yield PodProblem(
+                (*place, "restartPolicy"), "the pod's containers are never restarted", "write `NotRequired`"
+            )
         elif item.get("restartPolicy") == "RestartContainer" and init and policy != "Always":
-            yield Problem((*place, "restartPolicy"), "an init container is not restarted", "write `NotRequired`")
+            yield PodProblem((*place, "restartPolicy"), "an init container is not restarted", "write `NotRequired`")
 
 
-def _ports(container: Object, host_ports: set[tuple[Any, ...]], *, host_network: bool) -> Iterator[Problem]:
+def _ports(container: Object, host_ports: set[tuple[Any, ...]], *, host_network: bool) -> Iterator[PodProblem]:
     seen: set[str] = set()
     for index, port in enumerate(container.get("ports", [])):
-        place: Path = ("ports", index)
+        place: FieldPath = ("ports", index)
         name = port.get("name", "")
         if name and not names.is_port_name(name):
             message = f"`{name}` is not a legal port name: at most 15 lower-case letters, digits and single `-`"
-            yield Problem((*place, "name"), message)
+            yield PodProblem((*place, "name"), message)
         elif name and name in seen:
-            yield Problem((*place, "name"), f"two ports of the container are called `{name}`")
+            yield PodProblem((*place, "name"), f"two ports of the container are called `{name}`")
         seen.add(name)
         host = port.get("hostPort", 0)
         if not host:
             continue
         key = (port.get("protocol") or "TCP", port.get("hostIP", ""), host)
         if key in host_ports:
-            yield Problem((*place, "hostPort"), f"hostPort {host} is taken by another port of the pod")
+            yield PodProblem((*place, "hostPort"), f"hostPort {host} is taken by another port of the pod")
         host_ports.add(key)
         if host_network and host != port.get("containerPort"):
-            yield Problem((*place, "hostPort"), "with `hostNetwork` the hostPort is the containerPort")
+            yield PodProblem((*place, "hostPort"), "with `hostNetwork` the hostPort is the containerPort")
 
 
-def _env(container: Object) -> Iterator[Problem]:
+def _env(container: Object) -> Iterator[PodProblem]:
     for index, variable in enumerate(container.get("env", [])):
-        place: Path = ("env", index)
+        place: FieldPath = ("env", index)
         name, source = variable.get("name", ""), variable.get("valueFrom")
         if not names.is_env_name(name):
-            yield Problem((*place, "name"), f"`{name}` is not a legal name of a variable")
+            yield PodProblem((*place, "name"), f"`{name}` is not a legal name of a variable")
         if source is None:
             continue
         kinds = [kind for kind in _ENV_SOURCES if kind in source]
         if len(kinds) != 1:
-            yield Problem((*place, "valueFrom"), f"`valueFrom` needs one of {', '.join(_ENV_SOURCES[:4])}")
+            yield PodProblem((*place, "valueFrom"), f"`valueFrom` needs one of {', '.join(_ENV_SOURCES[:4])}")
         elif variable.get("value"):
-            yield Problem((*place, "valueFrom"), f"`{name}` has a value and `valueFrom`", "keep one")
+            yield PodProblem((*place, "valueFrom"), f"`{name}` has a value and `valueFrom`", "keep one")
         yield from check_field(source.get("fieldRef"), (*place, "valueFrom", "fieldRef"), _POD_FIELDS)
         yield from check_resource(source.get("resourceFieldRef"), (*place, "valueFrom", "resourceFieldRef"))
         for kind in ("configMapKeyRef", "secretKeyRef"):
@@ -167,43 +170,43 @@ def _env(container: Object) -> Iterator[Problem]:
         place = ("envFrom", index)
         kinds = [kind for kind in ("configMapRef", "secretRef") if kind in item]
         if len(kinds) != 1:
-            yield Problem(place, "needs one of configMapRef and secretRef")
+            yield PodProblem(place, "needs one of configMapRef and secretRef")
         if item.get("prefix") and not names.is_env_name(item["prefix"]):
-            yield Problem((*place, "prefix"), f"`{item['prefix']}` is not the beginning of a variable's name")
+            yield PodProblem((*place, "prefix"), f"`{item['prefix']}` is not the beginning of a variable's name")
         for kind in kinds:
             if not item[kind].get("name"):
-                yield Problem((*place, kind), f"`{kind}` needs `name`")
+                yield PodProblem((*place, kind), f"`{kind}` needs `name`")
 
 
-def _key(reference: Object, place: Path) -> Iterator[Problem]:
+def _key(reference: Object, place: FieldPath) -> Iterator[PodProblem]:
     """A key of a Secret or ConfigMap."""
     key = reference.get("key", "")
     if not reference.get("name"):
-        yield Problem(place, f"`{place[-1]}` needs `name`")
+        yield PodProblem(place, f"`{place[-1]}` needs `name`")
     if not names.is_data_key(key):
         what = "a key of Secrets and ConfigMaps: at most 253 letters, digits, `-`, `_` and `.`"
-        yield Problem((*place, "key") if key else place, f"`{key}` is not {what}" if key else "needs `key`")
+        yield PodProblem((*place, "key") if key else place, f"`{key}` is not {what}" if key else "needs `key`")
 
 
-def _mounts(pod: Object, container: Object) -> Iterator[Problem]:
+def _mounts(pod: Object, container: Object) -> Iterator[PodProblem]:
     volumes = {volume.get("name"): volume for volume in pod.get("volumes", [])}
     devices = {device.get("name") for device in container.get("volumeDevices", [])}
     targets: set[str] = set()
     for index, mount in enumerate(container.get("volumeMounts", [])):
-        place: Path = ("volumeMounts", index)
+        place: FieldPath = ("volumeMounts", index)
         name, target = mount.get("name", ""), mount.get("mountPath", "")
         if name not in volumes:
             close = nearest(name, volumes)
             hint = f"did you mean `{close}`?" if close else f"add a volume called `{name}` to `volumes`"
-            yield Problem((*place, "name"), f"there is no volume called `{name}`", hint)
+            yield PodProblem((*place, "name"), f"there is no volume called `{name}`", hint)
         elif name in devices:
-            yield Problem((*place, "name"), f"`{name}` is in volumeDevices too")
+            yield PodProblem((*place, "name"), f"`{name}` is in volumeDevices too")
         if not target:
-            yield Problem(place, "a mount needs `mountPath`")
+            yield PodProblem(place, "a mount needs `mountPath`")
         elif target in targets:
-            yield Problem((*place, "mountPath"), f"two volumes are mounted at `{target}`")
+            yield PodProblem((*place, "mountPath"), f"two volumes are mounted at `{target}`")
         elif ":" in target or not target.startswith("/"):
-            yield Problem((*place, "mountPath"), f"`{target}` is not an absolute path without `:`")
+            yield PodProblem((*place, "mountPath"), f"`{target}` is not an absolute path without `:`")
         targets.add(target)
         yield from _mount_options(container, mount, place)
     paths: set[str] = set()
@@ -211,45 +214,45 @@ def _mounts(pod: Object, container: Object) -> Iterator[Problem]:
         place = ("volumeDevices", index)
         volume, path = volumes.get(device.get("name")), device.get("devicePath", "")
         if volume is None:
-            yield Problem((*place, "name"), f"there is no volume called `{device.get('name', '')}`")
+            yield PodProblem((*place, "name"), f"there is no volume called `{device.get('name', '')}`")
         elif not {"persistentVolumeClaim", "ephemeral"} & volume.keys():
-            yield Problem((*place, "name"), "only claims can be block devices")
+            yield PodProblem((*place, "name"), "only claims can be block devices")
         if not path or ".." in path.split("/") or path in targets | paths:
-            yield Problem((*place, "devicePath"), f"`{path}` is empty, contains `..` or is used already")
+            yield PodProblem((*place, "devicePath"), f"`{path}` is empty, contains `..` or is used already")
         paths.add(path)
 
 
-def _mount_options(container: Object, mount: Object, place: Path) -> Iterator[Problem]:
+def _mount_options(container: Object, mount: Object, place: FieldPath) -> Iterator[PodProblem]:
     for field in ("subPath", "subPathExpr"):
         path = mount.get(field, "")
         if path.startswith("/") or ".." in path.split("/"):
-            yield Problem((*place, field), f"`{path}` is not a relative path inside the volume")
+            yield PodProblem((*place, field), f"`{path}` is not a relative path inside the volume")
     if mount.get("subPath") and mount.get("subPathExpr"):
-        yield Problem((*place, "subPathExpr"), "a mount has one of subPath and subPathExpr")
+        yield PodProblem((*place, "subPathExpr"), "a mount has one of subPath and subPathExpr")
     privileged = container.get("securityContext", {}).get("privileged")
     if mount.get("mountPropagation") == "Bidirectional" and not privileged:
-        yield Problem((*place, "mountPropagation"), "`Bidirectional` needs a privileged container")
+        yield PodProblem((*place, "mountPropagation"), "`Bidirectional` needs a privileged container")
     if mount.get("recursiveReadOnly") in ("IfPossible", "Enabled") and (
         not mount.get("readOnly") or mount.get("mountPropagation", "None") != "None"
     ):
         message = "`recursiveReadOnly` needs `readOnly: true` and no mountPropagation"
-        yield Problem((*place, "recursiveReadOnly"), message)
+        yield PodProblem((*place, "recursiveReadOnly"), message)
 
 
-def _handler(container: Object, handler: Object, place: Path, grace: Any) -> Iterator[Problem]:
+def _handler(container: Object, handler: Object, place: FieldPath, grace: Any) -> Iterator[PodProblem]:
     """What a probe or hook does."""
     kinds = [kind for kind in _HANDLERS if kind in handler]
     if len(kinds) != 1:
-        yield Problem(place, f"`{place[-1]}` needs one of {', '.join(_HANDLERS[:4])}")
+        yield PodProblem(place, f"`{place[-1]}` needs one of {', '.join(_HANDLERS[:4])}")
     if "exec" in handler and not handler["exec"].get("command"):
-        yield Problem((*place, "exec"), "`exec` needs `command`")
+        yield PodProblem((*place, "exec"), "`exec` needs `command`")
     seconds = handler.get("sleep", {}).get("seconds", 0)
     if isinstance(grace, int) and not 0 <= seconds <= grace:
         message = f"sleeps {seconds} s, and the pod has {grace} s to end (terminationGracePeriodSeconds)"
-        yield Problem((*place, "sleep"), message)
+        yield PodProblem((*place, "sleep"), message)
     for index, header in enumerate(handler.get("httpGet", {}).get("httpHeaders", [])):
         if not re.fullmatch(r"[-A-Za-z0-9]+", header.get("name", "")):
-            yield Problem(
+            yield PodProblem(
                 (*place, "httpGet", "httpHeaders", index), f"`{header.get('name', '')}` is not the name of a header"
             )
     for kind in ("httpGet", "tcpSocket"):
@@ -259,35 +262,35 @@ def _handler(container: Object, handler: Object, place: Path, grace: Any) -> Ite
             hint = f"the ports are {', '.join(known)}" if known else "write the port's number"
             causes = tuple(("ports", index) for index in range(len(container.get("ports", []))))
             message = f"`{place[-1]}` uses the port `{port}`, and no port of the container is called so"
-            yield Problem((*place, kind, "port"), message, hint, causes)
+            yield PodProblem((*place, kind, "port"), message, hint, causes)
         elif kind in handler and port is None:
-            yield Problem((*place, kind), f"`{kind}` needs `port`")
+            yield PodProblem((*place, kind), f"`{kind}` needs `port`")
 
 
-def _thresholds(probe: Object, place: Path) -> Iterator[Problem]:
+def _thresholds(probe: Object, place: FieldPath) -> Iterator[PodProblem]:
     if place[-1] != "readinessProbe" and probe.get("successThreshold", 1) not in (0, 1):
-        yield Problem((*place, "successThreshold"), f"must be 1 in a {place[-1]}")
+        yield PodProblem((*place, "successThreshold"), f"must be 1 in a {place[-1]}")
     if place[-1] == "readinessProbe" and "terminationGracePeriodSeconds" in probe:
-        yield Problem((*place, "terminationGracePeriodSeconds"), "a readinessProbe ends nothing")
+        yield PodProblem((*place, "terminationGracePeriodSeconds"), "a readinessProbe ends nothing")
 
 
-def _security(pod: Object, context: Object) -> Iterator[Problem]:
-    place: Path = ("securityContext",)
+def _security(pod: Object, context: Object) -> Iterator[PodProblem]:
+    place: FieldPath = ("securityContext",)
     if context.get("allowPrivilegeEscalation") is False:
         added = context.get("capabilities", {}).get("add", [])
         if context.get("privileged"):
-            yield Problem((*place, "privileged"), "a privileged container cannot forbid `allowPrivilegeEscalation`")
+            yield PodProblem((*place, "privileged"), "a privileged container cannot forbid `allowPrivilegeEscalation`")
         if {"CAP_SYS_ADMIN", "SYS_ADMIN"} & set(added):
             message = "SYS_ADMIN needs `allowPrivilegeEscalation`, which is set to false"
-            yield Problem((*place, "capabilities", "add"), message)
+            yield PodProblem((*place, "capabilities", "add"), message)
     if context.get("procMount") == "Unmasked" and pod.get("hostUsers", True):
-        yield Problem((*place, "procMount"), "`Unmasked` needs `hostUsers: false`")
+        yield PodProblem((*place, "procMount"), "`Unmasked` needs `hostUsers: false`")
     if "windowsOptions" in context:
-        yield Problem((*place, "windowsOptions"), "gpuctl makes pods for Linux nodes")
+        yield PodProblem((*place, "windowsOptions"), "gpuctl makes pods for Linux nodes")
     yield from check_profiles(context, place)
 
 
-def check_profiles(context: Object, place: Path) -> Iterator[Problem]:
+def check_profiles(context: Object, place: FieldPath) -> Iterator[PodProblem]:
     """The seccomp and AppArmor profiles of a security context."""
     for field in ("seccompProfile", "appArmorProfile"):
         profile = context.get(field)
@@ -295,9 +298,9 @@ def check_profiles(context: Object, place: Path) -> Iterator[Problem]:
             continue
         local = profile.get("localhostProfile")
         if not profile.get("type"):
-            yield Problem((*place, field), f"`{field}` needs `type`")
+            yield PodProblem((*place, field), f"`{field}` needs `type`")
         elif profile["type"] == "Localhost":
             if not local or (field == "seccompProfile" and (local.startswith("/") or ".." in local.split("/"))):
-                yield Problem((*place, field), "`type: Localhost` needs `localhostProfile`, a relative path")
+                yield PodProblem((*place, field), "`type: Localhost` needs `localhostProfile`, a relative path")
         elif local is not None:
-            yield Problem((*place, field, "localhostProfile"), "`localhostProfile` needs `type: Localhost`")
+            yield PodProblem((*place, field, "localhostProfile"), "`localhostProfile` needs `type: Localhost`")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
-from gpuctl.frontend.document import Document
-from gpuctl.language.settings import Settings
+
+if TYPE_CHECKING:
+    from gpuctl.frontend.document import Document
+    from gpuctl.language.settings import Settings
 
 Object = dict[str, Any]
 """A Kubernetes object as JSON."""
@@ -16,7 +18,7 @@ JobNames = Literal["hashed", "plain"]
 MANAGER = "gpuctl"
 
 
-class Options(NamedTuple):
+class OutputOptions(NamedTuple):
     """How output is wanted.
 
     ``nodes`` includes the pools' Node objects, ``shared`` the objects that jobs share (PriorityClass, Namespace),
@@ -30,6 +32,22 @@ class Options(NamedTuple):
     embed: bool = False
     namespaces: bool = True
     hashed: bool = False
+
+
+def options_of(
+    nodes: bool, shared: bool, gitops: GitOps | None, embed: bool, namespaces: bool, job_names: JobNames | None
+) -> OutputOptions:
+    """The options of :func:`gpuctl.compile` as lowering has them.
+
+    :raises ValueError: for an illegal one.
+    """
+    if gitops not in (None, "argocd", "flux"):
+        raise ValueError(f"gitops is None, 'argocd' or 'flux', not {gitops!r}")
+    if job_names not in (None, "hashed", "plain"):
+        raise ValueError(f"job_names is None, 'hashed' or 'plain', not {job_names!r}")
+    hashed = job_names == "hashed" or (job_names is None and gitops is not None)
+    # A controller takes what is missing from its input for what is to go, a Namespace too.
+    return OutputOptions(nodes, shared, gitops, embed, namespaces or gitops is not None, hashed)
 
 
 class Lowered(NamedTuple):
@@ -52,9 +70,9 @@ class PodSpecCheck(Protocol):
 class Context:
     """The settings, and where lowering reports what it finds."""
 
-    def __init__(self, settings: Settings, options: Options | None = None) -> None:
+    def __init__(self, settings: Settings, options: OutputOptions | None = None) -> None:
         self.settings = settings
-        self.options = options or Options()
+        self.options = options or OutputOptions()
         self.diagnostics: list[Diagnostic] = []
         self.check_pod_spec: PodSpecCheck | None = None
 

@@ -67,43 +67,43 @@ def _mapping(out: list[str], obj: Mapping[str, Any], pad: str, lead: str) -> Non
     """The entries of a mapping: the first line starts with ``lead``, the others with ``pad``."""
     deeper = pad + "  "
     for key, value in obj.items():
-        head = lead + (_CACHE.get(key) or _key(key))
-        if len(head) - len(lead) > _LONGEST_SIMPLE_KEY:
-            # Readers limit keys without a `?` to 1024 characters, some to fewer.
-            head = f"{lead}? {head[len(lead) :]}\n{pad}"
+        name = _CACHE.get(key) or _key(key, pad)
         kind = type(value)
         if kind is str:
-            out.append(f"{head}: {_CACHE.get(value) or _text(value, deeper)}\n")
-        elif isinstance(value, Mapping):
+            out.append(f"{lead}{name}: {_CACHE.get(value) or _text(value, deeper)}\n")
+        elif kind is int:
+            out.append(f"{lead}{name}: {value}\n")
+        elif kind is dict or (kind is not list and isinstance(value, Mapping)):
             if value:
-                out.append(head + ":\n")
+                out.append(f"{lead}{name}:\n")
                 _mapping(out, value, deeper, deeper)
             else:
-                out.append(head + ": {}\n")
+                out.append(f"{lead}{name}: {{}}\n")
         elif isinstance(value, (list, tuple)):
             if value:
-                out.append(head + ":\n")
+                out.append(f"{lead}{name}:\n")
                 _sequence(out, value, pad, pad)
             else:
-                out.append(head + ": []\n")
+                out.append(f"{lead}{name}: []\n")
         else:
-            out.append(f"{head}: {_scalar(value, deeper)}\n")
+            out.append(f"{lead}{name}: {_scalar(value, deeper)}\n")
         lead = pad
 
 
 def _sequence(out: list[str], items: Iterable[Any], pad: str, lead: str) -> None:
     deeper = pad + "  "
+    first = lead + "- "
     for item in items:
         kind = type(item)
         if kind is str:
-            out.append(f"{lead}- {_CACHE.get(item) or _text(item, deeper)}\n")
-        elif isinstance(item, Mapping) and item:
-            _mapping(out, item, deeper, lead + "- ")
+            out.append(f"{first}{_CACHE.get(item) or _text(item, deeper)}\n")
+        elif (kind is dict or isinstance(item, Mapping)) and item:
+            _mapping(out, item, deeper, first)
         elif isinstance(item, (list, tuple)) and item:
-            _sequence(out, item, deeper, lead + "- ")
+            _sequence(out, item, deeper, first)
         else:
-            out.append(f"{lead}- {_scalar(item, deeper)}\n")
-        lead = pad
+            out.append(f"{first}{_scalar(item, deeper)}\n")
+        first = pad + "- "
 
 
 def _scalar(value: Any, pad: str) -> str:
@@ -139,10 +139,12 @@ def _float(value: float) -> str:
     return text
 
 
-def _key(key: str) -> str:
+def _key(key: str, pad: str) -> str:
     if not isinstance(key, str):
         raise TypeError(f"a key must be text, not {type(key).__name__}")
-    return _remember(key, _inline(key))
+    rendered = _remember(key, _inline(key))
+    # Readers limit keys without a `?` to 1024 characters, some to fewer.
+    return rendered if len(rendered) <= _LONGEST_SIMPLE_KEY else f"? {rendered}\n{pad}"
 
 
 def _text(text: str, pad: str) -> str:
@@ -159,7 +161,7 @@ def _text(text: str, pad: str) -> str:
 def _remember(text: str, rendered: str) -> str:
     # Text of several lines is quoted as a key and a block as a value: which of them comes out must not depend on which
     # was written first.
-    if len(text) <= _CACHED_LENGTH and "\n" not in text:
+    if len(rendered) <= _CACHED_LENGTH and "\n" not in text:
         if len(_CACHE) >= _CACHE_SIZE:
             _CACHE.clear()
         _CACHE[text] = rendered

@@ -11,8 +11,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from gpuctl.backend.context import Object
+if TYPE_CHECKING:
+    from gpuctl.backend.context import Object
 
 HOSTFILE = "-hostfile"
 """What stands behind a training's name in that of the ConfigMap with its hostfile."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from importlib import import_module
+from typing import Any, Protocol, TypeVar
 
 from gpuctl.backend import delivery, order, shared
 from gpuctl.backend.canonical import embed
@@ -21,18 +23,39 @@ def lower(context: Context, documents: Iterable[Document]) -> list[Lowered]:
 
     Two documents that yield the same object are an error in ``context.diagnostics``.
     """
-    found: dict[tuple[str, str, str, str], Lowered] = {}
-    for document in documents:
-        for lowered in lower_document(context, document):
-            obj = lowered.object
-            key = (obj["apiVersion"], obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
-            earlier = found.setdefault(key, lowered)
-            if earlier is not lowered and not lowered.shared:
-                _collision(context, earlier, lowered)
-    return sorted(found.values(), key=lambda lowered: order.sort_key(lowered.object))
+    made: set[tuple[str, str]] = set()
+    return merged(context, (lowered for document in documents for lowered in lower_document(context, document, made)))
 
 
-def _collision(context: Context, first: Lowered, second: Lowered) -> None:
+class Placed(Protocol):
+    """What has an object (its identity suffices), a document that it comes from, and may be shared."""
+
+    @property
+    def object(self) -> Object: ...
+
+    @property
+    def document(self) -> Any: ...
+
+    @property
+    def shared(self) -> bool: ...
+
+
+AnyPlaced = TypeVar("AnyPlaced", bound=Placed)
+
+
+def merged(context: Context, items: Iterable[AnyPlaced]) -> list[AnyPlaced]:
+    """Each object once, in the order of application; of what jobs share, the first one."""
+    found: dict[tuple[str, str, str, str], AnyPlaced] = {}
+    for item in items:
+        obj = item.object
+        key = (obj["apiVersion"], obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+        earlier = found.setdefault(key, item)
+        if earlier is not item and not item.shared:
+            _collision(context, earlier, item)
+    return sorted(found.values(), key=lambda item: order.sort_key(item.object))
+
+
+def _collision(context: Context, first: Placed, second: Placed) -> None:
     if isinstance(first.document.model, Workload) and isinstance(second.document.model, Workload):
         names = {first.document.model.job.name, second.document.model.job.name}
         if len(names) == 1:
@@ -63,9 +86,12 @@ def _name_path(document: Document) -> tuple[str | int, ...]:
     return ("job", "name")
 
 
-def lower_document(context: Context, document: Document) -> Iterator[Lowered]:
-    """The objects of one document, with the shared objects it needs and the annotations that are wanted."""
-    for lowered in _objects(context, document):
+def lower_document(context: Context, document: Document, made: set[tuple[str, str]] | None = None) -> Iterator[Lowered]:
+    """The objects of one document, with the annotations that are wanted, and the shared objects it needs.
+
+    ``made`` are the kinds and names of shared objects that there are already: most documents need the same few.
+    """
+    for lowered in _objects(context, document, set() if made is None else made):
         if lowered.shared and lowered.object["kind"] != "Node" and not context.options.shared:
             continue
         if lowered.object["kind"] == "Namespace" and not _shows_namespace(context, document):
@@ -96,13 +122,15 @@ def _is_main(obj: Object, document: Document) -> bool:
     )
 
 
-def _objects(context: Context, document: Document) -> Iterator[Lowered]:
+def _objects(context: Context, document: Document, made: set[tuple[str, str]]) -> Iterator[Lowered]:
     """What each kind becomes, with the shared objects it needs. A kind's module is imported when one is lowered."""
     model = document.model
     if isinstance(model, Workload):
-        yield from _namespace(context, document, document.namespace)
-        yield Lowered(shared.priority_class(context, model.job.priority), document, shared=True)
-        for obj in import_module(f"gpuctl.backend.{document.kind}").lower(context, document, model):
+        if _is_new(made, "Namespace", document.namespace):
+            yield from _namespace(context, document, document.namespace)
+        if _is_new(made, "PriorityClass", model.job.priority):
+            yield Lowered(shared.priority_class(context, model.job.priority), document, shared=True)
+        for obj in _lowering(document.kind)(context, document, model):
             yield Lowered(obj, document)
     elif model.kind == "pool":
         from gpuctl.backend.pool import lower_pool, node_labels
@@ -123,6 +151,17 @@ def _objects(context: Context, document: Document) -> Iterator[Lowered]:
         yield Lowered(shared.system_namespace(context), document, shared=True)
         for level in DEFAULT_PRIORITIES:
             yield Lowered(shared.priority_class(context, level), document, shared=True)
+
+
+def _is_new(made: set[tuple[str, str]], kind: str, name: str) -> bool:
+    is_new = (kind, name) not in made
+    made.add((kind, name))
+    return is_new
+
+
+@cache
+def _lowering(kind: str) -> Any:
+    return import_module(f"gpuctl.backend.{kind}").lower
 
 
 def _namespace(context: Context, document: Document, name: str) -> Iterator[Lowered]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gpuctl.backend.context import MANAGER, Context, Object
-from gpuctl.frontend.document import Document
-from gpuctl.language.kinds import Job
+
+if TYPE_CHECKING:
+    from gpuctl.frontend.document import Document
+    from gpuctl.language.kinds import Job
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 

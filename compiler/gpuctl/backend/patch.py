@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gpuctl.backend.context import Context, Object
-from gpuctl.backend.merge import MERGE_KEYS, key_of, merge_spec
-from gpuctl.backend.places import Path, Problem, at
-from gpuctl.frontend.checks import MODEL_ENV, RESERVED_ENV, VISIBLE_DEVICES, foreign_image, visible_devices
+from gpuctl.backend.places import PodProblem, at
+from gpuctl.backend.pod_merge import MERGE_KEYS, key_of, merge_spec
+from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.reserved import MODEL_ENV, RESERVED_ENV, VISIBLE_DEVICES, foreign_image, visible_devices
 from gpuctl.frontend.shapes import kind_shape
 from gpuctl.frontend.templates import expand_patch
 from gpuctl.language.kinds import Job
@@ -51,7 +52,7 @@ class Layer(NamedTuple):
     """One patch: where it stands in the document, and whose it is when it is the platform's."""
 
     patch: Object
-    where: Path
+    where: FieldPath
     owner: str | None = None
 
 
@@ -103,14 +104,14 @@ def _expanded(context: Context, document: Document, model: Job, layer: Layer) ->
     if layer.owner is None or "{{" not in repr(layer.patch):
         return layer
 
-    def report(path: Path, written: str, message: str, hint: str | None) -> None:
-        _report(context, document, layer, Problem(path[1:], message, hint, code="GPU301"), path[1:])
+    def report(path: FieldPath, written: str, message: str, hint: str | None) -> None:
+        _report(context, document, layer, PodProblem(path[1:], message, hint, code="GPU301"), path[1:])
 
     data = model.model_dump(by_alias=True)
     return layer._replace(patch=expand_patch(layer.patch, data, kind_shape(model.kind), report))
 
 
-def _report(context: Context, document: Document, layer: Layer, problem: Problem, place: Path) -> None:
+def _report(context: Context, document: Document, layer: Layer, problem: PodProblem, place: FieldPath) -> None:
     message, code = problem.message, problem.code
     if layer.owner is not None:
         text = ".".join(str(part) for part in place)
@@ -126,10 +127,10 @@ def _check_whole(context: Context, document: Document, model: Job, pod: Object, 
         return
     from gpuctl.backend.pod_rules import check_pod
 
-    problems = [Problem(path, message) for path, message in context.check_pod_spec(pod, partial=False)]
+    problems = [PodProblem(path, message) for path, message in context.check_pod_spec(pod, partial=False)]
     if not problems:
         problems = [*check_pod(pod), *_policies(context, model, pod)]
-    said: set[tuple[Path, str]] = set()
+    said: set[tuple[FieldPath, str]] = set()
     for problem in problems:
         layer, place = _cause(pod, problem, layers)
         if (place, problem.message) not in said:
@@ -137,9 +138,9 @@ def _check_whole(context: Context, document: Document, model: Job, pod: Object, 
             _report(context, document, layer, problem, place)
 
 
-def _cause(pod: Object, problem: Problem, layers: Sequence[Layer]) -> tuple[Layer, Path]:
+def _cause(pod: Object, problem: PodProblem, layers: Sequence[Layer]) -> tuple[Layer, FieldPath]:
     """The patch that brought what is wrong, and the place in it: the last one that reaches deepest."""
-    best: tuple[int, Layer, Path] | None = None
+    best: tuple[int, Layer, FieldPath] | None = None
     for path in (problem.path, *problem.causes):
         for layer in layers:
             place = _place(pod, path, layer.patch)
@@ -152,7 +153,7 @@ def _cause(pod: Object, problem: Problem, layers: Sequence[Layer]) -> tuple[Laye
     return best[1], best[2]
 
 
-def _place(pod: Object, path: Path, patch: Object) -> Path:
+def _place(pod: Object, path: FieldPath, patch: Object) -> FieldPath:
     """A path of the merged pod as one of a patch, as far as the patch goes."""
     found: list[str | int] = []
     here: Any = patch
@@ -179,14 +180,14 @@ def _has(value: Any, step: str | int) -> bool:
     return isinstance(value, list) and isinstance(step, int) and step < len(value)
 
 
-def _policies(context: Context, model: Job, pod: Object) -> Iterator[Problem]:
+def _policies(context: Context, model: Job, pod: Object) -> Iterator[PodProblem]:
     """What the platform says of every pod: where its images come from, and who sees which cards."""
     registries = context.settings.platform.image.registries
     for pattern in ("containers[].image", "initContainers[].image", "volumes[].image.reference"):
         for place, image in at(pod, pattern):
             foreign = foreign_image(image, registries)
             if foreign is not None and image != model.environment.image:
-                yield Problem(place, *foreign, code="GPU602")
+                yield PodProblem(place, *foreign, code="GPU602")
     if "nvidia" not in context.settings.used_vendors:
         return
     for field in ("containers", "initContainers"):
@@ -194,7 +195,7 @@ def _policies(context: Context, model: Job, pod: Object) -> Iterator[Problem]:
             for position, variable in enumerate(container.get("env", [])):
                 shown = visible_devices(variable["name"], variable.get("value"), has_gpu=_has_nvidia(container))
                 if shown is not None:
-                    yield Problem((field, index, "env", position), *shown, code="GPU220")
+                    yield PodProblem((field, index, "env", position), *shown, code="GPU220")
 
 
 def _has_nvidia(container: Object) -> bool:
@@ -220,7 +221,7 @@ def _protect(context: Context, model: Job, pod: Object) -> None:
             del container["env"]
 
 
-def _problems(context: Context, model: Job, pod: Object, patch: Object) -> Iterator[Problem]:
+def _problems(context: Context, model: Job, pod: Object, patch: Object) -> Iterator[PodProblem]:
     """What a patch may not say; ``pod`` is what the patches before it made."""
     found = list(_of_patch(context, model, patch))
     yield from found
@@ -235,14 +236,14 @@ def _problems(context: Context, model: Job, pod: Object, patch: Object) -> Itera
                 listed = " and ".join(f"`{name}`" for name in sorted(present))
                 existing = f"only {listed} {'exists' if len(present) == 1 else 'exist'} already" if listed else ""
                 message = f"the container `{name}` has no image; {existing or 'no init container exists yet'}"
-                yield Problem((field, index), message)
+                yield PodProblem((field, index), message)
 
 
-def _of_patch(context: Context, model: Job, patch: Object) -> Iterator[Problem]:
+def _of_patch(context: Context, model: Job, patch: Object) -> Iterator[PodProblem]:
     """What a patch may not say, whatever the pod is."""
     if context.check_pod_spec is not None:
         invalid = [
-            Problem(path, message, _QUOTE if message.startswith(_NOT_TEXT) else None)
+            PodProblem(path, message, _QUOTE if message.startswith(_NOT_TEXT) else None)
             for path, message in context.check_pod_spec(patch, partial=True)
         ]
         if invalid:
@@ -250,20 +251,20 @@ def _of_patch(context: Context, model: Job, patch: Object) -> Iterator[Problem]:
             return
     for field, reason in _FORBIDDEN.items():
         if field in patch:
-            yield Problem((field,), f"`{field}` cannot be patched: {reason}")
+            yield PodProblem((field,), f"`{field}` cannot be patched: {reason}")
     if model.kind == "training":
         for field, instead in (("restartPolicy", "job.retries"), ("activeDeadlineSeconds", "job.max_runtime")):
             if field in patch:
-                yield Problem((field,), f"`{field}` cannot be patched: use `{instead}`")
+                yield PodProblem((field,), f"`{field}` cannot be patched: use `{instead}`")
     else:
         if patch.get("restartPolicy", "Always") != "Always":
-            yield Problem(("restartPolicy",), "the pods of a service are always restarted")
+            yield PodProblem(("restartPolicy",), "the pods of a service are always restarted")
         if "activeDeadlineSeconds" in patch:
-            yield Problem(("activeDeadlineSeconds",), "the pods of a service have no deadline")
+            yield PodProblem(("activeDeadlineSeconds",), "the pods of a service have no deadline")
     for key in patch.get("nodeSelector", {}):
         if key in (context.label("pool"), context.label("gpu-type")):
             message = f"`{key}` is the platform's own label: use resources.pool and resources.gpu-type"
-            yield Problem(("nodeSelector", key), message)
+            yield PodProblem(("nodeSelector", key), message)
     yield from _unkeyed(patch, ())
     for index, container in enumerate(patch.get("containers", [])):
         if container.get("name") == CONTAINER:
@@ -271,23 +272,23 @@ def _of_patch(context: Context, model: Job, patch: Object) -> Iterator[Problem]:
                 yield problem._replace(path=("containers", index, *problem.path))
 
 
-def _main(context: Context, model: Job, container: Object) -> Iterator[Problem]:
+def _main(context: Context, model: Job, container: Object) -> Iterator[PodProblem]:
     """What the patch of our own container may not say."""
     reserved = set(RESERVED_ENV) if model.kind == "training" else set()
     if model.kind == "inference" and model.model is not None:
         reserved |= {name for name, source in MODEL_ENV.items() if getattr(model.model, source) is not None}
     for position, variable in enumerate(container.get("env", [])):
         if variable.get("name") in reserved:
-            yield Problem(("env", position), f"the variable `{variable['name']}` is reserved: gpuctl sets it")
+            yield PodProblem(("env", position), f"the variable `{variable['name']}` is reserved: gpuctl sets it")
     gpus = {gpu.resource for gpu in context.settings.gpus.values()}
     for kind in ("limits", "requests"):
         for resource in container.get("resources", {}).get(kind, {}):
             if resource in gpus or resource in SHARES:
                 message = f"`{resource}` cannot be patched: pool, quota and placement follow resources.gpu"
-                yield Problem(("resources", kind, resource), message, "use resources.gpu, gpu-vendor and gpu-share")
+                yield PodProblem(("resources", kind, resource), message, "use resources.gpu, gpu-vendor and gpu-share")
 
 
-def _unkeyed(parent: Any, path: Path) -> Iterator[Problem]:
+def _unkeyed(parent: Any, path: FieldPath) -> Iterator[PodProblem]:
     """Entries of lists without the field by which they are merged, or with one that stands twice."""
     if isinstance(parent, list):
         for index, item in enumerate(parent):
@@ -300,8 +301,10 @@ def _unkeyed(parent: Any, path: Path) -> Iterator[Problem]:
                 key = key_of(field, item)
                 if key is None:
                     needed = MERGE_KEYS[field][0]
-                    yield Problem((*path, field, index), f"an entry of {field} needs `{needed}`, by which it is merged")
+                    yield PodProblem(
+                        (*path, field, index), f"an entry of {field} needs `{needed}`, by which it is merged"
+                    )
                 elif key in seen:
-                    yield Problem((*path, field, index), f"`{key[0]}` stands twice in {field}")
+                    yield PodProblem((*path, field, index), f"`{key[0]}` stands twice in {field}")
                 seen.add(key)
         yield from _unkeyed(value, (*path, field))

@@ -6,29 +6,28 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-Path = tuple[str | int, ...]
-"""The way to a value: field names and list indexes."""
+from gpuctl.frontend.diagnostics import FieldPath
 
 
-class Problem(NamedTuple):
+class PodProblem(NamedTuple):
     """Something wrong with a pod's spec: where, what, and what to write instead.
 
     ``causes`` are further places that may be what is to blame, as the port whose name a probe does not find.
     """
 
-    path: Path
+    path: FieldPath
     message: str
     hint: str | None = None
-    causes: tuple[Path, ...] = ()
+    causes: tuple[FieldPath, ...] = ()
     code: str = "GPU219"
 
 
-def at(value: Any, pattern: str) -> Iterator[tuple[Path, Any]]:
+def at(value: Any, pattern: str) -> Iterator[tuple[FieldPath, Any]]:
     """Every value of a pattern such as ``volumes[].hostPath.type`` with its place."""
     yield from _at(value, _steps(pattern), ())
 
 
-def texts(value: Any, pattern: str) -> Iterator[tuple[Path, str]]:
+def texts(value: Any, pattern: str) -> Iterator[tuple[FieldPath, str]]:
     """The same for text alone: what is of another type is the schema's to refuse."""
     return ((place, found) for place, found in at(value, pattern) if isinstance(found, str))
 
@@ -43,7 +42,7 @@ def _steps(pattern: str) -> tuple[str | None, ...]:
     return tuple(steps)
 
 
-def _at(value: Any, steps: tuple[str | None, ...], place: Path) -> Iterator[tuple[Path, Any]]:
+def _at(value: Any, steps: tuple[str | None, ...], place: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
     if not steps:
         yield place, value
     elif steps[0] is None:

@@ -9,12 +9,12 @@ from gpuctl.backend.context import Context, Object
 from gpuctl.backend.metadata import job_labels
 from gpuctl.backend.patch import CONTAINER, apply_pod_patches
 from gpuctl.backend.storage import MODEL_CACHE, volumes_and_mounts
-from gpuctl.frontend.checks import MODEL_ENV, VISIBLE_DEVICES
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.reserved import MODEL_ENV, VISIBLE_DEVICES
 from gpuctl.language.environment import EnvVar
 from gpuctl.language.kinds import Job
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.quantities import MEBIBYTE, parse_quantity
-from gpuctl.language.resources import DEFAULT_POOL
 from gpuctl.language.settings import Gpu
 
 
@@ -155,7 +155,7 @@ def _placement(context: Context, document: Document, model: Job) -> Object:
     else:
         node_selector[pool_key] = model.resources.pool
     if document.gpu_type:
-        mapped = context.settings.platform.gpu.types.get(document.gpu_type)
+        mapped = context.settings.gpu_types.get(document.gpu_type)
         if mapped is None:
             node_selector[type_key] = document.gpu_type
         else:

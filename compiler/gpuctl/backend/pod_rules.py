@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from gpuctl.backend import container_rules, volume_rules
 from gpuctl.backend.context import Object
-from gpuctl.backend.places import Path, Problem, at, texts
+from gpuctl.backend.places import PodProblem, at, texts
+from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.language import names
 from gpuctl.language.spelling import nearest
 
@@ -102,7 +103,7 @@ _RANGES: dict[str, tuple[int, int]] = {
 }
 
 
-def check_pod(pod: Object) -> Iterator[Problem]:
+def check_pod(pod: Object) -> Iterator[PodProblem]:
     """Everything that the API server would refuse in a pod's spec, or that would keep the pod from starting."""
     for choice in _CHOICES:
         yield from _chosen(pod, choice)
@@ -112,7 +113,7 @@ def check_pod(pod: Object) -> Iterator[Problem]:
                 modes = most == 0o777
                 shown = f"{value:#o} is not a file mode between 0 and 0777" if modes else ""
                 bound = f"at least {least}" if value < least else f"at most {most}"
-                yield Problem(place, shown or f"must be {bound}, got {value}")
+                yield PodProblem(place, shown or f"must be {bound}, got {value}")
     yield from _names(pod)
     yield from _tolerations(pod)
     yield from _affinity(pod)
@@ -123,64 +124,66 @@ def check_pod(pod: Object) -> Iterator[Problem]:
     yield from container_rules.check_containers(pod)
 
 
-def _chosen(pod: Object, choice: _Choice) -> Iterator[Problem]:
+def _chosen(pod: Object, choice: _Choice) -> Iterator[PodProblem]:
     for place, value in at(pod, choice.path):
         if value in choice.values or (value == "" and choice.empty) or not isinstance(value, str):
             continue
         close = nearest(value, choice.values)
         listed = ", ".join(choice.values)
         message = f"`{value}` is not a value of `{place[-1]}`"
-        yield Problem(place, message, f"did you mean `{close}`?" if close else f"write one of {listed}")
+        yield PodProblem(place, message, f"did you mean `{close}`?" if close else f"write one of {listed}")
 
 
-def _names(pod: Object) -> Iterator[Problem]:
+def _names(pod: Object) -> Iterator[PodProblem]:
     """Names of objects and labels that have a form."""
     for path in ("serviceAccountName", "serviceAccount", "runtimeClassName"):
         for place, value in texts(pod, path):
             if not names.is_dns_subdomain(value) and (value or path == "runtimeClassName"):
-                yield Problem(place, f"`{value}` is not a legal object name")
+                yield PodProblem(place, f"`{value}` is not a legal object name")
     for key, value in pod.get("nodeSelector", {}).items():
         if not names.is_qualified_name(key) or not names.is_label_value(str(value)):
-            yield Problem(("nodeSelector", key), f"`{key}: {value}` is not a legal label")
+            yield PodProblem(("nodeSelector", key), f"`{key}: {value}` is not a legal label")
     for place, value in [*at(pod, "schedulingGates[].name"), *at(pod, "readinessGates[].conditionType")]:
         if not names.is_qualified_name(str(value)):
-            yield Problem(place, f"`{value}` is not a qualified name such as `example.com/name`")
+            yield PodProblem(place, f"`{value}` is not a qualified name such as `example.com/name`")
     seen: set[str] = set()
     for place, value in texts(pod, "schedulingGates[].name"):
         if value in seen:
-            yield Problem(place, f"the scheduling gate `{value}` stands twice")
+            yield PodProblem(place, f"the scheduling gate `{value}` stands twice")
         seen.add(value)
     for index, claim in enumerate(pod.get("resourceClaims", [])):
         if not names.is_dns_label(claim.get("name", "")):
-            yield Problem(("resourceClaims", index, "name"), f"`{claim.get('name', '')}` is not a DNS label")
+            yield PodProblem(("resourceClaims", index, "name"), f"`{claim.get('name', '')}` is not a DNS label")
         sources = [name for name in ("resourceClaimName", "resourceClaimTemplateName") if name in claim]
         if len(sources) != 1:
-            yield Problem(("resourceClaims", index), "needs one of resourceClaimName and resourceClaimTemplateName")
+            yield PodProblem(("resourceClaims", index), "needs one of resourceClaimName and resourceClaimTemplateName")
         for source in sources:
             if not names.is_dns_subdomain(claim[source]):
-                yield Problem(("resourceClaims", index, source), f"`{claim[source]}` is not a legal object name")
+                yield PodProblem(("resourceClaims", index, source), f"`{claim[source]}` is not a legal object name")
 
 
-def _tolerations(pod: Object) -> Iterator[Problem]:
+def _tolerations(pod: Object) -> Iterator[PodProblem]:
     for index, toleration in enumerate(pod.get("tolerations", [])):
-        place: Path = ("tolerations", index)
+        place: FieldPath = ("tolerations", index)
         key, operator = toleration.get("key", ""), toleration.get("operator") or "Equal"
         value = toleration.get("value", "")
         if key and not names.is_qualified_name(key):
-            yield Problem((*place, "key"), f"`{key}` is not a legal taint key")
+            yield PodProblem((*place, "key"), f"`{key}` is not a legal taint key")
         if not key and operator != "Exists":
-            yield Problem(place, "a toleration without a key needs `operator: Exists`")
+            yield PodProblem(place, "a toleration without a key needs `operator: Exists`")
         if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
-            yield Problem((*place, "tolerationSeconds"), "`tolerationSeconds` needs `effect: NoExecute`")
+            yield PodProblem((*place, "tolerationSeconds"), "`tolerationSeconds` needs `effect: NoExecute`")
         if operator == "Exists" and value:
-            yield Problem((*place, "value"), "`operator: Exists` takes no value", "remove it, or use `operator: Equal`")
+            yield PodProblem(
+                (*place, "value"), "`operator: Exists` takes no value", "remove it, or use `operator: Equal`"
+            )
         elif operator == "Equal" and not names.is_label_value(value):
-            yield Problem((*place, "value"), f"`{value}` is not a legal taint value")
+            yield PodProblem((*place, "value"), f"`{value}` is not a legal taint value")
         elif operator in ("Gt", "Lt") and not value.lstrip("-").isdigit():
-            yield Problem((*place, "operator"), f"`operator: {operator}` compares numbers, and `{value}` is none")
+            yield PodProblem((*place, "operator"), f"`operator: {operator}` compares numbers, and `{value}` is none")
 
 
-def _affinity(pod: Object) -> Iterator[Problem]:
+def _affinity(pod: Object) -> Iterator[PodProblem]:
     for path in _NODE_TERMS:
         for place, term in at(pod, path):
             for part in ("matchExpressions", "matchFields"):
@@ -189,90 +192,90 @@ def _affinity(pod: Object) -> Iterator[Problem]:
     terms = ("affinity", "nodeAffinity", _REQUIRED)
     for _, required in at(pod, ".".join(terms)):
         if not required.get("nodeSelectorTerms"):
-            yield Problem((*terms, "nodeSelectorTerms"), "needs at least one term")
+            yield PodProblem((*terms, "nodeSelectorTerms"), "needs at least one term")
     for path in _POD_TERMS:
         for place, term in at(pod, path):
             if not names.is_qualified_name(term.get("topologyKey", "")):
                 found = term.get("topologyKey")
                 message = f"`{found}` is not a legal label key" if found else "needs a `topologyKey`"
-                yield Problem((*place, "topologyKey") if found else place, message)
+                yield PodProblem((*place, "topologyKey") if found else place, message)
             for index, namespace in enumerate(term.get("namespaces", [])):
                 if not names.is_dns_label(namespace):
-                    yield Problem((*place, "namespaces", index), f"`{namespace}` is not a legal namespace name")
+                    yield PodProblem((*place, "namespaces", index), f"`{namespace}` is not a legal namespace name")
     for path in _SELECTORS:
         for place, selector in at(pod, path):
             yield from _selector(place, selector)
 
 
-def _requirement(place: Path, item: Object, *, fields: bool = False, numbers: bool = True) -> Iterator[Problem]:
+def _requirement(place: FieldPath, item: Object, *, fields: bool = False, numbers: bool = True) -> Iterator[PodProblem]:
     """One expression of a selector, of nodes or, without ``numbers``, of labels."""
     key, operator, values = item.get("key", ""), item.get("operator"), item.get("values", [])
     if fields:
         if key != "metadata.name":
-            yield Problem((*place, "key"), "`matchFields` knows the field `metadata.name` only")
+            yield PodProblem((*place, "key"), "`matchFields` knows the field `metadata.name` only")
         if len(values) != 1:
-            yield Problem(place, f"`operator: {operator}` on a field needs exactly one value")
+            yield PodProblem(place, f"`operator: {operator}` on a field needs exactly one value")
         return
     if not names.is_qualified_name(key):
-        yield Problem((*place, "key"), f"`{key}` is not a legal label key")
+        yield PodProblem((*place, "key"), f"`{key}` is not a legal label key")
     if operator in ("In", "NotIn") and not values:
-        yield Problem(place, f"`operator: {operator}` needs `values`")
+        yield PodProblem(place, f"`operator: {operator}` needs `values`")
     elif operator in ("Exists", "DoesNotExist") and values:
-        yield Problem((*place, "values"), f"`operator: {operator}` takes no values")
+        yield PodProblem((*place, "values"), f"`operator: {operator}` takes no values")
     elif operator in ("Gt", "Lt") and numbers and len(values) != 1:
-        yield Problem(place, f"`operator: {operator}` needs exactly one value")
+        yield PodProblem(place, f"`operator: {operator}` needs exactly one value")
     for index, value in enumerate(values):
         if not names.is_label_value(value):
-            yield Problem((*place, "values", index), f"`{value}` is not a legal label value")
+            yield PodProblem((*place, "values", index), f"`{value}` is not a legal label value")
 
 
-def _selector(place: Path, selector: Object) -> Iterator[Problem]:
+def _selector(place: FieldPath, selector: Object) -> Iterator[PodProblem]:
     for key, value in selector.get("matchLabels", {}).items():
         if not names.is_qualified_name(key) or not names.is_label_value(str(value)):
-            yield Problem((*place, "matchLabels", key), f"`{key}: {value}` is not a legal label")
+            yield PodProblem((*place, "matchLabels", key), f"`{key}: {value}` is not a legal label")
     for index, item in enumerate(selector.get("matchExpressions", [])):
         yield from _requirement((*place, "matchExpressions", index), item, numbers=False)
 
 
-def _spread(pod: Object) -> Iterator[Problem]:
+def _spread(pod: Object) -> Iterator[PodProblem]:
     for index, item in enumerate(pod.get("topologySpreadConstraints", [])):
-        place: Path = ("topologySpreadConstraints", index)
+        place: FieldPath = ("topologySpreadConstraints", index)
         if not names.is_qualified_name(item.get("topologyKey", "")):
-            yield Problem((*place, "topologyKey"), f"`{item.get('topologyKey', '')}` is not a legal label key")
+            yield PodProblem((*place, "topologyKey"), f"`{item.get('topologyKey', '')}` is not a legal label key")
         if "minDomains" in item and item.get("whenUnsatisfiable") != "DoNotSchedule":
-            yield Problem((*place, "minDomains"), "`minDomains` needs `whenUnsatisfiable: DoNotSchedule`")
+            yield PodProblem((*place, "minDomains"), "`minDomains` needs `whenUnsatisfiable: DoNotSchedule`")
         if item.get("matchLabelKeys") and "labelSelector" not in item:
-            yield Problem((*place, "matchLabelKeys"), "`matchLabelKeys` needs a `labelSelector`")
+            yield PodProblem((*place, "matchLabelKeys"), "`matchLabelKeys` needs a `labelSelector`")
         for position, key in enumerate(item.get("matchLabelKeys", [])):
             if not names.is_qualified_name(key):
-                yield Problem((*place, "matchLabelKeys", position), f"`{key}` is not a legal label key")
+                yield PodProblem((*place, "matchLabelKeys", position), f"`{key}` is not a legal label key")
 
 
-def _network(pod: Object) -> Iterator[Problem]:
+def _network(pod: Object) -> Iterator[PodProblem]:
     dns = pod.get("dnsConfig", {})
     servers = dns.get("nameservers", [])
     if pod.get("dnsPolicy") == "None" and not servers:
-        yield Problem(("dnsPolicy",), "`dnsPolicy: None` needs `dnsConfig.nameservers`")
+        yield PodProblem(("dnsPolicy",), "`dnsPolicy: None` needs `dnsConfig.nameservers`")
     for what, most in (("nameservers", 3), ("searches", 32)):
         if len(dns.get(what, [])) > most:
-            yield Problem(("dnsConfig", what), f"has more than {most} entries")
+            yield PodProblem(("dnsConfig", what), f"has more than {most} entries")
     for index, server in enumerate(servers):
         if not _is_address(server):
-            yield Problem(("dnsConfig", "nameservers", index), f"`{server}` is not an IP address")
+            yield PodProblem(("dnsConfig", "nameservers", index), f"`{server}` is not an IP address")
     for index, search in enumerate(dns.get("searches", [])):
         if search != "." and not names.is_dns_subdomain(search.removesuffix(".").replace("_", "x")):
-            yield Problem(("dnsConfig", "searches", index), f"`{search}` is not a DNS domain")
+            yield PodProblem(("dnsConfig", "searches", index), f"`{search}` is not a DNS domain")
     if len(" ".join(map(str, dns.get("searches", [])))) > 2048:
-        yield Problem(("dnsConfig", "searches"), "the search list has more than 2048 characters")
+        yield PodProblem(("dnsConfig", "searches"), "the search list has more than 2048 characters")
     for index, option in enumerate(dns.get("options", [])):
         if not option.get("name"):
-            yield Problem(("dnsConfig", "options", index), "an option of the resolver needs a name")
+            yield PodProblem(("dnsConfig", "options", index), "an option of the resolver needs a name")
     for index, alias in enumerate(pod.get("hostAliases", [])):
         if not _is_address(alias.get("ip", "")):
-            yield Problem(("hostAliases", index, "ip"), f"`{alias.get('ip', '')}` is not an IP address")
+            yield PodProblem(("hostAliases", index, "ip"), f"`{alias.get('ip', '')}` is not an IP address")
         for position, hostname in enumerate(alias.get("hostnames", [])):
             if not names.is_dns_subdomain(hostname):
-                yield Problem(("hostAliases", index, "hostnames", position), f"`{hostname}` is not a host name")
+                yield PodProblem(("hostAliases", index, "hostnames", position), f"`{hostname}` is not a host name")
 
 
 def _is_address(text: str) -> bool:
@@ -283,30 +286,30 @@ def _is_address(text: str) -> bool:
     return "%" not in text
 
 
-def _security(pod: Object) -> Iterator[Problem]:
+def _security(pod: Object) -> Iterator[PodProblem]:
     """Pairs of settings that exclude each other."""
     context: Object = pod.get("securityContext", {})
     if pod.get("hostPID") and pod.get("shareProcessNamespace"):
-        yield Problem(("shareProcessNamespace",), "`shareProcessNamespace` and `hostPID` cannot both be set")
+        yield PodProblem(("shareProcessNamespace",), "`shareProcessNamespace` and `hostPID` cannot both be set")
     if pod.get("hostUsers") is False:
         for field in ("hostNetwork", "hostPID", "hostIPC"):
             if pod.get(field):
-                yield Problem((field,), f"`{field}` cannot be set with `hostUsers: false`")
+                yield PodProblem((field,), f"`{field}` cannot be set with `hostUsers: false`")
     seen: set[str] = set()
     for place, value in texts(pod, "securityContext.sysctls[].name"):
         bare = value.replace("/", ".")
         if not bare or len(bare) > 253 or not all(names.is_dns_subdomain(p.replace("_", "x")) for p in bare.split(".")):
-            yield Problem(place, f"`{value}` is not the name of a sysctl")
+            yield PodProblem(place, f"`{value}` is not the name of a sysctl")
         elif bare in seen:
-            yield Problem(place, f"the sysctl `{value}` is set twice")
+            yield PodProblem(place, f"the sysctl `{value}` is set twice")
         elif (pod.get("hostNetwork") and bare.startswith("net.")) or (pod.get("hostIPC") and _is_ipc(bare)):
-            yield Problem(place, f"the sysctl `{value}` is the host's with hostNetwork or hostIPC")
+            yield PodProblem(place, f"the sysctl `{value}` is the host's with hostNetwork or hostIPC")
         seen.add(bare)
     yield from container_rules.check_profiles(context, ("securityContext",))
     if pod.get("os", {}).get("name") == "windows":
-        yield Problem(("os", "name"), "gpuctl makes pods for Linux nodes")
+        yield PodProblem(("os", "name"), "gpuctl makes pods for Linux nodes")
     for place, _ in at(pod, "securityContext.windowsOptions"):
-        yield Problem(place, "gpuctl makes pods for Linux nodes")
+        yield PodProblem(place, "gpuctl makes pods for Linux nodes")
 
 
 def _is_ipc(sysctl: str) -> bool:

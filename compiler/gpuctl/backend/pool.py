@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from gpuctl.backend.context import Context, Object
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.metadata import managed_labels, metadata
-from gpuctl.language.pool import Pool
-from gpuctl.language.settings import SYSTEM_NAMESPACE
+from gpuctl.language.names import SYSTEM_NAMESPACE
+
+if TYPE_CHECKING:
+    from gpuctl.language.pool import Pool
 
 DATA_KEY = "pool.yaml"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gpuctl.backend.context import Context, Object
 from gpuctl.backend.metadata import managed_labels, metadata
-from gpuctl.language.settings import SYSTEM_NAMESPACE, Priority
+from gpuctl.language.names import SYSTEM_NAMESPACE
+from gpuctl.language.settings import PriorityClass
 
 # Namespaces that every cluster has.
 EXISTING_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
@@ -18,7 +19,7 @@ def shared_annotations(context: Context) -> dict[str, str]:
 
 def priority_class(context: Context, level: str) -> Object:
     """The PriorityClass of a priority."""
-    priority: Priority = context.settings.priorities[level]
+    priority: PriorityClass = context.settings.priorities[level]
     how = "evicts less urgent pods" if priority.preempts else "never evicts other pods"
     return {
         "apiVersion": _API_VERSIONS["PriorityClass"],

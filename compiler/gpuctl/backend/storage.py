@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from gpuctl.backend.context import Context, Object
@@ -92,6 +93,7 @@ def shm_size(model: Job) -> str | None:
     return default_shm(resources.gpu, resources.memory)
 
 
+@lru_cache(maxsize=1024)
 def default_shm(gpu: int, memory: str | None) -> str | None:
     """What ``shm_size`` gives a job that names no ``shm``."""
     if gpu == 0:

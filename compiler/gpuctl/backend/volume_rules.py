@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from gpuctl.backend.context import Object
-from gpuctl.backend.places import Path, Problem, at, texts
+from gpuctl.backend.places import PodProblem, at, texts
+from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.language import names
 from gpuctl.language.images import image_problem
 from gpuctl.language.quantities import parse_quantity
@@ -26,53 +27,53 @@ _REQUIRED = (
 )
 
 
-def check_volumes(pod: Object) -> Iterator[Problem]:
+def check_volumes(pod: Object) -> Iterator[PodProblem]:
     """Everything wrong with a pod's volumes."""
     seen: set[str] = set()
     for index, volume in enumerate(pod.get("volumes", [])):
-        place: Path = ("volumes", index)
+        place: FieldPath = ("volumes", index)
         name = volume.get("name", "")
         if not names.is_dns_label(name):
-            yield Problem((*place, "name"), f"`{name}` is not a legal volume name, a DNS label")
+            yield PodProblem((*place, "name"), f"`{name}` is not a legal volume name, a DNS label")
         elif name in seen:
-            yield Problem((*place, "name"), f"two volumes are called `{name}`")
+            yield PodProblem((*place, "name"), f"two volumes are called `{name}`")
         seen.add(name)
         sources = [field for field in volume if field != "name"]
         if len(sources) > 1:
             message = f"the volume `{name}` has {' and '.join(sources)}; it can have one source"
-            yield Problem((*place, sources[-1]), message, "keep one")
+            yield PodProblem((*place, sources[-1]), message, "keep one")
         for problem in _source(volume):
             yield problem._replace(path=(*place, *problem.path))
 
 
-def _source(volume: Object) -> Iterator[Problem]:
+def _source(volume: Object) -> Iterator[PodProblem]:
     for pattern in _REQUIRED:
         source, _, field = pattern.partition(".")
         found = volume.get(source)
         if isinstance(found, dict) and not found.get(field):
-            yield Problem((source,), f"`{source}` needs `{field}`", f"add `{field}:`")
+            yield PodProblem((source,), f"`{source}` needs `{field}`", f"add `{field}:`")
     for pattern in ("hostPath.path", "nfs.path"):
         for place, path in texts(volume, pattern):
             if ".." in path.split("/"):
-                yield Problem(place, f"`{path}` contains `..`")
+                yield PodProblem(place, f"`{path}` contains `..`")
             elif path and not path.startswith("/"):
-                yield Problem(place, f"`{path}` is not an absolute path")
+                yield PodProblem(place, f"`{path}` is not an absolute path")
     for place, text in texts(volume, "emptyDir.medium"):
         if text not in ("", "Memory", "HugePages") and not text.startswith("HugePages-"):
-            yield Problem(place, f"`{text}` is not a medium", "write `Memory`, or remove it for the node's disk")
+            yield PodProblem(place, f"`{text}` is not a medium", "write `Memory`, or remove it for the node's disk")
     for place, value in at(volume, "emptyDir.sizeLimit"):
         if (parse_quantity(str(value)) or 0) < 0:
-            yield Problem(place, "the size is negative")
+            yield PodProblem(place, "the size is negative")
     for place, text in texts(volume, "image.reference"):
         wrong = image_problem(text) if text else None
         if wrong is not None:
-            yield Problem(place, f"the image `{text}` {wrong[0]}", wrong[1])
+            yield PodProblem(place, f"the image `{text}` {wrong[0]}", wrong[1])
     for place, text in texts(volume, "csi.driver"):
         if len(text) > 63 or not names.is_dns_subdomain(text.lower()):
-            yield Problem(place, f"`{text}` is not the name of a CSI driver")
+            yield PodProblem(place, f"`{text}` is not the name of a CSI driver")
     for place, text in texts(volume, "csi.nodePublishSecretRef.name"):
         if not names.is_dns_subdomain(text):
-            yield Problem(place, f"`{text}` is not a legal object name")
+            yield PodProblem(place, f"`{text}` is not a legal object name")
     if "ephemeral" in volume:
         yield from _ephemeral(volume["ephemeral"])
     if "projected" in volume:
@@ -82,82 +83,82 @@ def _source(volume: Object) -> Iterator[Problem]:
     yield from _downward(volume.get("downwardAPI", {}), ("downwardAPI",))
 
 
-def _ephemeral(source: Object) -> Iterator[Problem]:
+def _ephemeral(source: Object) -> Iterator[PodProblem]:
     claim = source.get("volumeClaimTemplate", {}).get("spec")
-    place: Path = ("ephemeral", "volumeClaimTemplate", "spec")
+    place: FieldPath = ("ephemeral", "volumeClaimTemplate", "spec")
     if claim is None:
-        yield Problem(("ephemeral",), "`ephemeral` needs `volumeClaimTemplate.spec`")
+        yield PodProblem(("ephemeral",), "`ephemeral` needs `volumeClaimTemplate.spec`")
         return
     if not claim.get("accessModes"):
-        yield Problem(place, "the claim needs `accessModes`")
+        yield PodProblem(place, "the claim needs `accessModes`")
     for index, mode in enumerate(claim.get("accessModes", [])):
         modes = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
         if mode not in modes:
             message = f"`{mode}` is not an access mode"
-            yield Problem((*place, "accessModes", index), message, f"write one of {', '.join(modes)}")
+            yield PodProblem((*place, "accessModes", index), message, f"write one of {', '.join(modes)}")
     size = claim.get("resources", {}).get("requests", {}).get("storage")
     if size is None or (parse_quantity(str(size)) or 0) <= 0:
-        yield Problem(place, "the claim needs `resources.requests.storage`")
+        yield PodProblem(place, "the claim needs `resources.requests.storage`")
 
 
-def _projected(source: Object) -> Iterator[Problem]:
+def _projected(source: Object) -> Iterator[PodProblem]:
     for index, part in enumerate(source.get("sources", [])):
-        place: Path = ("projected", "sources", index)
+        place: FieldPath = ("projected", "sources", index)
         kinds = [kind for kind in _PROJECTED if kind in part]
         if len(kinds) != 1:
-            yield Problem(place, f"needs one of {', '.join(_PROJECTED[:4])}")
+            yield PodProblem(place, f"needs one of {', '.join(_PROJECTED[:4])}")
         for kind in ("secret", "configMap"):
             if kind in part:
                 if not part[kind].get("name"):
-                    yield Problem((*place, kind), f"`{kind}` needs `name`")
+                    yield PodProblem((*place, kind), f"`{kind}` needs `name`")
                 yield from _items(part[kind], (*place, kind))
         yield from _downward(part.get("downwardAPI", {}), (*place, "downwardAPI"))
         token = part.get("serviceAccountToken")
         if token is not None and not token.get("path"):
-            yield Problem((*place, "serviceAccountToken"), "`serviceAccountToken` needs `path`")
+            yield PodProblem((*place, "serviceAccountToken"), "`serviceAccountToken` needs `path`")
 
 
-def _items(source: Object, place: Path) -> Iterator[Problem]:
+def _items(source: Object, place: FieldPath) -> Iterator[PodProblem]:
     for index, item in enumerate(source.get("items", [])):
         if not item.get("key"):
-            yield Problem((*place, "items", index), "an item needs `key`")
+            yield PodProblem((*place, "items", index), "an item needs `key`")
         yield from _inside(item, (*place, "items", index))
 
 
-def _inside(item: Object, place: Path) -> Iterator[Problem]:
+def _inside(item: Object, place: FieldPath) -> Iterator[PodProblem]:
     """The path of an item, which lies inside the volume."""
     path = item.get("path", "")
     if not path:
-        yield Problem(place, "an item needs `path`")
+        yield PodProblem(place, "an item needs `path`")
     elif path.startswith(("/", "..")) or ".." in path.split("/"):
-        yield Problem((*place, "path"), f"`{path}` is not a relative path inside the volume")
+        yield PodProblem((*place, "path"), f"`{path}` is not a relative path inside the volume")
 
 
-def _downward(source: Object, place: Path) -> Iterator[Problem]:
+def _downward(source: Object, place: FieldPath) -> Iterator[PodProblem]:
     for index, item in enumerate(source.get("items", [])):
-        at_item: Path = (*place, "items", index)
+        at_item: FieldPath = (*place, "items", index)
         yield from _inside(item, at_item)
         if ("fieldRef" in item) == ("resourceFieldRef" in item):
-            yield Problem(at_item, "an item needs one of fieldRef and resourceFieldRef")
+            yield PodProblem(at_item, "an item needs one of fieldRef and resourceFieldRef")
         yield from check_field(item.get("fieldRef"), (*at_item, "fieldRef"), _POD_FIELDS)
         yield from check_resource(item.get("resourceFieldRef"), (*at_item, "resourceFieldRef"), volume=True)
 
 
-def check_field(reference: Object | None, place: Path, fields: tuple[str, ...]) -> Iterator[Problem]:
+def check_field(reference: Object | None, place: FieldPath, fields: tuple[str, ...]) -> Iterator[PodProblem]:
     """A reference to a field of the pod."""
     if reference is None:
         return
     if reference.get("apiVersion", "v1") not in ("", "v1"):
-        yield Problem((*place, "apiVersion"), f"`{reference['apiVersion']}` is not the version of a pod, `v1`")
+        yield PodProblem((*place, "apiVersion"), f"`{reference['apiVersion']}` is not the version of a pod, `v1`")
     path = reference.get("fieldPath", "")
     subscript = re.fullmatch(r"metadata\.(labels|annotations)\['(.*)'\]", path)
     known = names.is_qualified_name(subscript[2]) if subscript else path in fields
     if not known:
         hint = f"the fields are {', '.join(fields)}, metadata.labels['KEY'] and metadata.annotations['KEY']"
-        yield Problem((*place, "fieldPath") if path else place, f"`{path}` is not a field that a pod can read", hint)
+        yield PodProblem((*place, "fieldPath") if path else place, f"`{path}` is not a field that a pod can read", hint)
 
 
-def check_resource(reference: Object | None, place: Path, *, volume: bool = False) -> Iterator[Problem]:
+def check_resource(reference: Object | None, place: FieldPath, *, volume: bool = False) -> Iterator[PodProblem]:
     """A reference to an amount of a container's resources."""
     if reference is None:
         return
@@ -165,6 +166,6 @@ def check_resource(reference: Object | None, place: Path, *, volume: bool = Fals
     known = resource in _CONTAINER_RESOURCES or resource.startswith("hugepages-")
     if amount not in ("limits", "requests") or not known:
         message = f"`{reference.get('resource', '')}` is not an amount that a container can read"
-        yield Problem((*place, "resource"), message, "write `limits.` or `requests.` and cpu, memory ...")
+        yield PodProblem((*place, "resource"), message, "write `limits.` or `requests.` and cpu, memory ...")
     if volume and not reference.get("containerName"):
-        yield Problem(place, "`resourceFieldRef` of a volume needs `containerName`")
+        yield PodProblem(place, "`resourceFieldRef` of a volume needs `containerName`")

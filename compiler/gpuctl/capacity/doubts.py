@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from gpuctl.backend.api_resources import Object
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.capacity.projections import SCHEDULER
-from gpuctl.capacity.scheduling import units
+from gpuctl.capacity.seats import units
 from gpuctl.capacity.snapshot import Snapshot
 
 # Labels of volumes that VolumeZone compares, which nothing newer than Kubernetes 1.17 sets.

@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from gpuctl.backend.api_resources import Object
-from gpuctl.capacity.demand import Cluster, Demand, understand
+from gpuctl.capacity.demand import Demand, understand
 from gpuctl.capacity.placement import LIMIT, Placements, PodGroup, State, has_room_in_any_case, initial, settle
 from gpuctl.capacity.quota_sum import Shortfall, Usage, shortfalls, unspecified
-from gpuctl.capacity.scheduling import PlacedPod, Seat, Units, census, obstacle
+from gpuctl.capacity.scheduling import census, obstacle
+from gpuctl.capacity.seats import PlacedPod, Seat, Units
 from gpuctl.capacity.shortage import Balance, balance, exclusions, shortage, smallest_change
 from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.capacity.snapshot_cluster import Cluster
 
 Verdict = Literal["fits", "preempts", "fits-when-empty", "never", "unknown"]
 VERDICTS: tuple[Verdict, ...] = ("fits", "preempts", "fits-when-empty", "never", "unknown")
@@ -47,47 +49,6 @@ class Fit:
     certain: bool
     balance: Balance
     change: str | None
-
-    def as_json(self) -> dict[str, Any]:
-        """The form that ``fit -o json`` prints."""
-        demand = self.demand
-        victims = [
-            {
-                "namespace": victim.pod.namespace,
-                "name": victim.pod.name,
-                "job": victim.pod.owner,
-                "node": victim.node,
-                "priority": victim.pod.priority,
-            }
-            for victim in self.victims
-        ]
-        held = [
-            {
-                "namespace": holder.namespace,
-                "job": holder.owner,
-                "priority": holder.priority,
-                "pods": holder.pods,
-                **named({self.balance.scarce: holder.amount}),
-            }
-            for holder in self.balance.held_by
-        ]
-        largest = self.balance.largest
-        return {
-            "name": demand.name,
-            "namespace": demand.namespace,
-            "kind": demand.kind,
-            "verdict": self.verdict,
-            "victims": victims,
-            "victimsCertain": self.certain,
-            "pods": demand.pods,
-            "startingPods": self.starts,
-            "need": {**named(self.balance.need), "perPod": named(self.balance.per_pod)},
-            "free": named(self.balance.free),
-            "largestNode": None if largest is None else {"name": largest[0], **named(largest[1])},
-            "heldBy": held,
-            "reason": self.reason,
-            "smallestChange": self.change,
-        }
 
 
 class _Worlds(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from gpuctl.capacity.pod_requests import amounts
 from gpuctl.capacity.snapshot import Snapshot
-from gpuctl.language.resources import DEFAULT_POOL
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.settings import Settings
 
 Labels = Mapping[str, str]
@@ -36,7 +36,7 @@ def machines(
 
 def _gpu_type(labels: Labels, settings: Settings) -> str:
     """The type by which jobs select a node: one that the platform maps to labels, else our own label's."""
-    for name, wanted in settings.platform.gpu.types.items():
+    for name, wanted in settings.gpu_types.items():
         if all(labels.get(key) in ([value] if isinstance(value, str) else value) for key, value in wanted.items()):
             return name
     return labels.get(settings.label("gpu-type"), "")

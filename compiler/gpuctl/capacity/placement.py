@@ -14,19 +14,9 @@ from itertools import chain, combinations, islice
 from typing import NamedTuple
 
 from gpuctl.capacity.preemption import Budget, Eviction, eviction, is_searched_in_part
-from gpuctl.capacity.scheduling import (
-    HOST_NAME,
-    NO_CENSUS,
-    Census,
-    Incoming,
-    PlacedPod,
-    SchedulingRule,
-    Seat,
-    census,
-    obstacle,
-    recounted,
-    selects,
-)
+from gpuctl.capacity.scheduling import NO_CENSUS, Census, SchedulingRule, census, obstacle, recounted
+from gpuctl.capacity.seats import HOST_NAME, Incoming, PlacedPod, Seat
+from gpuctl.capacity.selectors import selects
 
 LIMIT = 128
 """States that are followed at once."""

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gpuctl.backend.api_resources import Object
-from gpuctl.capacity.scheduling import Incoming, PlacedPod, Seat, selects
+from gpuctl.capacity.seats import Incoming, PlacedPod, Seat
+from gpuctl.capacity.selectors import selects
 
 _PRIORITY_OFFSET = 2**31
 _MINIMUM_CANDIDATES = 100

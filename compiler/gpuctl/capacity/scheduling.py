@@ -1,178 +1,23 @@
-"""When a pod may go to a node, rule by rule as kube-scheduler's default plugins decide it, and whom it would evict.
+"""When a pod may go to a node, rule by rule as kube-scheduler's default plugins decide it.
 
 Source: Kubernetes 1.36, ``pkg/scheduler/framework/plugins`` (named at each rule). Rules that only rank nodes are left
-out: they decide where a pod goes, never whether. Amounts are whole numbers as the scheduler counts: thousandths of
-cpu, everything else in bytes or pieces, rounded up (``framework/types.go``, Resource.Add).
+out: they decide where a pod goes, never whether.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from gpuctl.backend.api_resources import Object
-from gpuctl.capacity.pod_requests import Amounts
+from gpuctl.capacity.seats import Incoming, PlacedPod, SchedulableNode, Seat, Spread, Term
+from gpuctl.capacity.selectors import Labels, holds, selects, tolerates
 
-Labels = Mapping[str, str]
-Units = dict[str, int]
-"""Resource name -> amount in the scheduler's units."""
 Pair = tuple[str, str]
 """A topology domain: key and value of a node's label."""
-Volume = tuple[str, str]
-"""A volume that a CSI driver attaches: the driver, and its own name for the volume."""
-
-HOST_NAME = "kubernetes.io/hostname"
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _BLOCKING = ("NoSchedule", "NoExecute")
 _UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-_EVERYWHERE = "0.0.0.0"  # noqa: S104 - the API's word for all addresses of a node, nothing is bound here
-
-
-def units(amounts: Amounts) -> Units:
-    """Amounts as the scheduler counts them; what is zero is left out."""
-    return {
-        name: math.ceil(amount * 1000) if name == "cpu" else math.ceil(amount)
-        for name, amount in amounts.items()
-        if amount > 0
-    }
-
-
-class Port(NamedTuple):
-    """A port of the node that a container binds."""
-
-    ip: str
-    protocol: str
-    number: int
-
-    def conflicts(self, other: Port) -> bool:
-        """Source: kube-scheduler ``framework/types.go``, HostPortInfo.CheckConflict."""
-        same = (self.protocol, self.number) == (other.protocol, other.number)
-        return same and (self.ip == other.ip or _EVERYWHERE in (self.ip, other.ip))
-
-
-class Term(NamedTuple):
-    """A required term of pod affinity or anti-affinity: other pods, and the label of nodes that makes them near."""
-
-    topology: str
-    selector: Object | None
-    namespaces: frozenset[str]
-
-    def matches(self, pod: PlacedPod) -> bool:
-        """Whether it is about a pod."""
-        return pod.namespace in self.namespaces and selects(self.selector, pod.labels)
-
-
-class Spread(NamedTuple):
-    """A topology spread constraint that forbids (``DoNotSchedule``)."""
-
-    topology: str
-    selector: Object | None
-    most: int
-    domains: int
-    honour_affinity: bool
-    honour_taints: bool
-
-
-@dataclass(frozen=True, eq=False)
-class PlacedPod:
-    """A pod as its node sees it. ``start`` is RFC 3339, "" before it; ``stays`` tells that every node runs one.
-
-    ``volumes`` are those that a CSI driver attaches to its node. ``priority_class`` and ``has_deadline``
-    (``activeDeadlineSeconds``) are what quotas ask for.
-    """
-
-    namespace: str
-    name: str
-    labels: Labels = field(default_factory=dict)
-    priority: int = 0
-    requests: Units = field(default_factory=dict)
-    ports: tuple[Port, ...] = ()
-    anti_affinity: tuple[Term, ...] = ()
-    start: str = ""
-    stays: bool = False
-    deleting: bool = False
-    owner: str = ""
-    priority_class: str = ""
-    has_deadline: bool = False
-    volumes: frozenset[Volume] = frozenset()
-
-    @property
-    def importance(self) -> tuple[int, str]:
-        """Less is evicted later. Source: ``pkg/scheduler/util/utils.go``, MoreImportantPod."""
-        return -self.priority, self.start or "~"
-
-
-@dataclass(frozen=True, eq=False)
-class SchedulableNode:
-    """A node, without its pods. ``attachable`` is how many volumes a driver can attach, ``attached`` which are now."""
-
-    name: str
-    allocatable: Units
-    labels: Labels = field(default_factory=dict)
-    taints: Sequence[Object] = ()
-    unschedulable: bool = False
-    attachable: Mapping[str, int] = field(default_factory=dict)
-    attached: frozenset[Volume] = frozenset()
-
-
-@dataclass(frozen=True, eq=False)
-class Seat:
-    """A node with the pods on it. Never changes: moving a pod makes another one."""
-
-    node: SchedulableNode
-    pods: tuple[PlacedPod, ...] = ()
-
-    @cached_property
-    def used(self) -> Units:
-        """The sum of the pods' requests."""
-        total: Units = {}
-        for pod in self.pods:
-            for name, amount in pod.requests.items():
-                total[name] = total.get(name, 0) + amount
-        return total
-
-    @cached_property
-    def repelling(self) -> tuple[PlacedPod, ...]:
-        """Pods that keep others away."""
-        return tuple(pod for pod in self.pods if pod.anti_affinity)
-
-    def free(self, name: str) -> int:
-        """What is left of a resource; ``pods`` is one, too."""
-        if name == "pods":
-            return self.node.allocatable.get("pods", 0) - len(self.pods)
-        return self.node.allocatable.get(name, 0) - self.used.get(name, 0)
-
-    def with_pod(self, pod: PlacedPod) -> Seat:
-        """The same with one pod more."""
-        return Seat(self.node, (*self.pods, pod))
-
-    def without(self, pods: Iterable[PlacedPod]) -> Seat:
-        """The same without some of its pods."""
-        gone = set(map(id, pods))
-        return Seat(self.node, tuple(pod for pod in self.pods if id(pod) not in gone))
-
-
-@dataclass(frozen=True, eq=False)
-class Incoming:
-    """A pod that is to be scheduled. ``node_terms`` all have to hold, each a list of alternatives."""
-
-    pod: PlacedPod
-    tolerations: Sequence[Object] = ()
-    node_selector: Labels = field(default_factory=dict)
-    node_terms: Sequence[Sequence[Object]] = ()
-    affinity: tuple[Term, ...] = ()
-    spread: tuple[Spread, ...] = ()
-    preempts: bool = True
-
-    @property
-    def has_neighbours(self) -> bool:
-        """Whether it matters to it which pods are where."""
-        return bool(self.affinity or self.pod.anti_affinity or self.spread)
 
 
 class Census(NamedTuple):
@@ -254,32 +99,6 @@ def _is_spread(rule: Spread, incoming: Incoming, pod: PlacedPod) -> bool:
     return selects(rule.selector, pod.labels)
 
 
-def selects(selector: Object | None, labels: Labels) -> bool:
-    """Whether a label selector matches: None matches nothing, an empty one everything.
-
-    Source: ``apimachinery/pkg/apis/meta/v1/helpers.go``, LabelSelectorAsSelector.
-    """
-    if selector is None:
-        return False
-    pairs = (selector.get("matchLabels") or {}).items()
-    return pairs <= labels.items() and all(holds(item, labels) for item in selector.get("matchExpressions") or [])
-
-
-def holds(expression: Object, labels: Labels) -> bool:
-    """One requirement of a selector. Source: ``apimachinery/pkg/labels/selector.go``, Requirement.Matches."""
-    operator: str = expression["operator"]
-    value, wanted = labels.get(expression["key"]), [str(item) for item in expression.get("values") or []]
-    if operator in ("Exists", "DoesNotExist"):
-        return (value is not None) == (operator == "Exists")
-    if operator == "In":
-        return value in wanted
-    if operator == "NotIn":
-        return value not in wanted
-    if value is None or not (_INTEGER.fullmatch(value) and _INTEGER.fullmatch(wanted[0])):
-        return False
-    return int(value) > int(wanted[0]) if operator == "Gt" else int(value) < int(wanted[0])
-
-
 def in_term(term: Object, node: SchedulableNode) -> bool:
     """Whether a node is in a node selector's term; an empty term has no nodes.
 
@@ -290,18 +109,6 @@ def in_term(term: Object, node: SchedulableNode) -> bool:
         return False
     names = {"metadata.name": node.name}
     return all(holds(item, node.labels) for item in expressions) and all(holds(item, names) for item in fields)
-
-
-def tolerates(toleration: Object, taint: Object) -> bool:
-    """Source: ``k8s.io/api/core/v1/toleration.go``, ToleratesTaint."""
-    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
-        return False
-    if toleration.get("key") and toleration["key"] != taint["key"]:
-        return False
-    operator = toleration.get("operator") or "Equal"
-    return operator == "Exists" or (
-        operator == "Equal" and (toleration.get("value") or "") == (taint.get("value") or "")
-    )
 
 
 def _open(incoming: Incoming, seat: Seat, _: Census) -> bool:

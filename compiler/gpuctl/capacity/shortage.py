@@ -11,7 +11,8 @@ from typing import NamedTuple
 from gpuctl.capacity.demand import Demand
 from gpuctl.capacity.placement import PodGroup, State, initial, settle
 from gpuctl.capacity.quota_sum import Shortfall, format_amount
-from gpuctl.capacity.scheduling import RULES, Incoming, Seat, Units, census, untolerated
+from gpuctl.capacity.scheduling import RULES, census, untolerated
+from gpuctl.capacity.seats import Incoming, Seat, Units
 
 PODS = "pods"
 """The resource that a node's ``allocatable`` has beside the others: how many pods it runs."""

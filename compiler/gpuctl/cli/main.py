@@ -14,45 +14,11 @@ from typing import Any
 
 import click
 
-from gpuctl import __version__
 from gpuctl.cli.commands.completion import COMPLETION, PROGRAM
 from gpuctl.cli.options.blanks import without_blanks
+from gpuctl.cli.overview import COMMANDS, OTHER_WORDS, OVERVIEW
 from gpuctl.collector import THRESHOLDS
-
-# Command -> what it does, as `gpuctl --help` lists it: importing every module for its help would cost its start-up.
-COMMANDS: dict[str, str] = {
-    "render": "Compile documents to Kubernetes manifests.",
-    "diff": "Show what apply would do.",
-    "apply": "Bring the cluster to what documents say.",
-    "create": "Submit documents; refuses what exists already.",
-    "delete": "Delete jobs, pools and quotas, by file or by name.",
-    "pause": "End a job's pods and keep the job.",
-    "resume": "Go on with paused jobs.",
-    "rerun": "Run a training again that has ended.",
-    "get": "List jobs, pools, nodes, quotas and what they use.",
-    "describe": "Show everything about one job, pool, node, quota or namespace.",
-    "why": "Tell why a job is pending, failed or slow to start.",
-    "query": "The same as `get`.",
-    "label": "Set or delete labels of nodes.",
-    "add": "Add nodes to a pool.",
-    "remove": "Remove nodes from a pool.",
-    "logs": "Show what a job's pods print.",
-    "exec": "Run a command in a job's pod.",
-    "port-forward": "Reach a job's port on this machine.",
-    "wait": "Wait until jobs run, are ready, done or deleted.",
-    "recover": "Finish what an apply that was killed left.",
-    "build": "Compile documents to a directory of manifests, for git.",
-    "impact": "Show what a change in git does to the machines.",
-    "fit": "Tell whether jobs would find room, and whom they would evict.",
-    "snapshot": "Write down what a cluster has, for `fit`.",
-    "validate": "Check documents and report every problem.",
-    "fmt": "Rewrite documents in canonical spelling, comments kept.",
-    "init": "Print a commented starter document.",
-    "explain": "Explain a field of the language or a diagnostic code.",
-    "schema": "Print the JSON Schema of a kind, for editors.",
-    "completion": "Print a shell's completion script.",
-    "version": "Print the version.",
-}
+from gpuctl.release import __version__
 
 SUCCESS, FAILURE, USAGE, CLUSTER = 0, 1, 2, 3
 
@@ -78,8 +44,6 @@ class CommandGroup(click.Group):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """On one screen of 24 lines: what goes together stands together, and options take one line."""
-        from gpuctl.cli.overview import OVERVIEW
-
         listed = [(heading, line) for heading, lines in OVERVIEW.items() for line in lines]
         width = max(len(", ".join(line.commands)) for _, line in listed)
         formatter.write_paragraph()
@@ -94,8 +58,6 @@ class CommandGroup(click.Group):
 
 def _instead_of(name: str) -> str:
     """What to type instead of a command that is not there."""
-    from gpuctl.cli.overview import OTHER_WORDS
-
     if name.lower() in OTHER_WORDS:
         return OTHER_WORDS[name.lower()]
     close = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.65)

@@ -1,4 +1,4 @@
-"""What ``gpuctl --help`` shows, on one screen, and what it says to words that other tools have for its commands."""
+"""The commands: how ``gpuctl --help`` lists them on one screen, and what it says to words that other tools have."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ OVERVIEW: dict[str, tuple[OverviewLine, ...]] = {
     "GitOps": (OverviewLine(("build", "impact"), "Manifests for git; what a change in git does."),),
     "Other": (OverviewLine(("completion", "version"), "Completion for a shell; versions."),),
 }
-"""Heading -> the lines below it; every command stands in one of them."""
+"""Heading -> the lines below it; every command stands in one of them. Importing each for its own help would cost its
+start-up."""
+
+COMMANDS = tuple(name for lines in OVERVIEW.values() for line in lines for name in line.commands)
 
 OTHER_WORDS: dict[str, str] = {
     "stop": "`gpuctl pause JOB` frees a job's GPUs and keeps it; `gpuctl delete job JOB` deletes it.",

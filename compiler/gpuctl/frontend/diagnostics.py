@@ -10,6 +10,14 @@ MOST_OF_A_FILE = 100
 """Diagnostics of one file that are shown; of the rest only the number."""
 
 
+UNREAD = frozenset({"GPU011", "GPU012", "GPU107"})
+"""Codes of what was not read: files that are passed over, that hold no document, or one whose owner is unclear."""
+SECRET_CODES = frozenset({"GPU507"})
+"""Diagnostics whose place in the source must not be shown: it holds a credential."""
+FieldPath = tuple[str | int, ...]
+"""Where a field stands in its document or object: keys in canonical spelling, and indices."""
+
+
 class Severity(str, Enum):
     """How bad it is: an error refuses, a warning does not (unless ``--strict``), a note only tells."""
 
@@ -49,7 +57,7 @@ class Diagnostic(NamedTuple):
     code: str
     message: str
     span: Span | None = None
-    path: tuple[str | int, ...] = ()
+    path: FieldPath = ()
     hint: str | None = None
     related: tuple[Related, ...] = ()
 
@@ -85,7 +93,7 @@ class Diagnostic(NamedTuple):
         }
 
 
-def format_path(path: tuple[str | int, ...]) -> str:
+def format_path(path: FieldPath) -> str:
     """``("environment", "env", 0, "name")`` -> ``environment.env[0].name``."""
     text = ""
     for part in path:

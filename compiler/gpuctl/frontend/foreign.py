@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 from enum import Enum
 
-from gpuctl.frontend.reader import Node
+from gpuctl.frontend.tree import YamlNode
 from gpuctl.language.kinds import ALIASES, KINDS, VERSION
 from gpuctl.language.spelling import fold
 
@@ -33,7 +33,7 @@ class Owner(Enum):
     UNCLEAR = "hard to tell"
 
 
-def owner_of(root: Node, file: str) -> Owner:
+def owner_of(root: YamlNode, file: str) -> Owner:
     """Whose a document is whose ``kind`` is not exactly one of ours. ``file`` is the name of its source."""
     if root.kind != "mapping":
         items = root.value if root.kind == "list" else []
@@ -62,9 +62,9 @@ def near_kind(text: str) -> str | None:
     return close[0] if close else None
 
 
-def misspelt_kind(root: Node) -> Node | None:
+def misspelt_kind(root: YamlNode) -> YamlNode | None:
     """The key that was to be ``kind``, in a document without one."""
-    key: Node
+    key: YamlNode
     for key, value in root.value:
         word = unicodedata.normalize("NFKC", key.value).casefold().strip()
         is_near = word == "kind" or _looks_like(word, "kind") or difflib.get_close_matches(word, ["kind"], cutoff=_NEAR)
@@ -83,14 +83,14 @@ def _looks_like(word: str, name: str) -> bool:
     )
 
 
-def _is_in_list(item: Node) -> bool:
+def _is_in_list(item: YamlNode) -> bool:
     if item.kind != "mapping":
         return False
     kind = next((value for key, value in item.value if fold(key.value) == "kind"), None)
     return _is_text(kind) and near_kind(kind.value) is not None if kind is not None else False
 
 
-def _is_signed(fields: dict[str, Node]) -> bool:
+def _is_signed(fields: dict[str, YamlNode]) -> bool:
     """Whether a document's blocks can only be meant for gpuctl, whatever its kind says."""
     version = fields.get("version")
     if version is not None and version.kind == "scalar" and version.value == VERSION:
@@ -106,15 +106,15 @@ def _is_signed(fields: dict[str, Node]) -> bool:
     return named and filled and (others <= _POOL or others <= _QUOTA)
 
 
-def _keys(node: Node | None) -> set[str]:
+def _keys(node: YamlNode | None) -> set[str]:
     return {fold(key.value) for key, _ in node.value} if node is not None and node.kind == "mapping" else set()
 
 
-def _is_text(node: Node | None) -> bool:
+def _is_text(node: YamlNode | None) -> bool:
     return node is not None and node.kind == "scalar" and not node.is_null
 
 
-def _texts(node: Node) -> Iterator[str]:
+def _texts(node: YamlNode) -> Iterator[str]:
     """The texts of a value, at whatever depth."""
     nodes = [node]
     while nodes:

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from gpuctl.frontend.binder import kind_of
 from gpuctl.frontend.diagnostics import Diagnostic
-from gpuctl.frontend.reader import Node, RawDocument, read
+from gpuctl.frontend.reader import read
 from gpuctl.frontend.shapes import FreeShape, ListShape, MapShape, ModelShape, Shape, UnionShape, kind_shape
 from gpuctl.frontend.source import Source, lines_of
+from gpuctl.frontend.tree import RawDocument, YamlNode
 from gpuctl.language.kinds import ALIASES, KINDS
 from gpuctl.language.spelling import fold
 
@@ -84,12 +85,14 @@ class _Walker:
             chunk = self.document.chunk
             self.protected.update(range(self.first, self.first + len(lines_of(chunk.text))))
 
-    def _visit(self, node: Node, shape: Shape | None) -> None:
+    def _visit(self, node: YamlNode, shape: Shape | None) -> None:
         if isinstance(shape, UnionShape):
             shape = getattr(shape, node.kind)
         if node.kind == "scalar":
-            if node.end.line > node.start.line:
-                self.protected.update(range(node.start.line + self.first, node.end.line + self.first + 1))
+            chunk = self.document.chunk
+            first, last = chunk.place(node.start)[0], chunk.place(node.end)[0]
+            if last > first:
+                self.protected.update(range(first + self.first, last + self.first + 1))
         elif node.kind == "list":
             for item in node.value:
                 self._visit(item, shape.item if isinstance(shape, ListShape) else None)
@@ -103,7 +106,7 @@ class _Walker:
                     shape.value if isinstance(shape, MapShape) else shape if isinstance(shape, FreeShape) else None,
                 )
 
-    def _visit_known(self, node: Node, shape: ModelShape) -> None:
+    def _visit_known(self, node: YamlNode, shape: ModelShape) -> None:
         seen: set[str] = set()
         for key, value in node.value:
             known = shape.fields.get(fold(key.value))
@@ -114,13 +117,14 @@ class _Walker:
             self._visit(value, known[1] if known is not None else None)
 
     @staticmethod
-    def _count(node: Node, canonical: str) -> int:
+    def _count(node: YamlNode, canonical: str) -> int:
         return sum(1 for key, _ in node.value if fold(key.value) == fold(canonical))
 
-    def _replace(self, node: Node, text: str) -> None:
-        if node.start.line == node.end.line:
-            line = node.start.line + self.first
-            self.edits[(line, node.start.column)] = ((line, node.end.column), text)
+    def _replace(self, node: YamlNode, text: str) -> None:
+        chunk = self.document.chunk
+        (line, start), (last, end) = chunk.place(node.start), chunk.place(node.end)
+        if line == last:
+            self.edits[(line + self.first, start)] = ((line + self.first, end), text)
 
 
 def _tidy(lines: list[str], protected: set[int]) -> str:
@@ -134,7 +138,7 @@ def _tidy(lines: list[str], protected: set[int]) -> str:
     return "\n".join(tidied)
 
 
-def _meaning(node: Node) -> object:
+def _meaning(node: YamlNode) -> object:
     """What a tree says, without positions: keys folded, because their spelling is what is changed."""
     if node.kind == "scalar":
         return (node.plain, ALIASES.get(node.value, node.value))

@@ -7,15 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpuctl.frontend.diagnostics import Diagnostic, Severity
-from gpuctl.frontend.document import Document, within
-from gpuctl.language.fields import shorten
+from gpuctl.frontend.document import Document
+from gpuctl.frontend.spans import within
 from gpuctl.language.kinds import Job
 from gpuctl.language.masking import CREDENTIAL
+from gpuctl.language.wording import shorten
 
 WARNING, NOTE = Severity.WARNING, Severity.NOTE
-SECRET_CODES = frozenset({"GPU507"})
-"""Diagnostics whose place in the source must not be shown: it holds a credential."""
-
 HOSTFILE_DIRECTORY = "/job"
 """Where DeepSpeed looks for its hostfile, /job/hostfile."""
 
@@ -52,6 +50,8 @@ def option(words: Sequence[Word], *names: str) -> tuple[Word, str] | None:
     """The last value given for an option, as ``--name value`` or ``--name=value``, and the word that holds it."""
     found: tuple[Word, str] | None = None
     for index, word in enumerate(words):
+        if not word.text.startswith("-"):
+            continue
         name, equals, value = word.text.partition("=")
         if name not in names:
             continue
@@ -242,17 +242,26 @@ def _launcher_options(words: Sequence[Word], start: int) -> tuple[dict[str, tupl
 
 def _credentials(document: Document, model: Job, words: list[Word]) -> Iterator[Diagnostic]:
     """A credential in a command line is in the pod's spec, in git and in every process list."""
+    variables = model.environment.variables
+    # One search over all of it first: hardly any document holds one.
+    texts = [*(word.text for word in words), *(variable.value or "" for variable in variables)]
+    has_token = re.search(CREDENTIAL, "\n".join(texts)) is not None
     for index, word in enumerate(words):
         name, equals, value = word.text.partition("=")
         if not equals and index + 1 < len(words):
             value = words[index + 1].text
-        named = re.match(_SECRET_OPTION, name) is not None and value.strip("'\"") != "" and not value.isdigit()
+        named = name.startswith("-") and re.match(_SECRET_OPTION, name) is not None
+        named = named and value.strip("'\"") != "" and not value.isdigit()
         if named and not re.search(_REFERENCE, value) and not value.startswith("-") and not value.startswith("/"):
             target = word if equals else words[index + 1]
             yield _credential(document, target.path, f"`{name}` gives a credential in the command", name)
-        elif re.search(CREDENTIAL, word.text) and (index == 0 or not re.match(_SECRET_OPTION, words[index - 1].text)):
+        elif (
+            has_token
+            and re.search(CREDENTIAL, word.text)
+            and (index == 0 or not re.match(_SECRET_OPTION, words[index - 1].text))
+        ):
             yield _credential(document, word.path, "the command holds what looks like a credential", None)
-    for position, variable in enumerate(model.environment.variables):
+    for position, variable in enumerate(variables if has_token else ()):
         if variable.value is not None and re.search(CREDENTIAL, variable.value):
             path: tuple[str | int, ...] = ("environment", "env", variable.name)
             if isinstance(model.environment.env, list):

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gpuctl.frontend.binder import bind, kind_of
-from gpuctl.frontend.checks import check, check_faulty, check_platform
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
 from gpuctl.frontend.document import Document
+from gpuctl.frontend.document_checks import check, check_faulty
 from gpuctl.frontend.foreign import Owner, owner_of
 from gpuctl.frontend.linker import link
-from gpuctl.frontend.reader import RawDocument, read
+from gpuctl.frontend.platform_checks import check_platform
+from gpuctl.frontend.reader import read
 from gpuctl.frontend.source import Source, Sources, collect, find_platform
+from gpuctl.frontend.tree import RawDocument
 from gpuctl.language.kinds import ALIASES
 from gpuctl.language.settings import Settings
 
@@ -54,17 +56,23 @@ def load(
     must agree. ``versions`` are the Kubernetes versions that the platform may name. ``without`` is a directory below an
     input whose files are not read.
     """
-    loaded = Loaded()
     found = collect(inputs, stdin, without)
-    loaded.diagnostics += found.diagnostics
-    for source in found.sources:
-        loaded.sources[source.name] = source
-    early = _Early(found.sources)
-    _use_platform(early.platforms, platform, found, directory, loaded, versions)
-    defaults = _defaults(loaded.settings.platform)
+    return load_found(found, platform=platform, namespace=namespace, versions=versions, directory=directory)
+
+
+def load_found(
+    found: Sources,
+    *,
+    platform: str | os.PathLike[str] | Source | None = None,
+    namespace: str = "default",
+    versions: tuple[str, ...],
+    directory: Path | None = None,
+) -> Loaded:
+    """As :func:`load`, of inputs that have been read."""
+    loaded, early, defaults = open_sources(found, platform=platform, versions=versions, directory=directory)
     for source in found.sources:
         for raw in early.read(source, loaded.diagnostics):
-            if _is_platform(raw):
+            if is_platform(raw):
                 continue
             bound = bind(raw, loaded.diagnostics, defaults)
             if bound is None:
@@ -87,6 +95,23 @@ def load(
     return loaded
 
 
+def open_sources(
+    found: Sources,
+    *,
+    platform: str | os.PathLike[str] | Source | None,
+    versions: tuple[str, ...],
+    directory: Path | None,
+) -> tuple[Loaded, Early, dict[str, dict[str, Any]]]:
+    """What comes before the documents: the platform, with what is wrong with it, and what it fills in of each kind."""
+    loaded = Loaded()
+    loaded.diagnostics += found.diagnostics
+    for source in found.sources:
+        loaded.sources[source.name] = source
+    early = Early(found.sources)
+    _use_platform(early.platforms, platform, found, directory, loaded, versions)
+    return loaded, early, _defaults(loaded.settings.platform)
+
+
 def load_platform(
     named: str | os.PathLike[str] | None, *, versions: tuple[str, ...], directory: Path | None = None
 ) -> Loaded:
@@ -96,7 +121,7 @@ def load_platform(
     return loaded
 
 
-class _Early:
+class Early:
     """Sources that may hold a platform, read before all others: its defaults fill in what other documents leave out.
 
     They are few, so their trees are kept until they are bound; of all others there is one at a time.
@@ -110,7 +135,7 @@ class _Early:
                 diagnostics: list[Diagnostic] = []
                 raws = list(read(source, diagnostics))
                 self._read[id(source)] = raws, diagnostics
-                self.platforms += [raw for raw in raws if _is_platform(raw)]
+                self.platforms += [raw for raw in raws if is_platform(raw)]
 
     def read(self, source: Source, diagnostics: list[Diagnostic]) -> Iterator[RawDocument]:
         """The documents of a source, from what was read already if it was."""
@@ -129,7 +154,8 @@ _MAY_BE_PLATFORM = re.compile(
 )
 
 
-def _is_platform(raw: RawDocument) -> bool:
+def is_platform(raw: RawDocument) -> bool:
+    """Whether a document is of kind platform: it is bound before all others."""
     _, kind = kind_of(raw.root)
     return kind is not None and ALIASES.get(kind, kind) == "platform"
 
@@ -221,7 +247,7 @@ def _platform_file(
     is_read = loaded.sources.get(source.name) == source
     loaded.sources[source.name] = source
     raws = list(read(source, [] if is_read else loaded.diagnostics))
-    platforms = [raw for raw in raws if _is_platform(raw)]
+    platforms = [raw for raw in raws if is_platform(raw)]
     theirs = not is_named and all(owner_of(raw.root, source.name) is Owner.OTHERS for raw in raws)
     if not platforms and raws and not theirs and len(loaded.diagnostics) == before:
         span = raws[0].chunk.span(raws[0].root)

@@ -11,12 +11,19 @@ from gpuctl.language.fields import Block, Invented, Partial, Scalar
 from gpuctl.language.kinds import model_of
 from gpuctl.language.spelling import fold
 
+_MOST_SPELLINGS = 256
+"""Spellings that are remembered of one block's keys: a document can have any number."""
+
 
 class ScalarShape(NamedTuple):
     """A single value; ``choices`` when it is one of a closed list."""
 
     scalar: Scalar
     choices: tuple[str, ...] = ()
+
+
+TEXT = ScalarShape(Scalar.TEXT)
+"""The shape of every field that takes any text: there is one, so that it can be told by its identity."""
 
 
 class ListShape(NamedTuple):
@@ -36,10 +43,20 @@ class FreeShape:
 
 
 class ModelShape(NamedTuple):
-    """A mapping with known keys: folded key -> (canonical key, shape)."""
+    """A mapping with known keys: folded key -> (canonical key, shape). ``spelled`` has those keys that were found."""
 
     model: type[Block]
     fields: dict[str, tuple[str, Shape]]
+    spelled: dict[str, tuple[str, Shape]]
+
+    def find(self, key: str) -> tuple[str, Shape] | None:
+        """The canonical key and the shape of a key in any spelling, None for one that the block does not have."""
+        known = self.spelled.get(key)
+        if known is None:
+            known = self.fields.get(fold(key))
+            if known is not None and len(self.spelled) < _MOST_SPELLINGS:
+                self.spelled[key] = known
+        return known
 
     @property
     def keys(self) -> list[str]:
@@ -66,7 +83,7 @@ def kind_shape(kind: str) -> ModelShape:
 
 @cache
 def _model_shape(model: type[Block]) -> ModelShape:
-    shape = ModelShape(model, {})
+    shape = ModelShape(model, {}, {})
     for name, info in model.model_fields.items():
         key = info.alias or name
         shape.fields[fold(key)] = (key, _shape(info.annotation, tuple(info.metadata)))
@@ -78,7 +95,7 @@ def _shape(annotation: Any, metadata: tuple[Any, ...]) -> Shape:
         if isinstance(item, Partial):
             return kind_shape(item.kind)
         if isinstance(item, Scalar):
-            return FreeShape() if item is Scalar.FREE else ScalarShape(item)
+            return FreeShape() if item is Scalar.FREE else TEXT if item is Scalar.TEXT else ScalarShape(item)
     origin = typing.get_origin(annotation)
     arguments = typing.get_args(annotation)
     if origin is typing.Annotated:

@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span
 from gpuctl.frontend.walk import MAX_BYTES, SUFFIXES, NotAFile, read_bytes, walk, what_is
-from gpuctl.language.fields import shorten, visible
+from gpuctl.language.wording import shorten, visible
 
 __all__ = ["PLATFORM_FILE", "STDIN", "SUFFIXES", "Source", "Sources", "collect", "decode", "find_platform", "lines_of"]
 
@@ -127,17 +127,18 @@ class _Collector:
             hint = "name a file or another directory"
             self.diagnostics.append(Diagnostic(Severity.ERROR, "GPU013", message, _start(name), hint=hint))
         bounds = _bounds(path)
-        for file in listing.files:
+        inside = bounds.rstrip(os.sep) + os.sep
+        for file, real in listing.files.items():
             # A link that somebody has put into a repository would show files of the machine that reads it.
-            if os.path.commonpath((bounds, os.path.realpath(file))) == bounds:
-                self._file(file, direct=False)
+            if real.startswith(inside):
+                self._file(file, direct=False, real=real)
             elif not os.path.exists(file):
                 self._skipped(file, "is a link that leads nowhere", "mend or remove it")
             else:
                 self._skipped(file, f"is a link to a file outside of `{bounds}`, so it is not read", "name it itself")
 
-    def _file(self, path: str, *, direct: bool) -> None:
-        identity = os.path.realpath(path)
+    def _file(self, path: str, *, direct: bool, real: str | None = None) -> None:
+        identity = os.path.realpath(path) if real is None else real
         if identity in self.seen:
             return
         self.seen.add(identity)
@@ -151,7 +152,9 @@ class _Collector:
             else:
                 self._skipped(path, f"is {error}, so it is not read", "name it itself, or remove it")
         else:
-            self._bytes(shown_path(str(Path(path))), data, direct=direct, path=path)
+            # Below a directory only the one that is called `.` leaves anything to shorten.
+            name = shown_path(str(Path(path)) if direct else path.removeprefix("./"))
+            self._bytes(name, data, direct=direct, path=path)
 
     def _bytes(self, name: str, data: bytes, *, direct: bool, path: str | None = None) -> None:
         decoded = decode(name, data)

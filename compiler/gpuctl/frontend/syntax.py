@@ -11,7 +11,7 @@ from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
 from gpuctl.frontend.source import lines_of
 
 if TYPE_CHECKING:
-    from gpuctl.frontend.reader import Chunk
+    from gpuctl.frontend.tree import Chunk
 
 _TAB_HINT = "indent with spaces (`expand -t2 FILE` replaces tabs)"
 _HINTS: tuple[tuple[str, str, str], ...] = (

@@ -11,9 +11,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from gpuctl.frontend.diagnostics import FieldPath
 from gpuctl.frontend.shapes import FreeShape, ListShape, MapShape, ModelShape, Shape, UnionShape
-from gpuctl.language.fields import Block, shorten
+from gpuctl.language.fields import Block
 from gpuctl.language.spelling import fold, nearest
+from gpuctl.language.wording import shorten
 
 ROOTS = ("job", "model", "resources", "service", "environment", "storage")
 PLACES = ("job", "model", "environment", "resources", "storage", "service", "autoscaling", "podPatch")
@@ -31,8 +33,7 @@ _MENTION = r"\{\{\{\{|\{\{[ \t]*([A-Za-z][A-Za-z_-]*)[ \t]*\.([^{}]*)\}\}"
 _STEP = r"[A-Za-z0-9_-]+\Z"
 _SPECIAL = r"\{\{\{\{|\{\{[ \t]*([A-Za-z][A-Za-z_-]*)[ \t]*\."
 
-Path = tuple[str | int, ...]
-Report = Callable[[Path, str, str, str | None], None]
+ReportReference = Callable[[FieldPath, str, str, str | None], None]
 """Takes the path of the string, the reference's text, the message and a hint."""
 
 
@@ -40,7 +41,7 @@ class _Failed(Exception):
     """A reference has no value; it was reported."""
 
 
-def expand(data: dict[str, Any], shape: ModelShape, report: Report) -> set[Path]:
+def expand(data: dict[str, Any], shape: ModelShape, report: ReportReference) -> set[FieldPath]:
     """Replace the references in a bound document's data, in place. Returns the paths of strings that have bad ones."""
     expander = _Expander(data, shape, report)
     # References are looked up in what was written, so that a literal `{{` of one field is not expanded in another.
@@ -48,7 +49,9 @@ def expand(data: dict[str, Any], shape: ModelShape, report: Report) -> set[Path]
     return expander.bad
 
 
-def expand_patch(patch: dict[str, Any], data: dict[str, Any], shape: ModelShape, report: Report) -> dict[str, Any]:
+def expand_patch(
+    patch: dict[str, Any], data: dict[str, Any], shape: ModelShape, report: ReportReference
+) -> dict[str, Any]:
     """A platform's patch with its references to a document replaced; ``data`` is the document's, expanded already."""
     expanded: dict[str, Any] = _Expander(data, shape, report).value(("podPatch",), patch)
     return expanded
@@ -100,18 +103,18 @@ def _escape_tree(value: Any) -> Any:
 
 
 class _Expander:
-    def __init__(self, data: dict[str, Any], shape: ModelShape, report: Report) -> None:
+    def __init__(self, data: dict[str, Any], shape: ModelShape, report: ReportReference) -> None:
         self.data = data
         self.shape = shape
         self.report = report
-        self.bad: set[Path] = set()
-        self.active: list[Path] = []
+        self.bad: set[FieldPath] = set()
+        self.active: list[FieldPath] = []
         self.total = 0
         self.is_exhausted = False
-        self.known: dict[Path, str | None] = {}
+        self.known: dict[FieldPath, str | None] = {}
         """What the strings that were referred to have expanded to; None of those that failed, and were reported."""
 
-    def value(self, path: Path, value: Any) -> Any:
+    def value(self, path: FieldPath, value: Any) -> Any:
         if isinstance(value, str):
             if "{{" not in value or path in IDENTITY:
                 return value
@@ -126,7 +129,7 @@ class _Expander:
             return {key: self.value((*path, key), item) for key, item in value.items()}
         return value
 
-    def text(self, path: Path, text: str) -> str:
+    def text(self, path: FieldPath, text: str) -> str:
         """The text with its references replaced; every bad one is reported before :class:`_Failed` is raised."""
         pieces: list[str] = []
         length = end = 0
@@ -151,7 +154,7 @@ class _Expander:
             raise _Failed
         return "".join(pieces) + text[end:]
 
-    def _too_long(self, path: Path, text: str) -> _Failed:
+    def _too_long(self, path: FieldPath, text: str) -> _Failed:
         if self.total <= MAX_TOTAL:
             self.report(path, text, f"the templates expand to more than {MAX_LENGTH} characters", _FEWER)
         elif not self.is_exhausted:
@@ -160,7 +163,7 @@ class _Expander:
             self.report(path, text, message, _FEWER)
         return _Failed()
 
-    def piece(self, path: Path, match: re.Match[str]) -> str:
+    def piece(self, path: FieldPath, match: re.Match[str]) -> str:
         """What stands for one mention: another template language's stays as it is."""
         if match[1] is None:
             return "{{"
@@ -172,7 +175,7 @@ class _Expander:
             self.fail(path, match[0], f"`{shorten(match[0])}`: there is no `{match[1]}` to refer to", hint)
         return self.reference(path, match)
 
-    def reference(self, path: Path, match: re.Match[str]) -> str:
+    def reference(self, path: FieldPath, match: re.Match[str]) -> str:
         root, rest = match[1], match[2].strip()
         steps = [step.strip() for step in rest.split(".")]
         for step in steps:
@@ -185,7 +188,7 @@ class _Expander:
                 self.fail(path, match[0], f"`{shorten(match[0])}`{what}", "write `{{{{` for a literal `{{`")
         return self.lookup(path, match[0], [root, *steps])
 
-    def lookup(self, path: Path, written: str, steps: list[str]) -> str:
+    def lookup(self, path: FieldPath, written: str, steps: list[str]) -> str:
         """The text of the field that the steps lead to."""
         shape: Shape = self.shape
         value: Any = self.data
@@ -219,7 +222,7 @@ class _Expander:
                 self.fail(path, written, f"`{shorten(written)}`: there is nothing called `{step}` in {shown}", None)
         return self.scalar(path, written, tuple(at), value)
 
-    def scalar(self, path: Path, written: str, at: Path, value: Any) -> str:
+    def scalar(self, path: FieldPath, written: str, at: FieldPath, value: Any) -> str:
         field = ".".join(str(part) for part in at)
         if value is None:
             self.fail(path, written, f"`{shorten(written)}`: `{field}` is not set", f"set `{field}`")
@@ -246,7 +249,7 @@ class _Expander:
             return expanded
         return text
 
-    def fail(self, path: Path, written: str, message: str, hint: str | None) -> None:
+    def fail(self, path: FieldPath, written: str, message: str, hint: str | None) -> None:
         self.report(path, written, message, hint)
         raise _Failed
 

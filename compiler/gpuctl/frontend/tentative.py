@@ -11,8 +11,7 @@ from typing import Any, NoReturn
 
 from pydantic import BaseModel, ValidationError
 
-from gpuctl.frontend.diagnostics import Diagnostic
-from gpuctl.frontend.document import Path
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath
 from gpuctl.frontend.shapes import ModelShape
 
 _MOST_ROUNDS = 4
@@ -38,7 +37,7 @@ class _Unknown:
 _UNKNOWN = _Unknown()
 
 
-def tentative(shape: ModelShape, data: dict[str, Any], bad: Iterable[Path]) -> BaseModel | None:
+def tentative(shape: ModelShape, data: dict[str, Any], bad: Iterable[FieldPath]) -> BaseModel | None:
     """The model of what is right in the ``data`` of a job; None when there is too little.
 
     :param bad: the paths, in canonical spelling, of what was found to be wrong already.
@@ -76,7 +75,7 @@ def usable(checks: Iterable[Iterator[Diagnostic]]) -> Iterator[Diagnostic]:
             continue
 
 
-def _in_mappings(path: Path) -> Path:
+def _in_mappings(path: FieldPath) -> FieldPath:
     """The path without what is inside a list: with an entry taken out, the places of the others would be wrong."""
     for index, part in enumerate(path):
         if isinstance(part, int):
@@ -89,18 +88,18 @@ def _copy(value: Any) -> Any:
     return {key: _copy(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def _take_out(data: Any, path: Path) -> None:
+def _take_out(data: Any, path: FieldPath) -> None:
     for part in path[:-1]:
         data = data.get(part) if isinstance(data, dict) else None
     if isinstance(data, dict):
         data.pop(path[-1], None)
 
 
-def _wrong_paths(error: ValidationError, data: dict[str, Any]) -> Iterator[Path]:
+def _wrong_paths(error: ValidationError, data: dict[str, Any]) -> Iterator[FieldPath]:
     """Where pydantic finds something wrong: as deep as the data goes, without the names of union branches."""
     for item in error.errors(include_url=False, include_input=False):
         node: Any = data
-        path: Path = ()
+        path: FieldPath = ()
         for part in (*item["loc"], *item.get("ctx", {}).get("path", ())):
             if isinstance(node, dict) and part in node:
                 node, path = node[part], (*path, part)
@@ -110,7 +109,7 @@ def _wrong_paths(error: ValidationError, data: dict[str, Any]) -> Iterator[Path]
             yield path
 
 
-def _mark(model: BaseModel, path: Path) -> None:
+def _mark(model: BaseModel, path: FieldPath) -> None:
     """Put the unknown value at a path, or at the nearest block around it that the model has."""
     at: Any = model
     for position, part in enumerate(path):

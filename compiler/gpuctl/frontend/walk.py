@@ -41,9 +41,12 @@ class NotAFile(Exception):
 
 
 class Listing(NamedTuple):
-    """What is below a directory: the files to read, in the order of their parts, and what is not read."""
+    """What is below a directory: the files to read, in the order of their parts, and what is not read.
 
-    files: list[str]
+    ``files`` are path -> real path: to ask the system for thousands of those takes longer than to read the files.
+    """
+
+    files: dict[str, str]
     unread: list[Unread]
     errors: list[tuple[str, OSError]]
 
@@ -57,7 +60,8 @@ def walk(directory: str, without: str | None = None) -> Listing:
     walker = _Walker(without)
     walker.walk(directory)
     walker.settle()
-    return Listing(sorted(walker.files, key=lambda name: name.split(os.sep)), walker.unread, walker.errors)
+    files = dict(sorted(walker.files.items(), key=lambda file: file[0].split(os.sep)))
+    return Listing(files, walker.unread, walker.errors)
 
 
 def read_bytes(path: str, *, any_kind: bool, most: int = MAX_BYTES + 1) -> bytes:
@@ -70,13 +74,30 @@ def read_bytes(path: str, *, any_kind: bool, most: int = MAX_BYTES + 1) -> bytes
     """
     # Opening a pipe waits for its writer, so what is no file is found out without waiting.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if any_kind else os.O_NONBLOCK))
-    with os.fdopen(descriptor, "rb") as stream:
-        mode = os.fstat(descriptor).st_mode
+    try:
+        found = os.fstat(descriptor)
+        mode = found.st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         if not stat.S_ISREG(mode) and (not any_kind or stat.S_ISBLK(mode)):
             raise NotAFile(what_is(mode))
-        return stream.read(most)
+        return _read(descriptor, found.st_size, most)
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, size: int, most: int) -> bytes:
+    """At most so many bytes. A buffer of the size that a file is said to have, because one of the size that it may
+    have takes longer to get than a file to read; what is said need not be so.
+    """
+    parts = []
+    while most > 0:
+        part = os.read(descriptor, min(most, max(size + 1, 2**16)))
+        if not part:
+            break
+        parts.append(part)
+        most -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def what_is(mode: int) -> str:
@@ -89,7 +110,7 @@ def what_is(mode: int) -> str:
 class _Walker:
     def __init__(self, without: str | None) -> None:
         self.without = without
-        self.files: list[str] = []
+        self.files: dict[str, str] = {}
         self.unread: list[Unread] = []
         self.errors: list[tuple[str, OSError]] = []
         self.real_folders: set[str] = set()
@@ -116,17 +137,17 @@ class _Walker:
                 below = os.path.join(real, entry.name)
                 concealed = hidden or entry.name.startswith(".")
                 if not entry.is_dir(follow_symlinks=False):
-                    self._file(os.path.join(folder, entry.name), entry, concealed)
+                    self._file(os.path.join(folder, entry.name), below, entry, concealed)
                 elif entry.name not in _OF_TOOLS and below != self.without:
                     folders.append((os.path.join(folder, entry.name), below, concealed))
 
-    def _file(self, path: str, entry: os.DirEntry[str], hidden: bool) -> None:
+    def _file(self, path: str, below: str, entry: os.DirEntry[str], hidden: bool) -> None:
         named = entry.name.endswith(SUFFIXES)
         if entry.is_symlink() and os.path.isdir(path):
             if not hidden:
                 self.links.append(path)
         elif named and not hidden:
-            self.files.append(path)
+            self.files[path] = os.path.realpath(path) if entry.is_symlink() else below
         elif _LIKE_YAML.search(entry.name):
             self.others.append((path, named))
         elif not hidden and entry.is_symlink() and not os.path.exists(path):
@@ -135,7 +156,7 @@ class _Walker:
 
     def settle(self) -> None:
         """Judge links and files of other names, now that all that is read is known."""
-        read = {os.path.realpath(path) for path in self.files}
+        read = set(self.files.values())
         for path in self.links:
             real = os.path.realpath(path)
             if real not in self.real_folders and not self._is_left_out(real):

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from difflib import unified_diff
 from typing import Literal, NamedTuple
 
-from gpuctl.language.fields import visible
 from gpuctl.language.masking import masked_lines
+from gpuctl.language.wording import visible
 
-Action = Literal["create", "change", "remove"]
-Tree = Mapping[str, bytes]
+FileAction = Literal["create", "change", "remove"]
+FileTree = Mapping[str, bytes]
 """path -> content."""
 
 
-class Change(NamedTuple):
+class FileChange(NamedTuple):
     """What happens to one file from one tree to the other."""
 
     path: str
@@ -22,18 +22,18 @@ class Change(NamedTuple):
     after: bytes | None
 
     @property
-    def action(self) -> Action:
+    def action(self) -> FileAction:
         """Whether the file comes, goes or changes."""
         return "create" if self.before is None else "remove" if self.after is None else "change"
 
 
-def compare(before: Tree, after: Tree) -> list[Change]:
+def compare(before: FileTree, after: FileTree) -> list[FileChange]:
     """The files that differ, sorted by path."""
-    changes = (Change(path, before.get(path), after.get(path)) for path in sorted({*before, *after}))
+    changes = (FileChange(path, before.get(path), after.get(path)) for path in sorted({*before, *after}))
     return [change for change in changes if change.before != change.after]
 
 
-def unified(change: Change, before: str = "a", after: str = "b") -> Iterator[str]:
+def unified(change: FileChange, before: str = "a", after: str = "b") -> Iterator[str]:
     """The unified diff of a change, without credentials; ``before`` and ``after`` name the two trees."""
     path = visible(change.path)
     for line in unified_diff(

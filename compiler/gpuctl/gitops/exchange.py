@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from gpuctl.gitops.errors import CannotSwap
+from gpuctl.gitops.build_error import CannotSwap
 
 _AT_FDCWD = -100
 _LINUX_EXCHANGE = 2  # linux/fs.h RENAME_EXCHANGE

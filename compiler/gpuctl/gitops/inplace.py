@@ -13,18 +13,18 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gpuctl.gitops.comparison import Change
+from gpuctl.gitops.build_error import BuildError, shown
+from gpuctl.gitops.comparison import FileChange
+from gpuctl.gitops.directory_state import DirectoryState
 from gpuctl.gitops.disk import remove_empty, sync_folder, write_new
-from gpuctl.gitops.errors import BuildError, shown
 from gpuctl.gitops.exchange import CANNOT
 from gpuctl.gitops.manifest import MANIFEST, union
-from gpuctl.gitops.survey import Survey
 
 # Nothing that ends in .yaml: kubectl -R would apply it.
 _OURS = re.compile(r"(?:new|old)-[0-9]+\Z|manifest\Z")
 
 
-def rewrite(survey: Survey, shop: Path) -> None:
+def rewrite(survey: DirectoryState, shop: Path) -> None:
     """Bring a directory to what is wanted, with ``shop`` inside it to prepare in.
 
     :raises OSError, BuildError: when something fails; what was changed is put back.
@@ -67,7 +67,7 @@ def clear(shop: Path) -> None:
             os.unlink(shop / name)
 
 
-def _apply(change: Change, directory: Path, shop: Path, number: int, undo: list[Callable[[], None]]) -> None:
+def _apply(change: FileChange, directory: Path, shop: Path, number: int, undo: list[Callable[[], None]]) -> None:
     path, old = directory / change.path, shop / f"old-{number}"
     if change.after is None:
         undo.append(lambda: _put_back(old, path))

@@ -12,8 +12,9 @@ from typing import NamedTuple
 from gpuctl.backend.context import Lowered, Object
 from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.order import sort_key
-from gpuctl.gitops.errors import BuildError
-from gpuctl.language.fields import visible
+from gpuctl.gitops.build_error import BuildError
+from gpuctl.incremental.manifests import Emitted
+from gpuctl.language.wording import visible
 
 CLUSTER = "_cluster"
 """The directory of objects that are in no namespace. No namespace can have this name."""
@@ -28,7 +29,7 @@ _RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|\Z)")
 class File(NamedTuple):
     """A file to write. ``source`` is where its document stands; None where several documents share the object.
 
-    ``object`` is None for what is no object of the cluster's (``kustomization.yaml``).
+    ``object`` tells at least which one it is; None is for ``kustomization.yaml``, which is no object of the cluster's.
     """
 
     path: str
@@ -38,7 +39,7 @@ class File(NamedTuple):
 
 
 def files_of(
-    lowered: Iterable[Lowered],
+    lowered: Iterable[Lowered | Emitted],
     source_name: Callable[[str], str],
     *,
     kustomization: bool = False,
@@ -52,7 +53,7 @@ def files_of(
     :raises BuildError: when two objects would share a file, or a name is illegal on a file system.
     """
     files = {path_of(obj): File(path_of(obj), emit_object(obj).encode(), None, obj) for obj in kept}
-    owners: dict[str, Lowered] = {}
+    owners: dict[str, Lowered | Emitted] = {}
     problems: list[str] = []
     for item in lowered:
         path = path_of(item.object)
@@ -69,7 +70,8 @@ def files_of(
             )
             continue
         source = None if item.shared else source_name(item.document.file)
-        files[path] = File(path, emit_object(item.object).encode(), source, item.object)
+        text = item.text if isinstance(item, Emitted) else emit_object(item.object)
+        files[path] = File(path, text.encode(), source, item.object)
     if problems:
         raise BuildError(*problems)
     files = dict(sorted(files.items(), key=lambda pair: sort_key(pair[1].object or {})))
@@ -105,7 +107,7 @@ def _kustomization(files: Iterable[str]) -> bytes:
     return emit_object(value).encode()
 
 
-def _place(item: Lowered) -> str:
+def _place(item: Lowered | Emitted) -> str:
     return visible(str(item.document.span()))
 
 

@@ -12,9 +12,9 @@ import json
 import re
 from collections.abc import Iterable
 
-from gpuctl.gitops.errors import BuildError, shown
+from gpuctl.gitops.build_error import BuildError, shown
 from gpuctl.gitops.layout import File, illegal
-from gpuctl.language.fields import visible
+from gpuctl.language.wording import visible
 
 MANIFEST = ".gpuctl-manifest"
 _VERSION = 1

@@ -12,7 +12,7 @@ from gpuctl.backend.context import MANAGER, Object
 from gpuctl.backend.generations import CHANGEABLE, bare_name
 from gpuctl.backend.metadata import MANAGED_BY
 from gpuctl.frontend.source import SUFFIXES
-from gpuctl.gitops.errors import BuildError
+from gpuctl.gitops.build_error import BuildError
 
 _DELIVERY = ("argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/")
 _LARGEST = 64 * 2**20

@@ -1,20 +1,18 @@
-"""An impact for people and for programs: Markdown that fits a pull request's comment, text, JSON."""
+"""An impact for people: Markdown that fits a pull request's comment, and text."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpuctl.gitops.breakages import amount
-from gpuctl.gitops.impact import Cost, Impact
-from gpuctl.gitops.objects import ObjectKey
+from gpuctl.gitops.effects import Impact
 from gpuctl.gitops.rows import Amount, PoolRow, QuotaRow
-from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, Demand, JobId
-from gpuctl.language.fields import visible
+from gpuctl.gitops.sides import ALL_TYPES, ANY_TYPE, JobDemand, JobId
 from gpuctl.language.quantities import format_number
+from gpuctl.language.wording import visible
 
 _MANY = 50
 """Most entries of a list or rows of a table for people: a comment on GitHub has at most 65,536 characters."""
@@ -22,11 +20,8 @@ _PATHS = 4
 _LONGEST_PATH = 120
 
 
-class Live(NamedTuple):
-    """What an impact says of a cluster as it is: lists with their headings for people, and fields of the JSON."""
-
-    lists: Sequence[tuple[str, Sequence[str]]]
-    fields: Mapping[str, Any]
+Lists = Sequence[tuple[str, Sequence[str]]]
+"""What is said of a cluster as it is: lists with their headings."""
 
 
 class _Style(NamedTuple):
@@ -39,22 +34,22 @@ class _Style(NamedTuple):
     folded: Callable[[str, list[str]], list[str]]
 
 
-def markdown(impact: Impact, live: Live | None = None) -> str:
+def markdown(impact: Impact, live: Lists = ()) -> str:
     """A comment on a pull request."""
     return "\n".join(_lines(impact, live, _MARKDOWN)) + "\n"
 
 
-def text(impact: Impact, live: Live | None = None) -> str:
+def text(impact: Impact, live: Lists = ()) -> str:
     """The same for a terminal."""
     return "\n".join(_lines(impact, live, _TEXT)) + "\n"
 
 
-def _lines(impact: Impact, live: Live | None, style: _Style) -> list[str]:
+def _lines(impact: Impact, live: Lists, style: _Style) -> list[str]:
     lines = [style.heading(f"GPU impact: {_headline(impact)}"), ""]
     if impact.breakages:
         items = [style.sentence(item.message) + ("" if item.new else " (already before)") for item in impact.breakages]
         lines += ["Does not fit:", "", *_list(items), ""]
-    for heading, told in live.lists if live is not None else ():
+    for heading, told in live:
         lines += [heading, "", *_list([style.sentence(item) for item in told])]
         lines += [""] if told else []
     if impact.restarts:
@@ -129,11 +124,11 @@ def _shown_paths(paths: list[str], style: _Style) -> str:
     return f"{shown} and {len(paths) - _PATHS} more" if len(paths) > _PATHS else shown
 
 
-def _job_row(job: JobId, before: Demand | None, after: Demand | None) -> list[str]:
+def _job_row(job: JobId, before: JobDemand | None, after: JobDemand | None) -> list[str]:
     return [str(job), _gpus(before), _gpus(after)]
 
 
-def _gpus(demand: Demand | None) -> str:
+def _gpus(demand: JobDemand | None) -> str:
     if demand is None:
         return "-"
     where = f"{demand.gpu_type or 'any type'}, {demand.pool}"
@@ -202,82 +197,3 @@ def _text_table(head: Sequence[str], rows: list[list[str]]) -> list[str]:
 
 _MARKDOWN = _Style("## {}".format, _code, _escaped, _markdown_table, _folded)
 _TEXT = _Style(str, visible, visible, _text_table, lambda summary, lines: [f"{summary}", "", *lines])
-
-
-def as_json(impact: Impact, live: Live | None = None) -> str:
-    """One JSON value; amounts of memory are bytes, of cpu cores."""
-    value = {
-        "fits": not impact.breakages,
-        "breakages": [{"message": item.message, "new": item.new} for item in impact.breakages],
-        "added": [_object(key) for key in impact.added],
-        "changed": [{**_object(key), "paths": paths} for key, paths in impact.changed],
-        "removed": [_object(key) for key in impact.removed],
-        "restarts": [{**item.job._asdict(), "reason": item.reason} for item in impact.restarts],
-        "jobs": [
-            {**job._asdict(), "before": _demand(before), "after": _demand(after)} for job, before, after in impact.jobs
-        ],
-        "pools": [
-            {
-                "pool": row.pool,
-                "gpuType": {ALL_TYPES: None, ANY_TYPE: "any"}.get(row.gpu_type, row.gpu_type),
-                "before": _amount(row.before),
-                "after": _amount(row.after),
-            }
-            for row in impact.pools
-        ],
-        "quotas": [
-            {
-                "namespace": row.namespace,
-                "resource": row.resource,
-                "before": {"asked": _number(row.asked_before), "hard": _number(row.hard_before)},
-                "after": {"asked": _number(row.asked_after), "hard": _number(row.hard_after)},
-            }
-            for row in impact.quotas
-        ],
-        "pricePerHour": _costs(impact),
-        "cluster": dict(live.fields) if live is not None else None,
-    }
-    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
-
-
-def _object(key: ObjectKey) -> dict[str, Any]:
-    return {
-        "apiVersion": key.api_version,
-        "kind": key.kind,
-        "namespace": key.namespace or None,
-        "name": key.name,
-    }
-
-
-def _amount(value: Amount) -> dict[str, Any]:
-    return {"gpus": _number(value.asked), "gpusAtMost": _number(value.most), "capacity": value.there}
-
-
-def _demand(demand: Demand | None) -> dict[str, Any] | None:
-    if demand is None:
-        return None
-    known = demand.gpus is not None
-    return {
-        "pool": demand.pool,
-        "gpuType": demand.gpu_type or None,
-        "gpus": _number(demand.total) if known else None,
-        "gpusAtMost": _number(demand.total_most) if known else None,
-        "pods": demand.pods,
-    }
-
-
-def _costs(impact: Impact) -> dict[str, Any] | None:
-    if impact.costs is None:
-        return None
-
-    def cost(value: Cost) -> dict[str, Any]:
-        return {"least": _number(value.least), "most": _number(value.most)}
-
-    before, after = impact.costs
-    return {"before": cost(before), "after": cost(after), "withoutPools": impact.unpriced}
-
-
-def _number(value: Fraction | None) -> int | float | None:
-    if value is None:
-        return None
-    return value.numerator if value.denominator == 1 else float(value)

@@ -13,11 +13,11 @@ from gpuctl.backend.pod import is_shared
 from gpuctl.backend.quota import hard_limits
 from gpuctl.compilation import Compilation
 from gpuctl.frontend.document import Document
-from gpuctl.frontend.linker import replicas
+from gpuctl.frontend.pool_links import replicas
 from gpuctl.gitops.objects import ObjectKey, by_key
 from gpuctl.language.job import Workload
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.quantities import parse_quantity
-from gpuctl.language.resources import DEFAULT_POOL
 
 ANY_TYPE = ""
 """The GPU type of jobs that take any, and of nodes that name none."""
@@ -43,7 +43,7 @@ class JobId(NamedTuple):
         return f"{self.kind} {self.name} in {self.namespace}"
 
 
-class Demand(NamedTuple):
+class JobDemand(NamedTuple):
     """What a job asks for: ``pods`` at the fewest and ``most`` at the most, ``gpus`` of each pod.
 
     ``gpus`` is a fraction of cards where the platform enforces shares, None for a share in memory: how much of a card
@@ -91,7 +91,7 @@ class Side:
     node of their pool can take.
     """
 
-    jobs: dict[JobId, Demand] = field(default_factory=dict)
+    jobs: dict[JobId, JobDemand] = field(default_factory=dict)
     objects: dict[ObjectKey, Object] = field(default_factory=dict)
     nodes: dict[str, dict[str, list[int | None]]] = field(default_factory=dict)
     limits: dict[tuple[str, str], Fraction] = field(default_factory=dict)
@@ -163,7 +163,7 @@ def _pod_of(obj: Object) -> Object | None:
     return found
 
 
-def _demand(context: Context, document: Document, pod: Object, pod_requests: PodRequests) -> Demand:
+def _demand(context: Context, document: Document, pod: Object, pod_requests: PodRequests) -> JobDemand:
     model: Any = document.model
     resources = model.resources
     settings = context.settings
@@ -176,7 +176,7 @@ def _demand(context: Context, document: Document, pod: Object, pod_requests: Pod
     default = settings.platform.quota.defaultRequest
     counted = pod_requests(_filled(pod, {"cpu": default.cpu, "memory": default.memory}))
     cards = {gpu.resource for gpu in settings.gpus.values()}
-    return Demand(
+    return JobDemand(
         resources.pool or DEFAULT_POOL,
         document.gpu_type or ANY_TYPE,
         gpus,
@@ -200,7 +200,7 @@ def _filled(pod: Object, default: dict[str, str]) -> Object:
     return {**pod, **lists}
 
 
-def demands_of(side: Side, pool: str, gpu_type: str) -> list[Demand]:
+def demands_of(side: Side, pool: str, gpu_type: str) -> list[JobDemand]:
     """Of the jobs that ask for a type; those that take any are of a type of their own."""
     demands = (demand for demand in side.jobs.values() if demand.pool == pool)
     return [demand for demand in demands if gpu_type in (ALL_TYPES, demand.gpu_type)]

@@ -16,17 +16,17 @@ import json
 import os
 from pathlib import Path
 
+from gpuctl.gitops.build_error import BuildError, CannotSwap, shown
+from gpuctl.gitops.directory_state import DirectoryState, Signature, signature
 from gpuctl.gitops.disk import remove_empty, sync_folder, write_new
-from gpuctl.gitops.errors import BuildError, CannotSwap, shown
 from gpuctl.gitops.exchange import CANNOT, exchange
-from gpuctl.gitops.survey import Signature, Survey, signature
 
 _TREE, _KNOWN, _UNFINISHED = "tree", "known", "known.new"
 # Linking costs some 15 us a file; a directory with far more foreign files than manifests is not worth it.
 _MOST_ENTRIES = 50_000
 
 
-def swap(survey: Survey, shop: Path) -> list[str]:
+def swap(survey: DirectoryState, shop: Path) -> list[str]:
     """Bring a directory to what is wanted, all at once, with ``shop`` beside it to prepare in.
 
     Returns the foreign files that somebody wrote meanwhile and that could not be put in their place.
@@ -79,7 +79,7 @@ def clear(shop: Path, directory: Path) -> list[str]:
     return kept
 
 
-def _create(survey: Survey, tree: Path) -> None:
+def _create(survey: DirectoryState, tree: Path) -> None:
     """A directory that was not there: it appears complete."""
     os.mkdir(tree)
     for folder in _write(survey, tree):
@@ -94,7 +94,7 @@ def _create(survey: Survey, tree: Path) -> None:
         sync_folder(survey.directory.parent)
 
 
-def _stage(survey: Survey, tree: Path) -> set[Signature]:
+def _stage(survey: DirectoryState, tree: Path) -> set[Signature]:
     """The new tree, complete; returns the signatures of all files in it and of those that it replaces."""
     copy = _Copy({change.path for change in survey.changes})
     try:
@@ -152,7 +152,7 @@ class _Copy:
                 os.utime(folder, ns=(seen.st_atime_ns, seen.st_mtime_ns))
 
 
-def _write(survey: Survey, tree: Path) -> set[Path]:
+def _write(survey: DirectoryState, tree: Path) -> set[Path]:
     """Write the files that come or change; return their directories."""
     folders = {tree}
     for change in survey.changes:
@@ -165,7 +165,7 @@ def _write(survey: Survey, tree: Path) -> set[Path]:
     return folders
 
 
-def _bring_up(survey: Survey, tree: Path) -> None:
+def _bring_up(survey: DirectoryState, tree: Path) -> None:
     """Make the old tree, which stands aside now, like the new one that has its place."""
     folders = {tree}
     for change in survey.changes:

@@ -10,35 +10,35 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpuctl.gitops import inplace
-from gpuctl.gitops.comparison import Change
+from gpuctl.gitops.build_error import BuildError, CannotSwap, shown
+from gpuctl.gitops.comparison import FileChange
+from gpuctl.gitops.directory_state import DirectoryState, look, unwritable
 from gpuctl.gitops.disk import workshop
-from gpuctl.gitops.errors import BuildError, CannotSwap, shown
 from gpuctl.gitops.exchange import CANNOT
 from gpuctl.gitops.layout import File
 from gpuctl.gitops.manifest import MANIFEST, render_manifest
-from gpuctl.gitops.survey import Survey, look, unwritable
 from gpuctl.gitops.swap import clear, swap
 
 _SHOP = ".gpuctl-build"
 
 
-class Outcome(NamedTuple):
+class BuildOutcome(NamedTuple):
     """What a build did, or would do, to a directory: the changes, sorted by path (the manifest's is among them), the
     files that somebody had edited by hand, and foreign files that had to be left aside."""
 
     directory: Path
-    changes: list[Change]
+    changes: list[FileChange]
     edited: list[str]
     unchanged: int
     aside: list[str]
 
     @property
-    def files(self) -> list[Change]:
+    def files(self) -> list[FileChange]:
         """The changes without the manifest's, which follows from them."""
         return [change for change in self.changes if change.path != MANIFEST]
 
 
-def build(directory: str | os.PathLike[str], files: Mapping[str, File], *, force: bool = False) -> Outcome:
+def build(directory: str | os.PathLike[str], files: Mapping[str, File], *, force: bool = False) -> BuildOutcome:
     """Bring a directory to exactly these files and its foreign ones; all of it, or nothing.
 
     ``force`` overwrites, or removes, also what was edited by hand since the last build.
@@ -61,7 +61,7 @@ def build(directory: str | os.PathLike[str], files: Mapping[str, File], *, force
     return _outcome(survey, aside)
 
 
-def check(directory: str | os.PathLike[str], files: Mapping[str, File]) -> Outcome:
+def check(directory: str | os.PathLike[str], files: Mapping[str, File]) -> BuildOutcome:
     """What :func:`build` would do. Writes nothing.
 
     :raises BuildError: when something is in a build's way, or cannot be read.
@@ -91,13 +91,13 @@ def place(directory: str | os.PathLike[str]) -> Path:
     return Path(os.path.realpath(parent), name)
 
 
-def _outcome(survey: Survey, aside: list[str]) -> Outcome:
+def _outcome(survey: DirectoryState, aside: list[str]) -> BuildOutcome:
     changes = survey.changes
     changed = {change.path for change in changes} | {MANIFEST}
-    return Outcome(survey.directory, changes, survey.edited, len(survey.wanted.keys() - changed), aside)
+    return BuildOutcome(survey.directory, changes, survey.edited, len(survey.wanted.keys() - changed), aside)
 
 
-def _refuse(survey: Survey, *, force: bool) -> None:
+def _refuse(survey: DirectoryState, *, force: bool) -> None:
     """Raise when something is in the way of a build."""
     problems = list(survey.problems)
     if not force:
@@ -111,7 +111,7 @@ def _refuse(survey: Survey, *, force: bool) -> None:
         raise BuildError(*problems)
 
 
-def _write(target: Path, wanted: Mapping[str, bytes], *, force: bool) -> tuple[Survey, list[str]]:
+def _write(target: Path, wanted: Mapping[str, bytes], *, force: bool) -> tuple[DirectoryState, list[str]]:
     inside = target / _SHOP
     if os.path.lexists(inside):
         with workshop(inside, target) as shop:
@@ -133,7 +133,7 @@ def _write(target: Path, wanted: Mapping[str, bytes], *, force: bool) -> tuple[S
     return survey, []
 
 
-def _look_again(target: Path, wanted: Mapping[str, bytes], *, force: bool) -> Survey:
+def _look_again(target: Path, wanted: Mapping[str, bytes], *, force: bool) -> DirectoryState:
     """Only when nobody else builds does it count what is there."""
     survey = look(target, wanted)
     _refuse(survey, force=force)

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from gpuctl.language.fields import visible
 from gpuctl.language.masking import redact
+from gpuctl.language.wording import visible
 
 _LONGEST = 600
 # A field error's text: kind of error, the value (which may be a whole Go struct or JSON document), the explanation.

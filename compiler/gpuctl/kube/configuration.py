@@ -6,7 +6,8 @@ import base64
 import binascii
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -26,9 +27,10 @@ from gpuctl.kube.credentials import (
 )
 from gpuctl.kube.kubeconfig import Chosen, Named, choose
 from gpuctl.kube.proxies import proxy_for
-from gpuctl.kube.transport import ServerAccess
+from gpuctl.kube.session import Session
+from gpuctl.kube.transport import ServerAccess, Transport
 from gpuctl.kube.trust import Trust
-from gpuctl.language.fields import visible
+from gpuctl.language.wording import visible
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _PLUGIN_CONFIGURATION = "client.authentication.k8s.io/exec"
@@ -59,14 +61,31 @@ def connect(
     present = [name for name in files if name and Path(name).expanduser().exists()]
     if not present and not kubeconfig and not context and "KUBERNETES_SERVICE_HOST" in os.environ:
         access = _service_account(impersonation(impersonated.user, impersonated.uid, impersonated.groups))
-        return Connection(access, _service_account_namespace(), "")
+        return Connection(Transport(access), _service_account_namespace(), "")
     if not present:
         raise ConfigurationError(
             f"there is no kubeconfig at {kubeconfig or listed}",
             "name one with --kubeconfig or KUBECONFIG; `make sandbox` starts a cluster to try",
         )
     chosen = choose(present, context)
-    return Connection(_access(chosen, impersonated), chosen.namespace or "default", chosen.context)
+    return Connection(Transport(_access(chosen, impersonated)), chosen.namespace or "default", chosen.context)
+
+
+def open_session(
+    *, kubeconfig: str | None = None, context: str | None = None, impersonated: Impersonated | None = None
+) -> Session:
+    """A session with a connection of its own, as :func:`connect` makes it."""
+    return Session(connect(kubeconfig=kubeconfig, context=context, impersonated=impersonated), alone=True)
+
+
+@contextmanager
+def session_of(cluster: Connection | None) -> Iterator[Session]:
+    """A session of a connection, which stays open, or (None) of one of its own, as :func:`connect` makes it."""
+    session = Session(cluster) if cluster is not None else open_session()
+    try:
+        yield session
+    finally:
+        session.close()
 
 
 def _access(chosen: Chosen, impersonated: Impersonated) -> ServerAccess:

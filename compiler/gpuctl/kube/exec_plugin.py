@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from gpuctl.kube.api_errors import ConfigurationError
 from gpuctl.kube.credentials import Certificate, Credential, bearer
-from gpuctl.language.fields import visible
+from gpuctl.language.wording import visible
 
 LONGEST = 300.0
 """Seconds that a plugin gets: somebody may be logging in meanwhile."""

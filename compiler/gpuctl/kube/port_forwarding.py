@@ -15,7 +15,7 @@ import time
 from gpuctl.backend.api_resources import Key
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.channels import FULL, V4, Channels
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 
 _DATA, _ERROR = 0, 1
 _HEADER = 2
@@ -29,14 +29,14 @@ class NotForwarded(ClusterError):
     """The pod's side of a connection: nothing listens there, or it broke."""
 
 
-def carry(connection: Connection, pod: Key, port: int, client: socket.socket) -> None:
+def carry(session: Session, pod: Key, port: int, client: socket.socket) -> None:
     """Join a client's connection to a port of a pod, until either ends it; closes neither side's listener.
 
     :raises ApiError: the user may not, or the pod does not run.
     :raises NotForwarded: nothing listens on the port.
     :raises ConnectionFailed: the way to the pod broke.
     """
-    channels = connection.channels(f"{pod.path}/portforward", [("ports", str(port))], (V4,))
+    channels = session.channels(f"{pod.path}/portforward", [("ports", str(port))], (V4,))
     try:
         problem = _join(channels, client)
     finally:

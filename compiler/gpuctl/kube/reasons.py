@@ -4,17 +4,6 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Iterator
-
-
-def chain(error: BaseException | None, end: BaseException | None = None) -> Iterator[BaseException]:
-    """An exception and what led to it, up to ``end``."""
-    seen: set[int] = set()
-    while error is not None and error is not end and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        reason = getattr(error, "reason", None)
-        error = reason if isinstance(reason, BaseException) else error.__cause__ or error.__context__
 
 
 def reason_of(last: BaseException) -> str:
@@ -37,4 +26,9 @@ def of_file(error: OSError) -> str:
 
 def innermost(error: BaseException) -> str:
     """The innermost reason of an exception, without addresses of objects in memory."""
-    return reason_of(list(chain(error))[-1])
+    seen: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in seen:
+        seen.append(current)
+        current = current.__cause__ or current.__context__
+    return reason_of(seen[-1])

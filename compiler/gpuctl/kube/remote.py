@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gpuctl.backend.api_resources import Key
 from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
 from gpuctl.kube.channels import FULL, PORTION, RESIZE, STATUS, STDERR, STDIN, STDOUT, V4, V5, Channels
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 
 _TICK = 5_000
 _REPEATED = re.compile(r"^(?:Internal error occurred: )+(?:error executing command in container: )?")
@@ -50,7 +50,7 @@ class Ends:
     size: Callable[[], tuple[int, int]] | None = None
 
 
-def execute(connection: Connection, pod: Key, command: Command, ends: Ends) -> int:
+def execute(session: Session, pod: Key, command: Command, ends: Ends) -> int:
     """Run a command in a container and return its exit code.
 
     :raises ApiError: the user may not, or the pod does not run.
@@ -60,7 +60,7 @@ def execute(connection: Connection, pod: Key, command: Command, ends: Ends) -> i
     query = [("container", command.container), ("stdout", "true"), ("stderr", "false" if command.tty else "true")]
     query += [("stdin", str(command.stdin).lower()), ("tty", str(command.tty).lower())]
     query += [("command", argument) for argument in command.arguments]
-    channels = connection.channels(f"{pod.path}/exec", query, (V5, V4))
+    channels = session.channels(f"{pod.path}/exec", query, (V5, V4))
     try:
         return _run(channels, ends if command.stdin else Ends(None, ends.out, ends.err, ends.resized, ends.size))
     finally:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, Object
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 
 
 def is_absent(kind: str, error: ApiError) -> bool:
@@ -21,8 +21,8 @@ class Scope:
     use from several threads.
     """
 
-    def __init__(self, connection: Connection, namespace: str | None) -> None:
-        self.connection = connection
+    def __init__(self, session: Session, namespace: str | None) -> None:
+        self.session = session
         self.namespace = namespace
         self._notes: dict[str, None] = {}
 
@@ -42,7 +42,7 @@ class Scope:
         """
         for namespace in dict.fromkeys((self.namespace, self.fallback)):
             try:
-                yield from self.connection.pages(RESOURCES[kind], namespace, labels=labels, fields=fields)
+                yield from self.session.pages(RESOURCES[kind], namespace, labels=labels, fields=fields)
                 return
             except ApiError as error:
                 if namespace is None and error.lacks_permission and RESOURCES[kind].namespaced:
@@ -58,14 +58,14 @@ class Scope:
     @property
     def fallback(self) -> str:
         """The namespace that is looked at where all may not be."""
-        return self.namespace or self.connection.namespace
+        return self.namespace or self.session.namespace
 
     def reach(self, kind: str) -> str | None:
         """The namespace to watch a kind in: the scope's, or None for all, or the context's where all are forbidden."""
         if self.namespace is None:
             resource = RESOURCES[kind]
             try:
-                self.connection.request("GET", resource.path(None), query={"limit": "1"})
+                self.session.request("GET", resource.path(None), query={"limit": "1"})
             except ApiError as error:
                 if not error.lacks_permission:
                     raise
@@ -84,7 +84,7 @@ class Scope:
 
     def lists(self, kinds: Sequence[str], *, labels: str = "") -> list[list[Object]]:
         """The objects of several kinds, listed at the same time."""
-        return self.connection.each(lambda kind: self.all(kind, labels=labels), kinds)
+        return self.session.each(lambda kind: self.all(kind, labels=labels), kinds)
 
     def maybe(self, kind: str, *, labels: str = "", fields: str = "", why: str = "") -> list[Object] | None:
         """As :meth:`all`, but what may not be read is None and noted: ``why`` says what is missing without it."""

@@ -8,33 +8,31 @@ from __future__ import annotations
 
 import json
 import ssl
-import sys
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote, urlencode, urlsplit
 
-from gpuctl import __version__
 from gpuctl.backend.api_resources import Object
 from gpuctl.kube.api_errors import ConfigurationError, ConnectionFailed
+from gpuctl.kube.connection_pool import ConnectionPool
 from gpuctl.kube.credentials import Certificate, Credential, CredentialSource, Headers
+from gpuctl.kube.dialing import Dialled, dial, proxy_fields
+from gpuctl.kube.http1 import Fields, Malformed, Reply, Wire
 from gpuctl.kube.proxies import Proxy
-from gpuctl.kube.reasons import chain, innermost, reason_of
+from gpuctl.kube.reasons import reason_of
 from gpuctl.kube.trust import Trust
+from gpuctl.release import __version__
 
 if TYPE_CHECKING:
-    import socket
-
     from gpuctl.kube.channels import Channels
 
-CONNECT_TIMEOUT = 10.0
 READ_TIMEOUT = 60.0
 WATCH_TIMEOUT = 120
 LARGEST = 512 * 1024 * 1024
 """Bytes of an answer that is read whole: etcd has no larger objects than 1.5 MiB, a page has 500 of them."""
-_CONNECTIONS = 32
-_PORTION = 1024 * 1024
-
+# What a path may hold as it is.
+_SAFE = "/%:@!$&'()*+,;=~"
 # OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH and _IP_ADDRESS_MISMATCH.
 _OTHER_NAME = frozenset({62, 64})
 
@@ -54,7 +52,7 @@ class Response(NamedTuple):
     """An answer that was read whole."""
 
     status: int
-    headers: Any
+    headers: Fields
     data: bytes
 
 
@@ -69,13 +67,14 @@ class Transport:
         self.server = access.server
         self.reached = False
         self._lock = threading.Lock()
-        self._pool: Any = None
+        self._pool: ConnectionPool | None = None
         self._pool_certificate: Certificate | None = None
+        self._always, self._prefix = _addressed(access)
 
     def close(self) -> None:
         """Let go of the sockets."""
         if self._pool is not None:
-            self._pool.clear()
+            self._pool.close()
 
     def send(
         self,
@@ -86,44 +85,45 @@ class Transport:
         content_type: str = "",
         *,
         accept: str | None = None,
+        within: float = READ_TIMEOUT,
     ) -> Response:
-        """The answer, whatever its status. ``accept`` is a media type other than the connection's.
+        """The answer, whatever its status. ``accept`` is a media type other than JSON's, ``within`` the
+        longest silence in seconds.
 
         :raises ConnectionFailed: no answer, or one without an end.
         :raises ConfigurationError: the credentials cannot be had, or not be sent.
         """
-        import urllib3
-
-        handled = sys.exc_info()[1]
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode() if body is not None else None
-        response = self._ask(method, self._url(path, query), data, content_type, READ_TIMEOUT, accept)
+        pool, wire, response = self._ask(method, _target(path, query), data, content_type, within, accept)
+        read: list[bytes] = []
+        size = 0
         try:
-            read = bytearray()
-            for portion in response.stream(_PORTION):
-                read += portion
-                if len(read) > LARGEST:
+            for portion in response.portions():
+                read.append(portion)
+                size += len(portion)
+                if size > LARGEST:
                     raise ConnectionFailed(
                         f"{self.server} answered with more than {LARGEST // 2**20} MiB",
                         "check the server's address, and proxies in between",
                     )
-            response.release_conn()
-        except urllib3.exceptions.HTTPError as error:
-            raise self._failure(list(chain(error, handled))) from None
+        except (OSError, Malformed) as error:
+            raise self._failure(error, within) from None
         finally:
-            if not response.closed:
-                response.close()
-        return Response(response.status, response.headers, bytes(read))
+            pool.give(wire)
+        return Response(response.status, response.headers, b"".join(read))
 
-    def open(self, path: str, query: Mapping[str, str] | None = None) -> Any:
-        """The answer (urllib3's) to a GET, whatever its status; its body is not read yet.
+    def open(self, path: str, query: Mapping[str, str] | None = None) -> Reply:
+        """The answer to a GET, whatever its status; its body is not read yet, and its connection not used again.
 
         :raises ConnectionFailed: no answer.
         :raises ConfigurationError: the credentials cannot be had, or not be sent.
         """
-        return self._ask("GET", self._url(path, query), None, "", WATCH_TIMEOUT + 15)
+        pool, _, response = self._ask("GET", _target(path, query), None, "", WATCH_TIMEOUT + 15)
+        pool.part_with()
+        return response
 
     def channels(self, path: str, query: Sequence[tuple[str, str]], protocols: tuple[str, ...]) -> Channels:
-        """Open a WebSocket; as :meth:`Connection.channels`."""
+        """Open a WebSocket; as :meth:`Session.channels`."""
         from gpuctl.kube.api_errors import ApiError
         from gpuctl.kube.channels import HANDSHAKE, open_channels
 
@@ -131,7 +131,7 @@ class Transport:
 
         def opened(credential: Credential) -> Channels:
             headers = [f"{name}: {value}" for name, value in self._headers(credential)]
-            connected = self._dial(credential.certificate)
+            connected = self._dial(self._context(credential.certificate), streaming=True).connected
             connected.settimeout(HANDSHAKE)
             return open_channels(connected, url, headers, protocols)
 
@@ -144,55 +144,49 @@ class Transport:
         credential, _ = self._prepared()
         return opened(credential)
 
-    def _url(self, path: str, query: Mapping[str, str] | None) -> str:
-        wanted = {key: value for key, value in (query or {}).items() if value}
-        return f"{self.server}{path}" + (f"?{urlencode(wanted)}" if wanted else "")
-
     def _ask(
-        self, method: str, url: str, data: bytes | None, content_type: str, patience: float, accept: str | None = None
-    ) -> Any:
+        self,
+        method: str,
+        target: str,
+        data: bytes | None,
+        content_type: str,
+        patience: float,
+        accept: str | None = None,
+    ) -> tuple[ConnectionPool, Wire, Reply]:
         """The answer, its body not read. Credentials that are refused are renewed once: such a request did nothing."""
-        import urllib3
-
-        # What a caller is just dealing with is no cause of what goes wrong here, though Python chains the two.
-        handled = sys.exc_info()[1]
         renewed = False
         while True:
             credential, pool = self._prepared()
-            headers = urllib3.HTTPHeaderDict(
-                {"Accept": accept or "application/json", "User-Agent": f"gpuctl/{__version__}"}
-            )
+            fields = [*self._always, ("Accept", accept or "application/json")]
             if data is not None:
-                headers["Content-Type"] = content_type
-            for name, value in self._headers(credential):
-                # As Go sends it: http.client knows Latin-1 only.
-                headers.add(name, value.encode().decode("latin-1"))
+                fields.append(("Content-Type", content_type))
+            # As Go sends it: heads are in Latin-1.
+            fields += [(name, value.encode().decode("latin-1")) for name, value in self._headers(credential)]
+            wire = pool.take()
             try:
-                response = pool.request(
-                    method,
-                    url,
-                    body=data,
-                    headers=headers,
-                    timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=patience),
-                    preload_content=False,
-                    retries=False,
-                    redirect=False,
-                )
-            except urllib3.exceptions.HTTPError as error:
-                raise self._failure(list(chain(error, handled))) from None
+                wire.wait_at_most(patience)
+                response = wire.ask(method, self._prefix + target, fields, data)
+            except (OSError, Malformed) as error:
+                pool.give(wire)
+                raise self._failure(error, patience) from None
+            except BaseException:
+                pool.give(wire)
+                raise
             self.reached = True
             if response.status != 401 or renewed or not self._renewed(credential):
-                return response
+                return pool, wire, response
             response.close()
+            pool.give(wire)
             renewed = True
 
-    def _prepared(self) -> tuple[Credential, Any]:
+    def _prepared(self) -> tuple[Credential, ConnectionPool]:
         """The credential of now, and the pool of connections that were made with its certificate."""
         with self._lock:
             credential = self._access.source.current()
             if self._pool is None or credential.certificate != self._pool_certificate:
                 self.close()
-                self._pool = self._make_pool(credential.certificate)
+                context = self._context(credential.certificate)
+                self._pool = ConnectionPool(lambda: self._dial(context).wire())
                 self._pool_certificate = credential.certificate
             return credential, self._pool
 
@@ -200,58 +194,28 @@ class Transport:
         with self._lock:
             return self._access.source.renew(refused)
 
-    def _make_pool(self, certificate: Certificate | None) -> Any:
-        import urllib3
+    def _context(self, certificate: Certificate | None) -> ssl.SSLContext | None:
+        return self._access.trust.context(certificate) if self.server.startswith("https://") else None
 
-        proxy, trust = self._access.proxy, self._access.trust
-        options: dict[str, Any] = {"maxsize": _CONNECTIONS}
-        if self.server.startswith("https://"):
-            options |= {"ssl_context": trust.context(certificate), "server_hostname": trust.name or None}
-        if not trust.verify:
-            import warnings
+    def _dial(self, context: ssl.SSLContext | None, *, streaming: bool = False) -> Dialled:
+        """A connection of its own; a ``streaming`` one is polled, which TLS within TLS cannot be.
 
-            # Somebody who switched verification off knows.
-            warnings.filterwarnings("ignore", category=urllib3.exceptions.InsecureRequestWarning)
-        if proxy is None:
-            return urllib3.PoolManager(**options)
-        return urllib3.ProxyManager(proxy.url, proxy_headers=_proxy_headers(proxy), **options)
-
-    def _dial(self, certificate: Certificate | None) -> socket.socket:
-        """A connection of its own, through the proxy if there is one, TLS and all."""
-        import urllib3
-        from urllib3.connection import HTTPConnection, HTTPSConnection
-
-        handled = sys.exc_info()[1]
-        target, proxy, trust = urlsplit(self.server), self._access.proxy, self._access.trust
-        secure = target.scheme == "https"
-        if proxy is not None and proxy.url.startswith("https:"):
+        :raises ConnectionFailed: none came about.
+        """
+        proxy = self._access.proxy
+        if streaming and proxy is not None and proxy.url.startswith("https:"):
             raise ConfigurationError(
                 "exec and port-forward cannot go through a proxy that is itself reached by HTTPS",
                 "name an http:// address of the proxy in `proxy-url` or HTTPS_PROXY",
             )
-        host, port = target.hostname or "", target.port or (443 if secure else 80)
-        first = urlsplit(proxy.url) if proxy is not None else None
-        at: tuple[str, int] = (first.hostname or "", first.port or 80) if first is not None else (host, port)
-        connection: Any
-        if secure:
-            context = trust.context(certificate)
-            connection = HTTPSConnection(
-                *at, timeout=CONNECT_TIMEOUT, ssl_context=context, server_hostname=trust.name or None
-            )
-        else:
-            connection = HTTPConnection(*at, timeout=CONNECT_TIMEOUT)
-        if proxy is not None:
-            connection.set_tunnel(host, port, headers=_proxy_headers(proxy), scheme="http")
         try:
-            connection.connect()
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise self._failure(list(chain(error, handled))) from None
-        connected: socket.socket = connection.sock
-        return connected
+            return dial(self.server, self._access.trust.name, context, proxy)
+        except (OSError, ValueError) as error:
+            raise self._unreachable(error, sent=False) from None
 
     def _headers(self, credential: Credential) -> Headers:
         """As whom a request is sent."""
-        # In between http.client would print the whole header.
+        # In between it would be in the message.
         if not credential.authorization.isprintable() or not credential.authorization.isascii():
             raise ConfigurationError(
                 "the credentials cannot be sent: they contain a line break, or another character that no token has",
@@ -260,29 +224,23 @@ class Transport:
         authorization = (("Authorization", credential.authorization),) if credential.authorization else ()
         return (*authorization, *self._access.impersonation)
 
-    def _failure(self, causes: list[BaseException]) -> ConnectionFailed:
-        """What an exception, with those that led to it, means to people."""
-        import urllib3
+    def _failure(self, error: Exception, within: float) -> ConnectionFailed:
+        """What it means to people that a request was not answered: it may have been acted on."""
+        if isinstance(error, TimeoutError):
+            return ConnectionFailed(f"{self.server} gave no answer within {within:.0f} s")
+        return self._unreachable(error, sent=True)
 
-        text = reason_of(causes[-1])
-        sent = not any(
-            isinstance(cause, (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError))
-            for cause in causes
-        )
+    def _unreachable(self, error: Exception, *, sent: bool) -> ConnectionFailed:
         where = f" (context {self._access.context})" if self._access.context else ""
-        for cause in causes:
-            if isinstance(cause, ssl.SSLCertVerificationError):
-                return self._untrusted(cause)
-            if isinstance(cause, ssl.SSLError):
-                return ConnectionFailed(
-                    f"{self.server}{where} does not speak TLS as expected: {text}",
-                    "check the server's address and port",
-                )
-        if any(isinstance(cause, urllib3.exceptions.ReadTimeoutError) for cause in causes):
-            return ConnectionFailed(f"{self.server} gave no answer within {READ_TIMEOUT:.0f} s")
-        through = ""
-        if self._access.proxy is not None:
-            through = f" through the proxy {self._access.proxy.url}"
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return self._untrusted(error)
+        text = reason_of(error)
+        if isinstance(error, ssl.SSLError):
+            return ConnectionFailed(
+                f"{self.server}{where} does not speak TLS as expected: {text}",
+                "check the server's address and port",
+            )
+        through = f" through the proxy {self._access.proxy.url}" if self._access.proxy is not None else ""
         return ConnectionFailed(
             f"{self.server}{where} cannot be reached{through}: {text}",
             "check the context, the network and the proxy; `kubectl version` should work",
@@ -293,20 +251,28 @@ class Transport:
         """A certificate that verification refused; nothing was sent."""
         if error.verify_code in _OTHER_NAME:
             return ConnectionFailed(
-                f"the certificate of {self.server} is for another name: {innermost(error)}",
+                f"the certificate of {self.server} is for another name: {reason_of(error)}",
                 "check the server's name, or set `tls-server-name` in the kubeconfig",
                 sent=False,
             )
         return ConnectionFailed(
-            f"the certificate of {self.server} is not trusted: {innermost(error)}",
+            f"the certificate of {self.server} is not trusted: {reason_of(error)}",
             "check `certificate-authority` in the kubeconfig",
             sent=False,
         )
 
 
-def _proxy_headers(proxy: Proxy) -> dict[str, str]:
-    import urllib3
+def _addressed(access: ServerAccess) -> tuple[Headers, str]:
+    """The fields of every request, and what is before the path of each."""
+    parts = urlsplit(access.server)
+    before = quote(parts.path, safe=_SAFE)
+    fields = (("Host", parts.netloc), ("Accept-Encoding", "identity"), ("User-Agent", f"gpuctl/{__version__}"))
+    if access.proxy is not None and parts.scheme == "http":
+        # Without TLS there is no tunnel: the proxy is asked, by the whole address.
+        return (*fields, *proxy_fields(access.proxy)), f"http://{parts.netloc}{before}"
+    return fields, before
 
-    if not (proxy.user or proxy.password):
-        return {}
-    return dict(urllib3.make_headers(proxy_basic_auth=f"{proxy.user}:{proxy.password}"))
+
+def _target(path: str, query: Mapping[str, str] | None) -> str:
+    wanted = {key: value for key, value in (query or {}).items() if value}
+    return quote(path, safe=_SAFE) + (f"?{urlencode(wanted)}" if wanted else "")

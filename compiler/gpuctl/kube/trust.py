@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import ssl
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,6 +59,8 @@ def _present(context: ssl.SSLContext, certificate: Certificate) -> None:
                 stream.flush()
                 context.load_cert_chain(f"/proc/self/fd/{stream.fileno()}", password=_no_password)
         else:
+            import tempfile
+
             with tempfile.TemporaryDirectory(prefix="gpuctl-") as directory:
                 path = Path(directory) / "client-certificate"
                 path.touch(0o600)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _DURATION = r"(?a)(?:\d+[dhms])+\Z"
 _PART = r"(?a)(\d+)([dhms])"
@@ -19,6 +20,7 @@ _UNITS = {
 LONGEST = 2**31 - 1
 
 
+@lru_cache(maxsize=1024)
 def parse_duration(text: str) -> int | None:
     """Whole seconds, or None when ``text`` is not a duration or does not fit Kubernetes' 32-bit fields."""
     if len(text) > 32 or re.match(_DURATION, text) is None:

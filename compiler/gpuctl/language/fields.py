@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from enum import Enum
+from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler
@@ -19,6 +20,7 @@ from gpuctl.language.durations import LONGEST, format_duration, is_too_long, par
 from gpuctl.language.images import image_problem
 from gpuctl.language.problems import problem
 from gpuctl.language.quantities import parse_quantity, suggest_quantity
+from gpuctl.language.wording import shorten
 
 
 class Scalar(Enum):
@@ -66,6 +68,10 @@ class Block(BaseModel):
     )
 
 
+# The same pools, amounts, images and variables come back in document after document. What is wrong is not remembered.
+_remembered = lru_cache(maxsize=4096)
+
+
 def _illegal(code: str, value: str, what: str, better: str | None = None) -> PydanticCustomError:
     """That a value is not ``what`` it should be, with the nearest legal one as the hint."""
     hint = _no_variables(value) or (f"write `{better}`" if better else None)
@@ -86,6 +92,7 @@ def _dns_1035(value: str) -> str:
     return value
 
 
+@_remembered
 def _dns_label(value: str) -> str:
     if not names.is_dns_label(value):
         what = "a legal name: at most 63 lower-case letters, digits and `-`, not starting or ending in `-`"
@@ -93,6 +100,7 @@ def _dns_label(value: str) -> str:
     return value
 
 
+@_remembered
 def _object_name(value: str) -> str:
     if not names.is_dns_subdomain(value):
         what = "a legal object name: at most 253 lower-case letters, digits, `-` and `.`"
@@ -100,6 +108,7 @@ def _object_name(value: str) -> str:
     return value
 
 
+@_remembered
 def _label_value(value: str) -> str:
     if not names.is_label_value(value):
         what = (
@@ -132,6 +141,7 @@ def _domain(value: str) -> str:
     return value
 
 
+@_remembered
 def _env_name(value: str) -> str:
     if not names.is_env_name(value):
         what = "a legal environment variable name: letters, digits, `_`, `-` and `.`, not starting with a digit"
@@ -146,6 +156,7 @@ def _port_name(value: str) -> str:
     return value
 
 
+@_remembered
 def check_quantity(value: str) -> str:
     """A quantity that is not negative, as written."""
     amount = parse_quantity(value)
@@ -156,11 +167,12 @@ def check_quantity(value: str) -> str:
             f"`{shorten(value)}` is not a Kubernetes quantity such as `500m`, `2` or `128Gi`",
             f"did you mean `{better}`?" if better else _no_variables(value),
         )
-    if amount < 0:
+    if amount.numerator < 0:
         raise problem("GPU206", f"`{shorten(value)}` is negative")
     return value
 
 
+@_remembered
 def _positive_quantity(value: str) -> str:
     check_quantity(value)
     if parse_quantity(value) == 0:
@@ -168,6 +180,7 @@ def _positive_quantity(value: str) -> str:
     return value
 
 
+@_remembered
 def _memory(value: str) -> str:
     _positive_quantity(value)
     amount = parse_quantity(value)
@@ -190,6 +203,7 @@ def _fraction(value: str) -> str | None:
     return f"{float(match[1]) / 100:g}" if match and 0 < float(match[1]) <= 100 else None
 
 
+@_remembered
 def _share(value: str) -> str:
     amount = parse_quantity(value)
     if amount is None:
@@ -211,6 +225,7 @@ def _share(value: str) -> str:
     return value
 
 
+@_remembered
 def _duration(value: str) -> str:
     if parse_duration(value) is None:
         if is_too_long(value):
@@ -225,6 +240,7 @@ def _duration(value: str) -> str:
     return value
 
 
+@_remembered
 def _positive_duration(value: str) -> str:
     # A zero without its unit gets one hint that helps, not first `0s` and then this.
     if re.fullmatch(r"0{1,9}", value) or parse_duration(_duration(value)) == 0:
@@ -232,6 +248,7 @@ def _positive_duration(value: str) -> str:
     return value
 
 
+@_remembered
 def _absolute_path(value: str) -> str:
     """A path to mount: the API server takes relative ones and a ``:`` silently, a kubelet does not."""
     if not value.startswith("/"):
@@ -240,7 +257,7 @@ def _absolute_path(value: str) -> str:
         raise problem("GPU210", f"`{shorten(value)}` contains `..`", f"write `{posixpath.normpath(value)}`")
     if ":" in value:
         raise problem("GPU210", f"`{shorten(value)}` contains `:`, which no kubelet mounts")
-    if any(ord(character) < 32 or ord(character) == 127 for character in value):
+    if not value.isprintable() and any(ord(character) < 32 or ord(character) == 127 for character in value):
         raise problem("GPU210", "the path contains a control character")
     if len(value.encode()) > 4096:
         raise problem("GPU210", "the path is longer than 4096 bytes")
@@ -252,6 +269,7 @@ def _absolute_path(value: str) -> str:
     return value
 
 
+@_remembered
 def normal_path(value: str) -> str:
     """``/home/data/`` -> ``/home/data``; two leading slashes, which POSIX keeps, become one."""
     return "/" + posixpath.normpath(value).lstrip("/")
@@ -264,14 +282,18 @@ def _relative_path(value: str) -> str:
     return value
 
 
+@_remembered
 def _url_path(value: str) -> str:
     if not value.startswith("/"):
         raise problem("GPU210", f"`{shorten(value)}` is not a URL path", f"write `/{value}`")
-    if any(ord(character) <= 32 or ord(character) == 127 for character in value):
+    if " " in value or (
+        not value.isprintable() and any(ord(character) <= 32 or ord(character) == 127 for character in value)
+    ):
         raise problem("GPU210", "the URL path contains a blank or control character")
     return value
 
 
+@_remembered
 def _image(value: str) -> str:
     if not value:
         raise problem("GPU205", "the image is empty", "name a container image")
@@ -306,19 +328,6 @@ def _no_nul(value: str) -> str:
     if "\0" in value:
         raise problem("GPU202", "the text contains a NUL character, which no process can receive")
     return value
-
-
-def shorten(value: str, limit: int = 80) -> str:
-    """Text for a message: long values are cut, control characters made visible."""
-    shown = visible(value[: limit + 1])
-    return shown if len(value) <= limit else shown[:limit] + "..."
-
-
-def visible(text: str) -> str:
-    """Text for a terminal: characters that do not print as their escapes."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 Text = Annotated[str, Scalar.TEXT, Check(_no_nul)]

@@ -11,7 +11,7 @@ from gpuctl.language.problems import problem
 from gpuctl.language.service import ServiceBlock
 
 
-class Model(Block):
+class ServedModel(Block):
     """Which model is served. Available to the program as MODEL_* variables and in `{{model.name}}` templates."""
 
     source: NonEmpty | None = Field(
@@ -126,7 +126,7 @@ class Inference(Workload):
     """A model server: becomes a Deployment, a Service and, on request, a HorizontalPodAutoscaler."""
 
     kind: Literal["inference"] = Field(description="The kind of document.")
-    model: Model | None = Field(None, description="Which model is served.")
+    model: ServedModel | None = Field(None, description="Which model is served.")
     service: InferenceService = Field(default_factory=InferenceService, description="How the model is reached.")
     autoscaling: Autoscaling | None = Field(None, description="How many pods run, depending on load.")
 

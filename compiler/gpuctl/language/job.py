@@ -9,7 +9,7 @@ from gpuctl.language.fields import Block, DnsLabel, Free, Invented, JobName, Lab
 from gpuctl.language.resources import Resources
 from gpuctl.language.storage import Storage
 
-Priority = Literal["high", "medium", "low"]
+PriorityName = Literal["high", "medium", "low"]
 Version = Literal["v0.1"]
 
 # Written by the platform; a user's value would break selectors or the reading of objects back into documents.
@@ -31,7 +31,7 @@ class JobBlock(Block):
         description="Kubernetes namespace. Default: the `-n` option, else `default`.",
         examples=["team-nlp"],
     )
-    priority: Priority = Field(
+    priority: PriorityName = Field(
         "medium",
         description="Scheduling priority: the PriorityClass `gpuctl-high`, `gpuctl-medium` or `gpuctl-low`. High and "
         "medium may evict lower ones to get their GPUs; low never does.",

@@ -6,10 +6,9 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeAlias, Union
 
-from gpuctl.language.fields import Block
-
 if TYPE_CHECKING:
     from gpuctl.language.compute import Compute
+    from gpuctl.language.fields import Block
     from gpuctl.language.inference import Inference
     from gpuctl.language.notebook import Notebook
     from gpuctl.language.platform import Platform

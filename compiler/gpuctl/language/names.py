@@ -21,6 +21,16 @@ _IPV6 = r"(?=[^:]*:[^:]*:)[0-9a-fA-F:.]{2,45}\Z"
 _DATA_KEY = r"[-._a-zA-Z0-9]+\Z"
 _PORT_NAME = r"(?=.*[a-z])[a-z0-9](?:[a-z0-9]|-(?!-))*(?<!-)\Z"
 
+DEFAULT_POOL = "default"
+"""The pool of every node that is in no other, and of jobs that name none."""
+SYSTEM_NAMESPACE = "gpuctl-system"
+"""Where the platform's own objects are."""
+DEFAULT_DOMAIN = "runwhere.ai"
+"""Prefix of labels where no platform names one."""
+
+DEFAULT_DOMAIN = "runwhere.ai"
+"""Prefix of labels where no platform names one."""
+
 LABEL_MAX = 63
 SUBDOMAIN_MAX = 253
 

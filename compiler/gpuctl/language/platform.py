@@ -23,6 +23,7 @@ from gpuctl.language.fields import (
     RequiredLabelValue,
 )
 from gpuctl.language.job import Version
+from gpuctl.language.names import DEFAULT_DOMAIN
 from gpuctl.language.service import ServiceType
 from gpuctl.language.storage import ClaimSource, NfsSource
 
@@ -31,7 +32,7 @@ class LabelsBlock(Block):
     """Labels that gpuctl writes and selects on."""
 
     domain: Domain = Field(
-        "runwhere.ai",
+        DEFAULT_DOMAIN,
         description="Prefix of every label and annotation of ours, as in `runwhere.ai/pool`.",
         examples=["gpu.example.com"],
     )

@@ -5,8 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from gpuctl.language.fields import Block, Count, DnsLabel, LabelValue, Memory, PositiveCount, PositiveQuantity, Share
-
-DEFAULT_POOL = "default"
+from gpuctl.language.names import DEFAULT_POOL
 
 
 class Resources(Block):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from gpuctl.language.platform import ExternalPool, Platform, Vendor
+from gpuctl.language.names import DEFAULT_DOMAIN
 from gpuctl.language.quantities import parse_quantity
-from gpuctl.language.resources import Resources
+
+if TYPE_CHECKING:
+    from gpuctl.language.platform import ExternalPool, Platform, Vendor
+    from gpuctl.language.resources import Resources
+
 
 # Extended resource, taint key and product label of each vendor's device plugin and feature discovery.
 BUILTIN_VENDORS: dict[str, tuple[str, str | None, str | None]] = {
@@ -29,10 +34,8 @@ DEFAULT_PRIORITIES: dict[str, tuple[str, int, bool]] = {
     "low": ("gpuctl-low", 100, False),
 }
 
-SYSTEM_NAMESPACE = "gpuctl-system"
 
-
-class Priority(NamedTuple):
+class PriorityClass(NamedTuple):
     """A PriorityClass: its name, its value, and whether its pods may evict others."""
 
     class_name: str
@@ -50,29 +53,47 @@ class Gpu(NamedTuple):
 
 
 class Settings:
-    """The platform as the rest of the compiler sees it."""
+    """The platform as the rest of the compiler sees it.
+
+    Without a platform's file the built-in tables answer: what only reads a cluster needs no model of a document, and
+    importing those takes longer than asking the API server.
+    """
 
     def __init__(self, platform: Platform | None = None) -> None:
-        self.platform = platform if platform is not None else Platform.model_construct()
+        self._platform = platform
         self._labels: dict[str, str] = {}
+
+    @property
+    def platform(self) -> Platform:
+        """The platform's document; without one, a document that says nothing."""
+        if self._platform is None:
+            from gpuctl.language.platform import Platform
+
+            self._platform = Platform.model_construct()
+        return self._platform
+
+    @property
+    def is_default(self) -> bool:
+        """Whether no platform's file says anything."""
+        return self._platform is None or not self._platform.model_fields_set
 
     @property
     def domain(self) -> str:
         """Prefix of the platform's labels, without the slash."""
-        return self.platform.labels.domain
+        return self._platform.labels.domain if self._platform is not None else DEFAULT_DOMAIN
 
     def label(self, name: str) -> str:
         """A label or annotation key of the platform's: ``pool`` -> ``runwhere.ai/pool``."""
         label = self._labels.get(name)
         if label is None:
-            label = self._labels[name] = f"{self.platform.labels.domain}/{name}"
+            label = self._labels[name] = f"{self.domain}/{name}"
         return label
 
     @cached_property
     def gpus(self) -> dict[str, Gpu]:
         """Vendor -> its GPUs: what the platform names, then the built-in ones it does not."""
         table: dict[str, Gpu] = {}
-        for name, vendor in self.platform.gpu.vendors.items():
+        for name, vendor in self._vendors.items():
             builtin = BUILTIN_VENDORS.get(name)
             product = vendor.productLabel or (builtin[2] if builtin else None)
             table[name] = Gpu(name, vendor.resource, _taint(vendor), product)
@@ -83,12 +104,21 @@ class Settings:
     @cached_property
     def default_vendor(self) -> str:
         """The vendor of jobs and quotas that name none: the platform's first, else nvidia."""
-        return next(iter(self.platform.gpu.vendors), "nvidia")
+        return next(iter(self._vendors), "nvidia")
 
-    @property
+    @cached_property
     def used_vendors(self) -> list[str]:
         """The vendors that the platform names, or the default one: what a quota limits."""
-        return list(self.platform.gpu.vendors) or [self.default_vendor]
+        return list(self._vendors) or [self.default_vendor]
+
+    @property
+    def _vendors(self) -> dict[str, Vendor]:
+        return self._platform.gpu.vendors if self._platform is not None else {}
+
+    @property
+    def gpu_types(self) -> Mapping[str, Mapping[str, str | list[str]]]:
+        """GPU type -> the node labels that tell it, and their values, where the platform says so."""
+        return self._platform.gpu.types if self._platform is not None else {}
 
     def gpu_of(self, resources: Resources) -> Gpu | None:
         """The GPUs a job asks for, or None when its vendor is unknown."""
@@ -111,12 +141,14 @@ class Settings:
         return resources.gpu * share if share is not None and share <= 1 else None
 
     @cached_property
-    def priorities(self) -> dict[str, Priority]:
+    def priorities(self) -> dict[str, PriorityClass]:
         """high, medium and low with their PriorityClasses."""
+        if self._platform is None:
+            return {level: PriorityClass(*default) for level, default in DEFAULT_PRIORITIES.items()}
         table = {}
         for level, (class_name, value, preempts) in DEFAULT_PRIORITIES.items():
-            own = getattr(self.platform.priorities, level)
-            table[level] = Priority(
+            own = getattr(self._platform.priorities, level)
+            table[level] = PriorityClass(
                 own.className or class_name,
                 value if own.value is None else own.value,
                 preempts if own.preemption is None else own.preemption,
@@ -126,11 +158,11 @@ class Settings:
     @cached_property
     def external_pools(self) -> dict[str, ExternalPool]:
         """Pools that the platform says exist elsewhere."""
-        return {pool.name: pool for pool in self.platform.pools}
+        return {pool.name: pool for pool in (self._platform.pools if self._platform is not None else ())}
 
     def queue_of(self, pool: str) -> str | None:
         """The Kueue LocalQueue of a pool's trainings."""
-        return self.platform.training.queue.get(pool)
+        return self._platform.training.queue.get(pool) if self._platform is not None else None
 
 
 def _taint(vendor: Vendor) -> str:

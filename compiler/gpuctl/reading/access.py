@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from gpuctl.backend.api_resources import Object
 from gpuctl.reading.status import pod_status
@@ -19,16 +18,6 @@ class Addresses:
     services: list[str] = field(default_factory=list)
     pods: list[str] = field(default_factory=list)
     port_forward: str | None = None
-
-    def json(self) -> dict[str, Any]:
-        """As the REST API names its fields."""
-        return {
-            "nodePorts": self.nodes,
-            "loadBalancers": self.balancers,
-            "clusterDns": self.services,
-            "podIps": self.pods,
-            "portForward": self.port_forward,
-        }
 
 
 def access(

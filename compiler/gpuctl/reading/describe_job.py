@@ -23,12 +23,10 @@ from gpuctl.reading.timeline import Stage, timeline
 from gpuctl.reading.why.answer import Answer, explain
 from gpuctl.reading.why.evidence import gather
 
-FINE = frozenset({"running", "succeeded"})
-
 
 @dataclass(frozen=True)
-class Told:
-    """An event, or several alike: ``count`` of them, the last at ``time``."""
+class AlikeEvents:
+    """An event, or several of the same words: ``count`` of them, the last at ``time``."""
 
     type: str
     reason: str
@@ -36,17 +34,6 @@ class Told:
     message: str
     count: int
     time: str
-
-    def json(self) -> dict[str, Any]:
-        """As the REST API names its fields."""
-        return {
-            "type": self.type,
-            "reason": self.reason,
-            "object": self.about,
-            "message": self.message,
-            "count": self.count,
-            "time": self.time,
-        }
 
 
 @dataclass(frozen=True)
@@ -60,7 +47,7 @@ class JobDetail:
     answer: Answer
     timeline: dict[str, list[Stage]]
     access: Addresses
-    events: list[Told] | None
+    events: list[AlikeEvents] | None
     document: dict[str, Any] | None
     description: str | None
     resources: dict[str, Any]
@@ -78,50 +65,14 @@ class JobDetail:
         return min(begun) if begun else None if self.pods or self.row.status.phase == "pending" else self.row.started_at
 
     @property
+    def has_trouble(self) -> bool:
+        """Whether anything keeps it from running, so that the answer is of interest."""
+        return not self.answer.is_well
+
+    @property
     def conditions(self) -> list[Object]:
         """Those of the workload."""
         return list(((self.job.workload or {}).get("status") or {}).get("conditions") or [])
-
-    def json(self) -> dict[str, Any]:
-        """The REST API's fields of ``GET /jobs/{jobId}``, and more."""
-        identity, workload, found = self.job.identity, self.job.workload, self.answer.finding
-        return {
-            "jobId": self.row.job_id,
-            "name": identity.name,
-            "namespace": identity.namespace,
-            "kind": identity.kind,
-            "version": (self.document or {}).get("version"),
-            "description": self.description,
-            "yamlContent": self.text,
-            "status": self.row.status.word,
-            "phase": self.row.status.phase,
-            "reason": self.row.status.reason or None,
-            "ready": self.row.ready,
-            "pool": self.row.pool,
-            "priority": self.row.priority,
-            "resources": self.resources,
-            # Use over time is another service's.
-            "metrics": None,
-            "createdAt": self.row.created_at,
-            "startedAt": self.started_at,
-            "k8sResources": {
-                "kind": workload["kind"] if workload is not None else None,
-                "jobName": workload["metadata"]["name"] if workload is not None else None,
-                "pods": [row.job_id for row in self.pods],
-            },
-            "images": self.images,
-            "pods": [{**row.json(), "restarts": self.restarts[row.job_id]} for row in self.pods],
-            "timeline": [
-                {"pod": name, "stages": [stage.json() for stage in stages]} for name, stages in self.timeline.items()
-            ],
-            "conditions": [
-                {key: item.get(key) for key in ("type", "status", "reason", "message", "lastTransitionTime")}
-                for item in self.conditions
-            ],
-            "access": self.access.json(),
-            "why": None if found.cause in FINE else self.answer.json(),
-            "events": None if self.events is None else [event.json() for event in self.events],
-        }
 
 
 def describe(scope: Scope, job: Job, keys: Records, settings: Settings) -> JobDetail:
@@ -129,7 +80,7 @@ def describe(scope: Scope, job: Job, keys: Records, settings: Settings) -> JobDe
     names = labels(settings, keys)
     evidence = gather(scope, job, keys, settings)
     identity, workload = job.identity, job.workload
-    local = Scope(scope.connection, identity.namespace)
+    local = Scope(scope.session, identity.namespace)
     selector = f"app={identity.name},{keys.job_type}={identity.kind}"
     services = local.maybe("Service", labels=selector, why="how it is reached is not known") or []
     for note in local.notes:
@@ -196,9 +147,9 @@ def _document(workload: Object, companions: Iterable[Object], settings: Settings
     return next((item for item in documents if item.get("kind") == wanted), None)
 
 
-def alike(events: Iterable[Object]) -> list[Told]:
+def alike(events: Iterable[Object]) -> list[AlikeEvents]:
     """Events with those of the same words about the same object counted as one, the newest last."""
-    found: dict[tuple[str, str, str], Told] = {}
+    found: dict[tuple[str, str, str], AlikeEvents] = {}
     # What is told again is put in anew: the order is that of the last of each.
     for event in sorted(events, key=event_order):
         on = event.get("involvedObject") or {}
@@ -207,7 +158,7 @@ def alike(events: Iterable[Object]) -> list[Told]:
         number = int((event.get("series") or {}).get("count") or event.get("count") or 1)
         before = found.pop((about, reason, message), None)
         count = number + (before.count if before is not None else 0)
-        found[about, reason, message] = Told(
+        found[about, reason, message] = AlikeEvents(
             event.get("type") or "Normal", reason, about, message, count, event_time(event)
         )
     return list(found.values())

@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 
-from gpuctl.apply.plan.plan import NoSuchJob
+from gpuctl.apply.plan.plan import NoSuchJob, SeveralJobs
 from gpuctl.apply.state.records import Records, is_controlled
 from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.backend.generations import bare_name, job_of
@@ -40,7 +40,7 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
         found = [job for job in jobs if kind in (None, job.identity.kind)]
         if len({(job.identity.namespace, job.identity.kind) for job in found}) > 1:
             titles = dict.fromkeys(f"{job.identity.kind}/{name} in {job.identity.namespace}" for job in found)
-            raise NoSuchJob(f"there are several jobs {name}: {', '.join(titles)}", _which(found))
+            raise SeveralJobs(f"there are several jobs {name}: {', '.join(titles)}", _which(found))
         if found:
             job = newest(found)
             refusals(scope, [job])
@@ -52,7 +52,7 @@ def find_job(scope: Scope, text: str, keys: Records) -> tuple[Job, str | None]:
         pods = [pod for pod in scope.all("Pod", fields=f"metadata.name={name}") if identity_of(pod, keys)]
         if len(pods) > 1:
             places = ", ".join(pod["metadata"]["namespace"] for pod in pods)
-            raise NoSuchJob(f"there are several pods {name}: in {places}", "say which with -n NAMESPACE")
+            raise SeveralJobs(f"there are several pods {name}: in {places}", "say which with -n NAMESPACE")
         if pods:
             identity = identity_of(pods[0], keys)
             jobs = _of_job(scope, identity.name if identity else name, keys)

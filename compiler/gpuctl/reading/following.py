@@ -15,8 +15,8 @@ from gpuctl.apply.state.workload import condition, finished
 from gpuctl.backend.api_resources import WORKLOADS, Object
 from gpuctl.backend.generations import bare_name
 from gpuctl.kube.api_errors import ApiError, ClusterError
-from gpuctl.kube.connection import Connection
-from gpuctl.kube.follow import Event, Follower, Watched
+from gpuctl.kube.reflector import Event, Reflector, Watched
+from gpuctl.kube.session import Session
 from gpuctl.reading.job_rows import Job, newest, together
 from gpuctl.reading.log_streams import (
     Batch,
@@ -204,7 +204,7 @@ class Following:
 
     def __init__(
         self,
-        connection: Connection,
+        session: Session,
         job: Job,
         wanted: Wanted,
         keys: Records,
@@ -213,7 +213,7 @@ class Following:
         only: str | None = None,
         cause: Callable[[Job], str] = lambda job: "",
     ) -> None:
-        self._connection = connection
+        self._session = session
         self._job = job
         self._wanted = wanted
         self._only = only
@@ -237,10 +237,10 @@ class Following:
         identity = self._job.identity
         kinds = [self._job.workload["kind"]] if self._job.workload else list(WORKLOADS)
         labels = f"{self._keys.job_type}={identity.kind},app={identity.name}"
-        follower = Follower(self._connection, [Watched(kind, identity.namespace, labels) for kind in [*kinds, "Pod"]])
+        reflector = Reflector(self._session, [Watched(kind, identity.namespace, labels) for kind in [*kinds, "Pod"]])
         self._unlisted = {*kinds, "Pod"}
-        follower.start()
-        threading.Thread(target=self._pump, args=(follower,), daemon=True, name="gpuctl-follow").start()
+        reflector.start()
+        threading.Thread(target=self._pump, args=(reflector,), daemon=True, name="gpuctl-follow").start()
         try:
             while True:
                 try:
@@ -253,13 +253,13 @@ class Following:
                     yield from self._verdict()
                     return
         finally:
-            follower.stop()
+            reflector.stop()
             for tail in self._tails.values():
                 tail.stop()
 
-    def _pump(self, follower: Follower) -> None:
+    def _pump(self, reflector: Reflector) -> None:
         try:
-            for event in follower.events():
+            for event in reflector.events():
                 if event is not None:
                     self._queue.put(event)
         except ClusterError as error:
@@ -307,7 +307,7 @@ class Following:
             pod.gone = time.monotonic()
         if pod.source is None and has_log(event.object, container):
             key = (uid, container)
-            pod.source = self._known.get(key) or ContainerLog(self._connection, event.object, container, self._wanted)
+            pod.source = self._known.get(key) or ContainerLog(self._session, event.object, container, self._wanted)
             tail = self._tails[pod.source] = _Tail(pod.source, self._queue)
             tail.look(event.object, over=pod.is_over)
             pod.thread = tail.start()

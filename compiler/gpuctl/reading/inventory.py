@@ -9,9 +9,9 @@ from gpuctl.apply.plan.pool_labels import pool_of
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import RESOURCES, Object
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.connection import Connection
 from gpuctl.kube.scope import Scope
-from gpuctl.language.settings import SYSTEM_NAMESPACE
+from gpuctl.kube.session import Session
+from gpuctl.language.names import SYSTEM_NAMESPACE
 
 # Source: scheduler.go, NewInformerFactory: the scheduler does not even see pods that have finished.
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
@@ -32,38 +32,38 @@ def take(scope: Scope, keys: Records, *, labels: str = "", pods: bool = True, de
     :param labels: which nodes.
     :raises ApiError: nodes may not be listed.
     """
-    connection = scope.connection
+    session = scope.session
     tasks: list[Callable[[], list[Object] | None]] = [
-        lambda: connection.list_objects(RESOURCES["Node"], labels=labels)[0],
+        lambda: session.list_objects(RESOURCES["Node"], labels=labels)[0],
         lambda: _pods(scope) if pods else [],
         lambda: _definitions(scope, keys) if definitions else [],
     ]
-    nodes, running, maps = connection.each(lambda task: task(), tasks)
+    nodes, running, maps = session.each(lambda task: task(), tasks)
     return Inventory(nodes or [], running, maps)
 
 
 def take_one(scope: Scope, name: str) -> tuple[Object | None, list[Object] | None]:
     """A node and its unfinished pods; None where there is no such node, or pods may not be listed."""
-    connection = scope.connection
+    session = scope.session
     tasks: list[Callable[[], list[Object] | None]] = [
-        lambda: connection.list_objects(RESOURCES["Node"], fields=f"metadata.name={name}")[0],
+        lambda: session.list_objects(RESOURCES["Node"], fields=f"metadata.name={name}")[0],
         lambda: _pods(scope, f"spec.nodeName={name},{UNFINISHED}"),
     ]
-    nodes, pods = connection.each(lambda task: task(), tasks)
+    nodes, pods = session.each(lambda task: task(), tasks)
     return (nodes[0] if nodes else None), pods
 
 
-def node_names(connection: Connection) -> list[str]:
+def node_names(session: Session) -> list[str]:
     """The names of all nodes; none where they may not be listed. For suggestions."""
     try:
-        return [node["metadata"]["name"] for node in connection.list_objects(RESOURCES["Node"])[0]]
+        return [node["metadata"]["name"] for node in session.list_objects(RESOURCES["Node"])[0]]
     except ApiError:
         return []
 
 
 def _pods(scope: Scope, fields: str = UNFINISHED) -> list[Object] | None:
     try:
-        return scope.connection.list_objects(RESOURCES["Pod"], fields=fields)[0]
+        return scope.session.list_objects(RESOURCES["Pod"], fields=fields)[0]
     except ApiError as error:
         if not error.lacks_permission:
             raise
@@ -73,7 +73,7 @@ def _pods(scope: Scope, fields: str = UNFINISHED) -> list[Object] | None:
 
 def _definitions(scope: Scope, keys: Records) -> list[Object] | None:
     try:
-        maps, _ = scope.connection.list_objects(RESOURCES["ConfigMap"], SYSTEM_NAMESPACE, labels=keys.pool)
+        maps, _ = scope.session.list_objects(RESOURCES["ConfigMap"], SYSTEM_NAMESPACE, labels=keys.pool)
     except ApiError as error:
         if not error.lacks_permission:
             raise

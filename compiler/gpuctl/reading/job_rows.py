@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpuctl.apply.state.records import Records, is_controlled
 from gpuctl.apply.state.workload import condition, finished
@@ -77,27 +77,6 @@ class Row:
     gpu: int
     gpu_type: str | None
     priority: str | None
-
-    def json(self) -> dict[str, Any]:
-        """As the REST API names its fields."""
-        return {
-            "jobId": self.job_id,
-            "name": self.identity.name,
-            "namespace": self.identity.namespace,
-            "kind": self.identity.kind,
-            "status": self.status.word,
-            "phase": self.status.phase,
-            "ready": self.ready,
-            "node": self.node,
-            "ip": self.ip,
-            "createdAt": self.created_at,
-            "startedAt": self.started_at,
-            "pool": self.pool,
-            "gpu": self.gpu,
-            "gpuType": self.gpu_type,
-            "priority": self.priority,
-            "reason": self.status.reason or None,
-        }
 
 
 @dataclass(frozen=True)
@@ -186,7 +165,7 @@ def batches(scope: Scope, keys: Records, selector: str = "") -> Iterator[list[Jo
     A job whose pods are in several pages comes with each; what it lacks comes last.
     """
     wanted = ",".join(part for part in (keys.job_type, selector) if part)
-    listed = [scope.connection.executor.submit(scope.all, kind, labels=wanted) for kind in WORKLOADS]
+    listed = [scope.session.executor.submit(scope.all, kind, labels=wanted) for kind in WORKLOADS]
     pages = scope.pages("Pod", labels=wanted)
     first, second = next(pages, []), next(pages, None)
     mains = [item for future in listed for item in future.result() if not is_controlled(item)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.reading.node_gpus import UNKNOWN, Gpus
@@ -20,15 +19,6 @@ class Label:
     value: str
     updated_at: str | None
 
-    def json(self) -> dict[str, Any]:
-        """As the REST API lists it."""
-        return {"nodeName": self.node, "labelKey": self.key, "labelValue": self.value}
-
-    def detail(self) -> dict[str, Any]:
-        """As the REST API shows it by itself. Kubernetes does not keep when a label was first set."""
-        label = {"key": self.key, "value": self.value, "createdAt": None, "lastUpdatedAt": self.updated_at}
-        return {"nodeName": self.node, "label": label}
-
 
 def labels_with(nodes: Iterable[Object], key: str) -> list[Label]:
     """A label at all nodes that have it."""
@@ -42,12 +32,6 @@ def labels(node: Object) -> list[Label]:
     return [Label(name, key, value, _updated(node, key)) for key, value in sorted(labels_of(node).items())]
 
 
-def gpu_labels_json(node: NodeState) -> dict[str, Any]:
-    """A node's labels about GPUs, and its pool, as the REST API lists them."""
-    labels = [{"key": key, "value": value} for key, value in node.gpu_labels.items()]
-    return {"nodeName": node.name, "gpuLabels": labels, "gpuType": node.gpu_type, "boundPools": [node.pool]}
-
-
 @dataclass(frozen=True)
 class GpuType:
     """A type of GPU: how many there are and where. ``used`` is None when pods may not be read."""
@@ -59,18 +43,6 @@ class GpuType:
     free: int | None
     nodes: tuple[str, ...]
     pools: tuple[str, ...]
-
-    def json(self) -> dict[str, Any]:
-        """In the manner of the REST API."""
-        return {
-            "gpuType": self.name,
-            "vendors": list(self.vendors),
-            "gpuTotal": self.total,
-            "gpuUsed": self.used,
-            "gpuFree": self.free,
-            "nodes": list(self.nodes),
-            "boundPools": list(self.pools),
-        }
 
 
 def gpu_types(nodes: Iterable[NodeState], gpus: Gpus) -> list[GpuType]:

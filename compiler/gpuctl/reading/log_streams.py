@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from gpuctl.backend.api_resources import RESOURCES, Object, annotations_of
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed, NotThere
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 from gpuctl.reading.job_rows import Identity, Job
 from gpuctl.reading.loglines import LogLine, Position, instant, parse
 from gpuctl.reading.status import pod_status
@@ -71,7 +71,7 @@ class Batch(NamedTuple):
 class ContainerLog:
     """The log of one container of one pod. ``position`` is how far it was read, by one thread at a time."""
 
-    connection: Connection
+    session: Session
     pod: Object
     container: str
     wanted: Wanted
@@ -99,7 +99,7 @@ class ContainerLog:
         query |= {"container": self.container, "timestamps": "true", "follow": "true" if follow else ""}
         metadata = self.pod["metadata"]
         path = RESOURCES["Pod"].path(metadata["namespace"], metadata["name"]) + "/log"
-        stream = self.connection.stream(path, query)
+        stream = self.session.stream(path, query)
         return (fresh for lines in parse(stream) if (fresh := self.position.fresh(lines)))
 
     def read_whole(self, first: Iterator[list[LogLine]]) -> Iterator[list[LogLine]]:
@@ -215,9 +215,7 @@ def waiting(pod: Object) -> str:
     return ": ".join(words)
 
 
-def sources_of(
-    connection: Connection, pods: list[Object], wanted: Wanted
-) -> tuple[list[ContainerLog], list[LogProblem]]:
+def sources_of(session: Session, pods: list[Object], wanted: Wanted) -> tuple[list[ContainerLog], list[LogProblem]]:
     """The logs that there are, and the pods that have none yet.
 
     :raises NotThere: no pod has the container.
@@ -226,7 +224,7 @@ def sources_of(
     for pod in pods:
         container = container_of(pod, wanted.container)
         if has_log(pod, container):
-            sources.append(ContainerLog(connection, pod, container, wanted))
+            sources.append(ContainerLog(session, pod, container, wanted))
         else:
             missing.append(LogProblem(pod["metadata"]["name"], waiting(pod)))
     return sources, missing
@@ -235,8 +233,8 @@ def sources_of(
 class Reading:
     """Logs as they are now: all sources at once, merged by time. ``problems`` are complete when it has finished."""
 
-    def __init__(self, connection: Connection, sources: list[ContainerLog]) -> None:
-        self._connection = connection
+    def __init__(self, session: Session, sources: list[ContainerLog]) -> None:
+        self._session = session
         self._sources = sources
         self.problems: list[LogProblem] = []
 
@@ -245,7 +243,7 @@ class Reading:
 
         :raises ApiError: logs may not be read.
         """
-        opened = self._connection.each(self._open, self._sources)
+        opened = self._session.each(self._open, self._sources)
         streams = [(source, first) for source, first in zip(self._sources, opened, strict=True) if first is not None]
         if len(streams) == 1:
             [(source, first)] = streams

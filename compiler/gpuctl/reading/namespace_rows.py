@@ -12,9 +12,10 @@ from gpuctl.apply.state.workload import finished
 from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, labels_of
 from gpuctl.capacity.pod_requests import pod_requests
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.connection import Connection
 from gpuctl.kube.scope import Scope
-from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
+from gpuctl.kube.session import Session
+from gpuctl.language.names import SYSTEM_NAMESPACE
+from gpuctl.language.settings import Settings
 from gpuctl.reading.inventory import UNFINISHED
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import PodOnNode, holder, is_finished
@@ -57,39 +58,17 @@ class Namespace:
         """Whether gpuctl made it, or a job or quota of gpuctl's is in it."""
         return self.all_jobs > 0 or any(quota.is_ours for quota in self.quotas) or self.is_ours
 
-    def json(self) -> dict[str, Any]:
-        """In the manner of the REST API."""
-        return {
-            "name": self.name,
-            "status": self.status,
-            "jobs": self.jobs,
-            "pods": len(self.holders),
-            "gpuUsed": self.gpu_used,
-            "quotas": [quota.name for quota in self.quotas if quota.is_ours],
-            "createdAt": self.created_at,
-        }
-
-    def detail(self) -> dict[str, Any]:
-        """In the manner of the REST API, with all that is in it."""
-        return {
-            **self.json(),
-            "labels": self.labels,
-            "quotas": [quota.json() for quota in self.quotas],
-            "runningJobs": [item.json() for item in self.holders if item.node],
-            "waitingJobs": [item.json() for item in self.holders if not item.node],
-        }
-
 
 def contents(scope: Scope, keys: Records) -> Contents:
     """Everything, in a handful of lists at the same time; where all namespaces may not be listed, of the context's."""
-    connection = scope.connection
+    session = scope.session
     namespaces: list[Object] = []
     assumed: tuple[str, ...] = ()
     try:
         if scope.namespace is None:
-            namespaces = connection.list_objects(RESOURCES["Namespace"])[0]
+            namespaces = session.list_objects(RESOURCES["Namespace"])[0]
         else:
-            found = connection.get(Key("Namespace", "", scope.namespace))
+            found = session.get(Key("Namespace", "", scope.namespace))
             namespaces = [found] if found is not None else []
     except ApiError as error:
         if not error.lacks_permission:
@@ -97,18 +76,18 @@ def contents(scope: Scope, keys: Records) -> Contents:
         assumed = (scope.fallback,)
         if scope.namespace is None:
             scope.note(f"{error.message}: shown is {scope.fallback}, the namespace of the context")
-        scope = Scope(connection, scope.fallback)
+        scope = Scope(session, scope.fallback)
 
     def read(kind: str) -> list[Object]:
         labels = keys.job_type if kind in WORKLOADS else ""
         if kind in OPTIONAL:
             # The role `view` knows nothing of kinds that are not Kubernetes' own.
             with contextlib.suppress(ApiError):
-                return connection.list_objects(RESOURCES[kind], scope.namespace, labels=labels)[0]
+                return session.list_objects(RESOURCES[kind], scope.namespace, labels=labels)[0]
             return []
         return scope.all(kind, labels=labels, fields=UNFINISHED if kind == "Pod" else "")
 
-    quotas, ranges, pods, *workloads = connection.each(read, ("ResourceQuota", "LimitRange", "Pod", *WORKLOADS))
+    quotas, ranges, pods, *workloads = session.each(read, ("ResourceQuota", "LimitRange", "Pod", *WORKLOADS))
     mains = [obj for items in workloads for obj in items if not is_controlled(obj)]
     return Contents(namespaces, assumed, quotas, ranges, pods, mains)
 
@@ -143,10 +122,10 @@ def read_namespaces(found: Contents, settings: Settings, keys: Records) -> list[
     return result
 
 
-def namespace_names(connection: Connection) -> list[str]:
+def namespace_names(session: Session) -> list[str]:
     """The names of all namespaces; none where they may not be listed. For suggestions."""
     try:
-        return [item["metadata"]["name"] for item in connection.list_objects(RESOURCES["Namespace"])[0]]
+        return [item["metadata"]["name"] for item in session.list_objects(RESOURCES["Namespace"])[0]]
     except ApiError:
         return []
 

@@ -28,7 +28,7 @@ class Gpus:
         self._products = frozenset(gpu.product_label for gpu in settings.gpus.values() if gpu.product_label)
         self._types = {
             name: {key: [value] if isinstance(value, str) else list(value) for key, value in labels.items()}
-            for name, labels in settings.platform.gpu.types.items()
+            for name, labels in settings.gpu_types.items()
         }
         self._mapped = frozenset(key for labels in self._types.values() for key in labels)
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import NamedTuple
 
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import condition
 from gpuctl.backend.api_resources import Object, labels_of
 from gpuctl.capacity.pod_requests import Amounts, amounts, pod_requests
-from gpuctl.capacity.quota_sum import format_amount
-from gpuctl.language.resources import DEFAULT_POOL
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.node_gpus import UNKNOWN, Gpus
 
 STATUSES = ("active", "maintaining", "faulty")
@@ -31,16 +30,16 @@ class PodOnNode:
     node: str | None
     pool: str | None
 
-    def json(self) -> dict[str, Any]:
-        """As the REST API names its fields."""
-        return {
-            "jobId": self.job_id,
-            "name": self.name,
-            "namespace": self.namespace,
-            "kind": self.kind,
-            "gpu": self.gpu,
-            "nodeName": self.node,
-        }
+
+class GpuOnNode(NamedTuple):
+    """A GPU of a node; ``status`` is used, free, faulty, or ``unknown`` where pods may not be read.
+
+    Kubernetes knows how many are taken, not which: ``name`` has a number of ours, not the device's own.
+    """
+
+    name: str
+    type: str | None
+    status: str
 
 
 @dataclass(frozen=True)
@@ -86,95 +85,23 @@ class NodeState:
         ready = "Ready" if condition(self.object, "Ready") else "NotReady"
         return f"{ready},SchedulingDisabled" if _is_cordoned(self.object) else ready
 
-    def json(self) -> dict[str, Any]:
-        """As the REST API lists it."""
-        return {
-            "nodeName": self.name,
-            "status": self.status,
-            "gpuTotal": self.gpu_total,
-            "gpuUsed": self.gpu_used,
-            "gpuFree": self.gpu_free,
-            "boundPools": [self.pool],
-            "cpu": format_amount("cpu", self.total.get("cpu", Fraction(0))),
-            "memory": format_amount("memory", self.total.get("memory", Fraction(0))),
-            "gpuType": self.gpu_type,
-            "createdAt": self.created_at,
-        }
+    @property
+    def is_cordoned(self) -> bool:
+        """Whether no new pods are placed on it."""
+        return _is_cordoned(self.object)
 
-    def detail(self) -> dict[str, Any]:
-        """As the REST API describes it."""
-        status, spec = self.object.get("status") or {}, self.object.get("spec") or {}
-        info = status.get("nodeInfo") or {}
-        conditions = status.get("conditions") or []
-        heartbeats = [item["lastHeartbeatTime"] for item in conditions if item.get("lastHeartbeatTime")]
-        return {
-            "nodeName": self.name,
-            "status": self.status,
-            "gpuType": self.gpu_type,
-            "k8sStatus": {
-                "conditions": conditions,
-                "schedulable": not _is_cordoned(self.object),
-                "taints": spec.get("taints") or [],
-                "addresses": status.get("addresses") or [],
-                "kernelVersion": info.get("kernelVersion"),
-                "osImage": info.get("osImage"),
-                "architecture": info.get("architecture"),
-                "kubeletVersion": info.get("kubeletVersion"),
-                "containerRuntimeVersion": info.get("containerRuntimeVersion"),
-            },
-            "resources": {
-                **self._amount("cpu"),
-                **self._amount("memory"),
-                "gpuTotal": self.gpu_total,
-                "gpuUsed": self.gpu_used,
-                "gpuFree": self.gpu_free,
-                "gpuUnhealthy": self.broken_gpus,
-            },
-            "gpuDetail": self.gpus(),
-            "labels": [{"key": key, "value": value} for key, value in sorted(labels_of(self.object).items())],
-            "boundPools": [self.pool],
-            "runningJobs": None if self.holders is None else [holder.json() for holder in self.holders],
-            "createdAt": self.created_at,
-            "lastUpdatedAt": max(heartbeats, default=None),
-        }
-
-    def gpus(self) -> list[dict[str, Any]]:
-        """Its GPUs one by one.
-
-        Kubernetes knows how many are taken, not which: the numbers are not the devices' own, and utilization comes with
-        a usage service only.
-        """
+    @property
+    def gpus(self) -> list[GpuOnNode]:
+        """Its GPUs one by one."""
         used = self.gpu_used
         states = [UNKNOWN if used is None else "used" if index < used else "free" for index in range(self.gpu_total)]
         states += ["faulty"] * self.broken_gpus
-        return [
-            {"gpuId": f"gpu-{index}", "type": self.gpu_type, "status": state, "utilization": None, "memoryUsage": None}
-            for index, state in enumerate(states)
-        ]
-
-    def gpu_json(self) -> dict[str, Any]:
-        """As the REST API lists the GPUs of nodes."""
-        return {"nodeName": self.name, "gpuCount": self.gpu_total + self.broken_gpus, "gpus": self.gpus()}
+        return [GpuOnNode(f"gpu-{index}", self.gpu_type, state) for index, state in enumerate(states)]
 
     def amount(self, resource: str) -> tuple[Fraction, Fraction | None]:
         """Total and use of a resource."""
         used = None if self.used is None else self.used.get(resource, Fraction(0))
         return self.total.get(resource, Fraction(0)), used
-
-    def _amount(self, resource: str) -> dict[str, Any]:
-        total, used = self.amount(resource)
-        free = None if used is None else max(Fraction(0), total - used)
-        values = {"Total": total, "Used": used, "Free": free}
-        return {f"{resource}{name}": quantity_json(resource, value) for name, value in values.items()}
-
-
-def quantity_json(resource: str, value: Fraction | None) -> int | float | str | None:
-    """An amount as JSON: cores as a number, memory as an exact quantity, as the REST API has them."""
-    if value is None:
-        return None
-    if resource == "memory":
-        return format_amount(resource, value)
-    return value.numerator if value.denominator == 1 else float(value)
 
 
 def status_of(node: Object) -> str:

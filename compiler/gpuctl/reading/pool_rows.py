@@ -6,14 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from gpuctl.apply.plan.pool_labels import pool_of
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import Object, annotations_of
 from gpuctl.backend.pool import DATA_KEY
 from gpuctl.capacity.pod_requests import pod_requests
-from gpuctl.language.resources import DEFAULT_POOL
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.language.settings import Settings
 from gpuctl.reading.inventory import Inventory
 from gpuctl.reading.node_gpus import UNKNOWN, Gpus
@@ -84,32 +82,6 @@ class PoolState:
         """The pods that hold room on its nodes; None when pods may not be read."""
         return None if self.waiting is None else [found for node in self.nodes for found in node.holders or ()]
 
-    def json(self) -> dict[str, Any]:
-        """As the REST API lists it."""
-        return {
-            "name": self.name,
-            "description": self.description,
-            "gpuTotal": self.gpu_total,
-            "gpuUsed": self.gpu_used,
-            "gpuFree": self.gpu_free,
-            "gpuUnavailable": self.gpu_unavailable,
-            "gpuType": list(self.gpu_types),
-            "status": self.status,
-            "nodes": [node.name for node in self.nodes],
-            "quota": {"maxJobs": self.max_jobs, "maxGpuPerJob": self.max_gpu_per_job},
-            "jobs": _json(self.jobs),
-        }
-
-    def detail(self) -> dict[str, Any]:
-        """As the REST API describes it: the types with their numbers, and what is missing or waits."""
-        return {
-            **self.json(),
-            "gpuType": self.gpu_types,
-            "missingNodes": list(self.missing),
-            "waitingJobs": _json(self.waiting),
-            "isDefined": self.is_defined,
-        }
-
 
 def read_pools(found: Inventory, settings: Settings, keys: Records) -> list[PoolState]:
     """The pools by name, ``default`` last."""
@@ -136,6 +108,8 @@ def waiting_pods(pods: Iterable[Object] | None, keys: Records, gpus: Gpus) -> li
 
 def definition_of(definition_map: Object) -> dict[str, Any]:
     """The pool's document that a ConfigMap holds; empty when it is damaged."""
+    import yaml
+
     try:
         document = yaml.safe_load(definition_map["data"][DATA_KEY])
     except yaml.YAMLError:
@@ -167,7 +141,3 @@ def _pool(
         None if waiting is None else tuple(item for item in waiting if (item.pool or DEFAULT_POOL) == name),
         definition_map is not None,
     )
-
-
-def _json(holders: Iterable[PodOnNode] | None) -> list[dict[str, Any]] | None:
-    return None if holders is None else [item.json() for item in holders]

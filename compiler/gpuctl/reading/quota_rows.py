@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from gpuctl.backend.api_resources import Object, annotations_of, labels_of
 from gpuctl.capacity.pod_requests import quantity
@@ -58,18 +57,10 @@ class Limit:
         """Whether amounts are bytes."""
         return self.resource.endswith(("memory", "storage"))
 
-    def json(self) -> dict[str, Any]:
-        """In the manner of the REST API."""
-        return {
-            "resource": self.resource,
-            "name": self.name,
-            "vendor": self.vendor,
-            "unit": "bytes" if self.is_memory else _UNITS.get(self.name.rpartition(".")[2], "count"),
-            "total": _number(self.total),
-            "used": _number(self.used),
-            "free": _number(self.free),
-            "usedPercent": self.percent,
-        }
+    @property
+    def unit(self) -> str:
+        """What its amounts are: cores, bytes, or a count."""
+        return "bytes" if self.is_memory else _UNITS.get(self.name.rpartition(".")[2], "count")
 
 
 @dataclass(frozen=True)
@@ -100,27 +91,6 @@ class QuotaState:
         return sum((limit.total for limit in found), Fraction(0)), (
             sum(used, Fraction(0)) if len(used) == len(found) else None
         )
-
-    def json(self) -> dict[str, Any]:
-        """In the manner of the REST API: cores, bytes and numbers, and each limit with its share in percent."""
-        value: dict[str, Any] = {
-            "name": self.name,
-            "namespace": self.namespace,
-            "description": self.description,
-            "status": self.status,
-        }
-        for name, field, unit in (("cpu", "cpu", ""), ("memory", "memory", "Bytes"), ("gpu", "gpu", "")):
-            total, used = self.amount(name)
-            value |= {f"{field}Total{unit}": _number(total), f"{field}Used{unit}": _number(used)}
-        jobs, counted = self.amount("jobs")
-        return {
-            **value,
-            "maxJobs": _number(jobs),
-            "jobsUsed": _number(counted),
-            "resources": [limit.json() for limit in self.limits],
-            "defaultRequest": self.defaults,
-            "createdAt": self.created_at,
-        }
 
 
 def read_quotas(
@@ -182,9 +152,3 @@ def _default_request(limit_range: Object) -> dict[str, str]:
 
 def _place(obj: Object) -> tuple[str, str]:
     return obj["metadata"]["namespace"], obj["metadata"]["name"]
-
-
-def _number(value: Fraction | None) -> int | float | None:
-    if value is None:
-        return None
-    return value.numerator if value.denominator == 1 else float(value)

@@ -11,11 +11,12 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from gpuctl.apply.state.queueing import is_held, is_queued, queue_of
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import condition, finished
-from gpuctl.backend.api_resources import QUEUE_LABEL, Object, annotations_of, labels_of
+from gpuctl.backend.api_resources import Object, annotations_of
 from gpuctl.capacity.pod_requests import replicas
-from gpuctl.language.fields import visible
+from gpuctl.language.wording import visible
 
 # Kubernetes' own messages are of at most 1,024 characters, but for those that list many objects.
 _LONGEST = 4096
@@ -174,8 +175,10 @@ def _idle(workload: Object, keys: Records) -> Status | None:
     stopped = workload["kind"] in ("Deployment", "StatefulSet") and spec.get("replicas", 1) == 0
     if keys.paused in annotations_of(workload) and (suspended or stopped):
         return Status("Paused", _PAUSED, "`gpuctl resume` goes on with it")
-    if suspended and QUEUE_LABEL in labels_of(workload):
-        return Status("Queued", _PENDING, f"waits in Kueue's queue {labels_of(workload)[QUEUE_LABEL]}")
+    if is_queued(workload, keys):
+        return Status("Queued", _PENDING, f"waits in Kueue's queue {queue_of(workload)}")
+    if suspended and is_held(workload):
+        return Status("Suspended", _PAUSED, f"it is kept out of Kueue's queue {queue_of(workload)} until it is resumed")
     if suspended:
         return Status("Suspended", _PAUSED, "spec.suspend is set, not by `gpuctl pause`")
     if stopped:

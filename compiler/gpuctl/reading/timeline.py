@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpuctl.backend.api_resources import Object
 from gpuctl.reading.event_rows import event_time
@@ -19,11 +19,6 @@ class Stage(NamedTuple):
     name: str
     time: str
     seconds: float
-
-    def json(self) -> dict[str, Any]:
-        """As the REST API names its fields."""
-        seconds = int(self.seconds) if self.seconds == int(self.seconds) else self.seconds
-        return {"stage": self.name, "time": self.time, "seconds": seconds}
 
 
 def timeline(pod: Object, events: Iterable[Object]) -> list[Stage]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from gpuctl.apply.run.wait_gone import is_up
+from gpuctl.apply.run.wait_running import is_up
 from gpuctl.apply.state.records import Records, is_controlled
 from gpuctl.apply.state.workload import finished
 from gpuctl.backend.api_resources import WORKLOADS, Object
 from gpuctl.backend.generations import bare_name
 from gpuctl.capacity.pod_requests import replicas
-from gpuctl.kube.follow import Event, Follower, Watched
+from gpuctl.kube.reflector import Event, Reflector, Watched
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.reading.find import Absent, find_job
@@ -38,19 +37,6 @@ class WaitResult:
     met: bool
     message: str
     status: Status | None = None
-
-    def json(self) -> dict[str, Any]:
-        """As the REST API names its fields."""
-        return {
-            "name": self.identity.name if self.identity else self.name,
-            "namespace": self.identity.namespace if self.identity else None,
-            "kind": self.identity.kind if self.identity else None,
-            "condition": self.condition,
-            "met": self.met,
-            "message": self.message,
-            "status": self.status.word if self.status else None,
-            "reason": (self.status.reason if self.status else None) or None,
-        }
 
 
 @dataclass
@@ -139,14 +125,14 @@ class _Wait:
         self._timeout = timeout
 
     def outcomes(self, tell: Callable[[str], None]) -> Iterator[WaitResult]:
-        follower = Follower(self._scope.connection, self._watched())
+        reflector = Reflector(self._scope.session, self._watched())
         unread = len(self._watched())
         for item in self._waiting.values():
             # All of it comes again with the first lists.
             item.job.workload, item.job.pods = None, []
-        follower.start()
+        reflector.start()
         try:
-            for event in follower.events(_TICK):
+            for event in reflector.events(_TICK):
                 if event is not None and event.type == "LISTED":
                     unread -= 1
                 elif event is not None:
@@ -163,7 +149,7 @@ class _Wait:
                     more = f" (and {len(self._waiting) - 1} more)" if len(self._waiting) > 1 else ""
                     tell(f"waiting until {self._condition}: {first.title}: {_said(status)}{more}")
         finally:
-            follower.stop()
+            reflector.stop()
 
     def _watched(self) -> list[Watched]:
         """The kinds in each namespace that a job is in: watches of all namespaces would need more rights."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from gpuctl.apply.state.records import Records, is_controlled
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of
-from gpuctl.kube.follow import Event, Follower, Watched
+from gpuctl.kube.reflector import Event, Reflector, Watched
 from gpuctl.kube.scope import Scope
 from gpuctl.language.settings import Settings
 from gpuctl.reading.job_rows import Identity, Row, labels, refusals, rows, together
@@ -34,14 +34,14 @@ def changes(
     names = labels(settings, keys)
     wanted = ",".join(part for part in (keys.job_type, selector) if part)
     namespace = scope.reach("Pod")
-    follower = Follower(scope.connection, [Watched(kind, namespace, wanted) for kind in (*WORKLOADS, "Pod")])
-    follower.start()
+    reflector = Reflector(scope.session, [Watched(kind, namespace, wanted) for kind in (*WORKLOADS, "Pod")])
+    reflector.start()
     objects: dict[Key, Object] = {}
     shown: dict[tuple[Identity, str], Row] = {}
     unread = len(WORKLOADS) + 1
     changed: float | None = None
     try:
-        for event in follower.events(_QUIET):
+        for event in reflector.events(_QUIET):
             if event is not None:
                 changed = changed or time.monotonic()
                 if event.type == "LISTED":
@@ -58,7 +58,7 @@ def changes(
             if news or not shown:
                 yield news
     finally:
-        follower.stop()
+        reflector.stop()
 
 
 def _note(objects: dict[Key, Object], event: Event) -> None:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from gpuctl.apply.plan.decide import Wish, joined
+from gpuctl.apply.plan.decide import joined
+from gpuctl.apply.plan.decision import Wish
 from gpuctl.apply.plan.losses import lost_fields
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.compare import spec_changes

@@ -9,13 +9,13 @@ from gpuctl.apply.state.live_state import OURS
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Object, labels_of
 from gpuctl.capacity.quota_sum import Usage, admissions, shortfalls
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 
 Template = tuple[Object, int]
 
 
 def check_quotas(
-    connection: Connection, steps: list[Step], pods: dict[int, list[Template]], refusals: dict[str, list[str]]
+    session: Session, steps: list[Step], pods: dict[int, list[Template]], refusals: dict[str, list[str]]
 ) -> list[str]:
     """What does not fit, as errors.
 
@@ -24,13 +24,13 @@ def check_quotas(
     """
     namespaces = sorted({step.key.namespace for step in steps if step.key.namespace})
     errors: list[str] = []
-    for found in connection.each(lambda namespace: _check(connection, namespace, steps, pods, refusals), namespaces):
+    for found in session.each(lambda namespace: _check(session, namespace, steps, pods, refusals), namespaces):
         errors += found
     return errors
 
 
 def _check(
-    connection: Connection,
+    session: Session,
     namespace: str,
     steps: list[Step],
     pods: dict[int, list[Template]],
@@ -39,7 +39,7 @@ def _check(
     mine = [step for step in steps if step.key.namespace == namespace]
     leaving = [step for step in mine if step.deletes]
     try:
-        quotas, _ = connection.list_objects(RESOURCES["ResourceQuota"], namespace)
+        quotas, _ = session.list_objects(RESOURCES["ResourceQuota"], namespace)
     except ApiError as error:
         if not error.lacks_permission:
             raise
@@ -54,15 +54,22 @@ def _check(
         if step.desired is None:
             continue
         if step.action in ("create", "replace"):
-            added += admissions(step.desired, pods.get(id(step)))
+            # What Kueue holds back has pods when others have given back theirs.
+            added += admissions(step.desired, [] if step.queued else pods.get(id(step)))
         elif step.method == "put" and step.live is not None:
             # Rolling: the new pods come as the old ones go, so what counts is the difference.
             added += [Usage(step.desired, before=step.live), *_pods_of(step.desired, pods.get(id(step)))]
             rolling.append(step.live)
         elif step.method == "apply" and step.live is not None:
             added.append(Usage(step.desired, before=step.live))
-    freed = _freed(connection, namespace, leaving, rolling)
-    return [f"in namespace {namespace}, {shortfall}" for shortfall in shortfalls(quotas, added, freed)]
+    freed = _freed(session, namespace, leaving, rolling)
+    found = [f"in namespace {namespace}, {shortfall}" for shortfall in shortfalls(quotas, added, freed)]
+    unused = [{**quota, "status": {**(quota.get("status") or {}), "used": {}}} for quota in quotas]
+    for step in mine:
+        if step.queued and step.desired is not None:
+            alone = shortfalls(unused, _pods_of(step.desired, pods.get(id(step))))
+            found += [f"{step.title} never fits into {namespace}: {shortfall}" for shortfall in alone]
+    return found
 
 
 def _as_planned(quota: Object, steps: Iterable[Step]) -> Object:
@@ -83,7 +90,7 @@ def _pods_of(workload: Object, pods: list[Template] | None) -> list[Usage]:
     return [usage for usage in admissions(workload, pods) if usage.object["kind"] == "Pod"]
 
 
-def _freed(connection: Connection, namespace: str, leaving: list[Step], rolling: list[Object]) -> list[Usage]:
+def _freed(session: Session, namespace: str, leaving: list[Step], rolling: list[Object]) -> list[Usage]:
     """What is given back: objects that are deleted, and the pods that they, or those in ``rolling``, have now."""
     live = [step.live for step in leaving if step.live is not None]
     freed = [usage for obj in live for usage in admissions(obj, [])]
@@ -91,7 +98,7 @@ def _freed(connection: Connection, namespace: str, leaving: list[Step], rolling:
     if not workloads:
         return freed
     try:
-        pods, _ = connection.list_objects(RESOURCES["Pod"], namespace, labels=OURS)
+        pods, _ = session.list_objects(RESOURCES["Pod"], namespace, labels=OURS)
     except ApiError as error:
         if not error.lacks_permission:
             raise

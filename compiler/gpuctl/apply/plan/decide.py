@@ -8,103 +8,42 @@ from __future__ import annotations
 import copy
 import secrets
 import string
-from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
-from gpuctl.apply.plan.former import fields_of
-from gpuctl.apply.plan.losses import lost_fields
+from gpuctl.apply.plan.decision import (
+    ADOPTED,
+    RECORDED,
+    Ask,
+    DecisionRefused,
+    Knowledge,
+    OtherSet,
+    Target,
+    Wish,
+    carried,
+    ignored_fields,
+    is_lasting,
+    reason_of,
+    without_records,
+)
 from gpuctl.apply.plan.plan import Method, Step
+from gpuctl.apply.plan.workload_steps import replacement, workload_step
 from gpuctl.apply.state.compare import (
-    IN_PLACE,
-    MANAGER,
     Change,
     Tree,
     applied_fields,
     foreign_managers,
     metadata_changes,
-    named,
     owned_fields,
     spec_changes,
     unstated,
 )
-from gpuctl.apply.state.field_merge import merge
-from gpuctl.apply.state.records import PART_OF, Records, is_ours
-from gpuctl.apply.state.workload import carried_over, finished, running
-from gpuctl.backend.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
+from gpuctl.apply.state.records import PART_OF, is_ours
+from gpuctl.backend.api_resources import WORKLOADS, Key, Object, annotations_of, labels_of
+from gpuctl.kube.session import MANAGER
 
-_RECORDED = "records the document; nothing else changes"
-_ADOPTED = "adopted: it is as it should be"
 _LONG_NAME = 30
-_TOOLS = ("kubectl.kubernetes.io/", "argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/", "meta.helm.sh/")
 # Kinds that are never deleted and never replaced.
 _PERMANENT = frozenset({"CustomResourceDefinition", "PersistentVolume", "PersistentVolumeClaim"})
-
-
-@dataclass(frozen=True)
-class Wish:
-    """How decisions are to be made.
-
-    ``relower`` replaces what only a newer gpuctl would lower otherwise; ``adopt`` takes over objects and fields that
-    others hold; ``part_of`` is the id of the set that is applied; ``autoscaled`` are the workloads whose replicas an
-    autoscaler of somebody else sets.
-    """
-
-    keys: Records
-    relower: bool = False
-    adopt: bool = False
-    part_of: str | None = None
-    rolling: bool = False
-    autoscaled: frozenset[Key] = frozenset()
-
-
-class Target(NamedTuple):
-    """An object as it will be sent, and what of its document is already in the cluster.
-
-    ``title`` names the document (``training/x``); ``same_document`` tells that the live main object was made from an
-    equal one.
-    """
-
-    desired: Object
-    shared: bool
-    title: str
-    same_document: bool
-
-    @property
-    def key(self) -> Key:
-        """The object's key."""
-        return key_of(self.desired)
-
-
-class Ask(NamedTuple):
-    """The live object differs as far as we can see, but only a dry-run can tell whether it means anything.
-
-    ``probe`` is what to create with ``dryRun=All``.
-    """
-
-    target: Target
-    live: Object
-    probe: Object
-
-
-class Knowledge(NamedTuple):
-    """What is known of a workload beside the two objects.
-
-    ``ours`` are the fields of the live one that we stated, ``answer`` is what the server would make of the new one,
-    ``same`` tells that the live one was made from an equal object.
-    """
-
-    ours: Tree | None = None
-    answer: Object | None = None
-    same: bool = False
-
-
-class DecisionRefused(Exception):
-    """Something that must be cleared up before anything is done; ``str()`` says what."""
-
-
-class OtherSet(DecisionRefused):
-    """The object is in another set; ``str()`` is the id of that one."""
 
 
 def decide(target: Target, live: Object | None, wish: Wish) -> Step | Ask:
@@ -138,9 +77,9 @@ def settle(ask: Ask, answer: Object, wish: Wish) -> Step:
         live,
         removed_from=ours,
         stated=target.desired,
-        ignored=_ignored(target, live, wish),
+        ignored=ignored_fields(target, live, wish),
     )
-    return _workload_step(target, live, wish, changes, Knowledge(ours, answer, same))
+    return workload_step(target, live, wish, changes, Knowledge(ours, answer, same))
 
 
 def settle_alone(ask: Ask, former: Tree | None, wish: Wish) -> Step:
@@ -149,9 +88,9 @@ def settle_alone(ask: Ask, former: Tree | None, wish: Wish) -> Step:
     :param former: the fields that its document stated before (None: not known, so that removals are not seen).
     """
     target, live = ask.target, ask.live
-    ignored = _ignored(target, live, wish)
+    ignored = ignored_fields(target, live, wish)
     changes = spec_changes(target.key.kind, target.desired, live, removed_from=former, ignored=ignored)
-    return _workload_step(target, live, wish, changes, Knowledge(former))
+    return workload_step(target, live, wish, changes, Knowledge(former))
 
 
 def _priority_class(target: Target, live: Object) -> Step:
@@ -192,7 +131,7 @@ def _is_kept(target: Target, live: Object, wish: Wish) -> bool:
 
 def kept(key: Key, live: Object, title: str, wish: Wish) -> Step:
     """The step for an object that is left as it is though its document would be lowered otherwise now."""
-    from gpuctl import __version__
+    from gpuctl.release import __version__
 
     by = annotations_of(live).get(wish.keys.lowered_by, "an older version")
     why = f"kept, lowered by gpuctl {by}"
@@ -214,13 +153,13 @@ def joined(step: Step, live: Object, wish: Wish) -> Step:
 
 def _workload(target: Target, live: Object, wish: Wish) -> Step | Ask:
     if live["metadata"].get("deletionTimestamp"):
-        return _replacement(target, live, wish, [], "it is being deleted", Knowledge())
+        return replacement(target, live, wish, [], "it is being deleted", Knowledge())
     desired = target.desired
     if annotations_of(live).get(wish.keys.hash) == annotations_of(desired)[wish.keys.hash]:
-        ignored = _ignored(target, live, wish)
+        ignored = ignored_fields(target, live, wish)
         if _is_as_created(desired, live) or not spec_changes(target.key.kind, desired, live, ignored=ignored):
-            return _workload_step(target, live, wish, [], Knowledge())
-    return Ask(target, live, probe(_carried_over(target, live, wish)))
+            return workload_step(target, live, wish, [], Knowledge())
+    return Ask(target, live, probe(carried(target, live, wish)))
 
 
 def _is_as_created(desired: Object, live: Object) -> bool:
@@ -230,14 +169,6 @@ def _is_as_created(desired: Object, live: Object) -> bool:
     then put there by the server or a webhook as it accepted the object.
     """
     return live["metadata"].get("generation") == 1 and not foreign_managers(desired, live)
-
-
-def _ignored(target: Target, live: Object, wish: Wish) -> tuple[str, ...]:
-    """Replicas belong to the autoscaler, the document's or somebody else's, and to the pause while there is one."""
-    if target.key.kind not in ("Deployment", "StatefulSet"):
-        return ()
-    others = wish.keys.paused in annotations_of(live) or target.key in wish.autoscaled
-    return ("spec.replicas",) if others or "replicas" not in target.desired["spec"] else ()
 
 
 def probe(desired: Object) -> Object:
@@ -252,154 +183,28 @@ def probe(desired: Object) -> Object:
     return result
 
 
-def _workload_step(target: Target, live: Object, wish: Wish, changes: list[Change], knowledge: Knowledge) -> Step:
-    kind, desired = target.key.kind, target.desired
-    known = wish.keys.hash in annotations_of(live)
-    metadata = metadata_changes(desired, live, owned_fields(live, adopted=not known), partial(_stays, wish.keys))
-    in_place = (*IN_PLACE[kind], "spec.replicas") if kind in ("Deployment", "StatefulSet") else IN_PLACE[kind]
-    if all(change.path in in_place for change in changes):
-        # The version alone is no reason to write.
-        if not changes and all(change.path.endswith(f"[{wish.keys.lowered_by}]") for change in metadata):
-            return _finished_hint(Step("unchanged", target.key, live=live, desired=desired, title=target.title), live)
-        return _patch_step(target, live, wish, changes, metadata, known)
-    if wish.rolling and kind in ("Deployment", "StatefulSet"):
-        return _rolling_step(target, live, wish, _shown(metadata, wish), knowledge)
-    return _replacement(target, live, wish, [*changes, *_shown(metadata, wish)], _why(changes), knowledge)
-
-
-def _stays(keys: Records, name: str) -> bool:
-    """Labels and annotations that are never removed: other commands', and those of tools that brought the object."""
-    return keys.is_record(name) or name.startswith(_TOOLS)
-
-
-def _finished_hint(step: Step, live: Object) -> Step:
-    ended = finished(live)
-    if ended:
-        name = step.key.name
-        step.reason = f"{ended}; `gpuctl rerun {name}` runs it again"
-    return step
-
-
-def _patch_step(
-    target: Target, live: Object, wish: Wish, changes: list[Change], metadata: list[Change], known: bool
-) -> Step:
-    patch: Object = {"metadata": {"uid": live["metadata"]["uid"]}}
-    wanted = _carried_over(target, live, wish)["metadata"]
-    for part in ("labels", "annotations"):
-        values = dict(wanted.get(part) or {})
-        values.update(dict.fromkeys(_removed(metadata, part)))
-        patch["metadata"][part] = values
-    if changes:
-        fields = {change.path.removeprefix("spec."): change.new for change in changes}
-        patch["spec"] = fields
-    shown = [*changes, *_shown(metadata, wish)]
-    reason = _why(shown) if shown else _RECORDED if known else _ADOPTED
-    return Step(
-        "update", target.key, reason, desired=patch, live=live, method="patch", changes=shown, title=target.title
-    )
-
-
-def _removed(metadata: list[Change], part: str) -> list[str]:
-    keys = []
-    for change in metadata:
-        if change.new is None and change.path.startswith(f"metadata.{part}"):
-            rest = change.path[len(f"metadata.{part}") :]
-            keys.append(rest[1:-1] if rest.startswith("[") else rest[1:])
-    return keys
-
-
-def _rolling_step(target: Target, live: Object, wish: Wish, metadata: list[Change], knowledge: Knowledge) -> Step:
-    """The live object with ours in it: what others hold stays, and where it is in the way that is a conflict."""
-    desired = _carried_over(target, live, wish)
-    adopted = wish.keys.hash not in annotations_of(live)
-    merged = merge(
-        knowledge.answer or desired,
-        live,
-        knowledge.ours,
-        desired,
-        adopted=adopted,
-        ignored=() if wish.keys.paused in annotations_of(live) else _ignored(target, live, wish),
-    )
-    held = "; ".join(f"{path} is held by {' and '.join(names)}" for path, names in sorted(merged.conflicts.items()))
-    if held and not wish.adopt:
-        raise DecisionRefused(f"{target.key}: {held}; take it over with --adopt, or take it out of the document")
-    obj = {**live, "spec": merged.spec}
-    changes = [*spec_changes(target.key.kind, obj, live, removed_from=fields_of(live)), *metadata]
-    return Step(
-        "update",
-        target.key,
-        f"rolling: {_why(changes)}" + (f"; takes over what others hold: {held}" if held else ""),
-        desired=_with_metadata(obj, desired, metadata),
-        live=live,
-        method="put",
-        changes=changes,
-        title=target.title,
-    )
-
-
-def _with_metadata(live: Object, desired: Object, changes: list[Change]) -> Object:
-    """A live object with our labels and annotations, and without those that the changes take away."""
-    passing = ("managedFields", "resourceVersion", "generation", "creationTimestamp")
-    metadata = {key: value for key, value in live["metadata"].items() if key not in passing}
-    for part in ("labels", "annotations"):
-        gone = _removed(changes, part)
-        old = {key: value for key, value in (metadata.get(part) or {}).items() if key not in gone}
-        metadata[part] = {**old, **(desired["metadata"].get(part) or {})}
-    return {**{key: value for key, value in live.items() if key != "status"}, "metadata": metadata}
-
-
-def _carried_over(target: Target, live: Object, wish: Wish) -> Object:
-    return carried_over(target.desired, live, wish.keys, autoscaled=target.key in wish.autoscaled)
-
-
-def _replacement(
-    target: Target, live: Object, wish: Wish, changes: list[Change], reason: str, knowledge: Knowledge
-) -> Step:
-    desired = _carried_over(target, live, wish)
-    lost = lost_fields(
-        live,
-        desired,
-        knowledge.answer,
-        {change.path for change in changes},
-        adopted=wish.keys.hash not in annotations_of(live),
-        same=knowledge.same,
-    )
-    return Step(
-        "replace",
-        target.key,
-        reason if is_ours(live) else f"is not gpuctl's; {reason}",
-        desired=desired,
-        live=live,
-        method="post",
-        changes=changes,
-        lost=lost,
-        title=target.title,
-        running=running(live),
-    )
-
-
 def _in_place(target: Target, live: Object, wish: Wish) -> Step:
     """Kinds that server-side apply changes: compared at the paths we set, and at those we set before."""
     desired, key = target.desired, target.key
     known = wish.keys.hash in annotations_of(live)
     if key.kind == "Service" and _is_headless(desired) != _is_headless(live):
         changes = spec_changes(key.kind, desired, live)
-        step = _replacement(target, live, wish, changes, "a Service's headlessness is fixed", Knowledge())
+        step = replacement(target, live, wish, changes, "a Service's headlessness is fixed", Knowledge())
         step.method = "apply"
         return step
     tree = applied_fields(live, MANAGER)
     changes = spec_changes(key.kind, desired, live, removed_from=tree)
-    metadata = metadata_changes(desired, live, tree, partial(_stays, wish.keys))
+    metadata = metadata_changes(desired, live, tree, partial(is_lasting, wish.keys))
     bookkeeping = all(change.path.endswith(f"[{wish.keys.lowered_by}]") for change in metadata)
-    if not changes and bookkeeping and not unstated(_without_records(desired), _without_records_tree(tree, wish)):
+    if not changes and bookkeeping and not unstated(_stated(desired), _unmarked_tree(tree, wish)):
         return Step("unchanged", key, live=live, desired=desired, title=target.title, shared=target.shared)
     if key.kind in _PERMANENT:
         return Step("skip", key, "is never changed by gpuctl", live=live, title=target.title)
-    shown = [*changes, *_shown(metadata, wish)]
+    shown = [*changes, *without_records(metadata, wish)]
     return Step(
         "update",
         key,
-        _why(shown) if shown else _RECORDED if known else _ADOPTED,
+        reason_of(shown) if shown else RECORDED if known else ADOPTED,
         desired=_keeping_set(desired, live),
         live=live,
         method="apply",
@@ -423,29 +228,13 @@ def _keeping_set(desired: Object, live: Object) -> Object:
     return {**desired, "metadata": {**metadata, "labels": labels}}
 
 
-def _without_records(desired: Object) -> Object:
+def _stated(desired: Object) -> Object:
     return {key: value for key, value in desired.items() if key != "apiVersion"}
 
 
-def _without_records_tree(tree: Object, wish: Wish) -> Object:
+def _unmarked_tree(tree: Object, wish: Wish) -> Object:
     """A manager's fields without the set's label, which only an apply of a set states."""
     metadata = dict(tree.get("f:metadata") or {})
     labels = {key: value for key, value in (metadata.get("f:labels") or {}).items() if key != f"f:{PART_OF}"}
     metadata["f:labels"] = labels
     return {**tree, "f:metadata": metadata} if "f:metadata" in tree else tree
-
-
-def _shown(metadata: list[Change], wish: Wish) -> list[Change]:
-    """Without our own records: they change with everything else."""
-    hidden = tuple(f"[{key}]" for key in (wish.keys.hash, wish.keys.lowered_by, wish.keys.document))
-    return [change for change in metadata if not change.path.endswith(hidden)]
-
-
-def _why(changes: list[Change]) -> str:
-    """The fields that differ, the first few by name."""
-    if [change.path for change in changes] == [f"metadata.labels[{PART_OF}]"]:
-        return "joins the set"
-    # Many variables follow from another field, which says more.
-    paths = [named(change.path) for change in sorted(changes, key=lambda change: ".env[" in change.path)]
-    shown = ", ".join(paths[:3])
-    return shown + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuctl.apply.plan.plan import NoSuchJob, Plan, Step
+from gpuctl.apply.plan.plan import ForeignJob, NoSuchJob, Plan, SeveralJobs, Step
 from gpuctl.apply.plan.planner import title_of
 from gpuctl.apply.plan.pool_labels import leaving, users_of, warn_about_users
 from gpuctl.apply.plan.trackers import tracked_by
@@ -18,11 +18,11 @@ from gpuctl.backend.generations import bare_name, generation_of, job_of
 from gpuctl.backend.order import sort_key
 from gpuctl.backend.service import service_name
 from gpuctl.kube.api_errors import ApiError, ClusterError
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 from gpuctl.language.job import Workload
 
 
-def plan_delete(connection: Connection, lowered: list[Lowered], keys: Records, *, keep_labels: bool = False) -> Plan:
+def plan_delete(session: Session, lowered: list[Lowered], keys: Records, *, keep_labels: bool = False) -> Plan:
     """What ``delete -f`` deletes: the objects of the documents by kind, name and namespace, if they are ours.
 
     What jobs share stays (namespaces, priority classes). A pool's labels leave its nodes, its GPU types stay.
@@ -30,8 +30,8 @@ def plan_delete(connection: Connection, lowered: list[Lowered], keys: Records, *
     own = [item for item in lowered if not item.shared]
     wanted = {key_of(item.object) for item in own}
     namespaces = {item.document.namespace for item in own if isinstance(item.document.model, Workload)}
-    live = survey(connection, wanted, namespaces)
-    live.objects.update(read(connection, wanted - live.objects.keys() - live.unreadable.keys()))
+    live = survey(session, wanted, namespaces)
+    live.objects.update(read(session, wanted - live.objects.keys() - live.unreadable.keys()))
     beside: dict[tuple[str, str | None], list[Object]] = {}
     for obj in live.objects.values():
         beside.setdefault((key_of(obj).namespace, labels_of(obj).get("app")), []).append(obj)
@@ -53,17 +53,17 @@ def plan_delete(connection: Connection, lowered: list[Lowered], keys: Records, *
             if not keep_labels:
                 # Also nodes that `add node` has put into it, which the document does not name.
                 try:
-                    steps.update((step.key, step) for step in leaving(connection, pool, keys))
+                    steps.update((step.key, step) for step in leaving(session, pool, keys))
                 except ApiError as error:
                     if not error.lacks_permission:
                         raise
                     plan.notes.append(f"nodes of the pool {pool} keep its label: {error.message}")
-            warn_about_users(plan, pool, users_of(connection, pool, keys).values())
+            warn_about_users(plan, pool, users_of(session, pool, keys).values())
     plan.steps = _in_order(steps.values())
     return plan
 
 
-def plan_delete_job(connection: Connection, name: str, namespace: str | None, keys: Records) -> Plan:
+def plan_delete_job(session: Session, name: str, namespace: str | None, keys: Records) -> Plan:
     """What ``delete job NAME`` deletes. Without a namespace all are looked through, as far as they may be read.
 
     A training that a GitOps controller made may be there under several names with a hash: with the job's name all of
@@ -71,11 +71,11 @@ def plan_delete_job(connection: Connection, name: str, namespace: str | None, ke
 
     :raises NoSuchJob: there is none, or there are several.
     """
-    objects = _of_job(connection, namespace, name)
+    objects = _of_job(session, namespace, name)
     mains = _mains(objects, keys, name)
     job = job_of(name)
     if not mains and job is not None:
-        objects = [obj for obj in _of_job(connection, namespace, job) if generation_of(obj) == name]
+        objects = [obj for obj in _of_job(session, namespace, job) if generation_of(obj) == name]
         mains = _mains(objects, keys, job)
     else:
         job = name
@@ -85,14 +85,14 @@ def plan_delete_job(connection: Connection, name: str, namespace: str | None, ke
     places = sorted({(labels_of(obj)[keys.job_type], obj["metadata"]["namespace"]) for obj in mains})
     if len(places) > 1:
         listed = ", ".join(f"{kind}/{name} in {where}" for kind, where in places)
-        raise NoSuchJob(
+        raise SeveralJobs(
             f"there are several jobs {name}: {listed}", "say which with -n NAMESPACE, or delete it with -f FILE"
         )
     kind, place = places[0]
     title = f"{kind}/{job}"
     tracker = next(filter(None, map(tracked_by, mains)), None)
     if tracker is not None:
-        raise NoSuchJob(
+        raise ForeignJob(
             f"{title} in {place} is managed by {tracker}, which would create it again",
             "delete its document in the repository",
         )
@@ -100,18 +100,18 @@ def plan_delete_job(connection: Connection, name: str, namespace: str | None, ke
     return Plan(steps=_in_order(steps))
 
 
-def plan_delete_rest(connection: Connection, name: str, namespace: str, keys: Records) -> list[Step]:
+def plan_delete_rest(session: Session, name: str, namespace: str, keys: Records) -> list[Step]:
     """What still stands beside a job that is gone itself."""
     steps = []
-    for obj in _of_job(connection, namespace, name):
+    for obj in _of_job(session, namespace, name):
         kind = labels_of(obj).get(keys.job_type, "")
         if obj["kind"] in COMPANIONS and _parts_of([obj], keys, namespace, name, kind):
             steps.append(_step(key_of(obj), obj, f"{kind}/{name}", keys, kind))
     return steps
 
 
-def _of_job(connection: Connection, namespace: str | None, name: str) -> list[Object]:
-    return [obj for kind in (*WORKLOADS, *COMPANIONS) for obj in _named(connection, kind, namespace, name)]
+def _of_job(session: Session, namespace: str | None, name: str) -> list[Object]:
+    return [obj for kind in (*WORKLOADS, *COMPANIONS) for obj in _named(session, kind, namespace, name)]
 
 
 def _mains(objects: Iterable[Object], keys: Records, name: str) -> list[Object]:
@@ -119,10 +119,10 @@ def _mains(objects: Iterable[Object], keys: Records, name: str) -> list[Object]:
     return [obj for obj in named if keys.job_type in labels_of(obj)]
 
 
-def not_ours(workload: Object, title: str) -> NoSuchJob:
+def not_ours(workload: Object, title: str) -> ForeignJob:
     """The error for a job that somebody else made: an older gpuctl, or kubectl."""
     metadata, kind = workload["metadata"], RESOURCES[workload["kind"]].title
-    return NoSuchJob(
+    return ForeignJob(
         f"{title} in {metadata['namespace']} is not gpuctl's: it has no label {OURS}",
         f"`kubectl delete {kind} {metadata['name']} -n {metadata['namespace']}` deletes it",
     )
@@ -166,12 +166,12 @@ def _parts_of(objects: Iterable[Object], keys: Records, namespace: str, name: st
     return result
 
 
-def _named(connection: Connection, kind: str, namespace: str | None, name: str) -> list[Object]:
+def _named(session: Session, kind: str, namespace: str | None, name: str) -> list[Object]:
     resource = RESOURCES[kind]
     labels = f"{OURS},app={name}"
-    for where in dict.fromkeys((namespace, namespace or connection.namespace)):
+    for where in dict.fromkeys((namespace, namespace or session.namespace)):
         try:
-            return connection.list_objects(resource, where, labels=labels)[0]
+            return session.list_objects(resource, where, labels=labels)[0]
         except ApiError as error:
             if error.is_missing or (error.lacks_permission and where is not None and kind in OPTIONAL):
                 return []

@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from gpuctl.apply.plan.decide import Ask, Target, Wish, decide, settle_alone
+from gpuctl.apply.plan.decide import decide, settle_alone
+from gpuctl.apply.plan.decision import Ask, Target, Wish
 from gpuctl.apply.plan.former import fields_of
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.plan.planner import title_of

@@ -14,7 +14,7 @@ from gpuctl.capacity.fit import Fit, Victim, fit
 from gpuctl.capacity.pod_requests import pod_requests, pod_templates
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.kube.api_errors import ApiError, ClusterError
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 
 _VOLUMES = frozenset({"claims", "volumes", "storage_classes", "csi_nodes", "attachments"})
 _SENT = ("post", "put", "apply", "labels")
@@ -25,7 +25,7 @@ class _Class(NamedTuple):
     preempts: bool
 
 
-def foresee(connection: Connection, plan: Plan, keys: Records, gpu_resources: frozenset[str]) -> None:
+def foresee(session: Session, plan: Plan, keys: Records, gpu_resources: frozenset[str]) -> None:
     """Write into the plan's steps what becomes of their pods, into its ``confirm`` whom they would evict, into its
     notes which would wait.
 
@@ -36,10 +36,10 @@ def foresee(connection: Connection, plan: Plan, keys: Records, gpu_resources: fr
     if not steps:
         return
     try:
-        classes = _classes(connection, plan)
+        classes = _classes(session, plan)
         bold = [step for step in steps if _may_evict(step, classes)]
         if bold or any(_asks_for(step, gpu_resources) for step in steps):
-            _foresee(connection, plan, steps, bold, keys)
+            _foresee(session, plan, steps, bold, keys)
     except ClusterError as error:
         plan.notes.append(f"{_UNKNOWN}: {error.message}")
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -50,11 +50,11 @@ def foresee(connection: Connection, plan: Plan, keys: Records, gpu_resources: fr
 _UNKNOWN = "whether these jobs fit, and whom they evict, is not known"
 
 
-def _foresee(connection: Connection, plan: Plan, steps: list[Step], bold: list[Step], keys: Records) -> None:
+def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], keys: Records) -> None:
     mounted = any(template["spec"].get("volumes") for step in steps for template in _templates(step))
     left_out = frozenset({"custom_resources"}) if mounted else _VOLUMES | {"custom_resources"}
     try:
-        snapshot = take_snapshot(connection, left_out=left_out)
+        snapshot = take_snapshot(session, left_out=left_out)
     except ApiError as error:
         if not error.lacks_permission:
             raise
@@ -84,10 +84,10 @@ def _asks_for(step: Step, resources: frozenset[str]) -> bool:
     return any(pod_requests(template["spec"]).keys() & resources for template in _templates(step))
 
 
-def _classes(connection: Connection, plan: Plan) -> dict[str, _Class] | None:
+def _classes(session: Session, plan: Plan) -> dict[str, _Class] | None:
     """The PriorityClasses as they will be, None when they may not be read."""
     try:
-        found = connection.list_objects(RESOURCES["PriorityClass"])[0]
+        found = session.list_objects(RESOURCES["PriorityClass"])[0]
     except ApiError as error:
         if not error.lacks_permission:
             raise

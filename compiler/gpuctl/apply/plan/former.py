@@ -10,18 +10,20 @@ from typing import Any
 
 from gpuctl.apply.state.compare import Tree, item_key
 from gpuctl.backend.api_resources import Object, annotations_of
-from gpuctl.backend.context import Context
-from gpuctl.backend.lower import lower
-from gpuctl.frontend.binder import bind
-from gpuctl.frontend.document import Document
-from gpuctl.frontend.linker import link
-from gpuctl.frontend.reader import read
-from gpuctl.frontend.source import Source
 from gpuctl.language.settings import Settings
 
 
 def former_fields(live: Object, settings: Settings) -> Tree | None:
     """The fields that an object's own document states, lowered as today; None when it has no document that is valid."""
+    # The compiler: what only reads a cluster imports this module, and never comes here.
+    from gpuctl.backend.context import Context
+    from gpuctl.backend.lower import lower
+    from gpuctl.frontend.binder import bind
+    from gpuctl.frontend.document import Document
+    from gpuctl.frontend.linker import link
+    from gpuctl.frontend.reader import read
+    from gpuctl.frontend.source import Source
+
     for raw in read(Source("live", annotations_of(live).get(settings.label("document"), "")), []):
         bound = bind(raw, [])
         if bound is None or bound.model is None:

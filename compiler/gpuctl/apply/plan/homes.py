@@ -9,13 +9,13 @@ from gpuctl.backend import shared
 from gpuctl.backend.api_resources import RESOURCES, Key
 from gpuctl.backend.context import Context, Lowered
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 from gpuctl.language.job import Workload
 from gpuctl.language.settings import Settings
 from gpuctl.language.spelling import nearest
 
 
-def undeclared(connection: Connection, steps: Iterable[Step], lowered: Iterable[Lowered]) -> list[str]:
+def undeclared(session: Session, steps: Iterable[Step], lowered: Iterable[Lowered]) -> list[str]:
     """The namespaces that would be created though no document names them, as errors.
 
     ``-n`` and the context are typed and chosen by hand: a typing mistake would run jobs where no quota is. The steps of
@@ -27,17 +27,17 @@ def undeclared(connection: Connection, steps: Iterable[Step], lowered: Iterable[
     for item in lowered:
         for name in _named(item) & absent.keys():
             absent.pop(name).reason = f"a {item.document.kind} document names it"
-    return [_refusal(connection, name) for name in sorted(absent)]
+    return [_refusal(session, name) for name in sorted(absent)]
 
 
-def add_home(connection: Connection, plan: Plan, name: str, settings: Settings, *, create: bool) -> None:
+def add_home(session: Session, plan: Plan, name: str, settings: Settings, *, create: bool) -> None:
     """The namespace that a set is kept in, where no document of it is: it must be there, or it is created."""
     key = Key("Namespace", "", name)
     namespace = shared.namespace(Context(settings), name)
     if namespace is None or any(step.key == key for step in plan.steps):
         return
     try:
-        if connection.get(key) is not None:
+        if session.get(key) is not None:
             return
     except ApiError as error:
         if error.lacks_permission:
@@ -47,7 +47,7 @@ def add_home(connection: Connection, plan: Plan, name: str, settings: Settings, 
         reason = "the set is kept there"
         plan.steps.insert(0, Step("create", key, reason, desired=namespace, method="apply", shared=True))
     else:
-        plan.errors.append(_refusal(connection, name))
+        plan.errors.append(_refusal(session, name))
 
 
 def _named(item: Lowered) -> set[str]:
@@ -58,8 +58,8 @@ def _named(item: Lowered) -> set[str]:
     return {metadata["name"] if item.object["kind"] == "Namespace" else metadata.get("namespace", "")}
 
 
-def _refusal(connection: Connection, name: str) -> str:
-    close = nearest(name, _names(connection))
+def _refusal(session: Session, name: str) -> str:
+    close = nearest(name, _names(session))
     meant = f"did you mean `{close}`? " if close else ""
     return (
         f"there is no namespace {name}, and no document names it: {meant}--create-namespace creates it, "
@@ -67,9 +67,9 @@ def _refusal(connection: Connection, name: str) -> str:
     )
 
 
-def _names(connection: Connection) -> list[str]:
+def _names(session: Session) -> list[str]:
     try:
-        found = connection.list_metadata(RESOURCES["Namespace"])
+        found = session.list_metadata(RESOURCES["Namespace"])
     except ApiError as error:
         if error.lacks_permission:
             return []

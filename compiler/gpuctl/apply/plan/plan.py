@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from gpuctl.apply.plan.losses import LostField
 from gpuctl.apply.state.compare import Change, named
+from gpuctl.apply.state.queueing import queue_of, was_admitted
 from gpuctl.backend.api_resources import Key, Object
 from gpuctl.kube.api_errors import ClusterError, NotThere
+
+if TYPE_CHECKING:
+    from gpuctl.apply.plan.losses import LostField
 
 Action = Literal["create", "replace", "update", "unchanged", "prune", "delete", "skip"]
 Result = Literal["planned", "done", "failed", "restored", "not-run"]
@@ -34,10 +37,6 @@ class EvictedJob(NamedTuple):
         state = f"running for {self.runtime}" if self.runtime else "not running yet"
         return f"{self.job} in {self.namespace} ({pods}, {state})"
 
-    def json(self) -> dict[str, Any]:
-        """The form that ``apply -o json`` prints."""
-        return {**self._asdict(), "pods": list(self.pods)}
-
 
 @dataclass
 class Step:
@@ -46,7 +45,8 @@ class Step:
     ``desired`` is the object to send (for ``patch`` the patch), ``live`` the one that is there. ``method`` is how it is
     sent. ``running`` says what a user loses by it (``running for 3h``), None when nothing. ``adopt`` takes over fields
     that other managers hold. ``companion_of`` is the workload that a deleted Service or autoscaler belonged to.
-    ``tried`` tells that the server has accepted ``desired`` in a dry-run already. ``verdict`` is what ``fit`` says of
+    ``tried`` tells that the server has accepted ``desired`` in a dry-run already, ``queued`` that Kueue will hold the
+    workload back, so that its pods come when there is quota for them. ``verdict`` is what ``fit`` says of
     the pods that come (None: not asked), ``victims`` are whom they would evict. ``lost`` is what others put into the
     live object and a replacement drops; ``dependents`` names the objects that garbage collection deletes with it,
     ``unseen`` the kinds that may not be looked through for them.
@@ -65,6 +65,7 @@ class Step:
     adopt: bool = False
     companion_of: Key | None = None
     tried: bool = False
+    queued: bool = False
     verdict: str | None = None
     victims: list[EvictedJob] = field(default_factory=list)
     lost: list[LostField] = field(default_factory=list)
@@ -184,12 +185,22 @@ def _cost(step: Step) -> str:
     """What ending it costs."""
     kind = step.live["kind"] if step.live is not None else step.key.kind
     if kind in ("Job", "JobSet"):
-        return ", its progress is lost"
+        again = step.action == "replace" and step.live is not None and was_admitted(step.live)
+        queue = queue_of(step.desired) if again and step.desired is not None else ""
+        return ", its progress is lost" + (f", and it waits in Kueue's queue {queue} again" if queue else "")
     return ", it stops serving meanwhile" if step.action == "replace" else ", it stops serving"
 
 
 class NoSuchJob(NotThere):
     """There is no job of a name, or there are several."""
+
+
+class SeveralJobs(NoSuchJob):
+    """There are several jobs of a name, where one is meant."""
+
+
+class ForeignJob(NoSuchJob):
+    """The job of a name is somebody else's to delete: made by other means, or by a GitOps controller."""
 
 
 class Refused(ClusterError):

@@ -9,18 +9,8 @@ from functools import partial
 
 from gpuctl.apply.plan import pool_labels as nodes
 from gpuctl.apply.plan.adoption import built_trainings, keep, replace
-from gpuctl.apply.plan.decide import (
-    Ask,
-    DecisionRefused,
-    OtherSet,
-    Target,
-    Wish,
-    decide,
-    kept,
-    probe,
-    settle,
-    settle_alone,
-)
+from gpuctl.apply.plan.decide import decide, kept, probe, settle, settle_alone
+from gpuctl.apply.plan.decision import Ask, DecisionRefused, OtherSet, Target, Wish
 from gpuctl.apply.plan.former import former_fields
 from gpuctl.apply.plan.homes import undeclared
 from gpuctl.apply.plan.losses import lost_fields
@@ -40,7 +30,7 @@ from gpuctl.backend.order import sort_key
 from gpuctl.backend.service import service_name
 from gpuctl.frontend.document import Document
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 from gpuctl.language.job import Workload
 
 # A training is one or the other, as the platform says.
@@ -72,7 +62,7 @@ class Draft:
         return None
 
 
-def make_plan(connection: Connection, request: Request) -> Plan:
+def make_plan(session: Session, request: Request) -> Plan:
     """Decide for every object, and for what its job once had and has no more. Reads only, and dry-runs.
 
     The plan's ``errors`` say what stands against carrying it out.
@@ -80,11 +70,11 @@ def make_plan(connection: Connection, request: Request) -> Plan:
     objects = [item.object for item in request.lowered]
     wanted = {key_of(obj) for obj in objects}
     jobs = {item.document.namespace for item in request.lowered if isinstance(item.document.model, Workload)}
-    live = survey(connection, wanted, jobs)
+    live = survey(session, wanted, jobs)
     if request.adopt:
-        live.objects.update(read(connection, wanted - live.objects.keys() - live.unreadable.keys()))
+        live.objects.update(read(session, wanted - live.objects.keys() - live.unreadable.keys()))
     draft = Draft(Plan(), live, unchanged_documents=_unchanged_documents(request, live))
-    _leave_to_autoscalers(connection, draft, request)
+    _leave_to_autoscalers(session, draft, request)
     asks: list[tuple[Ask, Wish]] = []
     in_old_form = _keep_old_forms(draft, request)
     built = built_trainings(request.lowered, live.objects, request.keys, relower=request.relower)
@@ -97,27 +87,27 @@ def make_plan(connection: Connection, request: Request) -> Plan:
         if lowered.object["kind"] == "Node" or (id(lowered.document) in in_old_form and not lowered.shared):
             continue
         _decide(draft, request, lowered, asks)
-    _ask(connection, draft, asks, request)
-    draft.plan.errors += in_other_sets(connection, draft.in_other_sets)
+    _ask(session, draft, asks, request)
+    draft.plan.errors += in_other_sets(session, draft.in_other_sets)
     for training in built:
-        replace(training, draft.steps, draft.plan, request.keys, partial(_as_created, connection, request))
+        replace(training, draft.steps, draft.plan, request.keys, partial(_as_created, session, request))
     for document in _documents(request.lowered):
         if isinstance(document.model, Workload):
             _other_kinds(draft, request, document, document.model.job.name)
             _companions(draft, request, document, document.model.job.name, wanted)
-    for step in nodes.plan_nodes(connection, draft.plan, request.lowered, live, request.keys, adopt=request.adopt):
+    for step in nodes.plan_nodes(session, draft.plan, request.lowered, live, request.keys, adopt=request.adopt):
         draft.steps[step.key] = step
     _ask_about_fewer(draft)
     draft.plan.steps = sorted(draft.steps.values(), key=_order)
     respect_trackers(draft.plan, draft.plan.steps, adopt=request.adopt)
     if not request.create_namespace:
-        draft.plan.errors += undeclared(connection, draft.plan.steps, request.lowered)
+        draft.plan.errors += undeclared(session, draft.plan.steps, request.lowered)
     if request.create_only:
         _refuse_existing(draft.plan)
     return draft.plan
 
 
-def _leave_to_autoscalers(connection: Connection, draft: Draft, request: Request) -> None:
+def _leave_to_autoscalers(session: Session, draft: Draft, request: Request) -> None:
     """Replicas that an autoscaler of somebody else sets are not the document's, nor ours."""
     moved = {}
     for item in request.lowered:
@@ -127,7 +117,7 @@ def _leave_to_autoscalers(connection: Connection, draft: Draft, request: Request
             have = (live.get("spec") or {}).get("replicas", 1)
             if have != spec["replicas"]:
                 moved[key] = (have, spec["replicas"])
-    found = others_autoscalers(connection, moved)
+    found = others_autoscalers(session, moved)
     draft.autoscaled = frozenset(found.names)
     draft.plan.notes += found.notes
     for key, scaler in sorted(found.names.items()):
@@ -260,23 +250,23 @@ def _is_same_json(one: str, other: str) -> bool:
         return False
 
 
-def _ask(connection: Connection, draft: Draft, asks: list[tuple[Ask, Wish]], request: Request) -> None:
+def _ask(session: Session, draft: Draft, asks: list[tuple[Ask, Wish]], request: Request) -> None:
     """Put all questions to the server at once, and decide with the answers."""
 
     def answer(ask: Ask) -> Object | ApiError | None:
         if request.offline:
             return None
         try:
-            return connection.create(ask.probe, dry_run=True)
+            return session.create(ask.probe, dry_run=True)
         except ApiError as error:
             if error.lacks_permission or error.exceeds_quota:
                 return error
             # Under its own name nothing comes back to compare with, but what is refused there is refused indeed.
             own = ask.probe["metadata"] | {"name": ask.target.key.name}
-            return refused(connection, {**ask.probe, "metadata": own})
+            return refused(session, {**ask.probe, "metadata": own})
 
-    connection.warnings.clear()
-    answers = connection.each(answer, [ask for ask, _ in asks])
+    session.warnings.clear()
+    answers = session.each(answer, [ask for ask, _ in asks])
     for (ask, wish), reply in zip(asks, answers, strict=True):
         key = ask.target.key
         if isinstance(reply, ApiError):
@@ -299,12 +289,12 @@ def _ask(connection: Connection, draft: Draft, asks: list[tuple[Ask, Wish]], req
             draft.plan.errors.append(str(refusal))
 
 
-def _as_created(connection: Connection, request: Request, desired: Object) -> Object | None:
+def _as_created(session: Session, request: Request, desired: Object) -> Object | None:
     """What the server would make of an object; None when it is not asked, or refuses it, which the checks tell."""
     if request.offline:
         return None
     try:
-        return connection.create(probe(desired), dry_run=True)
+        return session.create(probe(desired), dry_run=True)
     except ApiError:
         return None
 

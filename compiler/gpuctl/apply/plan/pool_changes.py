@@ -15,13 +15,11 @@ from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, key_
 from gpuctl.backend.pool import DATA_KEY, config_map_name
 from gpuctl.capacity.pod_requests import pod_requests, pod_templates
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.connection import Connection
-from gpuctl.language.settings import SYSTEM_NAMESPACE
+from gpuctl.kube.session import Session
+from gpuctl.language.names import SYSTEM_NAMESPACE
 
 
-def check_pools(
-    connection: Connection, steps: Iterable[Step], keys: Records, gpu_resources: frozenset[str]
-) -> list[str]:
+def check_pools(session: Session, steps: Iterable[Step], keys: Records, gpu_resources: frozenset[str]) -> list[str]:
     """What a plan's jobs ask beyond the limits of their pools, as errors.
 
     Where a user may not read a pool's definition there is nothing to hold them against.
@@ -36,14 +34,14 @@ def check_pools(
             pools.setdefault(pool, []).append(step)
     errors: list[str] = []
     for pool, jobs in sorted(pools.items()):
-        quota = _quota_of(connection, steps, pool)
+        quota = _quota_of(session, steps, pool)
         per_job, most = quota.get("maxGpuPerJob"), quota.get("maxJobs")
         if isinstance(per_job, int):
             errors += _over(jobs, steps, pool, per_job, gpu_resources)
         new = [step for step in jobs if step.action == "create"]
         if isinstance(most, int) and new:
             gone = {key_of(step.live) for step in steps if step.deletes and step.live is not None}
-            there = _unfinished(connection, pool, keys) - gone
+            there = _unfinished(session, pool, keys) - gone
             total = len(there | {step.key for step in jobs})
             if total > most:
                 errors.append(
@@ -52,11 +50,11 @@ def check_pools(
     return errors
 
 
-def _quota_of(connection: Connection, steps: Iterable[Step], pool: str) -> dict[str, Any]:
+def _quota_of(session: Session, steps: Iterable[Step], pool: str) -> dict[str, Any]:
     key = Key("ConfigMap", SYSTEM_NAMESPACE, config_map_name(pool))
     planned = next((step.desired for step in steps if step.key == key and step.method == "apply"), None)
     try:
-        definition = planned or connection.get(key)
+        definition = planned or session.get(key)
     except ApiError as error:
         if error.lacks_permission:
             return {}
@@ -88,14 +86,14 @@ def _over(
             yield f"{step.title}: asks for {total} GPUs in all; pool {pool} allows {most} per job"
 
 
-def _unfinished(connection: Connection, pool: str, keys: Records) -> set[Key]:
+def _unfinished(session: Session, pool: str, keys: Records) -> set[Key]:
     """The pool's jobs that have not ended, in all namespaces, or where that is forbidden in the context's."""
     labels = f"{OURS},{keys.pool}={pool}"
     found: list[Object] = []
     for kind in WORKLOADS:
-        for namespace in (None, connection.namespace):
+        for namespace in (None, session.namespace):
             try:
-                found += connection.list_objects(RESOURCES[kind], namespace, labels=labels)[0]
+                found += session.list_objects(RESOURCES[kind], namespace, labels=labels)[0]
                 break
             except ApiError as error:
                 if error.is_missing:

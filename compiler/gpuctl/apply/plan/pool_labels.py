@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import yaml
-
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.compare import Change, applied_fields
 from gpuctl.apply.state.live_state import OURS, LiveState
@@ -14,15 +12,15 @@ from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, key_
 from gpuctl.backend.context import Lowered
 from gpuctl.backend.pool import DATA_KEY
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.connection import Connection
-from gpuctl.language.resources import DEFAULT_POOL
-from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
+from gpuctl.kube.session import Session
+from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
+from gpuctl.language.settings import Settings
 
 POOLS_MANAGER = "gpuctl-pools"
 
 
 def plan_nodes(
-    connection: Connection, plan: Plan, lowered: Iterable[Lowered], live: LiveState, keys: Records, *, adopt: bool
+    session: Session, plan: Plan, lowered: Iterable[Lowered], live: LiveState, keys: Records, *, adopt: bool
 ) -> Iterator[Step]:
     """A step for each node that a pool names, and for each that has left its pool."""
     wanted = {key_of(item.object): item for item in lowered if item.object["kind"] == "Node"}
@@ -36,7 +34,7 @@ def plan_nodes(
         else:
             yield _label(key, item.object["metadata"]["labels"], live.objects[key], title, adopt=adopt)
     for key, pool in sorted(_former_nodes(lowered, live, keys).items()):
-        node = _read(connection, key) if key not in wanted else None
+        node = _read(session, key) if key not in wanted else None
         if node is None or labels_of(node).get(keys.pool) != pool:
             # Gone, or already in another pool.
             continue
@@ -49,13 +47,13 @@ def plan_nodes(
             plan.notes.append(f"node {key.name} leaves the pool {pool}, but {stays}")
 
 
-def leaving(connection: Connection, pool: str, keys: Records) -> list[Step]:
+def leaving(session: Session, pool: str, keys: Records) -> list[Step]:
     """Let the label of a pool that is deleted go from all nodes that have it, whoever set it; GPU types stay: they are
     facts about the nodes.
 
     :raises ApiError: nodes may not be listed.
     """
-    nodes, _ = connection.list_objects(RESOURCES["Node"], labels=f"{keys.pool}={pool}")
+    nodes, _ = session.list_objects(RESOURCES["Node"], labels=f"{keys.pool}={pool}")
     return [
         Step(
             "update",
@@ -80,6 +78,8 @@ def pool_of(obj: Object, keys: Records) -> str | None:
 
 def nodes_of(definition_map: Object) -> list[Key]:
     """The nodes that a pool's definition in the cluster names."""
+    import yaml
+
     try:
         definition = yaml.safe_load(definition_map["data"][DATA_KEY])
     except yaml.YAMLError:
@@ -88,12 +88,12 @@ def nodes_of(definition_map: Object) -> list[Key]:
     return [Key("Node", "", str(name)) for name in named] if isinstance(named, dict) else []
 
 
-def users_of(connection: Connection, pool: str, keys: Records) -> dict[Key, str]:
+def users_of(session: Session, pool: str, keys: Records) -> dict[Key, str]:
     """The jobs that select a pool, as far as they may be read, and how messages name them."""
     users: dict[Key, str] = {}
     for kind in WORKLOADS:
         try:
-            objects, _ = connection.list_objects(RESOURCES[kind], labels=f"{OURS},{keys.pool}={pool}")
+            objects, _ = session.list_objects(RESOURCES[kind], labels=f"{OURS},{keys.pool}={pool}")
         except ApiError as error:
             if error.is_missing or error.lacks_permission:
                 continue
@@ -175,24 +175,24 @@ def _former_nodes(lowered: Iterable[Lowered], live: LiveState, keys: Records) ->
     return found
 
 
-def _read(connection: Connection, key: Key) -> Object | None:
+def _read(session: Session, key: Key) -> Object | None:
     try:
-        return connection.get(key)
+        return session.get(key)
     except ApiError as error:
         if error.lacks_permission:
             return None
         raise
 
 
-def known_pools(connection: Connection, settings: Settings, keys: Records) -> set[str]:
+def known_pools(session: Session, settings: Settings, keys: Records) -> set[str]:
     """The pools that have a definition, a node, or an entry in platform.yaml. ``default`` is none of them.
 
     :raises ApiError: nodes may not be listed.
     """
-    nodes, _ = connection.list_objects(RESOURCES["Node"], labels=keys.pool)
+    nodes, _ = session.list_objects(RESOURCES["Node"], labels=keys.pool)
     named = {labels_of(node)[keys.pool] for node in nodes} | set(settings.external_pools)
     try:
-        maps, _ = connection.list_objects(RESOURCES["ConfigMap"], SYSTEM_NAMESPACE, labels=keys.pool)
+        maps, _ = session.list_objects(RESOURCES["ConfigMap"], SYSTEM_NAMESPACE, labels=keys.pool)
     except ApiError as error:
         if not error.lacks_permission:
             raise

@@ -14,9 +14,9 @@ from gpuctl.backend.generations import bare_name
 from gpuctl.backend.pool import config_map_name
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import ApiError, ClusterError
-from gpuctl.kube.connection import Connection
-from gpuctl.language.resources import DEFAULT_POOL
-from gpuctl.language.settings import SYSTEM_NAMESPACE, Settings
+from gpuctl.kube.session import Session
+from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
+from gpuctl.language.settings import Settings
 
 _POLL = 0.5
 _NAMED = 5
@@ -26,33 +26,33 @@ _BUILTIN = frozenset({"kube-root-ca.crt"})
 
 
 def plan_delete_pools(
-    connection: Connection, names: Iterable[str], settings: Settings, keys: Records, *, keep_labels: bool = False
+    session: Session, names: Iterable[str], settings: Settings, keys: Records, *, keep_labels: bool = False
 ) -> Plan:
     """Deletes the definitions of pools and takes their labels from nodes, whoever set them. Jobs are not ended.
 
     :raises NotThere: there is no such pool.
     """
     plan = Plan()
-    there = known_pools(connection, settings, keys)
+    there = known_pools(session, settings, keys)
     for pool in dict.fromkeys(names):
         if pool == DEFAULT_POOL:
             raise Refused(f"{DEFAULT_POOL} has the nodes that are in no other pool: there is nothing to delete")
         if pool not in there:
             raise no_such("pool", pool, there)
-        definition = connection.get(Key("ConfigMap", SYSTEM_NAMESPACE, config_map_name(pool)))
+        definition = session.get(Key("ConfigMap", SYSTEM_NAMESPACE, config_map_name(pool)))
         title = f"pool/{pool}"
         before = len(plan.steps)
         if definition is not None and pool_of(definition, keys) == pool:
             plan.steps.append(Step("delete", key_of(definition), live=definition, method="delete", title=title))
         if not keep_labels:
-            plan.steps += leaving(connection, pool, keys)
-        warn_about_users(plan, pool, users_of(connection, pool, keys).values())
+            plan.steps += leaving(session, pool, keys)
+        warn_about_users(plan, pool, users_of(session, pool, keys).values())
         if pool in settings.external_pools and len(plan.steps) == before:
             plan.notes.append(f"{title}: platform.yaml names it; the cluster has neither a definition nor nodes of it")
     return plan
 
 
-def list_quotas(connection: Connection, names: Iterable[str], label: str) -> tuple[list[Object], list[Object]]:
+def list_quotas(session: Session, names: Iterable[str], label: str) -> tuple[list[Object], list[Object]]:
     """The ResourceQuotas and LimitRanges of gpuctl's in all namespaces; where that is forbidden, in those of users.
 
     :param names: the users.
@@ -61,17 +61,17 @@ def list_quotas(connection: Connection, names: Iterable[str], label: str) -> tup
 
     def read(kind: str) -> list[Object]:
         try:
-            return connection.list_objects(RESOURCES[kind], labels=label)[0]
+            return session.list_objects(RESOURCES[kind], labels=label)[0]
         except ApiError as error:
             if not error.lacks_permission:
                 raise
-        return [obj for name in names for obj in connection.list_objects(RESOURCES[kind], name, labels=label)[0]]
+        return [obj for name in names for obj in session.list_objects(RESOURCES[kind], name, labels=label)[0]]
 
-    quotas, ranges = connection.each(read, ("ResourceQuota", "LimitRange"))
+    quotas, ranges = session.each(read, ("ResourceQuota", "LimitRange"))
     return quotas, ranges
 
 
-def plan_delete_quotas(connection: Connection, names: Iterable[str], settings: Settings) -> tuple[Plan, list[str]]:
+def plan_delete_quotas(session: Session, names: Iterable[str], settings: Settings) -> tuple[Plan, list[str]]:
     """Deletes ResourceQuotas and LimitRanges, and never what is in their namespaces; also those namespaces' names.
 
     A name is a user's (the namespace), or that of a quota's document, which may be in several.
@@ -80,7 +80,7 @@ def plan_delete_quotas(connection: Connection, names: Iterable[str], settings: S
     """
     label = settings.label("quota")
     names = list(dict.fromkeys(names))
-    found = [obj for objects in list_quotas(connection, names, label) for obj in objects]
+    found = [obj for objects in list_quotas(session, names, label) for obj in objects]
     users = {obj["metadata"]["namespace"] for obj in found}
     quotas = {labels_of(obj)[label] for obj in found}
     plan = Plan()
@@ -98,7 +98,7 @@ def plan_delete_quotas(connection: Connection, names: Iterable[str], settings: S
     return plan, sorted({step.key.namespace for step in plan.steps})
 
 
-def plan_delete_namespaces(connection: Connection, names: Iterable[str], keys: Records) -> Plan:
+def plan_delete_namespaces(session: Session, names: Iterable[str], keys: Records) -> Plan:
     """Deletes namespaces with all that is in them, which is named and has to be confirmed.
 
     :raises Refused: Kubernetes or gpuctl itself lives there.
@@ -110,16 +110,16 @@ def plan_delete_namespaces(connection: Connection, names: Iterable[str], keys: R
             raise Refused(f"namespace {name} is Kubernetes' own and is not deleted")
         if name == SYSTEM_NAMESPACE:
             raise Refused(f"namespace {name} holds the definitions of the pools and is not deleted")
-        live = connection.get(Key("Namespace", "", name))
+        live = session.get(Key("Namespace", "", name))
         if live is None:
-            raise no_such("namespace", name, _namespaces(connection))
+            raise no_such("namespace", name, _namespaces(session))
         plan.steps.append(Step("delete", key_of(live), live=live, method="delete", title=f"namespace/{name}"))
-        plan.confirm.append(f"deletes namespace {name} and all that is in it: {_contents(connection, name, keys)}")
+        plan.confirm.append(f"deletes namespace {name} and all that is in it: {_contents(session, name, keys)}")
     return plan
 
 
 def delete_namespaces(
-    connection: Connection, plan: Plan, timeout: float, done: Callable[[Step], None], tell: Callable[[str], None]
+    session: Session, plan: Plan, timeout: float, done: Callable[[Step], None], tell: Callable[[str], None]
 ) -> None:
     """Carry out a plan of :func:`plan_delete_namespaces`, and wait until they are gone; each step tells how it went.
 
@@ -129,7 +129,7 @@ def delete_namespaces(
     for step in plan.steps:
         assert step.live is not None
         try:
-            connection.delete(step.key, step.live["metadata"]["uid"], foreground=False)
+            session.delete(step.key, step.live["metadata"]["uid"], foreground=False)
         except ClusterError as error:
             if isinstance(error, ApiError) and error.lacks_permission:
                 raise
@@ -141,7 +141,7 @@ def delete_namespaces(
     while waiting:
         for step in list(waiting):
             assert step.live is not None
-            live = connection.get(step.key)
+            live = session.get(step.key)
             if live is None or live["metadata"]["uid"] != step.live["metadata"]["uid"]:
                 step.result = "done"
             elif time.monotonic() > deadline:
@@ -163,19 +163,19 @@ def _held_by(namespace: Object) -> str:
     return "; ".join(said) or "Kubernetes is still at it; it goes on by itself"
 
 
-def _contents(connection: Connection, name: str, keys: Records) -> str:
+def _contents(session: Session, name: str, keys: Records) -> str:
     """The jobs of a namespace by name, and the number of whatever else people would miss."""
 
     def read(kind: str) -> list[Object]:
         try:
-            return connection.list_objects(RESOURCES[kind], name)[0]
+            return session.list_objects(RESOURCES[kind], name)[0]
         except ApiError as error:
             if error.is_missing or error.lacks_permission:
                 return []
             raise
 
     workloads, others = (*WORKLOADS, "Pod"), _CONTENTS
-    lists = dict(zip((*workloads, *others), connection.each(read, (*workloads, *others)), strict=True))
+    lists = dict(zip((*workloads, *others), session.each(read, (*workloads, *others)), strict=True))
     mains = [obj for kind in workloads for obj in lists[kind] if not is_controlled(obj)]
     titles = [_title(obj, keys) for obj in sorted(mains, key=lambda obj: running(obj) is None)]
     more = [f"{len(titles) - _NAMED} more"] if len(titles) > _NAMED else []
@@ -193,8 +193,8 @@ def _title(obj: Object, keys: Records) -> str:
     return f"{kind}/{bare_name(obj)}" + (f" ({since})" if since else "")
 
 
-def _namespaces(connection: Connection) -> list[str]:
+def _namespaces(session: Session) -> list[str]:
     try:
-        return [item["metadata"]["name"] for item in connection.list_objects(RESOURCES["Namespace"])[0]]
+        return [item["metadata"]["name"] for item in session.list_objects(RESOURCES["Namespace"])[0]]
     except ApiError:
         return []

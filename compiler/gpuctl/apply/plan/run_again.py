@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.state.queueing import as_submitted, release
 from gpuctl.apply.state.workload import finished, recreatable
 from gpuctl.backend.api_resources import Object, key_of
 from gpuctl.kube.api_errors import NotPossible
@@ -12,9 +13,10 @@ class NotRerunnable(NotPossible):
     """Only a training that has ended runs again; nothing was changed."""
 
 
-def plan_rerun(workload: Object, title: str) -> Plan:
+def plan_rerun(workload: Object, title: str, queued: Object | None = None) -> Plan:
     """A plan that replaces an ended Job or JobSet by itself: its pods and their logs go with the old one.
 
+    :param queued: Kueue's Workload of it, if there is one: it runs again where it may run, not where it ran.
     :raises NotRerunnable: it runs for ever, or has not ended.
     """
     key = key_of(workload)
@@ -31,6 +33,9 @@ def plan_rerun(workload: Object, title: str) -> Plan:
     desired = recreatable(workload)
     # An ended job is made again suspended where nobody asked for a run; here somebody did.
     desired["spec"].pop("suspend", None)
+    release(desired)
+    if queued is not None:
+        as_submitted(desired, queued)
     return Plan(
         [Step("replace", key, f"{ended}, runs again", desired=desired, live=workload, method="post", title=title)]
     )

@@ -15,10 +15,12 @@ from gpuctl.apply.plan.pool_changes import check_pools
 from gpuctl.apply.plan.pool_labels import POOLS_MANAGER
 from gpuctl.apply.plan.surroundings import look_around
 from gpuctl.apply.plan.trial import refused, try_pods
+from gpuctl.apply.state.queueing import queue_of
 from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource, key_of
 from gpuctl.kube.api_errors import ApiError, Changed
-from gpuctl.kube.connection import MANAGER, Connection
+from gpuctl.kube.kueue import kueue_resources
+from gpuctl.kube.session import MANAGER, Session
 
 
 class Right(NamedTuple):
@@ -40,7 +42,7 @@ class CheckOptions(NamedTuple):
     lenient: bool = False
 
 
-def check(connection: Connection, plan: Plan, platform: CheckOptions | None = None) -> None:
+def check(session: Session, plan: Plan, platform: CheckOptions | None = None) -> None:
     """Add to the plan's errors what would make it fail, and to its notes what deserves attention.
 
     Without ``platform``, for plans that only delete, pools are not looked at.
@@ -48,29 +50,38 @@ def check(connection: Connection, plan: Plan, platform: CheckOptions | None = No
     steps = [step for step in plan.steps if step.action in WRITING]
     if not steps:
         return
-    plan.lacking += _missing_rights(connection, plan)
+    plan.lacking += _missing_rights(session, plan)
     if plan.lacking:
         return
     new_namespaces = {step.key.name for step in steps if step.key.kind == "Namespace" and step.action == "create"}
     refusals: dict[str, list[str]] = {}
-    for errors in connection.each(lambda step: _dry_run(connection, step, new_namespaces, refusals), steps):
+    _find_queued(session, steps)
+    for errors in session.each(lambda step: _dry_run(session, step, new_namespaces, refusals), steps):
         plan.errors += errors
     lenient = None if platform is None else platform.lenient
-    pods = try_pods(connection, plan, steps, new_namespaces, refusals, lenient=lenient)
+    pods = try_pods(session, plan, steps, new_namespaces, refusals, lenient=lenient)
     if not plan.errors:
         templates: dict[int, list[tuple[Object, int]]] = {}
         for pod in pods:
             templates.setdefault(id(pod.step), []).append((pod.template, pod.pods))
-        plan.errors += check_quotas(connection, steps, templates, refusals)
+        plan.errors += check_quotas(session, steps, templates, refusals)
     if platform is not None and not plan.errors:
-        plan.errors += check_pools(connection, plan.steps, platform.keys, platform.gpu_resources)
+        plan.errors += check_pools(session, plan.steps, platform.keys, platform.gpu_resources)
     keys, gpus = (None, frozenset[str]()) if platform is None else (platform.keys, platform.gpu_resources)
-    look_around(connection, plan, pods, keys, gpus)
+    look_around(session, plan, pods, keys, gpus)
     if not plan.errors:
-        plan.notes += [f"the API server warns: {warning}" for warning in connection.warnings]
+        plan.notes += [f"the API server warns: {warning}" for warning in session.warnings]
 
 
-def _missing_rights(connection: Connection, plan: Plan) -> list[str]:
+def _find_queued(session: Session, steps: list[Step]) -> None:
+    """Which new workloads Kueue's webhook will suspend."""
+    named = [step for step in steps if step.method == "post" and step.desired is not None and queue_of(step.desired)]
+    if named and kueue_resources(session) is not None:
+        for step in named:
+            step.queued = True
+
+
+def _missing_rights(session: Session, plan: Plan) -> list[str]:
     """What the user may not do. Source: SelfSubjectAccessReview (authorization.k8s.io/v1)."""
     rights = sorted(set(_rights(plan)))
 
@@ -87,7 +98,7 @@ def _missing_rights(connection: Connection, plan: Plan) -> list[str]:
             "spec": {"resourceAttributes": attributes},
         }
         try:
-            answer = connection.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=body)
+            answer = session.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=body)
         except ApiError as error:
             if error.status in (403, 404):
                 # A server that does not tell: the requests themselves will.
@@ -95,7 +106,7 @@ def _missing_rights(connection: Connection, plan: Plan) -> list[str]:
             raise
         return bool((answer.get("status") or {}).get("allowed"))
 
-    allowed = connection.each(review, rights)
+    allowed = session.each(review, rights)
     missing: dict[tuple[Resource, str], list[str]] = {}
     for right, yes in zip(rights, allowed, strict=True):
         if not yes:
@@ -135,49 +146,49 @@ def _rights(plan: Plan) -> Iterator[Right]:
                     yield Right(verb, RESOURCES["Secret"], namespace)
 
 
-def _dry_run(connection: Connection, step: Step, new_namespaces: set[str], refusals: dict[str, list[str]]) -> list[str]:
+def _dry_run(session: Session, step: Step, new_namespaces: set[str], refusals: dict[str, list[str]]) -> list[str]:
     """The server's opinion on one step, as errors. Refusals for a quota are put aside: the plan gives some back."""
     desired = step.desired
     if desired is None or step.tried or step.method in ("none", "delete"):
         return []
     try:
         if step.key.namespace in new_namespaces:
-            _dry_run_elsewhere(connection, desired)
+            _dry_run_elsewhere(session, desired)
         elif step.action == "create":
-            connection.create(desired, dry_run=True)
+            session.create(desired, dry_run=True)
         elif step.action == "replace":
-            _dry_run_create(connection, desired)
+            _dry_run_create(session, desired)
         elif step.method == "apply":
-            _dry_run_apply(connection, step, desired, MANAGER)
+            _dry_run_apply(session, step, desired, MANAGER)
         elif step.method == "labels":
-            _dry_run_apply(connection, step, desired, POOLS_MANAGER)
+            _dry_run_apply(session, step, desired, POOLS_MANAGER)
         elif step.method == "patch":
-            connection.patch(step.key, desired, dry_run=True)
+            session.patch(step.key, desired, dry_run=True)
         elif step.method == "put":
-            connection.replace(desired, dry_run=True)
+            session.replace(desired, dry_run=True)
     except ApiError as error:
         if error.exceeds_quota:
             refusals.setdefault(step.key.namespace, []).append(_explained(step, error))
             return []
-        if error.exists_already and _is_ours_now(connection, step.key):
+        if error.exists_already and _is_ours_now(session, step.key):
             raise Changed(f"{step.key} was created by another gpuctl meanwhile", "look at it, and run again") from None
         return [_explained(step, error)]
     return []
 
 
-def _is_ours_now(connection: Connection, key: Key) -> bool:
-    live = connection.get(key)
+def _is_ours_now(session: Session, key: Key) -> bool:
+    live = session.get(key)
     return live is not None and is_ours(live)
 
 
-def _dry_run_apply(connection: Connection, step: Step, desired: Object, manager: str) -> None:
+def _dry_run_apply(session: Session, step: Step, desired: Object, manager: str) -> None:
     """What would be taken over from others is told, where that is wanted."""
     try:
-        connection.apply(desired, manager=manager, dry_run=True)
+        session.apply(desired, manager=manager, dry_run=True)
     except ApiError as error:
         if not step.adopt or not error.is_conflict:
             raise
-        connection.apply(desired, manager=manager, force=True, dry_run=True)
+        session.apply(desired, manager=manager, force=True, dry_run=True)
         step.reason += f"; takes over what others hold: {error.message}"
 
 
@@ -197,19 +208,19 @@ def _explained(step: Step, error: ApiError) -> str:
     return f"{step.key}: {error.message}"
 
 
-def _dry_run_elsewhere(connection: Connection, desired: Object) -> None:
+def _dry_run_elsewhere(session: Session, desired: Object) -> None:
     """A namespace that the plan creates cannot be tried in; another one shows at least what is not valid.
 
     What admission says there is about that other namespace.
     """
     try:
-        _dry_run_create(connection, {**desired, "metadata": {**desired["metadata"], "namespace": "default"}})
+        _dry_run_create(session, {**desired, "metadata": {**desired["metadata"], "namespace": "default"}})
     except ApiError as error:
         if error.status != 403 and not error.by_policy:
             raise
 
 
-def _dry_run_create(connection: Connection, desired: Object) -> None:
+def _dry_run_create(session: Session, desired: Object) -> None:
     """Under its own name, also where that is taken by what it replaces: see :func:`refused`.
 
     Ports of a dry-run would be those that its predecessor still has.
@@ -218,6 +229,6 @@ def _dry_run_create(connection: Connection, desired: Object) -> None:
         desired = copy.deepcopy(desired)
         for port in desired["spec"].get("ports") or []:
             port.pop("nodePort", None)
-    refusal = refused(connection, desired)
+    refusal = refused(session, desired)
     if refusal is not None:
         raise refusal

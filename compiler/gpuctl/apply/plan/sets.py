@@ -18,7 +18,7 @@ from gpuctl.apply.state.records import PART_OF, Records, is_controlled, is_ours,
 from gpuctl.apply.state.workload import running
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource, key_of, labels_of
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 
 
 @dataclass
@@ -31,7 +31,7 @@ class SetRun:
     wanted: ApplySet = field(init=False)
 
     @classmethod
-    def read(cls, connection: Connection, options: SetOptions) -> SetRun:
+    def read(cls, session: Session, options: SetOptions) -> SetRun:
         """Look the set up.
 
         :raises Refused: the set remembers other sources.
@@ -39,7 +39,7 @@ class SetRun:
         """
         key = Key("Secret", options.namespace, options.name)
         try:
-            parent = connection.get(key)
+            parent = session.get(key)
         except ApiError as error:
             if not error.lacks_permission:
                 raise
@@ -84,7 +84,7 @@ class SetRun:
         members += [step.live for step in plan.steps if step.live is not None and not step.shared and not step.deletes]
         self.wanted = applyset.exact(self.options.name, self.options.namespace, members, self.options.sources)
 
-    def write(self, connection: Connection, state: ApplySet) -> None:
+    def write(self, session: Session, state: ApplySet) -> None:
         """Write the parent, unless it says so already.
 
         :raises Changed: another run wrote it since it was read.
@@ -93,7 +93,7 @@ class SetRun:
             return
         secret = applyset.parent_object(state, existing=self.parent)
         try:
-            self.parent = connection.create(secret) if self.parent is None else connection.replace(secret)
+            self.parent = session.create(secret) if self.parent is None else session.replace(secret)
         except ApiError as error:
             if not error.is_conflict:
                 raise
@@ -101,7 +101,7 @@ class SetRun:
         self.recorded = state
 
 
-def plan_prune(connection: Connection, run: SetRun, request: Request, plan: Plan) -> list[Step]:
+def plan_prune(session: Session, run: SetRun, request: Request, plan: Plan) -> list[Step]:
     """Steps that delete members which are no longer wanted, and take a pool's label off its nodes with it.
 
     Never an object that a controller made, a shared one, one that is not ours, or one of another set; nor one that
@@ -112,7 +112,7 @@ def plan_prune(connection: Connection, run: SetRun, request: Request, plan: Plan
     wanted = {step.key for step in plan.steps}
     gone = {key_of(step.live) for step in plan.steps if step.deletes and step.live is not None}
     steps = []
-    for obj in _members(connection, run):
+    for obj in _members(session, run):
         key = key_of(obj)
         if key in wanted or key in gone or is_controlled(obj) or is_shared(obj, keys) or not is_ours(obj):
             continue
@@ -128,7 +128,7 @@ def plan_prune(connection: Connection, run: SetRun, request: Request, plan: Plan
     if steps and request.unread and not run.options.allow_skipped:
         plan.errors.append(_unread(request.unread, len(steps)))
     gone.update(step.key for step in steps)
-    return [*_leaving_nodes(connection, keys, plan, steps, gone), *steps]
+    return [*_leaving_nodes(session, keys, plan, steps, gone), *steps]
 
 
 def _has_joined(obj: Object) -> bool:
@@ -146,7 +146,7 @@ def _unread(files: tuple[str, ...], number: int) -> str:
 
 
 def _leaving_nodes(
-    connection: Connection, keys: Records, plan: Plan, pruned: Iterable[Step], gone: set[Key]
+    session: Session, keys: Records, plan: Plan, pruned: Iterable[Step], gone: set[Key]
 ) -> Iterator[Step]:
     """Nodes of pools that are pruned, unless another pool takes them in this very plan."""
     wanted = {step.key for step in plan.steps}
@@ -155,12 +155,12 @@ def _leaving_nodes(
         if step.live is None or pool is None:
             continue
         step.title = f"pool/{pool}"
-        users = users_of(connection, pool, keys)
+        users = users_of(session, pool, keys)
         warn_about_users(plan, pool, [name for key, name in users.items() if key not in gone])
-        yield from (step for step in leaving(connection, pool, keys) if step.key not in wanted)
+        yield from (step for step in leaving(session, pool, keys) if step.key not in wanted)
 
 
-def _members(connection: Connection, run: SetRun) -> Iterable[Object]:
+def _members(session: Session, run: SetRun) -> Iterable[Object]:
     if run.recorded is None:
         return []
     selector = f"{PART_OF}={run.id}"
@@ -173,22 +173,22 @@ def _members(connection: Connection, run: SetRun) -> Iterable[Object]:
     def members(task: tuple[Resource, str | None]) -> list[Object]:
         resource, namespace = task
         try:
-            return connection.list_objects(resource, namespace, labels=selector)[0]
+            return session.list_objects(resource, namespace, labels=selector)[0]
         except ApiError as error:
             if error.is_missing:
                 return []
             raise
 
-    return [obj for group in connection.each(members, tasks) for obj in group]
+    return [obj for group in session.each(members, tasks) for obj in group]
 
 
-def in_other_sets(connection: Connection, members: dict[Key, str]) -> Iterator[str]:
+def in_other_sets(session: Session, members: dict[Key, str]) -> Iterator[str]:
     """Why objects cannot be applied with a set: they belong to others, whose ids are given; a sentence for each."""
     for identity in sorted(set(members.values())):
         keys = sorted(key for key, value in members.items() if value == identity)
         named = ", ".join(str(key) for key in keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
         key = keys[0]
-        other = _named_set(connection, identity, key.namespace)
+        other = _named_set(session, identity, key.namespace)
         yield (
             f"{named} {'belongs' if len(keys) == 1 else 'belong'} to {other}; an object is in one set at most. "
             "To move it, first take it out: "
@@ -196,11 +196,11 @@ def in_other_sets(connection: Connection, members: dict[Key, str]) -> Iterator[s
         )
 
 
-def _named_set(connection: Connection, identity: str, namespace: str) -> str:
+def _named_set(session: Session, identity: str, namespace: str) -> str:
     """A set by its parent's name, where that may be read; else by its id."""
-    for where in (None, connection.namespace, namespace):
+    for where in (None, session.namespace, namespace):
         with contextlib.suppress(ApiError):
-            found, _ = connection.list_objects(RESOURCES["Secret"], where, labels=f"{applyset.ID}={identity}")
+            found, _ = session.list_objects(RESOURCES["Secret"], where, labels=f"{applyset.ID}={identity}")
             if found:
                 return f"the set {found[0]['metadata']['name']} of namespace {found[0]['metadata']['namespace']}"
     return f"another set ({identity})"

@@ -10,7 +10,7 @@ from gpuctl.apply.state.records import is_ours
 from gpuctl.apply.state.workload import is_pod_of, pod_labels, work_of
 from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 
 # Kinds that are looked through for dependents. Not Secrets: to see who owns them they would all have to be read.
 _DEPENDENTS = ("Service", "ConfigMap", "PersistentVolumeClaim", "HorizontalPodAutoscaler", *WORKLOADS)
@@ -25,24 +25,24 @@ class Autoscalers(NamedTuple):
     notes: list[str]
 
 
-def weigh(connection: Connection, plan: Plan) -> None:
+def weigh(session: Session, plan: Plan) -> None:
     """Complete a plan: whether what it ends has run at all and since when, and what goes away with it."""
     ending = [step for step in plan.steps if step.deletes and step.running is not None and step.key.kind in WORKLOADS]
     for namespace in sorted({step.key.namespace for step in ending}):
-        _look_at_work(connection, namespace, [step for step in ending if step.key.namespace == namespace])
+        _look_at_work(session, namespace, [step for step in ending if step.key.namespace == namespace])
     replaced = [step for step in plan.steps if step.action == "replace" and step.live is not None]
     for namespace in sorted({step.key.namespace for step in replaced}):
-        _find_dependents(connection, plan, namespace, [step for step in replaced if step.key.namespace == namespace])
+        _find_dependents(session, plan, namespace, [step for step in replaced if step.key.namespace == namespace])
 
 
-def _look_at_work(connection: Connection, namespace: str, steps: list[Step]) -> None:
+def _look_at_work(session: Session, namespace: str, steps: list[Step]) -> None:
     workloads = {id(step): step.live for step in steps if step.live is not None}
     selectors = [pod_labels(live) for live in workloads.values()]
     if len(selectors) > _SINGLE_LISTS or not all(selectors):
         selectors = [""]
     try:
-        lists = connection.each(
-            lambda labels: connection.list_objects(RESOURCES["Pod"], namespace, labels=labels)[0], selectors
+        lists = session.each(
+            lambda labels: session.list_objects(RESOURCES["Pod"], namespace, labels=labels)[0], selectors
         )
     except ApiError as error:
         if error.lacks_permission:
@@ -55,14 +55,14 @@ def _look_at_work(connection: Connection, namespace: str, steps: list[Step]) -> 
         step.running = work_of([pod for pod in pods if is_pod_of(pod, live)])
 
 
-def _find_dependents(connection: Connection, plan: Plan, namespace: str, steps: list[Step]) -> None:
+def _find_dependents(session: Session, plan: Plan, namespace: str, steps: list[Step]) -> None:
     """Objects that have no owner but what is replaced, and that no controller made. Kubernetes' own are made again."""
     uids = {step.live["metadata"]["uid"]: step for step in steps if step.live is not None}
     leaving = {key_of(step.live) for step in plan.steps if step.deletes and step.live is not None}
 
     def read(kind: str) -> list[Object] | None:
         try:
-            return connection.list_objects(RESOURCES[kind], namespace)[0]
+            return session.list_objects(RESOURCES[kind], namespace)[0]
         except ApiError as error:
             if (error.is_missing or error.lacks_permission) and kind in OPTIONAL:
                 return []
@@ -70,7 +70,7 @@ def _find_dependents(connection: Connection, plan: Plan, namespace: str, steps: 
                 return None
             raise
 
-    for kind, found in zip(_DEPENDENTS, connection.each(read, _DEPENDENTS), strict=True):
+    for kind, found in zip(_DEPENDENTS, session.each(read, _DEPENDENTS), strict=True):
         if found is None:
             for step in steps:
                 step.unseen.append(RESOURCES[kind].plural)
@@ -83,13 +83,13 @@ def _find_dependents(connection: Connection, plan: Plan, namespace: str, steps: 
                 uids[owners[0]["uid"]].dependents.append(key_of(obj))
 
 
-def others_autoscalers(connection: Connection, workloads: Iterable[Key]) -> Autoscalers:
+def others_autoscalers(session: Session, workloads: Iterable[Key]) -> Autoscalers:
     """Which of these Deployments and StatefulSets an autoscaler scales that is not gpuctl's."""
     wanted = {key for key in workloads if key.kind in _SCALED}
     found = Autoscalers({}, [])
     for namespace in sorted({key.namespace for key in wanted}):
         try:
-            scalers, _ = connection.list_objects(RESOURCES["HorizontalPodAutoscaler"], namespace)
+            scalers, _ = session.list_objects(RESOURCES["HorizontalPodAutoscaler"], namespace)
         except ApiError as error:
             if not error.lacks_permission:
                 raise

@@ -14,9 +14,9 @@ from gpuctl.apply.plan.trial import TrialPod
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, labels_of
 from gpuctl.capacity.pod_requests import amounts, pod_requests
-from gpuctl.capacity.scheduling import holds
+from gpuctl.capacity.selectors import holds
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 from gpuctl.language.spelling import nearest
 
 Labels = dict[str, str]
@@ -54,15 +54,15 @@ class _Findings:
 
 
 def look_around(
-    connection: Connection, plan: Plan, pods: list[TrialPod], keys: Records | None, gpu_resources: frozenset[str]
+    session: Session, plan: Plan, pods: list[TrialPod], keys: Records | None, gpu_resources: frozenset[str]
 ) -> None:
     """Add what pods would wait for to the plan's notes, errors and questions.
 
     :param keys: without them the pools of nodes are not known, and all nodes are read.
     """
     findings = _Findings()
-    _objects(connection, plan, pods, findings)
-    _nodes(connection, plan, pods, keys, gpu_resources, findings)
+    _objects(session, plan, pods, findings)
+    _nodes(session, plan, pods, keys, gpu_resources, findings)
     plan.errors += findings.ending
     plan.confirm += [text for text in findings.asked if text not in plan.confirm]
     if not findings.ending:
@@ -77,12 +77,12 @@ def _enumerated(titles: list[str]) -> str:
     return ", ".join(shown) + more
 
 
-def _objects(connection: Connection, plan: Plan, pods: list[TrialPod], findings: _Findings) -> None:
+def _objects(session: Session, plan: Plan, pods: list[TrialPod], findings: _Findings) -> None:
     """One read, of the metadata alone, for each object that is named; contents are nobody's business here."""
     planned = {step.key for step in plan.steps if step.desired is not None and step.action in WRITING}
     needs = [(pod, list(dict.fromkeys(_needs(pod)))) for pod in pods]
     named = sorted({need.key for _, found in needs for need in found} - planned)
-    answers = dict(zip(named, connection.each(lambda key: _state(connection, key), named), strict=True))
+    answers = dict(zip(named, session.each(lambda key: _state(session, key), named), strict=True))
     for pod, found in needs:
         for what in found:
             answer = answers.get(what.key, "")
@@ -95,10 +95,10 @@ def _objects(connection: Connection, plan: Plan, pods: list[TrialPod], findings:
         plan.notes.append(f"whether what pods name exists was not looked at: {'; '.join(refusals)}")
 
 
-def _state(connection: Connection, key: Key) -> str | ApiError | None:
+def _state(session: Session, key: Key) -> str | ApiError | None:
     """``there``, ``leaving``, None when absent, or why it may not be known."""
     try:
-        found = connection.get_metadata(key)
+        found = session.get_metadata(key)
     except ApiError as error:
         if error.lacks_permission:
             return error
@@ -136,7 +136,7 @@ def _needs(pod: TrialPod) -> Iterator[Need]:
 
 
 def _nodes(
-    connection: Connection,
+    session: Session,
     plan: Plan,
     pods: list[TrialPod],
     keys: Records | None,
@@ -148,7 +148,7 @@ def _nodes(
         return
     pools = {_selector(pod).get(keys.pool) if keys is not None else None for pod in selective}
     labels = "" if keys is None or None in pools else f"{keys.pool} in ({','.join(sorted(map(str, pools)))})"
-    hosts = _hosts(connection, plan, labels)
+    hosts = _hosts(session, plan, labels)
     if hosts is None:
         return
     everywhere: list[Labels] = []
@@ -156,7 +156,7 @@ def _nodes(
     def known() -> list[Labels]:
         """Only for a name that no node has are the names that nodes have read."""
         if not everywhere:
-            everywhere.extend(labels_of(node) for node in connection.list_metadata(RESOURCES["Node"]))
+            everywhere.extend(labels_of(node) for node in session.list_metadata(RESOURCES["Node"]))
         return everywhere
 
     for pod in selective:
@@ -214,10 +214,10 @@ def _is_in_terms(pod: TrialPod, labels: Labels) -> bool:
     )
 
 
-def _hosts(connection: Connection, plan: Plan, labels: str) -> list[Host] | None:
+def _hosts(session: Session, plan: Plan, labels: str) -> list[Host] | None:
     """The nodes that have, or will have, certain labels; None when they may not be read."""
     try:
-        nodes, _ = connection.list_objects(RESOURCES["Node"], labels=labels)
+        nodes, _ = session.list_objects(RESOURCES["Node"], labels=labels)
     except ApiError as error:
         if error.lacks_permission:
             return None

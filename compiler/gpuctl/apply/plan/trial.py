@@ -14,7 +14,7 @@ from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.backend.api_resources import WORKLOADS, Object
 from gpuctl.capacity.pod_requests import job_templates, pod_templates
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 
 # Names of generated pods: as many random characters, and as long a prefix at most.
 # Source: apiserver/pkg/storage/names/generate.go.
@@ -34,21 +34,21 @@ class TrialPod(NamedTuple):
     own: Object
 
 
-def refused(connection: Connection, desired: Object) -> ApiError | None:
+def refused(session: Session, desired: Object) -> ApiError | None:
     """Why the server would not create an object once its name is free, or None if it would.
 
     The API server validates an object and asks all of admission before it looks whether the name is taken: of what is
     acceptable it says only that it exists already. (apiserver, registry.Store.Create)
     """
     try:
-        connection.create(desired, dry_run=True)
+        session.create(desired, dry_run=True)
     except ApiError as error:
         return None if error.exists_already else error
     return None
 
 
 def try_pods(
-    connection: Connection,
+    session: Session,
     plan: Plan,
     steps: Iterable[Step],
     new_namespaces: set[str],
@@ -78,9 +78,9 @@ def try_pods(
         if body["spec"].get("priorityClassName") in classes:
             del body["spec"]["priorityClassName"]
         try:
-            answer = connection.create(body, dry_run=True)
+            answer = session.create(body, dry_run=True)
         except ApiError as error:
-            if error.exceeds_quota:
+            if error.exceeds_quota and not pod.step.queued:
                 refusals.setdefault(namespace, []).append(f"{pod.step.key}: its pods would be refused: {error.message}")
             if error.lacks_permission:
                 plan.notes.append(f"whether pods would be accepted was not tried: {error.message}")
@@ -89,7 +89,7 @@ def try_pods(
             return pod.template, f"{pod.step.key}: its pods would be refused: {error.message}{_advice(error, lenient)}"
         return {**pod.template, "spec": answer["spec"]}, None
 
-    answers = dict(zip(distinct, connection.each(attempt, distinct.values()), strict=True))
+    answers = dict(zip(distinct, session.each(attempt, distinct.values()), strict=True))
     (plan.notes if lenient else plan.errors).extend(message for _, message in answers.values() if message)
     return [pod._replace(template=answers[_fingerprint(pod)][0]) for pod in wanted]
 

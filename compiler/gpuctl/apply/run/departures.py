@@ -1,110 +1,119 @@
-"""Waiting until deleted objects are gone: one watch a kind and namespace, however many objects."""
+"""Waiting until deleted objects are gone: one list a kind and namespace is followed, however many objects."""
 
 from __future__ import annotations
 
-import contextlib
+import queue
 import threading
-import time
 from collections.abc import Callable, Iterable
 
 from gpuctl.apply.state.live_state import OURS
-from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource, key_of
+from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.kube.connection import Connection
-
-_PAUSE = 0.5
+from gpuctl.kube.reflector import Event, Reflector, Watched
+from gpuctl.kube.session import Session
 
 
 class Departures:
-    """Watches that report, once each, the objects that are gone.
+    """Reports, once each, the objects that are gone.
 
     :param gone: called from a watch's thread with the key of each object whose uid is no more.
     """
 
-    def __init__(self, connection: Connection, live: Iterable[Object], gone: Callable[[Key], None]) -> None:
-        self._connection = connection
+    def __init__(self, session: Session, live: Iterable[Object], gone: Callable[[Key], None]) -> None:
+        self._session = session
         self._gone = gone
-        self._stopped = threading.Event()
         self._lock = threading.Lock()
-        self._awaited: dict[tuple[Resource, str], dict[str, Key]] = {}
-        unlabelled: set[tuple[Resource, str]] = set()
+        groups: dict[tuple[str, str], dict[str, Key]] = {}
+        unlabelled: set[tuple[str, str]] = set()
         for obj in live:
             key = key_of(obj)
-            group = (RESOURCES[key.kind], key.namespace)
-            self._awaited.setdefault(group, {})[obj["metadata"]["uid"]] = key
+            groups.setdefault((key.kind, key.namespace), {})[obj["metadata"]["uid"]] = key
             if (obj["metadata"].get("labels") or {}).get("app.kubernetes.io/managed-by") != "gpuctl":
-                unlabelled.add(group)
-        self._labels = {group: "" if group in unlabelled else OURS for group in self._awaited}
+                unlabelled.add((key.kind, key.namespace))
+        self._awaited = {
+            Watched(kind, namespace, "" if (kind, namespace) in unlabelled else OURS): awaited
+            for (kind, namespace), awaited in groups.items()
+        }
+        self._starting = True
+        self._first: queue.SimpleQueue[Event | ClusterError] = queue.SimpleQueue()
+        self._reflector = Reflector(session, self._awaited, self._hear)
 
     def start(self) -> list[Object]:
-        """Look at all objects once more and start the watches; the objects as they are now."""
-        groups = list(self._awaited)
-        found: list[Object] = []
-        for group, (items, version) in zip(groups, self._connection.each(self._list, groups), strict=True):
-            awaited = self._awaited[group]
-            found += [item for item in items if item["metadata"]["uid"] in awaited]
-            threading.Thread(target=self._follow, args=(group, version), daemon=True, name="gpuctl-watch").start()
-        return found
+        """Look at all objects once more, and follow them from then on; the objects as they are now.
+
+        :raises ClusterError: they cannot be listed.
+        """
+        self._reflector.start()
+        found: dict[str, Object] = {}
+        unlisted = len(self._awaited)
+        while unlisted:
+            event = self._first.get()
+            if isinstance(event, ClusterError):
+                raise event
+            if event.type == "LISTED":
+                unlisted -= 1
+            elif event.type == "ADDED" and event.object["metadata"]["uid"] in self._awaited[event.watched]:
+                found.setdefault(event.object["metadata"]["uid"], event.object)
+        self._starting = False
+        return list(found.values())
 
     def look(self) -> set[Key]:
         """Report what is gone though no watch has said so; the keys of what is still there.
 
         :raises ClusterError: the server does not tell.
         """
-        for group, awaited in self._awaited.items():
+        for watched, awaited in self._awaited.items():
             if awaited:
-                self._report_missing(group, awaited)
+                self._report_missing(watched, awaited)
         return {key for awaited in self._awaited.values() for key in list(awaited.values())}
 
     def stop(self) -> None:
-        """End the watches; their threads follow when the server next says something."""
-        self._stopped.set()
+        """End the watches."""
+        self._reflector.stop()
 
-    def _list(self, group: tuple[Resource, str]) -> tuple[list[Object], str]:
-        resource, namespace = group
-        return self._connection.list_objects(resource, namespace, labels=self._labels[group])
+    def _hear(self, event: Event | ClusterError) -> None:
+        # What ends a watch later on does not end the waiting: now and then somebody looks.
+        if self._starting:
+            self._first.put(event)
+        if isinstance(event, Event) and event.type == "DELETED":
+            self._report(self._awaited[event.watched], event.object["metadata"]["uid"])
 
-    def _follow(self, group: tuple[Resource, str], version: str) -> None:
-        resource, namespace = group
-        awaited = self._awaited[group]
-        while not self._stopped.is_set() and awaited:
-            before = version
-            try:
-                for event in self._connection.watch(resource, namespace, version, labels=self._labels[group]):
-                    if self._stopped.is_set():
-                        return
-                    if event.get("type") == "ERROR":
-                        break
-                    metadata = event["object"]["metadata"]
-                    version = metadata["resourceVersion"]
-                    if event["type"] == "DELETED":
-                        self._report(awaited, metadata["uid"])
-                        if not awaited:
-                            return
-                if version == before:
-                    # It ended without having told anything: a server that ends every watch would be asked all the time.
-                    self._stopped.wait(_PAUSE)
-                version = self._look_again(group, awaited) or version
-            except ClusterError:
-                time.sleep(_PAUSE)
-                version = self._look_again(group, awaited) or version
-
-    def _look_again(self, group: tuple[Resource, str], awaited: dict[str, Key]) -> str | None:
-        """A watch that broke may have missed something."""
-        with contextlib.suppress(ClusterError):
-            return self._report_missing(group, awaited)
-        return None
-
-    def _report_missing(self, group: tuple[Resource, str], awaited: dict[str, Key]) -> str:
-        items, version = self._list(group)
+    def _report_missing(self, watched: Watched, awaited: dict[str, Key]) -> None:
+        resource = next(iter(awaited.values())).resource
+        items, _ = self._session.list_objects(resource, watched.namespace, labels=watched.labels)
         there = {item["metadata"]["uid"] for item in items}
         for uid in list(awaited):
             if uid not in there:
                 self._report(awaited, uid)
-        return version
 
     def _report(self, awaited: dict[str, Key], uid: str) -> None:
         with self._lock:
             key = awaited.pop(uid, None)
-        if key is not None and not self._stopped.is_set():
+        if key is not None:
             self._gone(key)
+
+
+def held_by(session: Session, key: Key) -> str:
+    """Which finalizer, or whose pods, keep an object from going."""
+    try:
+        live = session.get(key)
+    except ClusterError:
+        return ""
+    if live is None:
+        return ""
+    finalizers = [name for name in live["metadata"].get("finalizers") or [] if name != "foregroundDeletion"]
+    if finalizers:
+        return f": finalizer {', '.join(finalizers)} holds it"
+    selector = ((live.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+    if key.kind in WORKLOADS and selector:
+        labels = ",".join(f"{name}={value}" for name, value in selector.items())
+        try:
+            pods, _ = session.list_objects(RESOURCES["Pod"], key.namespace, labels=labels)
+        except ClusterError:
+            return ""
+        held = [pod["metadata"]["name"] for pod in pods[:3]]
+        keeping = sorted({name for pod in pods for name in pod["metadata"].get("finalizers") or []})
+        if held:
+            why = f" (finalizer {', '.join(keeping)})" if keeping else ""
+            return f": its pods are still ending: {', '.join(held)}{why}"
+    return ""

@@ -21,7 +21,7 @@ from gpuctl.backend.distribution import hostfile_name
 from gpuctl.backend.generations import bare_name
 from gpuctl.backend.metadata import MANAGED_BY
 from gpuctl.backend.service import service_name
-from gpuctl.language.fields import visible
+from gpuctl.language.wording import visible
 
 KINDS = (*WORKLOADS, *COMPANIONS)
 _MAIN = (*WORKLOADS, "Service")

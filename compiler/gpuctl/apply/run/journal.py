@@ -26,8 +26,8 @@ from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, key_of, labels_of
 from gpuctl.backend.metadata import managed_labels
 from gpuctl.kube.api_errors import ApiError, ClusterError
-from gpuctl.kube.connection import Connection
-from gpuctl.language.fields import visible
+from gpuctl.kube.session import Session
+from gpuctl.language.wording import visible
 
 # A Secret may hold 1 MiB (core/v1 MaxSecretSize).
 _PACKED = 256 * 1024
@@ -78,7 +78,7 @@ class Journal:
         return f"kubectl delete secret -n {self.namespace} {names}"
 
 
-def write(connection: Connection, entries: Iterable[JournalEntry], keys: Records) -> list[Journal]:
+def write(session: Session, entries: Iterable[JournalEntry], keys: Records) -> list[Journal]:
     """Write a journal of the entries, one a namespace. When this returns they may be deleted.
 
     :raises ClusterError: a recovery would not believe an entry; nothing was written.
@@ -96,10 +96,10 @@ def write(connection: Connection, entries: Iterable[JournalEntry], keys: Records
             ) from None
     planned = {namespace: _secrets(identifier, namespace, group, keys) for namespace, group in namespaces.items()}
     try:
-        written = connection.each(connection.create, [part for _, parts in planned.values() for part in parts])
+        written = session.each(session.create, [part for _, parts in planned.values() for part in parts])
         result = []
         for namespace, group in namespaces.items():
-            index = connection.create(planned[namespace][0])
+            index = session.create(planned[namespace][0])
             own = [part for part in written if part["metadata"]["namespace"] == namespace]
             result.append(Journal(identifier, namespace, group, [index, *own]))
         return result
@@ -107,26 +107,24 @@ def write(connection: Connection, entries: Iterable[JournalEntry], keys: Records
         # Nothing was deleted yet. Which of them were written is not known when a create was cut off.
         for secret in [secret for index, parts in planned.values() for secret in (index, *parts)]:
             with contextlib.suppress(ClusterError):
-                _take_back(connection, secret)
+                _take_back(session, secret)
         raise
 
 
-def _take_back(connection: Connection, secret: Object) -> None:
-    written = connection.get(key_of(secret))
+def _take_back(session: Session, secret: Object) -> None:
+    written = session.get(key_of(secret))
     if written is not None and written.get("data") == secret["data"]:
-        connection.delete(key_of(secret), written["metadata"]["uid"], foreground=False)
+        session.delete(key_of(secret), written["metadata"]["uid"], foreground=False)
 
 
-def remove(connection: Connection, journal: Journal) -> None:
+def remove(session: Session, journal: Journal) -> None:
     """Take a journal away: its plan is finished. The index is the last: it tells what was in parts that are gone."""
     name = _index_name(journal.id)
     for secret in sorted(journal.secrets, key=lambda secret: secret["metadata"]["name"] == name):
-        connection.delete(key_of(secret), secret["metadata"]["uid"], foreground=False)
+        session.delete(key_of(secret), secret["metadata"]["uid"], foreground=False)
 
 
-def find(
-    connection: Connection, keys: Records, namespaces: Iterable[str] | None, *, strict: bool = False
-) -> list[Journal]:
+def find(session: Session, keys: Records, namespaces: Iterable[str] | None, *, strict: bool = False) -> list[Journal]:
     """The journals that are there, in some namespaces or (None) in all; those that cannot be believed say so.
 
     A namespace whose Secrets may not be listed is passed over, unless ``strict``: its journals are somebody else's to
@@ -136,7 +134,7 @@ def find(
     found: list[Object] = []
     for namespace in [None] if namespaces is None else sorted(set(namespaces)):
         try:
-            found += connection.list_objects(resource, namespace, labels=keys.journal)[0]
+            found += session.list_objects(resource, namespace, labels=keys.journal)[0]
         except ApiError as error:
             if strict or namespace is None or not error.lacks_permission:
                 raise

@@ -18,7 +18,7 @@ from gpuctl.apply.state.records import set_lease
 from gpuctl.apply.state.workload import age
 from gpuctl.backend.api_resources import RESOURCES, Key, Object
 from gpuctl.kube.api_errors import ApiError, ClusterError
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 
 NAMESPACE_LEASE = "gpuctl-apply"
 DURATION = 15
@@ -106,10 +106,10 @@ class Leases:
     ``lost`` says so when another run has taken one over. ``interrupts`` has to be let through by whoever holds them.
     """
 
-    def __init__(self, connection: Connection, interrupts: Interrupts, sightings: Sightings | None = None) -> None:
+    def __init__(self, session: Session, interrupts: Interrupts, sightings: Sightings | None = None) -> None:
         self.interrupts = interrupts
         self.lost: str | None = None
-        self._connection = connection
+        self._session = session
         self._sightings = sightings or Sightings()
         self._renewing = threading.Lock()
         self._renewed = time.monotonic()
@@ -149,38 +149,36 @@ class Leases:
     def release(self) -> None:
         """Give all back that are still ours. A server that is away is not waited for: the leases expire."""
         self._stop.set()
-        patience = self._connection.patience
-        self._connection.patience = min(patience, 2.0)
+        session = self._session.less_patient(2.0)
         if self._thread is not None:
             self._thread.join(timeout=2)
         for key, asked in self._asked.items():
             with contextlib.suppress(ClusterError):
-                self._give_back(key, asked)
+                self._give_back(session, key, asked)
         self._asked.clear()
         self._held.clear()
-        self._connection.patience = patience
 
-    def _give_back(self, key: Key, asked: Object) -> None:
-        lease = self._held.get(key) or self._connection.get(key)
+    def _give_back(self, session: Session, key: Key, asked: Object) -> None:
+        lease = self._held.get(key) or session.get(key)
         # The last renewal may be still on its way, and then the version is another one.
         for _ in range(3):
             if lease is None or not _is_same_hold(lease, asked):
                 return
             try:
                 metadata = lease["metadata"]
-                self._connection.delete(key, metadata["uid"], version=metadata["resourceVersion"], foreground=False)
+                session.delete(key, metadata["uid"], version=metadata["resourceVersion"], foreground=False)
                 return
             except ApiError as error:
                 if not error.is_conflict:
                     raise
-            lease = self._connection.get(key)
+            lease = session.get(key)
 
     def _take(self, key: Key, wait: float, tell: Callable[[str], None]) -> None:
         deadline = time.monotonic() + wait
         told = False
         while key not in self._held:
             with self.interrupts.let_through():
-                lease = self._connection.get(key)
+                lease = self._session.get(key)
             asked = self._asked.pop(key, None)
             if lease is not None and asked is not None and _is_same_hold(lease, asked):
                 self._asked[key], self._held[key] = asked, lease
@@ -206,10 +204,10 @@ class Leases:
         body = self._asked[key] = self._body(key)
         try:
             if lease is None:
-                taken = self._connection.create(body)
+                taken = self._session.create(body)
             else:
                 body["metadata"]["resourceVersion"] = lease["metadata"]["resourceVersion"]
-                taken = self._connection.replace(body)
+                taken = self._session.replace(body)
         except ApiError as error:
             if error.is_conflict or (error.is_missing and lease is not None):
                 return
@@ -251,7 +249,7 @@ class Leases:
             for key, lease in list(self._held.items()):
                 body = {**lease, "spec": {**lease["spec"], "renewTime": _now()}}
                 try:
-                    self._held[key] = self._connection.replace(body)
+                    self._held[key] = self._session.replace(body)
                 except ApiError as error:
                     if not error.is_conflict and not error.is_missing:
                         raise
@@ -260,27 +258,27 @@ class Leases:
 
     def _look_at(self, key: Key) -> None:
         """A renewal whose answer was lost is a conflict with itself; otherwise another run has the lease."""
-        lease = self._connection.get(key)
+        lease = self._session.get(key)
         if lease is not None and _is_same_hold(lease, self._asked[key]):
             self._held[key] = lease
         else:
             self.lost = f"the lease {key.name} in {key.namespace} was taken over by another run"
 
 
-def abandoned(connection: Connection, namespace: str | None) -> list[Object]:
+def abandoned(session: Session, namespace: str | None) -> list[Object]:
     """Leases of gpuctl that nobody holds, or whose holders are dead for certain, in a namespace or (None) in all."""
-    leases, _ = connection.list_objects(RESOURCES["Lease"], namespace, labels=OURS)
+    leases, _ = session.list_objects(RESOURCES["Lease"], namespace, labels=OURS)
     mine = [lease for lease in leases if lease["metadata"]["name"] == NAMESPACE_LEASE or _is_of_set(lease)]
     return [lease for lease in mine if not _holder(lease) or is_dead(_holder(lease))]
 
 
-def holders(connection: Connection, namespaces: Iterable[str], sightings: Sightings) -> dict[str, str]:
+def holders(session: Session, namespaces: Iterable[str], sightings: Sightings) -> dict[str, str]:
     """Who holds the leases of namespaces, for people, as far as that may be read and they are not dead for certain."""
     found = {}
     for namespace in namespaces:
         key = Key("Lease", namespace, NAMESPACE_LEASE)
         with contextlib.suppress(ApiError):
-            lease = connection.get(key)
+            lease = session.get(key)
             holder = _holder(lease) if lease is not None else ""
             if lease is not None and holder and not is_dead(holder):
                 sightings.is_given_up(key, lease)
@@ -307,7 +305,7 @@ def _now() -> str:
 
 @contextlib.contextmanager
 def holding(
-    connection: Connection,
+    session: Session,
     keys: Iterable[Key],
     wait: float,
     tell: Callable[[str], None],
@@ -323,7 +321,7 @@ def holding(
     not take them works without, and is told. ``sightings`` are those of before, where somebody has looked already.
     """
     with Interrupts() as interrupts:
-        leases = Leases(connection, interrupts, sightings)
+        leases = Leases(session, interrupts, sightings)
         try:
             try:
                 leases.acquire(keys, wait, tell)

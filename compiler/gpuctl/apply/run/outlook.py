@@ -14,7 +14,7 @@ from gpuctl.apply.run.powers import powers
 from gpuctl.apply.state.live_state import read
 from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.backend.api_resources import Key, Object, annotations_of, labels_of
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 
 _NAMED = 8
 
@@ -77,7 +77,7 @@ class Outlook:
         return frozenset(step.key for step in self.steps if step.action == "create")
 
 
-def look(connection: Connection, keys: Records, found: Iterable[Journal], spared: Spared | None = None) -> Outlook:
+def look(session: Session, keys: Records, found: Iterable[Journal], spared: Spared | None = None) -> Outlook:
     """What a recovery will do."""
     outlook = Outlook(spared=spared or Spared())
     for journal in found:
@@ -97,7 +97,7 @@ def look(connection: Connection, keys: Records, found: Iterable[Journal], spared
         wanted.update(loss.key for loss in journal.lost)
         for entry in journal.entries:
             wanted.update({entry.key, entry.successor, entry.companion_of or entry.key})
-    live = read(connection, sorted(wanted))
+    live = read(session, sorted(wanted))
     for journal in outlook.journals:
         outlook.steps += _steps(journal, live, keys, outlook.spared)
         outlook.fallbacks.update((entry.successor, entry.old) for entry in journal.entries if entry.new is not None)
@@ -105,7 +105,7 @@ def look(connection: Connection, keys: Records, found: Iterable[Journal], spared
         if problem is not None:
             outlook.problems.append(problem)
         outlook.problems += _taken(journal, live, outlook.spared)
-    outlook.working = holders(connection, sorted({item.namespace for item in outlook.journals}), outlook.sightings)
+    outlook.working = holders(session, sorted({item.namespace for item in outlook.journals}), outlook.sightings)
     return outlook
 
 

@@ -16,7 +16,7 @@ from gpuctl.apply.state.live_state import read
 from gpuctl.apply.state.records import PART_OF, Records
 from gpuctl.apply.state.workload import carried_over
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, labels_of
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 
 _FORMS = frozenset({"Job", "JobSet"})
 
@@ -38,9 +38,9 @@ class Pending:
     is_done: bool = False
 
     @classmethod
-    def read(cls, connection: Connection, keys: Records, namespaces: Iterable[str]) -> Pending:
+    def read(cls, session: Session, keys: Records, namespaces: Iterable[str]) -> Pending:
         """The journals in namespaces."""
-        return cls(journals.find(connection, keys, set(namespaces) - {""}))
+        return cls(journals.find(session, keys, set(namespaces) - {""}))
 
     @property
     def entries(self) -> list[JournalEntry]:
@@ -59,7 +59,7 @@ class Pending:
         commands = " and ".join(f"`gpuctl recover -n {namespace}`" for namespace in where)
         return f"an earlier apply did not finish, and may have left jobs deleted: {commands} brings them back"
 
-    def join(self, connection: Connection, plan: Plan, keys: Records, unwanted: dict[Key, str]) -> None:
+    def join(self, session: Session, plan: Plan, keys: Records, unwanted: dict[Key, str]) -> None:
         """Add to a plan what is to be recovered before it.
 
         What the plan itself creates or changes is left to it; what it creates takes over what it would have from the
@@ -79,7 +79,7 @@ class Pending:
         if self.is_done:
             return
         spared = Spared(frozenset(made), unwanted)
-        self.outlook = look(connection, keys, self.journals, spared)
+        self.outlook = look(session, keys, self.journals, spared)
         plan.recovery = self.outlook.steps
         if not plan.recovery:
             plan.notes.append("an apply that did not finish left its journal, which is taken away")
@@ -102,11 +102,11 @@ class Pending:
                     f"have its name; `gpuctl delete job {entry.successor.name} -n {entry.key.namespace}` first"
                 )
 
-    def gone(self, connection: Connection, name: str) -> list[Step]:
+    def gone(self, session: Session, name: str) -> list[Step]:
         """What a deletion says of a job that was there when a run was killed, and is not now."""
         entries = [item for item in self.entries if name in (item.key.name, item.successor.name)]
         entries = [entry for entry in entries if entry.key.kind in WORKLOADS]
-        live: dict[Key, Object] = read(connection, [entry.key for entry in entries])
+        live: dict[Key, Object] = read(session, [entry.key for entry in entries])
         return [
             Step("skip", entry.key, "an apply that did not finish had deleted it; it does not come back")
             for entry in entries
@@ -141,15 +141,15 @@ def refuse(result: Recovery, plan: Plan) -> None:
         raise Unrecovered(problem.message, plan, problem.hint)
 
 
-def finish(connection: Connection, keys: Records, pending: Pending, plan: Plan, timeout: float, wait: float) -> None:
+def finish(session: Session, keys: Records, pending: Pending, plan: Plan, timeout: float, wait: float) -> None:
     """Take away the journals whose objects the plan has brought about itself."""
-    left = journals.find(connection, keys, {item.namespace for item in pending.journals})
+    left = journals.find(session, keys, {item.namespace for item in pending.journals})
     left = [item for item in left if item.id in {mine.id for mine in pending.journals}]
     if not left:
         return
-    outlook = look(connection, keys, left)
+    outlook = look(session, keys, left)
     if not outlook.created and not outlook.problems:
-        result = recovery.recover(connection, keys, outlook, timeout=timeout, wait=wait, tell=lambda text: None)
+        result = recovery.recover(session, keys, outlook, timeout=timeout, wait=wait, tell=lambda text: None)
         if not result.failed and not result.problems:
             return
     plan.unfinished = True

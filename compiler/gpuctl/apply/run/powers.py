@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from gpuctl.backend.api_resources import Object
-from gpuctl.language.fields import visible
+from gpuctl.language.wording import visible
 
 _LONGEST = 80
 

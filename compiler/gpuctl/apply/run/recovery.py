@@ -21,7 +21,7 @@ from gpuctl.apply.run.outlook import Outlook, RecoveryProblem, is_replaced, is_t
 from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.backend.api_resources import Key, Object, key_of
 from gpuctl.kube.api_errors import ApiError, ClusterError
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 
 _POLL = 0.2
 _QUOTA_POLL = 1.0
@@ -75,11 +75,11 @@ class _Work:
             raise _Interrupted("interrupted")
 
 
-def find(connection: Connection, keys: Records, namespace: str | None) -> list[Journal]:
+def find(session: Session, keys: Records, namespace: str | None) -> list[Journal]:
     """The journals of a namespace, or of all; where that is forbidden, of the context's namespace."""
-    for where in dict.fromkeys((namespace, namespace or connection.namespace)):
+    for where in dict.fromkeys((namespace, namespace or session.namespace)):
         try:
-            return journals.find(connection, keys, None if where is None else {where}, strict=True)
+            return journals.find(session, keys, None if where is None else {where}, strict=True)
         except ApiError as error:
             if namespace is not None or not error.lacks_permission:
                 raise
@@ -88,7 +88,7 @@ def find(connection: Connection, keys: Records, namespace: str | None) -> list[J
 
 
 def settled(
-    connection: Connection, keys: Records, found: Collection[Journal], wait: float, tell: Callable[[str], None]
+    session: Session, keys: Records, found: Collection[Journal], wait: float, tell: Callable[[str], None]
 ) -> list[Journal]:
     """The journals that are left when no run is at work any more that could still finish them.
 
@@ -98,12 +98,12 @@ def settled(
         return []
     namespaces = {journal.namespace for journal in found}
     leases = {Key("Lease", namespace, NAMESPACE_LEASE) for namespace in namespaces}
-    with holding(connection, leases, wait, tell) as held, held.interrupts.let_through():
-        return journals.find(connection, keys, namespaces)
+    with holding(session, leases, wait, tell) as held, held.interrupts.let_through():
+        return journals.find(session, keys, namespaces)
 
 
 def recover(
-    connection: Connection,
+    session: Session,
     keys: Records,
     outlook: Outlook,
     *,
@@ -117,7 +117,7 @@ def recover(
     lease is waited for, ``wait`` seconds in all. What fails in one namespace does not keep others from being recovered.
     """
     recovery = Recovery(problems=list(outlook.problems))
-    connection.patience = max(connection.patience, min(timeout, 120.0))
+    session.patience = max(session.patience, min(timeout, 120.0))
     work = _Work(outlook, keys, timeout, tell)
     namespaces: dict[str, list[Journal]] = {}
     for journal in outlook.journals:
@@ -129,37 +129,37 @@ def recover(
         begun = time.monotonic()
         try:
             with (
-                holding(connection, {lease}, max(0.0, until - begun), tell, sightings=outlook.sightings) as held,
+                holding(session, {lease}, max(0.0, until - begun), tell, sightings=outlook.sightings) as held,
                 held.interrupts.let_through(),
             ):
                 work.deadline += time.monotonic() - begun
-                _recover_namespace(connection, namespaces[namespace], work, recovery)
+                _recover_namespace(session, namespaces[namespace], work, recovery)
         except ClusterError as error:
             recovery.problems.append(RecoveryProblem(namespace, error.message, error.hint, isinstance(error, Held)))
     return recovery
 
 
-def _recover_namespace(connection: Connection, mine: list[Journal], work: _Work, recovery: Recovery) -> None:
+def _recover_namespace(session: Session, mine: list[Journal], work: _Work, recovery: Recovery) -> None:
     # A run may have finished, and taken its journal away, while its lease was waited for.
-    now = {item.id: item for item in journals.find(connection, work.keys, {mine[0].namespace})}
+    now = {item.id: item for item in journals.find(session, work.keys, {mine[0].namespace})}
     for journal in mine:
         current = now.get(journal.id)
         if current is None:
             continue
         if current.state != journal.state:
             raise ClusterError(f"the journal {journal.id} in {journal.namespace} was changed meanwhile", "run again")
-        results = _finish(connection, journal, work)
+        results = _finish(session, journal, work)
         recovery.results += results
         if any(result.outcome == "failed" for result in results) or work.spared.holds_back(journal):
             continue
         if journal.id not in {problem.journal for problem in recovery.problems}:
-            journals.remove(connection, journal)
+            journals.remove(session, journal)
 
 
-def _finish(connection: Connection, journal: Journal, work: _Work) -> list[Recovered]:
+def _finish(session: Session, journal: Journal, work: _Work) -> list[Recovered]:
     mine = [entry for entry in journal.entries if not work.spared.leaves(entry)]
     main = [entry for entry in mine if entry.companion_of is None]
-    tasks = [connection.executor.submit(_entry, connection, entry, work) for entry in main]
+    tasks = [session.executor.submit(_entry, session, entry, work) for entry in main]
     try:
         results = [task.result() for task in tasks]
     except BaseException:
@@ -172,15 +172,15 @@ def _finish(connection: Connection, journal: Journal, work: _Work) -> list[Recov
     outcomes = {entry.successor: result.outcome for entry, result in zip(main, results, strict=True)}
     for entry in mine:
         if entry.companion_of is not None:
-            results.append(_companion(connection, entry, outcomes.get(entry.companion_of), work))
+            results.append(_companion(session, entry, outcomes.get(entry.companion_of), work))
     return results
 
 
-def _entry(connection: Connection, entry: JournalEntry, work: _Work) -> Recovered:
+def _entry(session: Session, entry: JournalEntry, work: _Work) -> Recovered:
     key = entry.successor
     assert entry.new is not None
     try:
-        live = _live(connection, entry)
+        live = _live(session, entry)
         taken = is_taken(entry, live)
         if taken is not None:
             return Recovered(key, "failed", taken)
@@ -190,51 +190,51 @@ def _entry(connection: Connection, entry: JournalEntry, work: _Work) -> Recovere
         old = live.get(entry.key)
         if old is not None and not old["metadata"].get("deletionTimestamp"):
             return Recovered(key, "old", "was not yet deleted: the old object is there")
-        _wait_until_gone(connection, entry, work)
+        _wait_until_gone(session, entry, work)
         refusal = work.spared.refusal(entry)
         if refusal is not None:
             return Recovered(key, "gone", f"is not created again: {refusal}")
         # Somebody may have waited for the name, too.
-        taken = is_taken(entry, _live(connection, entry))
+        taken = is_taken(entry, _live(session, entry))
         if taken is not None:
             return Recovered(key, "failed", taken)
-        return _create(connection, entry, entry.new, key, work)
+        return _create(session, entry, entry.new, key, work)
     except ClusterError as error:
         return Recovered(key, "failed", error.message)
 
 
-def _live(connection: Connection, entry: JournalEntry) -> dict[Key, Object]:
-    found = {key: connection.get(key) for key in {entry.key, entry.successor}}
+def _live(session: Session, entry: JournalEntry) -> dict[Key, Object]:
+    found = {key: session.get(key) for key in {entry.key, entry.successor}}
     return {key: obj for key, obj in found.items() if obj is not None}
 
 
-def _create(connection: Connection, entry: JournalEntry, new: Object, key: Key, work: _Work) -> Recovered:
+def _create(session: Session, entry: JournalEntry, new: Object, key: Key, work: _Work) -> Recovered:
     if key not in work.created:
         raise ClusterError(f"{key} was deleted meanwhile, and nobody was asked about it: run again")
     try:
-        _put_up(connection, new, work, apply=entry.method == "apply")
+        _put_up(session, new, work, apply=entry.method == "apply")
     except _Interrupted:
         raise
     except ClusterError as error:
-        _put_up(connection, entry.old, work)
+        _put_up(session, entry.old, work)
         return Recovered(
             key, "old", f"the old object was created again, because the new one is refused: {error.message}"
         )
     return Recovered(key, "new", "the new object was created")
 
 
-def _put_up(connection: Connection, obj: Object, work: _Work, *, apply: bool = False) -> None:
+def _put_up(session: Session, obj: Object, work: _Work, *, apply: bool = False) -> None:
     """Create; a quota may still count what has gone."""
     while True:
         try:
             if apply:
-                connection.apply(obj)
+                session.apply(obj)
             else:
-                connection.create(obj)
+                session.create(obj)
             return
         except ApiError as error:
             if error.exists_already:
-                live = connection.get(key_of(obj))
+                live = session.get(key_of(obj))
                 if live is not None and not is_ours(live):
                     raise ClusterError(f"{key_of(obj)} is there meanwhile and is not gpuctl's") from None
                 return
@@ -243,10 +243,10 @@ def _put_up(connection: Connection, obj: Object, work: _Work, *, apply: bool = F
         work.pause(_QUOTA_POLL)
 
 
-def _wait_until_gone(connection: Connection, entry: JournalEntry, work: _Work) -> None:
+def _wait_until_gone(session: Session, entry: JournalEntry, work: _Work) -> None:
     told = False
     while True:
-        live = connection.get(entry.key)
+        live = session.get(entry.key)
         if live is None or live["metadata"]["uid"] != entry.uid:
             return
         if time.monotonic() > work.deadline:
@@ -258,38 +258,38 @@ def _wait_until_gone(connection: Connection, entry: JournalEntry, work: _Work) -
         work.pause(_POLL)
 
 
-def _companion(connection: Connection, entry: JournalEntry, main: str | None, work: _Work) -> Recovered:
+def _companion(session: Session, entry: JournalEntry, main: str | None, work: _Work) -> Recovered:
     """What left with its workload comes back when the old workload does."""
     try:
-        live = connection.get(entry.key)
+        live = session.get(entry.key)
         taken = is_taken(entry, {} if live is None else {entry.key: live})
         if taken is not None:
             return Recovered(entry.key, "failed", taken)
         if live is not None and not live["metadata"].get("deletionTimestamp"):
             return Recovered(entry.key, "old", "was not yet deleted")
-        workload = connection.get(entry.companion_of) if main is None and entry.companion_of is not None else None
+        workload = session.get(entry.companion_of) if main is None and entry.companion_of is not None else None
         stays = workload is not None and stays_with(entry, {key_of(workload): workload}, work.keys)
         if main != "old" and not stays:
             return Recovered(entry.key, "gone", "left with the change, as it was meant to")
         refusal = work.spared.refusal(entry)
         if refusal is not None:
             return Recovered(entry.key, "gone", f"is not created again: {refusal}")
-        _wait_until_gone(connection, entry, work)
-        _put_up(connection, entry.old, work)
+        _wait_until_gone(session, entry, work)
+        _put_up(session, entry.old, work)
         return Recovered(entry.key, "old", "was created again with its workload")
     except ClusterError as error:
         return Recovered(entry.key, "failed", error.message)
 
 
-def drop_leases(connection: Connection, namespace: str | None) -> None:
+def drop_leases(session: Session, namespace: str | None) -> None:
     """Take away the leases that killed runs left, where that is allowed: nobody has to wait for them to expire."""
     try:
-        leases = abandoned(connection, namespace)
+        leases = abandoned(session, namespace)
     except ApiError as error:
         if not error.lacks_permission:
             raise
-        leases = abandoned(connection, connection.namespace) if namespace is None else []
+        leases = abandoned(session, session.namespace) if namespace is None else []
     for lease in leases:
         version = lease["metadata"]["resourceVersion"]
         with contextlib.suppress(ApiError):
-            connection.delete(key_of(lease), lease["metadata"]["uid"], version=version, foreground=False)
+            session.delete(key_of(lease), lease["metadata"]["uid"], version=version, foreground=False)

@@ -20,12 +20,12 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from gpuctl import __version__
 from gpuctl.apply.state.records import PART_OF
 from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource, annotations_of, labels_of
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.language.fields import visible
 from gpuctl.language.names import is_dns_label
+from gpuctl.language.wording import visible
+from gpuctl.release import __version__
 
 ID = "applyset.kubernetes.io/id"
 TOOLING = "applyset.kubernetes.io/tooling"

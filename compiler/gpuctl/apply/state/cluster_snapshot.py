@@ -27,7 +27,7 @@ from gpuctl.capacity.projections import (
 )
 from gpuctl.capacity.snapshot import Snapshot, camel
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 
 _BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 _RUNTIMES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
@@ -36,9 +36,7 @@ _CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=
 _ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
 
 
-def take_snapshot(
-    connection: Connection, now: datetime | None = None, *, left_out: frozenset[str] = frozenset()
-) -> Snapshot:
+def take_snapshot(session: Session, now: datetime | None = None, *, left_out: frozenset[str] = frozenset()) -> Snapshot:
     """Read a cluster.
 
     :param left_out: fields of the snapshot that are not needed.
@@ -69,7 +67,7 @@ def take_snapshot(
         # Source: scheduler.go, NewInformerFactory: finished pods are not seen at all.
         fields = ",".join(f"status.phase!={phase}" for phase in ENDED) if name == "pods" else ""
         try:
-            items = connection.list_objects(resource, fields=fields)[0]
+            items = session.list_objects(resource, fields=fields)[0]
         except ApiError as error:
             if name in ("nodes", "pods") or not (error.lacks_permission or error.is_missing):
                 raise
@@ -77,6 +75,6 @@ def take_snapshot(
             return []
         return [keep(item) for item in items if name != "pods" or is_seen(item)]
 
-    lists: dict[str, Any] = dict(zip((part[0] for part in parts), connection.each(read, parts), strict=True))
+    lists: dict[str, Any] = dict(zip((part[0] for part in parts), session.each(read, parts), strict=True))
     moment = (now or datetime.now(timezone.utc)).strftime("%Y-%m-%dT%H:%M:%SZ")
     return Snapshot(moment, **lists, unreadable=sorted(unreadable))

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from gpuctl.backend.api_resources import Object
 from gpuctl.backend.generations import CHANGEABLE
+from gpuctl.kube.session import MANAGER
 from gpuctl.language.quantities import parse_quantity
 
 Tree = dict[str, Any]
 """``managedFields[].fieldsV1``: ``f:NAME`` a field, ``k:{...}`` an item of a list by its keys."""
 
-MANAGER = "gpuctl"
 _ABSENT: Any = object()
 _ALL: Any = object()
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gpuctl.backend.api_resources import OPTIONAL, RESOURCES, WORKLOADS, Key, Object, key_of
 from gpuctl.backend.metadata import MANAGED_BY
 from gpuctl.kube.api_errors import ApiError
-from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
 
 OURS = f"{MANAGED_BY}=gpuctl"
 COMPANIONS = ("Service", "ConfigMap", "HorizontalPodAutoscaler")
@@ -25,7 +25,7 @@ class LiveState(NamedTuple):
     unreadable: dict[Key, str]
 
 
-def survey(connection: Connection, wanted: Collection[Key], job_namespaces: Collection[str]) -> LiveState:
+def survey(session: Session, wanted: Collection[Key], job_namespaces: Collection[str]) -> LiveState:
     """The live state of ``wanted``, and everything of ours beside the jobs in ``job_namespaces``.
 
     :raises ApiError: a kind that is wanted may not be listed.
@@ -33,7 +33,7 @@ def survey(connection: Connection, wanted: Collection[Key], job_namespaces: Coll
     found: dict[Key, Object] = {}
     unreadable: dict[Key, str] = {}
     named = [key for key in sorted(wanted) if key.kind in _BY_NAME]
-    for key, result in zip(named, connection.each(lambda key: _get(connection, key), named), strict=True):
+    for key, result in zip(named, session.each(lambda key: _get(session, key), named), strict=True):
         if isinstance(result, ApiError):
             unreadable[key] = result.message
         elif result is not None:
@@ -46,23 +46,21 @@ def survey(connection: Connection, wanted: Collection[Key], job_namespaces: Coll
     for kind in JOB_KINDS:
         needed.setdefault(kind, set()).update(job_namespaces)
     tasks = [(kind, namespaces) for kind, namespaces in needed.items() if namespaces]
-    for objects in connection.each(
-        lambda task: _ours(connection, task[0], task[1], required.get(task[0], set())), tasks
-    ):
+    for objects in session.each(lambda task: _ours(session, task[0], task[1], required.get(task[0], set())), tasks):
         found.update((key_of(obj), obj) for obj in objects)
     return LiveState(found, unreadable)
 
 
-def _get(connection: Connection, key: Key) -> Object | ApiError | None:
+def _get(session: Session, key: Key) -> Object | ApiError | None:
     try:
-        return connection.get(key)
+        return session.get(key)
     except ApiError as error:
         if error.lacks_permission:
             return error
         raise
 
 
-def _ours(connection: Connection, kind: str, namespaces: set[str], required: set[str]) -> list[Object]:
+def _ours(session: Session, kind: str, namespaces: set[str], required: set[str]) -> list[Object]:
     """Our objects of a kind: a list of each namespace, or of all where there are many and that is allowed.
 
     In a few namespaces nothing is read of what other teams have.
@@ -70,7 +68,7 @@ def _ours(connection: Connection, kind: str, namespaces: set[str], required: set
     resource = RESOURCES[kind]
     if len(namespaces) > _FEW:
         try:
-            items, _ = connection.list_objects(resource, labels=OURS)
+            items, _ = session.list_objects(resource, labels=OURS)
         except ApiError as error:
             if not error.lacks_permission and not error.is_missing:
                 raise
@@ -79,7 +77,7 @@ def _ours(connection: Connection, kind: str, namespaces: set[str], required: set
     result: list[Object] = []
     for namespace in sorted(namespaces):
         try:
-            result += connection.list_objects(resource, namespace, labels=OURS)[0]
+            result += session.list_objects(resource, namespace, labels=OURS)[0]
         except ApiError as error:
             if error.is_missing and kind in OPTIONAL:
                 # The kind is not installed: a create will say so, and nothing of it can be there.
@@ -90,8 +88,8 @@ def _ours(connection: Connection, kind: str, namespaces: set[str], required: set
     return result
 
 
-def read(connection: Connection, keys: Iterable[Key]) -> dict[Key, Object]:
+def read(session: Session, keys: Iterable[Key]) -> dict[Key, Object]:
     """The named objects that exist."""
     keys = list(keys)
-    found = connection.each(connection.get, keys)
+    found = session.each(session.get, keys)
     return {key: obj for key, obj in zip(keys, found, strict=True) if obj is not None}

@@ -8,22 +8,26 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuctl.apply.state.repository import identity, work_tree
-from gpuctl.language.fields import visible
+from gpuctl.frontend.source import Source
+from gpuctl.language.wording import visible
 
 STANDARD_INPUT = "-"
 _LOCAL = "file://"
 _NAMED = 3
 
 
-def sources_of(inputs: Sequence[str], directory: Path) -> tuple[str, ...]:
+def sources_of(inputs: Sequence[str | os.PathLike[str] | Source], directory: Path) -> tuple[str, ...]:
     """The inputs of a run, sorted and unique, in a form that two runs can compare.
 
     ``directory`` is what relative paths start from; symbolic links are followed; paths need not exist. In a git work
     tree a path is ``git:REPOSITORY//PATH``, so that all clones of a repository agree and no two repositories do;
     elsewhere, and in a repository without remote and commits, ``file://MACHINE/PATH``. Standard input, and what a shell
-    puts in its place, is ``stdin:`` and the same of the root of the work tree, or of the machine, where it is read.
+    puts in its place, is ``stdin:`` and the same of the root of the work tree, or of the machine, where it is read. A
+    text is ``text:`` and its name, which says what a program means by it, on any machine.
     """
-    return tuple(sorted({_source(name, directory) for name in inputs}))
+    texts = {f"text:{item.name}" for item in inputs if isinstance(item, Source)}
+    paths = {os.fspath(item) for item in inputs if not isinstance(item, Source)}
+    return tuple(sorted(texts | {_source(path, directory) for path in paths}))
 
 
 def refused(remembered: Sequence[str], given: Sequence[str]) -> str | None:

@@ -6,10 +6,10 @@ import hashlib
 import json
 from typing import NamedTuple
 
-from gpuctl import __version__
 from gpuctl.backend.api_resources import Object, annotations_of, labels_of
 from gpuctl.backend.metadata import MANAGED_BY
 from gpuctl.language.settings import Settings
+from gpuctl.release import __version__
 
 PART_OF = "applyset.kubernetes.io/part-of"
 

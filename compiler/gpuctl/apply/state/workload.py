@@ -7,10 +7,13 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
 
+from gpuctl.apply.state.queueing import forget_admission, hold, is_held
 from gpuctl.apply.state.records import PART_OF, Records
 from gpuctl.backend.api_resources import Object
 from gpuctl.language.durations import rough_duration
 
+QUEUE = "kueue.x-k8s.io/queue-name"
+"""The label that names a workload's queue of Kueue."""
 _SERVER_METADATA = (
     "uid",
     "resourceVersion",
@@ -29,6 +32,7 @@ _JOB_LABELS = (
     "batch.kubernetes.io/controller-uid",
     "batch.kubernetes.io/job-name",
 )
+_BATCH = ("Job", "JobSet")
 _SERVICE_FIELDS = ("clusterIP", "clusterIPs", "healthCheckNodePort")
 
 
@@ -132,8 +136,8 @@ def age(timestamp: str | None, now: datetime | None = None) -> str:
 def recreatable(live: Object) -> Object:
     """A live object as it can be created again, without what the server or a controller filled in.
 
-    A finished Job comes back suspended: it must not run a second time unasked. Its ``selector`` and the labels that
-    name its pods are the server's (batch/v1 ``generateSelector``).
+    A finished Job comes back suspended, and kept out of its queue: it must not run a second time unasked. Its
+    ``selector`` and the labels that name its pods are the server's (batch/v1 ``generateSelector``).
     """
     metadata = {key: value for key, value in live["metadata"].items() if key not in _SERVER_METADATA}
     finalizers = [name for name in live["metadata"].get("finalizers") or [] if "/" in name]
@@ -149,6 +153,7 @@ def recreatable(live: Object) -> Object:
         metadata["annotations"] = annotations
     body = {key: value for key, value in live.items() if key not in ("metadata", "status")}
     result: Object = copy.deepcopy({**body, "metadata": metadata})
+    forget_admission(result)
     if live["kind"] == "Job":
         spec = result["spec"]
         if not spec.get("manualSelector"):
@@ -157,22 +162,24 @@ def recreatable(live: Object) -> Object:
             for label in _JOB_LABELS:
                 labels.pop(label, None)
         spec["template"].get("metadata", {}).pop("creationTimestamp", None)
-        if finished(live):
-            spec["suspend"] = True
-    elif live["kind"] == "JobSet" and finished(live):
+    if live["kind"] in _BATCH and finished(live):
         result["spec"]["suspend"] = True
-    elif live["kind"] == "Service" and live["spec"].get("clusterIP") != "None":
+        hold(result)
+    if live["kind"] == "Service" and live["spec"].get("clusterIP") != "None":
         for name in _SERVICE_FIELDS:
             result["spec"].pop(name, None)
     return result
 
 
-def carried_over(desired: Object, live: Object, keys: Records, *, autoscaled: bool = False) -> Object:
+def carried_over(
+    desired: Object, live: Object, keys: Records, *, autoscaled: bool = False, again: bool = True
+) -> Object:
     """What a new incarnation takes from the old: a pause, the replicas an autoscaler chose, its set, its strategy.
 
     This is all; docs/cluster.md lists it.
 
     :param autoscaled: an autoscaler of somebody else sets the replicas, whatever the document says.
+    :param again: it is created again, so that a pause has to keep it out of its queue; else it is changed in place.
     """
     result = copy.deepcopy(desired)
     metadata, spec = result["metadata"], result["spec"]
@@ -184,8 +191,10 @@ def carried_over(desired: Object, live: Object, keys: Records, *, autoscaled: bo
     paused = old_annotations.get(keys.paused)
     kind = desired["kind"]
     if paused is not None and live["kind"] == kind:
-        if kind in ("Job", "JobSet"):
+        if kind in _BATCH:
             spec["suspend"] = True
+            if again or is_held(live):
+                hold(result)
             metadata.setdefault("annotations", {})[keys.paused] = paused
         else:
             metadata.setdefault("annotations", {})[keys.paused] = (

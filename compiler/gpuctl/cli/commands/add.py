@@ -55,5 +55,5 @@ def node(
 
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, as_json=as_json) as looking:
-        report = add_to_pool(looking.scope.connection, bare(nodes), pool, looking.settings, overwrite=overwrite)
+        report = add_to_pool(looking.scope.session, bare(nodes), pool, looking.settings, overwrite=overwrite)
         return show_report(report, "added", as_json=as_json)

@@ -8,7 +8,7 @@ import click
 
 from gpuctl.cli.options.connecting import changing_options, cluster_options, secrets_option
 from gpuctl.cli.options.document_options import chosen_inputs, compile_options, input_options
-from gpuctl.cli.options.planning_options import Documents, Planning, planning_options
+from gpuctl.cli.options.planning_options import planning_options
 
 
 @click.command(
@@ -51,9 +51,14 @@ def command(
     What did not change is left alone. What changed is deleted and created again; everything is checked before anything
     is deleted, and if the new object cannot be created the old one is. What would end running work is asked first.
     """
-    from gpuctl.cli.changing import Manner, apply_documents
+    from gpuctl.cli.options.changing import ChangeManner, apply_or_show
+    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
 
     inputs = chosen_inputs(filenames, paths, "gpuctl apply -f training.yaml")
-    as_json = as_json or output == "json"
-    manner = Manner(kubeconfig, context, yes, timeout, as_json, dry_run=dry_run, force=force, wait=wait)
-    return apply_documents(Documents(inputs, platform, namespace, strict), manner, Planning(**planning))
+    return apply_or_show(
+        DocumentOptions(inputs, platform, namespace, strict),
+        PlanOptions(**planning),
+        RunOptions(timeout, force, wait),
+        ChangeManner(kubeconfig, context, yes, as_json or output == "json"),
+        dry_run,
+    )

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuctl.cli.options.document_options import (
+    cache_option,
     checked_delivery,
     chosen_inputs,
+    chosen_store,
     delivery_options,
     input_options,
     offline_compile_options,
@@ -18,9 +20,9 @@ from gpuctl.cli.options.document_options import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuctl.compilation import Compilation
     from gpuctl.gitops.restarts import Restart
-    from gpuctl.gitops.writer import Outcome
+    from gpuctl.gitops.writer import BuildOutcome
+    from gpuctl.incremental.manifests import Manifests
 
 
 @click.command(
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 )
 @input_options
 @offline_compile_options
+@cache_option
 @click.option("-o", "--output", "directory", required=True, type=click.Path(), metavar="DIR", help="The directory.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 with the differences when DIR is out of date.")
 @click.option("--force", is_flag=True, help="Overwrite also files that were edited by hand since the last build.")
@@ -52,6 +55,7 @@ def command(
     platform: str | None,
     namespace: str,
     strict: bool,
+    no_cache: bool,
     directory: str,
     check: bool,
     force: bool,
@@ -71,18 +75,18 @@ def command(
     directory that is read-only, changes file by file, and when a build is killed there the next one completes it.
     """
     from gpuctl.cli.output import text
-    from gpuctl.compilation import compile
     from gpuctl.gitops import writer
-    from gpuctl.gitops.errors import BuildError
+    from gpuctl.gitops.build_error import BuildError
+    from gpuctl.gitops.kept_namespaces import keep_namespaces
     from gpuctl.gitops.layout import files_of
-    from gpuctl.gitops.namespaces import keep_namespaces
     from gpuctl.gitops.sources import source_names
+    from gpuctl.incremental.run import manifests
 
     if check and force:
         raise click.UsageError("--check writes nothing, so there is nothing to --force.")
     checked_delivery(gitops, job_names)
     inputs = chosen_inputs(filenames, paths, "gpuctl build jobs/ -o rendered")
-    result = compile(
+    result = manifests(
         inputs,
         platform=platform,
         namespace=namespace,
@@ -95,6 +99,7 @@ def command(
         job_names=job_names,  # type: ignore[arg-type]
         # Its manifests are the result of a build, not its sources.
         without=writer.place(directory),
+        store=chosen_store(no_cache),
     )
     text.write(result.diagnostics, result.sources, sys.stderr)
     if not result.ok:
@@ -115,7 +120,7 @@ def command(
     return code
 
 
-def _warn_of_unread(outcome: Outcome, result: Compilation, *, check: bool) -> None:
+def _warn_of_unread(outcome: BuildOutcome, result: Manifests, *, check: bool) -> None:
     """Say what goes while something was not read: what it holds may be missing by mistake."""
     gone = [change.path for change in outcome.files if change.action == "remove"]
     if not gone or not result.unread:
@@ -129,7 +134,7 @@ def _warn_of_unread(outcome: Outcome, result: Compilation, *, check: bool) -> No
     )
 
 
-def _restarts(outcome: Outcome, document_key: str) -> list[Restart]:
+def _restarts(outcome: BuildOutcome, document_key: str) -> list[Restart]:
     from gpuctl.gitops.restarts import objects_of, rebuilt
 
     jobs = [change for change in outcome.files if change.path.rpartition("/")[2].startswith(("job-", "jobset-"))]
@@ -146,8 +151,8 @@ def _tell_kept(name: str) -> None:
     )
 
 
-def _report(outcome: Outcome, directory: str, anew: Sequence[str]) -> int:
-    from gpuctl.language.fields import visible
+def _report(outcome: BuildOutcome, directory: str, anew: Sequence[str]) -> int:
+    from gpuctl.language.wording import visible
 
     words = {"create": "created", "change": "changed", "remove": "removed"}
     for change in outcome.files:
@@ -162,9 +167,9 @@ def _report(outcome: Outcome, directory: str, anew: Sequence[str]) -> int:
     return 0
 
 
-def _report_check(outcome: Outcome, directory: str, anew: Sequence[str]) -> int:
+def _report_check(outcome: BuildOutcome, directory: str, anew: Sequence[str]) -> int:
     from gpuctl.gitops.comparison import unified
-    from gpuctl.language.fields import visible
+    from gpuctl.language.wording import visible
 
     name = visible(directory)
     if not outcome.changes:

@@ -8,7 +8,7 @@ import click
 
 from gpuctl.cli.options.connecting import changing_options, cluster_options, secrets_option
 from gpuctl.cli.options.document_options import chosen_inputs, compile_options, input_options
-from gpuctl.cli.options.planning_options import Documents, Planning, checking_options
+from gpuctl.cli.options.planning_options import checking_options
 
 
 @click.command(
@@ -44,11 +44,14 @@ def command(
 
     When an object exists already, nothing is created; what jobs share (namespaces, priority classes) may exist.
     """
-    from gpuctl.cli.changing import Manner, apply_documents
+    from gpuctl.cli.options.changing import ChangeManner, apply_or_show
+    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
 
     inputs = chosen_inputs(filenames, paths, "gpuctl create -f training.yaml")
-    as_json = as_json or output == "json"
-    manner = Manner(kubeconfig, context, yes, timeout, as_json, dry_run=dry_run, wait=wait)
-    return apply_documents(
-        Documents(inputs, platform, namespace, strict), manner, Planning(**planning), create_only=True
+    return apply_or_show(
+        DocumentOptions(inputs, platform, namespace, strict),
+        PlanOptions(**planning, create_only=True),
+        RunOptions(timeout, wait=wait),
+        ChangeManner(kubeconfig, context, yes, as_json or output == "json"),
+        dry_run,
     )

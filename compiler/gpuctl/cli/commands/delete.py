@@ -7,6 +7,7 @@ import click
 from gpuctl.cli.options.completing import complete_deletion
 from gpuctl.cli.options.connecting import changing_options, cluster_options
 from gpuctl.cli.options.document_options import chosen_inputs, compile_options
+from gpuctl.cli.options.planning_options import platform_settings
 
 KINDS = {
     "job": "job",
@@ -58,9 +59,14 @@ def command(
     and nothing else: other objects with the same labels stay, and so do namespaces and priority classes. A pool's jobs
     go on running; the GPU types of its nodes stay. A quota's name is its user's, or its document's.
     """
-    from gpuctl.cli.changing import Manner, delete_documents, delete_jobs
+    from gpuctl.cli.options.changing import ChangeManner, changing
+    from gpuctl.cli.output.plan_results import finish
+    from gpuctl.usecases.change_options import DocumentOptions, RunOptions
+    from gpuctl.usecases.deleting import delete_documents, delete_jobs
+    from gpuctl.usecases.removing import delete_namespaces, delete_pools, delete_quotas
 
-    manner = Manner(kubeconfig, context, yes, timeout, output == "json" or as_json, force=force)
+    as_json = as_json or output == "json"
+    manner, run = ChangeManner(kubeconfig, context, yes, as_json), RunOptions(timeout, force)
     kind = KINDS.get(arguments[0]) if arguments else None
     if namespace_too and kind != "quota":
         raise click.UsageError("--namespace-too goes with `gpuctl delete quota USER`")
@@ -70,12 +76,19 @@ def command(
         names = [name.rpartition("/")[2] for name in arguments[1:]]
         if not names or not all(names):
             raise click.UsageError(f"Name the {kind}: `gpuctl delete {kind} NAME`")
-        if kind == "job":
-            return delete_jobs(names, namespace, platform, manner)
-        from gpuctl.cli.removing import Removal, remove
-
-        return remove(Removal(kind, names, platform, keep_labels, namespace_too), manner)
-    from gpuctl.cli.options.planning_options import Documents
-
+        with changing(manner) as (session, conversation):
+            settings = platform_settings(platform)
+            if kind == "job":
+                plan = delete_jobs(session, names, namespace, settings, run, conversation)
+            elif kind == "pool":
+                plan = delete_pools(session, names, settings, run, conversation, keep_labels=keep_labels)
+            elif kind == "quota":
+                plan = delete_quotas(session, names, settings, run, conversation, namespace_too=namespace_too)
+            else:
+                plan = delete_namespaces(session, names, settings, run, conversation)
+        return finish(plan, as_json=as_json)
     inputs = chosen_inputs(filenames, arguments, "gpuctl delete -f training.yaml")
-    return delete_documents(Documents(inputs, platform, namespace, strict), manner, keep_labels=keep_labels)
+    documents = DocumentOptions(inputs, platform, namespace, strict)
+    with changing(manner) as (session, conversation):
+        plan = delete_documents(session, documents, run, conversation, keep_labels=keep_labels)
+    return finish(plan, as_json=as_json)

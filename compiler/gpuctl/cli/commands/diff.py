@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
 
 from gpuctl.cli.options.connecting import cluster_options, secrets_option
 from gpuctl.cli.options.document_options import chosen_inputs, compile_options, input_options
-from gpuctl.cli.options.planning_options import Documents, Planning, planning_options
+from gpuctl.cli.options.planning_options import planning_options
 
 
 @click.command(
@@ -58,10 +59,34 @@ def command(
     inputs = chosen_inputs(filenames, paths, "gpuctl diff -f training.yaml")
     output = "json" if as_json else output
     if against != "live":
-        from gpuctl.cli.against import diff_against
+        return _against(against, inputs, platform, namespace or "default", strict, output)
+    from gpuctl.answers.plan_answers import difference_code
+    from gpuctl.cli.options.changing import ChangeManner, changing
+    from gpuctl.cli.output.plan_results import show_difference
+    from gpuctl.usecases.applying import preview_request, request_for
+    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
-        return diff_against(against, inputs, platform, namespace or "default", strict, output)
-    from gpuctl.cli.changing import diff_documents
+    documents = DocumentOptions(inputs, platform, namespace, strict)
+    with changing(ChangeManner(kubeconfig, context, as_json=output == "json"), refusal=2) as (session, conversation):
+        wanted = request_for(session, documents, PlanOptions(**planning), conversation)
+        plan = preview_request(session, wanted, conversation)
+    show_difference(plan, wanted.request.keys, output)
+    return difference_code(plan)
 
-    documents = Documents(inputs, platform, namespace, strict)
-    return diff_documents(documents, kubeconfig, context, Planning(**planning), output=output)
+
+def _against(against: str, inputs: list[str], platform: str | None, namespace: str, strict: bool, output: str) -> int:
+    """Print the difference from manifests or from a revision; 1 when there is one."""
+    from gpuctl.answers.difference_answers import differences_answer
+    from gpuctl.answers.json_values import to_json
+    from gpuctl.cli.options.revision_errors import revision_errors
+    from gpuctl.cli.output.object_differences import markdown_lines, text_lines
+    from gpuctl.usecases.against import changes_against
+    from gpuctl.usecases.revision_pairs import SidesOptions
+
+    with revision_errors():
+        changes = changes_against(against, SidesOptions(inputs, platform, namespace, strict))
+    if output == "json":
+        click.echo(to_json(differences_answer(changes)), nl=False)
+    else:
+        sys.stdout.writelines(markdown_lines(changes, against) if output == "markdown" else text_lines(changes))
+    return 1 if changes else 0

@@ -15,8 +15,8 @@ from gpuctl.cli.options.reading_options import reader, reading_options
 
 if TYPE_CHECKING:
     from gpuctl.backend.api_resources import Key
-    from gpuctl.cli.options.reading_options import Reader
     from gpuctl.kube.remote import Command
+    from gpuctl.usecases.looking import Reader
 
 # What most images have; the first that is there.
 _SHELL = ("sh", "-c", "command -v bash >/dev/null 2>&1 && exec bash || exec sh")
@@ -53,29 +53,24 @@ def command(
     Without a command, on a terminal, a shell is opened. Exit code 3: the command was not started, or the connection
     ended before it did. 1: no such job, or no pod of it runs.
     """
-    from gpuctl.backend.api_resources import Key
     from gpuctl.cli.output.terminal import is_interactive
     from gpuctl.kube.remote import Command
-    from gpuctl.reading.find import find_job
-    from gpuctl.reading.log_streams import container_of
-    from gpuctl.reading.running import running_pod
+    from gpuctl.usecases.pod_access import choose_pod
 
     if not arguments:
         if not is_interactive():
             raise click.UsageError(f"what to run? As in `gpuctl exec {name} -- nvidia-smi`")
         arguments, stdin, tty = _SHELL, True, True
     with reader(kubeconfig, context, platform, namespace) as looking:
-        job, named = find_job(looking.scope, name, looking.keys)
-        found, number = running_pod(job, pod or named, looking.keys)
+        choice = choose_pod(looking, name, pod)
         if tty and not (stdin and sys.stdin.isatty()):
             why = "standard input is none" if stdin else "standard input is not passed on: add -i"
             click.echo(f"note: no terminal for the command, as {why}", err=True)
             tty = False
-        metadata = found["metadata"]
-        what = Command(arguments, container_of(found, container), stdin, tty)
-        if number > 1:
-            click.echo(f"note: in pod {metadata['name']}, one of {number}; --pod names another", err=True)
-        return _run(looking, Key("Pod", metadata["namespace"], metadata["name"]), what)
+        what = Command(arguments, choice.container(container), stdin, tty)
+        if choice.number > 1:
+            click.echo(f"note: in pod {choice.key.name}, one of {choice.number}; --pod names another", err=True)
+        return _run(looking, choice.key, what)
 
 
 def _run(looking: Reader, pod: Key, what: Command) -> int:
@@ -86,9 +81,9 @@ def _run(looking: Reader, pod: Key, what: Command) -> int:
     stdin = sys.stdin.fileno() if what.stdin else None
     try:
         if not what.tty:
-            return execute(looking.scope.connection, pod, what, Ends(stdin, _to(1), _to(2)))
+            return execute(looking.scope.session, pod, what, Ends(stdin, _to(1), _to(2)))
         with raw_terminal() as resized:
-            return execute(looking.scope.connection, pod, what, Ends(stdin, _to(1), _to(2), resized, size))
+            return execute(looking.scope.session, pod, what, Ends(stdin, _to(1), _to(2), resized, size))
     except KeyboardInterrupt:
         return 130
 

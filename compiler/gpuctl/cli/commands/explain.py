@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from gpuctl.language.reference import Entry, Match
+    from gpuctl.language.reference import FieldEntry, Match
 
 MAX_WIDTH = 100
 MARK = "#!"
@@ -170,13 +170,13 @@ def _code(code: str) -> int:
     return 0
 
 
-def _print_fields(fields: Sequence[Entry], title: str = "Fields") -> None:
+def _print_fields(fields: Sequence[FieldEntry], title: str = "Fields") -> None:
     click.echo()
     _print_heading(title)
     _print_list((entry.key, _field_line(entry)) for entry in fields)
 
 
-def _field_line(entry: Entry) -> str:
+def _field_line(entry: FieldEntry) -> str:
     facts = entry.type_text
     if entry.required:
         facts += "; required"

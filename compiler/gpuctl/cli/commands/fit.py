@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from gpuctl.cli.options.connecting import cluster_options, json_option
 from gpuctl.cli.options.document_options import chosen_inputs, compile_options, input_options
-from gpuctl.cli.options.snapshots import check_choice, loaded, snapshot_option, tell_unreadable
+from gpuctl.cli.options.snapshots import check_choice, named_snapshot, snapshot_option
 
 if TYPE_CHECKING:
     from gpuctl.capacity.fit import Fit
-    from gpuctl.capacity.snapshot import Snapshot
-    from gpuctl.cli.options.planning_options import Documents
-    from gpuctl.compilation import Compilation
-
-_HOLDERS = 3
-# What documents say of pools' nodes, nodes themselves know better: whether a pool, a type, so large a node is there.
-_SETTLED = frozenset({"GPU401", "GPU402", "GPU403"})
-SAID = {
-    "fits": "fits now",
-    "preempts": "fits by evicting others",
-    "fits-when-empty": "does not fit now, only when others end",
-    "never": "never fits",
-    "unknown": "is unknown",
-}
-"""What each verdict is called."""
-_COLOURS = {"fits": "green", "preempts": "yellow", "fits-when-empty": "red", "never": "red", "unknown": "magenta"}
+    from gpuctl.usecases.fit_documents import FitResult
 
 
 @click.command(
@@ -62,114 +46,78 @@ def command(
     Jobs are placed one after another, those with the highest priority first. Pods of a job that runs already count as
     given back: an apply replaces them. Changes nothing.
     """
-    from gpuctl.capacity.fit import fit
+    from gpuctl.answers.fit_answers import fit_answer, fit_failure
+    from gpuctl.answers.json_values import to_json
     from gpuctl.cli.options.connecting import cluster_errors
-    from gpuctl.cli.options.planning_options import Documents
     from gpuctl.kube.api_errors import ClusterError
 
     inputs = chosen_inputs(filenames, paths, "gpuctl fit -f training.yaml --snapshot cluster.json")
     check_choice(snapshot_file, kubeconfig, context, inputs)
-    documents = Documents(inputs, platform, namespace, strict)
     as_json = as_json or output == "json"
     with cluster_errors():
         try:
-            if snapshot_file is not None:
-                compilation, snapshot = _compiled(documents, "default", as_json=as_json), loaded(snapshot_file)
-            else:
-                compilation, snapshot = _from_cluster(documents, kubeconfig, context, as_json=as_json)
+            result = _fit(
+                inputs, platform, namespace, kubeconfig, context, snapshot_file, strict=strict, as_json=as_json
+            )
         except ClusterError as error:
             if as_json:
-                click.echo(json.dumps({"jobs": [], "error": error.message}, indent=2, ensure_ascii=False))
+                click.echo(to_json(fit_failure(error.message)), nl=False)
             raise
-    answers = fit(snapshot, compilation.objects)
     if as_json:
-        click.echo(json.dumps({"jobs": [answer.as_json() for answer in answers]}, indent=2, ensure_ascii=False))
+        click.echo(to_json(fit_answer(result.jobs)), nl=False)
     else:
-        _show(answers)
-    tell_unreadable(snapshot)
-    verdicts = {answer.verdict for answer in answers}
-    return 1 if verdicts & {"never", "fits-when-empty"} else 2 if "unknown" in verdicts else 0
+        _show(result.jobs)
+    for note in result.notes:
+        click.echo(f"note: {note}", err=True)
+    return {True: 0, False: 1, None: 2}[result.fits]
 
 
-def _from_cluster(
-    documents: Documents, kubeconfig: str | None, context: str | None, *, as_json: bool
-) -> tuple[Compilation, Snapshot]:
-    from gpuctl.apply.state.cluster_snapshot import take_snapshot
+def _fit(
+    inputs: list[str],
+    platform: str | None,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    snapshot_file: str | None,
+    *,
+    strict: bool,
+    as_json: bool,
+) -> FitResult:
+    """The answer; what is wrong with the documents ends the command (1)."""
+    from gpuctl.answers.document_answers import diagnostics_answer
+    from gpuctl.answers.json_values import to_json
     from gpuctl.cli.options.connecting import connected
-
-    connection = connected(kubeconfig, context)
-    try:
-        return _compiled(documents, connection.namespace, as_json=as_json), take_snapshot(connection)
-    finally:
-        connection.close()
-
-
-def _compiled(documents: Documents, namespace: str, *, as_json: bool) -> Compilation:
-    """Compile for what a cluster or a snapshot of it has; what is wrong with the documents ends the command (1)."""
-    from gpuctl.cli.output import json as json_printer
     from gpuctl.cli.output import text
-    from gpuctl.compilation import compile
-    from gpuctl.frontend.diagnostics import Severity
+    from gpuctl.frontend.invalid_documents import InvalidDocuments
+    from gpuctl.usecases.fit_documents import fit
 
-    result = compile(
-        documents.inputs,
-        platform=documents.platform,
-        namespace=documents.namespace or namespace,
-        strict=documents.strict,
-        nodes=True,
-        namespaces=True,
-        tolerated=_SETTLED,
-    )
-    errors = {item.code for item in result.diagnostics if item.severity is Severity.ERROR} - _SETTLED
-    told = [
-        item._replace(severity=Severity.WARNING) if item.code in _SETTLED and not errors else item
-        for item in result.diagnostics
-        if item.code != "GPU401" or errors
-    ]
-    text.write(told, result.sources, sys.stderr)
-    if errors:
+    session = connected(kubeconfig, context) if snapshot_file is None else None
+    try:
+        return fit(
+            inputs,
+            cluster=session.connection if session is not None else None,
+            snapshot=named_snapshot(snapshot_file),
+            platform=platform,
+            namespace=namespace,
+            strict=strict,
+            diagnosed=lambda told, sources: text.write(told, sources, sys.stderr),
+        )
+    except InvalidDocuments as error:
+        text.write(error.diagnostics, error.sources, sys.stderr)
         if as_json:
-            click.echo(json_printer.render(result.diagnostics), nl=False)
-        raise click.exceptions.Exit(1)
-    return result
+            click.echo(to_json(diagnostics_answer(error.diagnostics)), nl=False)
+        raise click.exceptions.Exit(1) from None
+    finally:
+        if session is not None:
+            session.close()
 
 
-def _show(answers: list[Fit]) -> None:
+def _show(answers: Sequence[Fit]) -> None:
+    from gpuctl.cli.output.fit_lines import fit_lines
+
     if not answers:
         click.echo("There is no job in the documents.", err=True)
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     for answer in answers:
-        for line in lines(answer, coloured=coloured):
+        for line in fit_lines(answer, coloured=coloured):
             click.echo(line)
-
-
-def lines(answer: Fit, *, coloured: bool = False) -> Iterator[str]:
-    """An answer for people: the verdict, then what it rests on."""
-    from gpuctl.backend.api_resources import RESOURCES
-    from gpuctl.capacity.shortage import told
-
-    demand, found = answer.demand, answer.balance
-    title = f"{RESOURCES[demand.kind].title}/{demand.name} -n {demand.namespace}"
-    pods = "1 pod" if demand.pods == 1 else f"{demand.pods} pods"
-    asked = ", ".join(told(name, amount) for name, amount in found.per_pod.items())
-    said = SAID[answer.verdict]
-    if coloured:
-        said = click.style(said, fg=_COLOURS[answer.verdict])
-    yield f"{title}: {said} ({pods}{f' of {asked}' if asked else ''})"
-    if answer.reason:
-        yield f"  reason: {answer.reason}"
-    for victim in answer.victims:
-        of = "" if victim.pod.owner == f"Pod/{victim.pod.name}" else f" of {victim.pod.owner}"
-        pod = f"pod {victim.pod.name} -n {victim.pod.namespace}{of}"
-        yield f"  evicts: {pod} on {victim.node} (priority {victim.pod.priority})"
-    if answer.verdict in ("fits", "unknown") and not answer.victims:
-        return
-    held = [
-        f"{holder.owner} -n {holder.namespace} {told(found.scarce, holder.amount).split()[0]}"
-        for holder in found.held_by[:_HOLDERS]
-    ]
-    if held:
-        more = len(found.held_by) - len(held)
-        yield f"  {found.scarce} held by: {', '.join(held)}{f' and {more} others' if more else ''}"
-    if answer.change is not None:
-        yield f"  smallest change: {answer.change}"

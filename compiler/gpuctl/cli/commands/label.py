@@ -62,20 +62,14 @@ def node(
     Any key may be set; jobs select nodes by runwhere.ai/pool and runwhere.ai/gpu-type. A label that has another value
     stays without --overwrite. With several nodes all that can be done is done; the exit code is 1 if one failed.
     """
-    from gpuctl.acts.membership import keep_true
-    from gpuctl.acts.node_labels import set_labels
     from gpuctl.cli.output.outcomes import show_report
+    from gpuctl.usecases.labelling_nodes import label_nodes
 
     order = parse(arguments, delete=delete)
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, as_json=as_json) as looking:
-        report = set_labels(looking.scope.connection, order.nodes, order.labels, overwrite=overwrite)
-        if looking.keys.pool in order.labels:
-            keep_true(looking.scope.connection, report, looking.settings)
-        if report.done:
-            from gpuctl.cli.labelling import notes
-
-            report.notes += notes(looking, order.labels)
+        session, settings = looking.scope.session, looking.settings
+        report = label_nodes(session, order.nodes, order.labels, settings, overwrite=overwrite)
         return show_report(report, "labelled", as_json=as_json)
 
 
@@ -84,7 +78,8 @@ def parse(arguments: Sequence[str], *, delete: bool) -> Order:
 
     A key is told by its ``/``; without one the last argument is it. What Kubernetes would refuse is a usage error.
     """
-    from gpuctl.acts.node_labels import mistake_in_key, mistake_in_value
+    from gpuctl.usecases.change_options import InvalidOptions
+    from gpuctl.usecases.labelling_nodes import check_labels
 
     nodes: list[str] = []
     labels: dict[str, str | None] = {}
@@ -111,8 +106,8 @@ def parse(arguments: Sequence[str], *, delete: bool) -> Order:
     if not nodes or not labels:
         lacking = "node" if not nodes else "label"
         raise click.UsageError(f"name a {lacking}: `gpuctl label node NODE KEY=VALUE`")
-    for key, wanted in labels.items():
-        mistake = mistake_in_key(key) or (mistake_in_value(wanted) if wanted is not None else None)
-        if mistake is not None:
-            raise click.UsageError(mistake)
+    try:
+        check_labels(labels)
+    except InvalidOptions as error:
+        raise click.UsageError(str(error)) from None
     return Order(nodes, labels)

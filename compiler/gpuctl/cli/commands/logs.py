@@ -17,14 +17,11 @@ from gpuctl.cli.options.reading_options import reader, reading_options
 from gpuctl.cli.output.terminal import is_coloured
 
 if TYPE_CHECKING:
-    from gpuctl.backend.api_resources import Object
-    from gpuctl.cli.options.reading_options import Reader
     from gpuctl.cli.output.log_lines import LinePrinter
-    from gpuctl.reading.job_rows import Job
-    from gpuctl.reading.log_streams import Batch, LogProblem, Wanted
+    from gpuctl.reading.job_rows import Identity
+    from gpuctl.reading.log_streams import Batch, LogProblem
+    from gpuctl.usecases.job_logs import FollowedLogs, PresentLogs
 
-FOLLOWED = 1000
-"""Lines of the past with -f, of each pod: the product's documents show ``kubectl logs -f --tail=1000``."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -129,24 +126,20 @@ def command(
     Exit code 1: there is no log, or not all that should be there. --grep looks through the lines that --tail and
     --since choose.
     """
-    from gpuctl.reading.find import find_job
-    from gpuctl.reading.log_streams import Wanted, pods_of
+    from gpuctl.usecases.job_logs import JobLogs, LogQuery
 
     if since is not None and since_time is not None:
         raise click.UsageError("--since and --since-time say the same in two ways; give one")
     if follow and previous:
         raise click.UsageError("--previous is of a run that is over, nothing follows; leave out -f")
     pattern = _pattern(grep, ignore_case=ignore_case)
-    lines = (FOLLOWED if follow and since is None and since_time is None else None) if tail is None else tail
-    wanted = Wanted(None if lines == -1 else lines, since, since_time, container, previous)
+    query = LogQuery(pod, container, tail, since, since_time, previous)
     in_json = as_json or output == "json"
     try:
         with reader(kubeconfig, context, platform, namespace, as_json=in_json) as looking:
-            job, named = find_job(looking.scope, name, looking.keys)
-            pods = pods_of(job, pod or named)
-            show = Show(job, _printer(pattern, timestamps=timestamps), prefix, in_json)
-            only = pods[0]["metadata"]["uid"] if pod or named else None
-            return show.follow(looking, pods, wanted, only) if follow else show.now(looking, pods, wanted)
+            logs = JobLogs(looking, name, query)
+            show = Show(logs.job.identity, _printer(pattern, timestamps=timestamps), prefix, in_json)
+            return show.follow(logs.followed()) if follow else show.now(logs.present())
     except KeyboardInterrupt:
         return 130
 
@@ -161,7 +154,7 @@ def _printer(pattern: re.Pattern[str] | None, *, timestamps: bool) -> LinePrinte
 class Show:
     """Prints batches; ``problems`` go to standard error and make the exit code 1."""
 
-    def __init__(self, job: Job, printer: LinePrinter, prefix: bool | None, in_json: bool) -> None:
+    def __init__(self, job: Identity, printer: LinePrinter, prefix: bool | None, in_json: bool) -> None:
         self._job = job
         self._printer = printer
         self._prefix = prefix
@@ -173,57 +166,36 @@ class Show:
         self._failed = False
         self._progress = Progress()
 
-    def now(self, looking: Reader, pods: list[Object], wanted: Wanted) -> int:
+    def now(self, logs: PresentLogs) -> int:
         """The logs as they are."""
-        from gpuctl.reading.log_streams import NoLog, Reading, sources_of
+        from gpuctl.answers.job_answers import log_end
 
-        sources, missing = sources_of(looking.scope.connection, pods, wanted)
-        if not sources:
-            raise NoLog(f"{self._title} has no log yet: {self._why_none(looking, missing)}", self._hint)
-        self._names = {source.name for source in sources}
-        reading = Reading(looking.scope.connection, sources)
+        self._names = logs.pods
         if self._in_json:
             self._write(b'{"logs": [')
-        for batch in reading.batches():
+        for batch in logs.batches():
             self._show(batch)
         if self._in_json:
-            problems = [{"pod": item.pod, "message": item.message} for item in (*reading.problems, *missing)]
-            tail = _json({"lastTimestamp": self._last or None, "problems": problems})
+            tail = _json(log_end(self._last or None, (*logs.problems, *logs.missing)))
             self._write(b"\n], " + tail[1:] + b"\n")
         sys.stdout.flush()
-        for problem in reading.problems:
+        for problem in logs.problems:
             self._report(problem)
-        for pod, message in missing:
+        for pod, message in logs.missing:
             click.echo(f"note: pod {pod} has no log yet: {message}", err=True)
         return 1 if self._failed else 0
 
-    def follow(self, looking: Reader, pods: list[Object], wanted: Wanted, only: str | None) -> int:
+    def follow(self, logs: FollowedLogs) -> int:
         """The logs as they are, then as they go on."""
-        from gpuctl.reading.following import Following, Notice
-        from gpuctl.reading.log_streams import Batch, LogProblem, Reading, sources_of
-        from gpuctl.reading.why.sentence import cause_of
+        from gpuctl.reading.following import Notice
+        from gpuctl.reading.log_streams import Batch, LogProblem
 
         self._follows = True
-        connection = looking.scope.connection
-        sources, _ = sources_of(connection, pods, wanted)
-        self._names = {pod["metadata"]["name"] for pod in pods}
-        if len(sources) > 1 and wanted.tail != 0:
-            # The past of several pods in the order of time; what cannot be read is tried again below.
-            for batch in Reading(connection, sources).batches():
-                self._show(batch)
-            sys.stdout.flush()
-        else:
-            sources = []
-        following = Following(
-            connection,
-            self._job,
-            wanted,
-            looking.keys,
-            read=sources,
-            only=only,
-            cause=lambda job: cause_of(looking.scope, job, looking.keys, looking.settings),
-        )
-        for item in following.items():
+        self._names = logs.pods
+        for batch in logs.past():
+            self._show(batch)
+        sys.stdout.flush()
+        for item in logs.items():
             if isinstance(item, Batch):
                 self._names.add(item.source.name)
                 self._progress.clear()
@@ -235,25 +207,10 @@ class Show:
                 self._progress.say(f"note: {item.text}")
             elif _is_closed():
                 return 141
-            elif text := following.waiting_for():
+            elif text := logs.waiting_for():
                 self._progress.wait(text)
         self._progress.clear()
         return 1 if self._failed else 0
-
-    @property
-    def _title(self) -> str:
-        return f"{self._job.identity.kind}/{self._job.identity.name}"
-
-    @property
-    def _hint(self) -> str:
-        return f"`gpuctl why {self._job.identity.name}` tells more; `gpuctl logs -f` waits for it"
-
-    def _why_none(self, looking: Reader, missing: list[LogProblem]) -> str:
-        if not missing:
-            status = self._job.status(looking.keys)
-            return f"it has no pods: {status.word}{f': {status.reason}' if status.reason else ''}"
-        others = f" (and {len(missing) - 1} more pods)" if len(missing) > 1 else ""
-        return f"its pod {missing[0].pod} is {missing[0].message}{others}"
 
     def _show(self, batch: Batch) -> None:
         from gpuctl.reading.log_streams import short_name
@@ -266,7 +223,7 @@ class Show:
                 self._last = value["timestamp"]
             return
         shown = len(self._names) > 1 if self._prefix is None else self._prefix
-        self._write(self._printer.text(short_name(source.name, self._job.identity) if shown else "", lines))
+        self._write(self._printer.text(short_name(source.name, self._job) if shown else "", lines))
 
     def _report(self, problem: LogProblem) -> None:
         self._failed = True

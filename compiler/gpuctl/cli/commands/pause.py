@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gpuctl.cli.options.naming import naming_options
+from gpuctl.cli.options.reading_options import reader
 
 
 @click.command("pause", short_help="End a job's pods and keep the job.", epilog="Example:\n\n  $ gpuctl pause qwen-sft")
@@ -23,7 +24,10 @@ def command(
     The GPUs are free for others meanwhile, and the logs of the pods are gone with them. A training goes on from its
     last checkpoint, if it writes any. A paused job stays paused when its file is applied.
     """
-    from gpuctl.acts.pausing import pause
-    from gpuctl.cli.options.naming import pausing
+    from gpuctl.cli.output.outcomes import show_paused
+    from gpuctl.usecases.suspending import pause_jobs
 
-    return pausing(pause, names, namespace, kubeconfig, context, platform, as_json=as_json or output == "json")
+    as_json = as_json or output == "json"
+    with reader(kubeconfig, context, platform, namespace, as_json=as_json) as looking:
+        show_paused(pause_jobs(looking.scope, names, looking.settings), as_json=as_json)
+    return 0

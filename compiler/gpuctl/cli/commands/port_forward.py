@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import socket
 import sys
-import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import click
 
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.document_options import checked_namespace
 from gpuctl.cli.options.reading_options import reader, reading_options
-
-if TYPE_CHECKING:
-    from gpuctl.backend.api_resources import Key, Object
-    from gpuctl.cli.options.reading_options import Reader
-    from gpuctl.kube.connection import Connection
-    from gpuctl.reading.job_rows import Job
-
-_QUEUED = 128
 
 
 def _ports(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int | None, int | None]:
@@ -68,97 +55,26 @@ def command(
 
     Each connection goes to a pod that serves at that moment: when another takes its place, the next goes there.
     """
-    from gpuctl.reading.find import find_job
-    from gpuctl.reading.running import running_pod
+    from gpuctl.usecases.pod_access import PortForward, choose_pod, listen
 
     local, remote = ports
     with reader(kubeconfig, context, platform, namespace) as looking:
-        job, named = find_job(looking.scope, name, looking.keys)
-        found, _ = running_pod(job, pod or named, looking.keys, ready=True)
-        remote = remote or _served(found)
+        choice = choose_pod(looking, name, pod, ready=True)
+        remote = remote or choice.served_port
         if remote is None:
-            raise click.UsageError(f"{job.identity.kind}/{job.identity.name} serves on no port: say which one")
-        listener = _listen(address, remote if local is None else local, free=ports[0] is None)
+            identity = choice.job.identity
+            raise click.UsageError(f"{identity.kind}/{identity.name} serves on no port: say which one")
+        listener = listen(address, remote if local is None else local, free=ports[0] is None)
         with listener:
             shown = f"[{address}]" if ":" in address else address
             click.echo(
-                f"http://{shown}:{listener.getsockname()[1]} -> port {remote} of pod {found['metadata']['name']}"
-                " (Ctrl-C ends it)"
+                f"http://{shown}:{listener.getsockname()[1]} -> port {remote} of pod {choice.key.name} (Ctrl-C ends it)"
             )
             sys.stdout.flush()
-            forward = Forward(looking, job, found["metadata"]["name"] if pod or named else None, remote)
             try:
-                forward.serve(listener)
+                PortForward(looking, choice, remote, lambda text: click.echo(f"error: {text}", err=True)).serve(
+                    listener
+                )
             except KeyboardInterrupt:
                 return 130
     return 0
-
-
-def _served(pod: Object) -> int | None:
-    for container in pod["spec"]["containers"]:
-        for port in container.get("ports") or []:
-            return int(port["containerPort"])
-    return None
-
-
-def _listen(address: str, port: int, *, free: bool) -> socket.socket:
-    """A listening socket; with ``free`` on any port when this one is taken."""
-    from gpuctl.cli.options.connecting import RefusedByPlan
-
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    for wanted in (port, 0) if free and port else (port,):
-        try:
-            return socket.create_server((address, wanted), family=family, backlog=_QUEUED)
-        except OSError as error:
-            problem = (error.strerror or str(error)).lower()
-            if not free or wanted == 0:
-                hint = "`LOCAL:REMOTE` names another port, `:REMOTE` takes a free one"
-                raise RefusedByPlan(f"cannot listen on {address}, port {wanted}: {problem}\n  = {hint}") from None
-    raise AssertionError("the last try either listens or raises")
-
-
-class Forward:
-    """Takes connections and carries each to a pod in a thread of its own."""
-
-    def __init__(self, looking: Reader, job: Job, pod: str | None, port: int) -> None:
-        self._connection: Connection = looking.scope.connection
-        self._pick: Callable[[], Key] = _picker(looking, job, pod)
-        self._port = port
-
-    def serve(self, listener: socket.socket) -> None:
-        """Until an exception, such as Ctrl-C's."""
-        while True:
-            client, _ = listener.accept()
-            threading.Thread(target=self._carry, args=(client,), daemon=True, name="gpuctl-forward").start()
-
-    def _carry(self, client: socket.socket) -> None:
-        from gpuctl.kube.api_errors import ClusterError
-        from gpuctl.kube.port_forwarding import carry
-
-        with client:
-            try:
-                carry(self._connection, self._pick(), self._port, client)
-            except ClusterError as error:
-                click.echo(f"error: {error.message}", err=True)
-            except OSError as error:
-                with contextlib.suppress(OSError):
-                    click.echo(f"error: {(error.strerror or str(error)).lower()}", err=True)
-
-
-def _picker(looking: Reader, job: Job, name: str | None) -> Callable[[], Key]:
-    """Finds the pod for a connection, as things are then."""
-    from gpuctl.backend.api_resources import RESOURCES, Key
-    from gpuctl.reading.job_rows import Job
-    from gpuctl.reading.running import running_pod
-
-    namespace = job.identity.namespace
-    labels = f"{looking.keys.job_type}={job.identity.kind},app={job.identity.name}"
-
-    def pick() -> Key:
-        if name is not None:
-            return Key("Pod", namespace, name)
-        pods, _ = looking.scope.connection.list_objects(RESOURCES["Pod"], namespace, labels=labels)
-        found, _ = running_pod(Job(job.identity, job.workload, pods), None, looking.keys, ready=True)
-        return Key("Pod", namespace, found["metadata"]["name"])
-
-    return pick

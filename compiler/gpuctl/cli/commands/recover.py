@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import click
 
-from gpuctl.cli.options.connecting import changing_options, cluster_options
+from gpuctl.cli.options.connecting import NotAnswered, changing_options, cluster_options
+from gpuctl.cli.options.planning_options import platform_settings
+
+if TYPE_CHECKING:
+    from gpuctl.apply.plan.plan import Plan
+    from gpuctl.cli.options.changing import ChangeManner
+    from gpuctl.usecases.recovering import Unfinished
 
 
 @click.command(
@@ -34,9 +44,39 @@ def command(
     creates the old object again where the new one is refused. What it creates is shown and asked first: whoever may
     create Secrets in a namespace could have written a journal. Each namespace is recovered by itself.
     """
-    from gpuctl.cli.changing import Manner
-    from gpuctl.cli.recovering import recover_all
+    from gpuctl.answers.plan_answers import recovery_code
+    from gpuctl.cli.options.changing import ChangeManner, changing
+    from gpuctl.cli.output.recovery_lines import show_recovery
+    from gpuctl.usecases.change_options import RunOptions
+    from gpuctl.usecases.recovering import look_at_unfinished, recover
 
     as_json = as_json or output == "json"
-    manner = Manner(kubeconfig, context, yes, timeout, as_json, dry_run="server" if dry_run else None)
-    return recover_all(namespace, platform, manner)
+    manner = ChangeManner(kubeconfig, context, yes, as_json)
+    with changing(manner, of_plan=False) as (session, conversation):
+        settings = platform_settings(platform)
+        found = look_at_unfinished(session, namespace, settings)
+        if not dry_run:
+            conversation = replace(conversation, confirm=_confirming(found, manner))
+            found = recover(session, namespace, settings, RunOptions(timeout), conversation, found)
+    show_recovery(found, dry_run=dry_run, as_json=as_json)
+    return recovery_code(found.result)
+
+
+def _confirming(found: Unfinished, manner: ChangeManner) -> Callable[[Plan], bool]:
+    """Have the creation of objects confirmed, after showing them whole."""
+    from gpuctl.apply.operations import Unasked
+    from gpuctl.cli.options.changing import agreed
+    from gpuctl.cli.output.recovery_lines import show_planned, show_recovery_value
+
+    def confirm(plan: Plan) -> bool:
+        if not manner.yes and not manner.as_json:
+            show_planned(found, err=True)
+        try:
+            return agreed(plan, yes=manner.yes)
+        except Unasked as error:
+            if manner.as_json:
+                show_recovery_value(found, error.message)
+                raise NotAnswered(error.message) from None
+            raise
+
+    return confirm

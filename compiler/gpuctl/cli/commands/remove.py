@@ -54,5 +54,5 @@ def node(
 
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, as_json=as_json) as looking:
-        report = remove_from_pool(looking.scope.connection, bare(nodes), pool, looking.settings)
+        report = remove_from_pool(looking.scope.session, bare(nodes), pool, looking.settings)
         return show_report(report, "removed", as_json=as_json)

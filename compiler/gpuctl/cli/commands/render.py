@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpuctl.cli.options.document_options import (
+    cache_option,
     checked_delivery,
     chosen_inputs,
+    chosen_store,
     delivery_options,
     input_options,
     offline_compile_options,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @click.command(
@@ -22,6 +28,7 @@ from gpuctl.cli.options.document_options import (
 )
 @input_options
 @offline_compile_options
+@cache_option
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True, help="Format.")
 @click.option("--nodes", is_flag=True, help="Include the pools' Node labels. Never `kubectl delete` them.")
 @click.option("--no-shared", is_flag=True, help="Leave out what jobs share: PriorityClasses and Namespaces.")
@@ -38,6 +45,7 @@ def command(
     platform: str | None,
     namespace: str,
     strict: bool,
+    no_cache: bool,
     output: str,
     nodes: bool,
     no_shared: bool,
@@ -50,32 +58,44 @@ def command(
 
     Everything is checked before anything is printed: with an error, nothing is. Warnings go to standard error.
     """
-    from gpuctl.backend.emitter import emit_json, iter_stream
-    from gpuctl.cli.output import json as json_printer
     from gpuctl.cli.output import text
-    from gpuctl.compilation import compile
+    from gpuctl.incremental.run import manifests
 
     checked_delivery(gitops, job_names)
     inputs = chosen_inputs(filenames, paths, "gpuctl render -f training.yaml")
-    result = compile(
-        inputs,
-        platform=platform,
-        namespace=namespace,
-        strict=strict,
-        nodes=nodes,
-        shared=not no_shared,
-        gitops=gitops,  # type: ignore[arg-type]
-        embed=embed,
-        namespaces=namespaces,
-        job_names=job_names,  # type: ignore[arg-type]
-    )
+    wanted: dict[str, Any] = {
+        "platform": platform,
+        "namespace": namespace,
+        "strict": strict,
+        "nodes": nodes,
+        "shared": not no_shared,
+        "gitops": gitops,
+        "embed": embed,
+        "namespaces": namespaces,
+        "job_names": job_names,
+    }
+    if output == "json":
+        return _as_json(inputs, wanted)
+    result = manifests(inputs, **wanted, store=chosen_store(no_cache))
     text.write(result.diagnostics, result.sources, sys.stderr)
     if not result.ok:
-        if output == "json":
-            click.echo(json_printer.render(result.diagnostics), nl=False)
         return 1
-    if output == "json":
-        sys.stdout.write(emit_json(result.objects))
-    else:
-        sys.stdout.writelines(iter_stream(result.objects))
+    separator = ""
+    for manifest in result.texts():
+        sys.stdout.write(separator + manifest)
+        separator = "---\n"
+    return 0
+
+
+def _as_json(inputs: Sequence[str], wanted: dict[str, Any]) -> int:
+    from gpuctl.backend.emitter import emit_json
+    from gpuctl.cli.output import json, text
+    from gpuctl.compilation import compile
+
+    result = compile(inputs, **wanted)
+    text.write(result.diagnostics, result.sources, sys.stderr)
+    if not result.ok:
+        click.echo(json.render(result.diagnostics), nl=False)
+        return 1
+    sys.stdout.write(emit_json(result.objects))
     return 0

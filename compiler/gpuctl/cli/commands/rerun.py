@@ -7,6 +7,7 @@ import click
 from gpuctl.cli.options.completing import complete_job
 from gpuctl.cli.options.connecting import changing_options
 from gpuctl.cli.options.document_options import checked_namespace
+from gpuctl.cli.options.planning_options import platform_settings
 from gpuctl.cli.options.reading_options import reading_options
 
 
@@ -33,8 +34,13 @@ def command(
     The old object goes, with its pods and their logs, and the same comes again; everything is checked before. What
     runs, or serves, is not touched.
     """
-    from gpuctl.cli.changing import Manner, rerun_jobs
+    from gpuctl.cli.options.changing import ChangeManner, changing
+    from gpuctl.cli.output.plan_results import finish
+    from gpuctl.usecases.change_options import RunOptions
+    from gpuctl.usecases.deleting import rerun_jobs
 
-    return rerun_jobs(
-        names, namespace, platform, Manner(kubeconfig, context, yes, timeout, output == "json" or as_json)
-    )
+    as_json = as_json or output == "json"
+    with changing(ChangeManner(kubeconfig, context, yes, as_json)) as (session, conversation):
+        settings = platform_settings(platform)
+        plan = rerun_jobs(session, names, namespace, settings, RunOptions(timeout), conversation)
+    return finish(plan, as_json=as_json)

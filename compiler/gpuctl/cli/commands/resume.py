@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gpuctl.cli.options.naming import naming_options
+from gpuctl.cli.options.reading_options import reader
 
 
 @click.command("resume", short_help="Go on with paused jobs.", epilog="Example:\n\n  $ gpuctl resume qwen-sft")
@@ -19,7 +20,10 @@ def command(
     platform: str | None,
 ) -> int:
     """Let paused jobs make their pods again, as many as before."""
-    from gpuctl.acts.pausing import resume
-    from gpuctl.cli.options.naming import pausing
+    from gpuctl.cli.output.outcomes import show_paused
+    from gpuctl.usecases.suspending import resume_jobs
 
-    return pausing(resume, names, namespace, kubeconfig, context, platform, as_json=as_json or output == "json")
+    as_json = as_json or output == "json"
+    with reader(kubeconfig, context, platform, namespace, as_json=as_json) as looking:
+        show_paused(resume_jobs(looking.scope, names, looking.settings), as_json=as_json)
+    return 0

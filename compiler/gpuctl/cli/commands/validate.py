@@ -6,7 +6,13 @@ import sys
 
 import click
 
-from gpuctl.cli.options.document_options import chosen_inputs, input_options, offline_compile_options
+from gpuctl.cli.options.document_options import (
+    cache_option,
+    chosen_inputs,
+    chosen_store,
+    input_options,
+    offline_compile_options,
+)
 
 FORMATS = ("text", "json", "sarif", "github", "junit")
 
@@ -18,6 +24,7 @@ FORMATS = ("text", "json", "sarif", "github", "junit")
 )
 @input_options
 @offline_compile_options
+@cache_option
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="text", show_default=True, help="Format.")
 def command(
     filenames: tuple[str, ...],
@@ -25,6 +32,7 @@ def command(
     platform: str | None,
     namespace: str,
     strict: bool,
+    no_cache: bool,
     output: str,
 ) -> int:
     """Check documents and report every problem, on standard output.
@@ -35,16 +43,24 @@ def command(
     from importlib import import_module
 
     from gpuctl.cli.output import text
-    from gpuctl.compilation import compile
+    from gpuctl.incremental.run import manifests
 
     inputs = chosen_inputs(filenames, paths, "gpuctl validate training.yaml")
-    result = compile(inputs, platform=platform, namespace=namespace, strict=strict, nodes=True, namespaces=True)
+    result = manifests(
+        inputs,
+        platform=platform,
+        namespace=namespace,
+        strict=strict,
+        nodes=True,
+        namespaces=True,
+        texts=False,
+        store=chosen_store(no_cache),
+    )
     if output == "text":
         text.write(result.diagnostics, result.sources, sys.stdout)
         if result.ok:
-            version = result.settings.platform.kubernetes.version.removeprefix("v")
-            documents, objects = len(result.documents), len(result.objects)
-            click.echo(f"{_plural(documents, 'document')} ok: {_plural(objects, 'object')} for Kubernetes {version}")
+            documents, objects = _plural(result.documents, "document"), _plural(result.objects, "object")
+            click.echo(f"{documents} ok: {objects} for Kubernetes {result.version}")
     else:
         click.echo(import_module(f"gpuctl.cli.output.{output}").render(result.diagnostics), nl=False)
     return 0 if result.ok else 1

@@ -11,12 +11,12 @@ def command(output: str) -> int:
     """Print gpuctl's version, the language's, and the Kubernetes versions that output can be validated for."""
     import json
 
-    from gpuctl import __version__
-    from gpuctl.backend.validation import VERSIONS
-    from gpuctl.language.kinds import VERSION
+    from gpuctl.answers.document_answers import version_answer
 
+    answer = version_answer()
     if output == "json":
-        click.echo(json.dumps({"gpuctl": __version__, "language": VERSION, "kubernetes": list(VERSIONS)}))
+        click.echo(json.dumps(answer))
     else:
-        click.echo(f"gpuctl {__version__} (language {VERSION}, Kubernetes {VERSIONS[0]} to {VERSIONS[-1]})")
+        oldest, newest = answer["kubernetes"][0], answer["kubernetes"][-1]
+        click.echo(f"gpuctl {answer['gpuctl']} (language {answer['language']}, Kubernetes {oldest} to {newest})")
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import click
@@ -12,7 +11,6 @@ from gpuctl.cli.options.connecting import Progress, json_option
 from gpuctl.cli.options.document_options import checked_namespace
 from gpuctl.cli.options.reading_options import reader, reading_options
 
-_DEFAULT = 300.0
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -60,16 +58,16 @@ def command(
     Exit code 0: all are. 1: not in time, or it cannot come any more, as a job failed or was deleted; the others are
     waited for all the same. A job that does not exist is an error, but for --for=deleted.
     """
-    from gpuctl.reading.wait_until import wait_for
+    from gpuctl.answers.job_answers import wait_answer
+    from gpuctl.answers.json_values import to_json
+    from gpuctl.usecases.job_queries import wait_for_jobs
 
     in_json = as_json or output == "json"
-    limit = timeout if timeout is not None or condition == "done" else _DEFAULT
     progress = Progress()
     outcomes = []
     try:
         with reader(kubeconfig, context, platform, namespace, as_json=in_json) as looking:
-            platform_of = (looking.keys, looking.settings)
-            for outcome in wait_for(looking.scope, names, condition, *platform_of, limit, progress.wait):
+            for outcome in wait_for_jobs(looking, names, condition, timeout, progress.wait):
                 outcomes.append(outcome)
                 progress.clear()
                 if outcome.met and not in_json:
@@ -84,6 +82,5 @@ def command(
         progress.clear()
         return 130
     if in_json:
-        items = [outcome.json() for outcome in outcomes]
-        click.echo(json.dumps({"items": items}, ensure_ascii=False, indent=2))
+        click.echo(to_json(wait_answer(outcomes)), nl=False)
     return 0 if all(outcome.met for outcome in outcomes) else 1

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from gpuctl.reading.why.answer import Answer
     from gpuctl.reading.why.finding import Proof
 
-_FINE = frozenset({"running", "succeeded"})
 _WAITING = frozenset(
     {"paused", "suspended", "queued", "terminating", "starting", "image-slow", "preempting", "rollout-paused"}
 )
@@ -52,17 +51,18 @@ def command(
     JOB is the job's name, KIND/NAME, or the name of one of its pods. Looks at the job's pods, events, quotas and nodes,
     and at the last lines that crashed containers wrote. Changes nothing.
     """
-    from gpuctl.language.masking import masked
-    from gpuctl.reading.find import find_job
-    from gpuctl.reading.why.answer import why
+    from gpuctl.answers.why_answers import why_answer
+    from gpuctl.usecases.job_queries import why
 
     output = "json" if as_json else output
     machine = output in ("json", "yaml")
     with reader(kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine) as looking:
-        found, _ = find_job(looking.scope, job, looking.keys)
-        answer = why(looking.scope, found, looking.keys, looking.settings)
+        scope = looking.scope
+        answer = why(job, namespace=scope.namespace, cluster=scope.session.connection, platform=looking.settings)
+        for note in answer.notes:
+            scope.note(note)
         if machine:
-            show_value(masked({**answer.json(), "notes": looking.scope.notes}), output)
+            show_value(why_answer(answer), output)
         else:
             for line in lines(answer, width=terminal_width(), coloured=is_coloured()):
                 click.echo(line)
@@ -72,7 +72,7 @@ def command(
 def lines(answer: Answer, *, width: int | None = None, coloured: bool = False) -> Iterator[str]:
     """An answer for people."""
     found, identity = answer.finding, answer.job.identity
-    colour = "green" if found.cause in _FINE else "yellow" if found.cause in _WAITING else "red"
+    colour = "green" if answer.is_well else "yellow" if found.cause in _WAITING else "red"
 
     def bold(text: str) -> str:
         return click.style(text, bold=True) if coloured else text

@@ -29,13 +29,13 @@ def _completing(names: Callable[[Scope, Records, Settings], Iterable[str]]) -> C
         given = context.params
         try:
             settings = platform_settings(given.get("platform"))
-            connection = connected(given.get("kubeconfig"), given.get("context"))
-            connection.patience = _PATIENCE
+            session = connected(given.get("kubeconfig"), given.get("context"))
+            session.patience = _PATIENCE
             try:
-                found = names(Scope(connection, given.get("namespace")), records(settings), settings)
+                found = names(Scope(session, given.get("namespace")), records(settings), settings)
                 return sorted({name for name in found if name.startswith(incomplete)})
             finally:
-                connection.close()
+                session.close()
         except (ClusterError, click.ClickException, OSError):
             return []
 
@@ -51,7 +51,7 @@ def _jobs(scope: Scope, keys: Records, settings: Settings) -> Iterable[str]:
 def _pools(scope: Scope, keys: Records, settings: Settings) -> Iterable[str]:
     from gpuctl.apply.plan.pool_labels import known_pools
 
-    return known_pools(scope.connection, settings, keys)
+    return known_pools(scope.session, settings, keys)
 
 
 def _nodes(scope: Scope, keys: Records, settings: Settings) -> Iterable[str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shutil
 import sys
 import threading
 import time
@@ -18,8 +16,9 @@ import click
 from gpuctl.language.durations import format_duration
 
 if TYPE_CHECKING:
-    from gpuctl.apply.plan.plan import Plan
-    from gpuctl.kube.connection import Connection
+    from gpuctl.frontend.invalid_documents import InvalidDocuments
+    from gpuctl.kube.api_errors import ClusterError
+    from gpuctl.kube.session import Session
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _LONG = 3
@@ -108,13 +107,13 @@ def _duration(context: click.Context, parameter: click.Parameter, value: str) ->
     return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
-def connected(kubeconfig: str | None, context: str | None) -> Connection:
-    """The connection that the options name. Errors become those of the command line."""
-    from gpuctl.kube.configuration import Impersonated, connect
+def connected(kubeconfig: str | None, context: str | None) -> Session:
+    """A session with the cluster that the options name. Errors become those of the command line."""
+    from gpuctl.kube.configuration import Impersonated, open_session
 
     meta = click.get_current_context().find_root().meta
     user, groups, uid = (meta.get(f"{__name__}{name}") for name in ("--as", "--as-group", "--as-uid"))
-    return connect(
+    return open_session(
         kubeconfig=kubeconfig, context=context, impersonated=Impersonated(user or "", groups or (), uid or "")
     )
 
@@ -135,16 +134,13 @@ class RefusedByPlan(ClusterFailure):
     exit_code = 1
 
 
-class NotTold(RefusedByPlan):
-    """A difference that cannot be determined: exit code 2, because 1 says that there is one."""
+class NotAnswered(ClusterFailure):
+    """What has to be asked first can be asked nobody, or a difference cannot be determined: exit code 2."""
 
     exit_code = 2
 
 
-class MissingYes(ClusterFailure):
-    """What has to be asked first can be asked nobody: exit code 2, as of other things that a command line lacks."""
-
-    exit_code = 2
+_FAILURES = {failure.exit_code: failure for failure in (ClusterFailure, RefusedByPlan, NotAnswered)}
 
 
 def error_head() -> str:
@@ -157,39 +153,55 @@ def _coloured() -> bool:
 
 
 @contextmanager
-def cluster_errors(
-    *, as_json: bool = False, refusal: type[RefusedByPlan] = RefusedByPlan, of_plan: bool = True
-) -> Iterator[None]:
-    """Turn failures of the cluster into messages and exit codes; with ``as_json`` also into one value on stdout.
+def cluster_errors(*, as_json: bool = False, refusal: int = 1, of_plan: bool = True) -> Iterator[None]:
+    """Turn failures of ours into messages and exit codes; with ``as_json`` also into one value on stdout.
 
-    ``refusal`` is what becomes of a no; ``of_plan`` tells that the value is a plan, not an error alone.
+    ``refusal`` is the exit code of a no; ``of_plan`` tells that the value is a plan, not an error alone.
     """
-    from gpuctl.kube.api_errors import ClusterError, NotPossible, NotThere
-
     try:
         yield
-    except ClusterError as error:
-        from gpuctl.apply.operations import Unasked
-        from gpuctl.apply.plan.plan import Forbidden, Plan, Refused
-        from gpuctl.apply.run.lease import Held
-        from gpuctl.apply.run.wait_gone import NotRunning
-        from gpuctl.apply.state.applyset import NotOurSet
+    except Exception as error:
+        from gpuctl.answers.failures import meaning_of
+        from gpuctl.kube.api_errors import ClusterError
 
-        text = error.message + (f"\n  = {error.hint}" if error.hint else "")
-        if as_json and not of_plan:
-            click.echo(json.dumps({"error": error.message, "hint": error.hint}, ensure_ascii=False, indent=2))
-        elif as_json:
-            from gpuctl.cli.output.plan_lines import render_json
+        meaning = meaning_of(error)
+        if meaning is None:
+            raise
+        code = refusal if meaning.exit_code == 1 else meaning.exit_code
+        if isinstance(error, ClusterError):
+            if as_json:
+                _show_failure(error, of_plan=of_plan)
+            raise _FAILURES[code](error.message + (f"\n  = {error.hint}" if error.hint else "")) from None
+        if meaning.name == "InvalidOptions":
+            raise click.UsageError(str(error)) from None
+        from gpuctl.frontend.invalid_documents import InvalidDocuments
 
-            plan = error.plan if isinstance(error, (Refused, NotRunning)) else None
-            click.echo(render_json(plan or Plan(), error=error.message), nl=False)
-        if isinstance(error, Unasked):
-            raise MissingYes(text) from None
-        if isinstance(error, Forbidden):
-            raise ClusterFailure(text) from None
-        if isinstance(error, (Refused, NotOurSet, NotThere, NotPossible, Held, NotRunning)):
-            raise refusal(text) from None
-        raise ClusterFailure(text) from None
+        if isinstance(error, InvalidDocuments):
+            _show_invalid(error, as_json=as_json)
+            raise click.exceptions.Exit(code) from None
+        raise
+
+
+def _show_failure(error: ClusterError, *, of_plan: bool) -> None:
+    from gpuctl.cli.output.printing import show_value
+
+    if not of_plan:
+        from gpuctl.answers.failures import failure_value
+
+        show_value(failure_value(error), "json")
+        return
+    from gpuctl.answers.plan_answers import plan_value
+    from gpuctl.apply.plan.plan import Plan
+
+    show_value(plan_value(getattr(error, "plan", None) or Plan(), error=error.message), "json")
+
+
+def _show_invalid(error: InvalidDocuments, *, as_json: bool) -> None:
+    from gpuctl.cli.output import json, text
+
+    text.write(error.diagnostics, error.sources, sys.stderr)
+    if as_json:
+        click.echo(json.render(error.diagnostics), nl=False)
 
 
 class Progress:
@@ -220,6 +232,8 @@ class Progress:
             text = f"{format_duration(elapsed)}: {text}"
         if text == self._last:
             return
+        import shutil
+
         with self._lock:
             self._clear()
             width = max(20, shutil.get_terminal_size().columns) - 1
@@ -238,27 +252,3 @@ class Progress:
             sys.stderr.write("\r\x1b[2K")
             sys.stderr.flush()
             self._shown, self._last = 0, ""
-
-
-def is_terminal() -> bool:
-    """Whether somebody can be asked."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def agreed(plan: Plan, *, yes: bool) -> bool:
-    """Whether what would be lost may be lost: ``--yes``, or an answer on a terminal.
-
-    :raises Unasked: nobody can be asked.
-    """
-    from gpuctl.apply.operations import Unasked
-
-    if yes:
-        return True
-    can_ask = is_terminal()
-    if not plan.questions and not can_ask:
-        return True
-    for question in [*plan.questions, *plan.courtesies]:
-        click.echo(question, err=True)
-    if not can_ask:
-        raise Unasked("nobody can be asked here: confirm with --yes", plan)
-    return click.confirm("Go on?", default=False, err=True)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from gpuctl.incremental.store import Store
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -53,6 +56,20 @@ def _compile_options(function: Function, namespace: str | None, help: str) -> Fu
     ):
         function = decorate(function)
     return function
+
+
+def cache_option(function: Function) -> Function:
+    """``--no-cache``, of commands that use again what an earlier run left."""
+    return click.option(
+        "--no-cache", is_flag=True, help="Compile everything anew, and keep nothing for the next time."
+    )(function)
+
+
+def chosen_store(no_cache: bool) -> Store | None:
+    """Where results are kept; None when they are not."""
+    from gpuctl.incremental.store import user_store
+
+    return None if no_cache else user_store()
 
 
 def delivery_options(function: Function) -> Function:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -12,9 +12,7 @@ from gpuctl.cli.options.connecting import cluster_errors, cluster_options, conne
 from gpuctl.cli.options.document_options import checked_namespace
 
 if TYPE_CHECKING:
-    from gpuctl.apply.state.records import Records
-    from gpuctl.kube.scope import Scope
-    from gpuctl.language.settings import Settings
+    from gpuctl.usecases.looking import Reader
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FORMATS = ("table", "wide", "json", "yaml", "name")
@@ -62,14 +60,6 @@ def detail_options(function: Function) -> Function:
     )(function)
 
 
-class Reader(NamedTuple):
-    """A command that looks: where, and by which platform."""
-
-    scope: Scope
-    settings: Settings
-    keys: Records
-
-
 @contextmanager
 def reader(
     kubeconfig: str | None,
@@ -84,19 +74,18 @@ def reader(
 
     Failures become messages and exit codes; with ``as_json`` also ``{"error": ...}`` on standard output.
     """
-    from gpuctl.apply.state.records import records
     from gpuctl.cli.options.planning_options import platform_settings
-    from gpuctl.kube.scope import Scope
+    from gpuctl.usecases.looking import reader_of
 
     if namespace is not None and all_namespaces:
         raise click.UsageError("-n names one namespace, -A means all; not both")
     settings = platform_settings(platform)
     with cluster_errors(as_json=as_json, of_plan=False):
-        connection = connected(kubeconfig, context)
-        scope = Scope(connection, namespace)
+        session = connected(kubeconfig, context)
+        looking = reader_of(session, settings, namespace)
         try:
-            yield Reader(scope, settings, records(settings))
+            yield looking
         finally:
-            connection.close()
-    for note in scope.notes:
+            session.close()
+    for note in looking.scope.notes:
         click.echo(f"note: {note}", err=True)

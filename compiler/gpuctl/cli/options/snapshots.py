@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
@@ -33,23 +32,22 @@ def check_choice(
         raise click.UsageError("standard input is either the documents or the snapshot")
 
 
-def loaded(name: str) -> Snapshot:
-    """The snapshot in a file, or in standard input (``-``).
+def named_snapshot(name: str | None) -> str | BinaryIO | None:
+    """What ``--snapshot`` names: a file, or standard input (``-``)."""
+    return sys.stdin.buffer if name == "-" else name
+
+
+def chosen_snapshot(name: str | None, kubeconfig: str | None, context: str | None) -> Snapshot | None:
+    """The snapshot in a file, or one of the cluster that the options name; None when they name neither.
 
     :raises ClusterError: it cannot be read, or is none.
     """
-    from gpuctl.capacity.snapshot import DamagedSnapshot, load
-    from gpuctl.kube.api_errors import ClusterError
+    from gpuctl.usecases.snapshot_files import read_snapshot
 
-    try:
-        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        return load(data.decode(), "standard input" if name == "-" else name)
-    except OSError as error:
-        raise ClusterError(f"{name} cannot be read: {(error.strerror or str(error)).lower()}") from None
-    except DamagedSnapshot as error:
-        raise ClusterError(str(error), error.hint) from None
-    except UnicodeDecodeError:
-        raise ClusterError(f"{name} is not a snapshot: it is not UTF-8 text") from None
+    source = named_snapshot(name)
+    if source is not None:
+        return read_snapshot(source)
+    return taken(kubeconfig, context) if (kubeconfig, context) != (None, None) else None
 
 
 def taken(kubeconfig: str | None, context: str | None) -> Snapshot:
@@ -57,18 +55,8 @@ def taken(kubeconfig: str | None, context: str | None) -> Snapshot:
     from gpuctl.apply.state.cluster_snapshot import take_snapshot
     from gpuctl.cli.options.connecting import connected
 
-    connection = connected(kubeconfig, context)
+    session = connected(kubeconfig, context)
     try:
-        return take_snapshot(connection)
+        return take_snapshot(session)
     finally:
-        connection.close()
-
-
-def tell_unreadable(snapshot: Snapshot) -> None:
-    """Say on standard error what an answer does not take into account."""
-    if snapshot.unreadable:
-        names = ", ".join(snapshot.unreadable)
-        click.echo(f"note: {names} could not be read; what they decide is not in this answer", err=True)
-    if snapshot.missing:
-        names = ", ".join(snapshot.missing)
-        click.echo(f"note: the snapshot is an older gpuctl's, without {names}, which may decide, too", err=True)
+        session.close()

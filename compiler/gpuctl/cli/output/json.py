@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
-from gpuctl.frontend.diagnostics import Diagnostic, Severity, count
+from gpuctl.answers.document_answers import diagnostics_answer
+from gpuctl.answers.json_values import to_json
+from gpuctl.frontend.diagnostics import Diagnostic
 
 
 def render(diagnostics: Iterable[Diagnostic]) -> str:
     """One JSON value; lines and columns count from 1, in code points."""
-    listed = list(diagnostics)
-    value = {
-        "diagnostics": [diagnostic.to_dict() for diagnostic in listed],
-        "errors": count(listed, Severity.ERROR),
-        "warnings": count(listed, Severity.WARNING),
-    }
-    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    return to_json(diagnostics_answer(diagnostics))

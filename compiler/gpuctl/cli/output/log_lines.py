@@ -62,13 +62,11 @@ class LinePrinter:
         return b"".join(found)
 
     def json(self, pod: str, container: str, lines: Iterable[LogLine]) -> list[dict[str, Any]]:
-        """Lines as the REST API returns them; what is not UTF-8 becomes U+FFFD."""
-        result = []
-        for line in lines:
-            text = line.text.decode("utf-8", "replace")
-            if self.pattern is None or self.pattern.search(text):
-                result.append({"pod": pod, "container": container, "timestamp": line.stamp, "text": text})
-        return result
+        """The lines that are chosen, as programs get them."""
+        from gpuctl.answers.job_answers import log_line
+
+        values = [log_line(pod, container, line) for line in lines]
+        return [value for value in values if self.pattern is None or self.pattern.search(value["text"])]
 
     def _head(self, label: str) -> bytes:
         if label not in self._numbers:

@@ -1,33 +1,29 @@
-"""What became of several nodes, for people and for programs."""
+"""What became of nodes and jobs that were changed without a plan, printed."""
 
 from __future__ import annotations
 
-import json
+import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.answers.change_answers import paused_value, report_code, report_value
+from gpuctl.cli.output.printing import show_value
+from gpuctl.cli.output.terminal import is_coloured
+
 if TYPE_CHECKING:
     from gpuctl.acts.node_labels import Report
-
-OUTAGE = 3
+    from gpuctl.usecases.suspending import PausedJob
 
 
 def show_report(report: Report, done: str, *, as_json: bool) -> int:
-    """Print it; the exit code: 0, 1 when a node could not be done, 3 when that is the cluster's fault.
+    """Print it, and return the exit code.
 
     :param done: what was done, as a participle.
     """
-    total = len(report.done) + len(report.failed)
     if as_json:
-        said = f"{len(report.done)} of {total} nodes {done}"
-        value = {
-            "success": [item.name for item in report.done],
-            "failed": [item.json() for item in report.failed],
-            "message": said + ("; see `failed`" if report.failed else ""),
-            "notes": report.notes,
-        }
-        click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+        show_value(report_value(report, done), "json")
     else:
         for item in report.done:
             click.echo(f"node/{item.name}  {item.text}")
@@ -35,6 +31,20 @@ def show_report(report: Report, done: str, *, as_json: bool) -> int:
         click.echo(f"error: {problem.message}", err=True)
     for note in dict.fromkeys(report.notes):
         click.echo(f"note: {note}", err=True)
-    if not report.failed:
-        return 0
-    return OUTAGE if any(item.is_outage for item in report.failed) else 1
+    return report_code(report)
+
+
+def show_paused(jobs: Iterable[PausedJob], *, as_json: bool) -> None:
+    """Print what becomes of jobs that are paused or resumed, a line each as it is done."""
+    items = []
+    for job, result in jobs:
+        kind, name = job.identity.kind, job.identity.name
+        items.append(paused_value(kind, name, result))
+        if not as_json:
+            word = click.style(result.status, fg="yellow" if result.status == "paused" else "green")
+            lead = word if is_coloured() else result.status
+            padding = " " * (9 - len(result.status))
+            click.echo(f"{lead}{padding} {kind}/{name} -n {result.key.namespace}  ({result.message})")
+            sys.stdout.flush()
+    if as_json:
+        show_value({"items": items}, "json")

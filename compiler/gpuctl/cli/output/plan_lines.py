@@ -1,4 +1,4 @@
-"""A plan for people and for programs: one line a step, a unified diff, or one JSON value."""
+"""A plan for people: one line a step, or a unified diff."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from typing import Any
 import click
 
 from gpuctl.apply.plan.differences import before_and_after, masked_change
-from gpuctl.apply.plan.losses import LostField
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.compare import Change, named
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import Object
 from gpuctl.backend.emitter import emit_object
-from gpuctl.language.masking import redact
 
 _DONE = {
     "create": "created",
@@ -136,56 +134,3 @@ def fallback_text(step: Step, old: Object, keys: Records, *, coloured: bool = Fa
         new.splitlines(keepends=True), other.splitlines(keepends=True), f"wanted/{step.key}", f"if refused/{step.key}"
     )
     return _coloured(lines, coloured)
-
-
-def render_json(plan: Plan, *, error: str | None = None) -> str:
-    """One JSON value; ``error`` says why nothing, or not everything, was done."""
-    value: dict[str, Any] = {
-        "set": plan.set_name,
-        "steps": [_step(step) for step in plan.steps],
-        "summary": plan.summary,
-        "notes": [redact(note) for note in plan.notes],
-    }
-    if plan.recovery:
-        value["recovery"] = [planned_json(step) for step in plan.recovery]
-    if error is not None:
-        value["error"] = error
-    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
-
-
-def planned_json(step: Step, keys: Records | None = None, old: Object | None = None) -> dict[str, Any]:
-    """A step of a recovery; with the whole object that it creates, and with the one if that is refused; masked."""
-    value = _step(step)
-    if keys is not None and step.action == "create":
-        value["object"] = before_and_after(step, keys)[1]
-        if old is not None:
-            value["ifRefused"] = before_and_after(Step("create", step.key, desired=old), keys)[1]
-    return value
-
-
-def _step(step: Step) -> dict[str, Any]:
-    return {
-        "action": step.action,
-        "apiVersion": step.key.resource.api_version,
-        "kind": step.key.kind,
-        "namespace": step.key.namespace or None,
-        "name": step.key.name,
-        "reason": step.reason or None,
-        "changes": [{"path": change.path, "from": change.old, "to": change.new} for change in _changes(step)],
-        "verdict": step.verdict,
-        "victims": [loss.json() for loss in step.victims],
-        "lost": [_lost_value(one) for one in step.lost],
-        "dependents": [{"kind": key.kind, "name": key.name} for key in step.dependents],
-        "unseen": step.unseen,
-        "result": step.result,
-        "error": step.error,
-    }
-
-
-def _lost_value(one: LostField) -> dict[str, Any]:
-    change = masked_change(Change(one.path, one.value, one.new))
-    return {"path": one.path, "from": change.old, "to": change.new, "manager": one.manager}
-
-
-def _changes(step: Step) -> Iterable[Any]:
-    return (masked_change(change) for change in step.changes)

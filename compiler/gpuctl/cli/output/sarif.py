@@ -8,9 +8,9 @@ from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
-from gpuctl import __version__
 from gpuctl.frontend.codes import CODES
 from gpuctl.frontend.diagnostics import Diagnostic, Span
+from gpuctl.release import __version__
 
 
 def render(diagnostics: Iterable[Diagnostic]) -> str:

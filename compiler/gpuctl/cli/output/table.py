@@ -128,7 +128,7 @@ def _shown(cell: str) -> str:
     """A cell without what would control a terminal, or move its neighbours."""
     if cell.isprintable():
         return cell
-    from gpuctl.language.fields import visible
+    from gpuctl.language.wording import visible
 
     return visible(cell)
 

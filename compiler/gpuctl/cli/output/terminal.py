@@ -6,7 +6,6 @@ import contextlib
 import io
 import os
 import re
-import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -82,4 +81,8 @@ def is_coloured(stream: Any = None) -> bool:
 
 def terminal_width() -> int | None:
     """Columns of the terminal that standard output is, None in a pipe."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if not sys.stdout.isatty():
+        return None
+    import shutil
+
+    return shutil.get_terminal_size().columns

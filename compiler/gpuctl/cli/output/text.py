@@ -9,8 +9,7 @@ from typing import TextIO
 
 import click
 
-from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span, count
-from gpuctl.frontend.lint import SECRET_CODES
+from gpuctl.frontend.diagnostics import SECRET_CODES, Diagnostic, Severity, Span, count
 from gpuctl.frontend.source import Source, lines_of
 from gpuctl.language.masking import redact
 

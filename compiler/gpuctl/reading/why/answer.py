@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuctl.apply.state.records import Records
@@ -19,7 +19,7 @@ from gpuctl.reading.why.rules import STAGES
 from gpuctl.reading.why.waiting_pods import ruled_out as of_nodes
 
 _WELL = frozenset({"running", "succeeded"})
-_IDLE = frozenset({"succeeded", "terminating", "paused", "suspended", "queued", "deadline-exceeded"})
+_IDLE = frozenset({"succeeded", "terminating", "paused", "suspended", "queued", "queue-unusable", "deadline-exceeded"})
 
 # What these stages find is about pods that are there to stay; of crashes and evictions it may be history.
 _OF_LIVE_PODS = ("rollout", "scheduling", "sandbox and volumes", "images", "configuration", "health checks", "serving")
@@ -27,39 +27,31 @@ _OF_LIVE_PODS = ("rollout", "scheduling", "sandbox and volumes", "images", "conf
 
 @dataclass(frozen=True)
 class Answer:
-    """``also`` are other causes, in the order in which they have to be solved; ``ruled_out`` what is in order."""
+    """Why a job is as it is.
+
+    ``also`` are other causes, in the order in which they have to be solved; ``ruled_out`` what is in order; ``notes``
+    what could not be looked at.
+    """
 
     job: Job
     finding: Finding
     also: list[Finding]
     ruled_out: list[str]
+    notes: tuple[str, ...] = ()
 
-    def json(self) -> dict[str, Any]:
-        """The form of ``why -o json``."""
-        found, identity = self.finding, self.job.identity
-        return {
-            "job": identity.name,
-            "namespace": identity.namespace,
-            "kind": identity.kind,
-            "cause": found.cause,
-            "message": found.message,
-            "pod": found.pod,
-            "numbers": dict(found.numbers),
-            "ruledOut": self.ruled_out,
-            "fix": found.fix,
-            "evidence": [item.json() for item in found.sources],
-            "also": [
-                {"cause": item.cause, "message": item.message, "pod": item.pod, "fix": item.fix} for item in self.also
-            ],
-        }
+    @property
+    def is_well(self) -> bool:
+        """Whether there is nothing to solve."""
+        return self.finding.cause in _WELL
 
 
 def why(scope: Scope, job: Job, keys: Records, settings: Settings) -> Answer:
     """Look at everything that a job's state makes necessary, and tell its cause.
 
-    :raises ApiError: the API server fails; what may not be read is noted in ``scope`` instead.
+    :raises ApiError: the API server fails; what may not be read is noted instead, in ``scope`` too.
     """
-    return explain(gather(scope, job, keys, settings))
+    answer = explain(gather(scope, job, keys, settings))
+    return replace(answer, notes=tuple(scope.notes))
 
 
 def explain(evidence: Evidence) -> Answer:

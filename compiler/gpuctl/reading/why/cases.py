@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpuctl.backend.api_resources import Object, labels_of
-from gpuctl.capacity.demand import Cluster, Demand, understand
-from gpuctl.capacity.scheduling import RULES, Census, Incoming, Seat, census
+from gpuctl.capacity.demand import Demand, understand
+from gpuctl.capacity.scheduling import RULES, Census, census
+from gpuctl.capacity.seats import Incoming, Seat
 from gpuctl.capacity.shortage import open_seats
-from gpuctl.language.resources import DEFAULT_POOL
+from gpuctl.capacity.snapshot_cluster import Cluster
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why.evidence import Evidence, is_unscheduled
 from gpuctl.reading.why.finding import Proof, several

@@ -7,17 +7,20 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.apply.state.queueing import queue_of
 from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import finished
-from gpuctl.backend.api_resources import QUEUE_LABEL, RESOURCES, Key, Object, Resource
+from gpuctl.backend.api_resources import RESOURCES, Key, Object, Resource
 from gpuctl.capacity.pod_requests import replicas
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.kueue import workload_of
 from gpuctl.kube.scope import Scope
 from gpuctl.language.durations import rough_duration
 from gpuctl.language.settings import Settings
 from gpuctl.reading.event_rows import event_order, of_job
 from gpuctl.reading.job_rows import Job, identity_of
+from gpuctl.reading.queues import KueueLists, read_kueue
 from gpuctl.reading.status import is_ready
 from gpuctl.reading.why.ends import End, ends
 from gpuctl.reading.why.symptoms import has_passed, is_reported_by_its_own, preempted_by
@@ -30,7 +33,6 @@ _SERVING = ("Deployment", "StatefulSet")
 SERVICE_NAME = "kubernetes.io/service-name"
 """The label by which an EndpointSlice names its Service."""
 _SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
-_KUEUE = [Resource("kueue.x-k8s.io", version, "workloads", "Workload") for version in ("v1beta2", "v1beta1")]
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,10 @@ class Evidence:
 
     ``pods`` are the job's that are not leaving, ``events`` those of its objects (oldest first), ``nodes`` the nodes of
     its pods by name (None: gone), ``claims`` the claims that they mount by name (None: missing), ``logs`` the last
-    lines of crashed containers by pod and container (``reads_logs``: they may be read), ``admission`` Kueue's Workload,
-    ``neighbours`` all pods of the namespace, where a quota is short, ``scaler`` the autoscaler of its workload,
-    ``services`` its Services and ``slices`` their EndpointSlices, ``preemptors`` the jobs of the pods that evicted its
-    own, by those pods' uid.
+    lines of crashed containers by pod and container (``reads_logs``: they may be read), ``admission`` Kueue's Workload
+    and ``kueue`` its queues and Workloads, where it holds the job back, ``neighbours`` all pods of the namespace, where
+    a quota is short, ``scaler`` the autoscaler of its workload, ``services`` its Services and ``slices`` their
+    EndpointSlices, ``preemptors`` the jobs of the pods that evicted its own, by those pods' uid.
     """
 
     job: Job
@@ -58,6 +60,7 @@ class Evidence:
     logs: Mapping[tuple[str, str], list[str]] = field(default_factory=dict)
     reads_logs: bool = True
     admission: Object | None = None
+    kueue: KueueLists | None = None
     scaler: Object | None = None
     services: list[Object] | None = None
     slices: list[Object] | None = None
@@ -119,7 +122,7 @@ def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidenc
     """Read what the state of a job makes necessary; what may not be read is noted and left out."""
     now = clock()
     namespace = job.identity.namespace
-    local = Scope(scope.connection, namespace)
+    local = Scope(scope.session, namespace)
     events = local.maybe("Event", why="the cause rests on the states of the pods alone")
     pods = [pod for pod in job.pods if not pod["metadata"].get("deletionTimestamp")]
     quotas = _quotas(local, job, pods)
@@ -135,6 +138,7 @@ def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidenc
         ]
     )
     services = _services(local, job, keys)
+    admission, kueue = _kueue(local, job)
     found = Evidence(
         job,
         keys,
@@ -148,7 +152,8 @@ def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidenc
         neighbours=local.maybe("Pod") if quotas else None,
         logs=logs or {},
         reads_logs=logs is not None,
-        admission=_admission(local, job),
+        admission=admission,
+        kueue=kueue,
         scaler=_scaler(local, job),
         services=services,
         slices=_slices(local, services),
@@ -167,7 +172,7 @@ def is_unscheduled(pod: Object) -> bool:
 
 def _snapshot(scope: Scope) -> Snapshot | None:
     try:
-        return take_snapshot(scope.connection)
+        return take_snapshot(scope.session)
     except ApiError as error:
         if not error.lacks_permission:
             raise
@@ -203,13 +208,13 @@ def _runs(pod: Object) -> bool:
 def _each(scope: Scope, keys: list[Key], why: str) -> Iterator[tuple[str, Object | None]]:
     def read(key: Key) -> Object | ApiError | None:
         try:
-            return scope.connection.get(key)
+            return scope.session.get(key)
         except ApiError as error:
             if error.lacks_permission:
                 return error
             raise
 
-    for key, found in zip(keys, scope.connection.each(read, keys), strict=True):
+    for key, found in zip(keys, scope.session.each(read, keys), strict=True):
         if isinstance(found, ApiError):
             scope.note(f"{key.resource.plural} may not be read: {why}")
         else:
@@ -237,42 +242,26 @@ def _logs(scope: Scope, found: list[End]) -> dict[tuple[str, str], list[str]] | 
         path = f"{RESOURCES['Pod'].path(scope.namespace, end.pod)}/log"
         query = {"container": end.container, "tailLines": str(TAIL), "limitBytes": "1000000"}
         try:
-            return scope.connection.text(path, {**query, **({"previous": "true"} if end.previous else {})}).splitlines()
+            return scope.session.text(path, {**query, **({"previous": "true"} if end.previous else {})}).splitlines()
         except ApiError as error:
             if error.lacks_permission:
                 forbidden = True
                 scope.note("logs may not be read: what a program said when it ended is not known")
             return None
 
-    lines = scope.connection.each(read, worth)
+    lines = scope.session.each(read, worth)
     if forbidden:
         return None
     return {(end.pod, end.container): tail for end, tail in zip(worth, lines, strict=True) if tail}
 
 
-def _admission(scope: Scope, job: Job) -> Object | None:
-    """Kueue's Workload of a job that it holds back."""
+def _kueue(scope: Scope, job: Job) -> tuple[Object | None, KueueLists | None]:
+    """Kueue's Workload of a job that it holds back, and what its queues are like."""
     workload = job.workload
-    labels = (workload or {"metadata": {}})["metadata"].get("labels") or {}
-    if workload is None or QUEUE_LABEL not in labels or not (workload.get("spec") or {}).get("suspend"):
-        return None
-    for resource in _KUEUE:
-        try:
-            items = scope.connection.list_objects(resource, scope.namespace)[0]
-        except ApiError as error:
-            if error.is_missing:
-                continue
-            if error.lacks_permission:
-                scope.note("Kueue's workloads may not be read: what the queue waits for is not known")
-                return None
-            raise
-        owned = (item for item in items if _is_owned(item, workload))
-        return next(owned, None)
-    return None
-
-
-def _is_owned(obj: Object, by: Object) -> bool:
-    return any(owner.get("uid") == by["metadata"].get("uid") for owner in obj["metadata"].get("ownerReferences") or [])
+    if workload is None or not queue_of(workload) or not (workload.get("spec") or {}).get("suspend"):
+        return None, None
+    lists = read_kueue(scope)
+    return workload_of(lists.workloads or [], workload), lists
 
 
 def _is_of(event: Object, claims: Mapping[str, Object | None]) -> bool:
@@ -322,7 +311,7 @@ def _slices(scope: Scope, services: list[Object] | None) -> list[Object] | None:
         return None
     names = ",".join(item["metadata"]["name"] for item in services)
     try:
-        return scope.connection.list_objects(_SLICES, scope.namespace, labels=f"{SERVICE_NAME} in ({names})")[0]
+        return scope.session.list_objects(_SLICES, scope.namespace, labels=f"{SERVICE_NAME} in ({names})")[0]
     except ApiError as error:
         if error.lacks_permission:
             return None
@@ -337,7 +326,7 @@ def _preemptors(scope: Scope, events: list[Object], keys: Records) -> dict[str, 
     uid, node = matches[-1]["uid"], matches[-1]["node"]
     for fields in (f"spec.nodeName={node}", f"status.nominatedNodeName={node}"):
         try:
-            pods = scope.connection.list_objects(RESOURCES["Pod"], None, fields=fields)[0]
+            pods = scope.session.list_objects(RESOURCES["Pod"], None, fields=fields)[0]
         except ApiError as error:
             if error.lacks_permission:
                 return {}

@@ -11,7 +11,8 @@ CAUSES: dict[str, str] = {
     "succeeded": "it has finished",
     "paused": "`gpuctl pause` stopped it",
     "suspended": "it was suspended, or scaled to 0, by other means",
-    "queued": "Kueue has not admitted it",
+    "queued": "it waits in a queue of Kueue",
+    "queue-unusable": "its queue of Kueue does not exist, is stopped, or can never admit it",
     "terminating": "it is being deleted",
     "deadline-exceeded": "it ran for longer than its limit",
     "quota-exceeded": "a quota has no room for its pods",
@@ -79,16 +80,13 @@ RANKS = {cause: rank for rank, cause in enumerate(CAUSES)}
 
 
 class Proof(NamedTuple):
-    """What speaks for a finding: ``kind`` is event, condition, status, log, spec or quota; ``about`` the object."""
+    """What speaks for a finding: ``kind`` is event, condition, status, log, spec or quota; ``about`` the object; ``at``
+    the time (RFC 3339)."""
 
     kind: str
     about: str
     text: str
     at: str | None = None
-
-    def json(self) -> dict[str, Any]:
-        """``time`` is RFC 3339."""
-        return {"source": self.kind, "object": self.about, "text": self.text, "time": self.at}
 
 
 @dataclass(frozen=True)

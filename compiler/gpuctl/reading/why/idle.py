@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from gpuctl.apply.state.queueing import is_held, queue_of
 from gpuctl.apply.state.workload import condition, finished
-from gpuctl.backend.api_resources import QUEUE_LABEL, annotations_of, labels_of
+from gpuctl.backend.api_resources import annotations_of
 from gpuctl.language.durations import rough_duration
 from gpuctl.reading.status import is_ready, job_status, pod_status, sentence
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding, Proof, several
-from gpuctl.reading.why.symptoms import condition_source, source, sources, title
+from gpuctl.reading.why.symptoms import condition_source, source, sources
 
 # What the API server and controllers put there themselves while they delete.
 _OWN_FINALIZERS = ("foregroundDeletion", "orphan", "kubernetes", "batch.kubernetes.io/job-tracking")
@@ -104,6 +105,8 @@ def suspended(evidence: Evidence) -> Finding | None:
         said = condition_source(workload, "Suspended")
         told = sources(Proof("spec", about, "suspend: true"), said)
         message = "spec.suspend is set, and not by gpuctl pause"
+        if is_held(workload):
+            message = f"it is kept out of Kueue's queue {queue_of(workload)}: gpuctl made it again after it had ended"
         return Finding("suspended", message, fix=command("resume", evidence), sources=told)
     if word == "ScaledToZero":
         message = "spec.replicas is 0, and not by gpuctl pause"
@@ -112,35 +115,6 @@ def suspended(evidence: Evidence) -> Finding | None:
         fix = f"`kubectl scale {about} -n {evidence.job.identity.namespace} --replicas=1`, or apply its document again"
         return Finding("suspended", message, {"replicas": 0}, fix, (Proof("spec", about, "replicas: 0"),))
     return None
-
-
-def queued(evidence: Evidence) -> Finding | None:
-    """Kueue holds it back; its Workload says why."""
-    workload = evidence.job.workload
-    if workload is None or job_status(workload, evidence.job.pods, evidence.keys).word != "Queued":
-        return None
-    queue = labels_of(workload)[QUEUE_LABEL]
-    why, told = "", [source(event) for event in evidence.told("Pending", "CreatedWorkload", "QuotaReserved")[-1:]]
-    fix = f"Kueue has no Workload for the job: does the queue {queue} exist, and does Kueue run?"
-    if evidence.admission is not None:
-        name = evidence.admission["metadata"]["name"]
-        look = f"`kubectl describe workloads.kueue.x-k8s.io {name} -n {evidence.job.identity.namespace}`"
-        fix = f"wait for its turn, or ask the administrators of the queue {queue}; {look} shows more"
-        if (evidence.admission.get("spec") or {}).get("active") is False:
-            spec = Proof("spec", title(evidence.admission), "active: false")
-            message = f"its Workload of Kueue's queue {queue} is inactive, as after gpuctl pause"
-            return Finding("paused", message, {"queue": queue}, command("resume", evidence), (spec,))
-        for kind in ("QuotaReserved", "Admitted"):
-            said = condition_source(evidence.admission, kind)
-            if said is not None and condition(evidence.admission, kind) is None:
-                reason = next(item for item in evidence.admission["status"]["conditions"] if item.get("type") == kind)
-                why = sentence(reason.get("message"))
-                told.append(said)
-                break
-    elif evidence.job.workload is not None:
-        told.append(Proof("spec", f"{workload['kind'].lower()}/{workload['metadata']['name']}", "suspend: true"))
-    message = f"waits in Kueue's queue {queue}" + (f": {why}" if why else "")
-    return Finding("queued", message, {"queue": queue}, fix, tuple(told))
 
 
 def deadline_exceeded(evidence: Evidence) -> Finding | None:

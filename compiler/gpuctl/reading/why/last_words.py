@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gpuctl.language.fields import visible
+from gpuctl.language.wording import visible
 
 _LONGEST = 240
 # PyTorch's (c10/cuda/CUDACachingAllocator.cpp, and its kin for other vendors), CUDA's, TensorFlow's, JAX's, vLLM's.

@@ -7,7 +7,8 @@ from typing import Any
 from gpuctl.backend.api_resources import labels_of
 from gpuctl.capacity.fit import named as with_units
 from gpuctl.capacity.placement import initial
-from gpuctl.capacity.scheduling import RULES, Seat
+from gpuctl.capacity.scheduling import RULES
+from gpuctl.capacity.seats import Seat
 from gpuctl.capacity.shortage import PODS, balance, holders, smallest_change, told
 from gpuctl.reading.status import pod_status
 from gpuctl.reading.why.cases import Case

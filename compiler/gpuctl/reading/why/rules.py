@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gpuctl.reading.why import containers, crashes, idle, open_ends, serving
+from gpuctl.reading.why import containers, crashes, idle, open_ends, queue_causes, serving
 from gpuctl.reading.why import node_causes as nodes
-from gpuctl.reading.why import refusals as admission
+from gpuctl.reading.why import pod_refusals as admission
 from gpuctl.reading.why import waiting_pods as scheduling
 from gpuctl.reading.why.evidence import Evidence
 from gpuctl.reading.why.finding import Finding
@@ -25,7 +25,7 @@ class RuleGroup(NamedTuple):
 STAGES: tuple[RuleGroup, ...] = (
     RuleGroup(
         "the job itself",
-        (idle.succeeded, idle.terminating, idle.paused, idle.suspended, idle.queued, idle.deadline_exceeded),
+        (idle.succeeded, idle.terminating, idle.paused, idle.suspended, queue_causes.queued, idle.deadline_exceeded),
     ),
     RuleGroup("admission", (admission.refused,)),
     RuleGroup("rollout", (serving.halted,)),

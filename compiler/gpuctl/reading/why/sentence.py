@@ -16,7 +16,7 @@ _EMPTY = frozenset({"unknown", "running", "starting", "succeeded", "backoff-limi
 def cause_of(scope: Scope, job: Job, keys: Records, settings: Settings) -> str:
     """What ``gpuctl why`` would answer, or "" where it knows no more than the job's own conditions."""
     try:
-        found = why(Scope(scope.connection, job.identity.namespace), job, keys, settings).finding
+        found = why(Scope(scope.session, job.identity.namespace), job, keys, settings).finding
     except ClusterError:
         return ""
     return "" if found.cause in _EMPTY else found.message

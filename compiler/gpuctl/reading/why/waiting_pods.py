@@ -8,15 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 from gpuctl.backend.api_resources import annotations_of
-from gpuctl.capacity.scheduling import RULES, Seat, untolerated
+from gpuctl.capacity.scheduling import RULES, untolerated
+from gpuctl.capacity.seats import Seat
 from gpuctl.capacity.shortage import is_upkeep
-from gpuctl.language.resources import DEFAULT_POOL
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.status import sentence
 from gpuctl.reading.why import room, words
 from gpuctl.reading.why.cases import Case, cases, is_not_ready
 from gpuctl.reading.why.evidence import Evidence, mounted_claims
 from gpuctl.reading.why.finding import Finding, Proof, first, several
-from gpuctl.reading.why.refusals import named
+from gpuctl.reading.why.pod_refusals import named
 from gpuctl.reading.why.symptoms import source, sources
 
 Numbers = dict[str, Any]

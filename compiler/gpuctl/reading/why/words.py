@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from gpuctl.capacity.fit import named as with_units
 from gpuctl.capacity.pod_requests import pod_requests
-from gpuctl.capacity.scheduling import units
+from gpuctl.capacity.seats import units
 from gpuctl.reading.why.cases import Case
 from gpuctl.reading.why.evidence import mounted_claims
 from gpuctl.reading.why.finding import Finding, several

@@ -44,20 +44,18 @@ def command(
 
     JOB is the job's name, KIND/NAME, or the name of one of its pods. When it does not run, the cause is shown as well.
     """
-    from gpuctl.language.masking import masked
-    from gpuctl.reading.describe_job import describe
-    from gpuctl.reading.find import find_job
+    from gpuctl.answers.job_answers import job_answer
+    from gpuctl.usecases.job_queries import describe_job
 
     output = "json" if as_json else output
     with reader(
         kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=output != "text"
     ) as looking:
-        found, _ = find_job(looking.scope, job, looking.keys)
-        detail = describe(looking.scope, found, looking.keys, looking.settings)
+        detail = describe_job(looking, job)
         if output == "text":
             _show(detail)
         else:
-            show_value(masked(detail.json()), output)
+            show_value(job_answer(detail), output)
     return 0
 
 
@@ -115,10 +113,9 @@ def _why(detail: JobDetail) -> Iterator[str]:
     from gpuctl.cli.output.paragraphs import section
     from gpuctl.cli.output.terminal import terminal_width
     from gpuctl.language.masking import redact
-    from gpuctl.reading.describe_job import FINE
 
     found, identity = detail.answer.finding, detail.job.identity
-    if found.cause in FINE:
+    if not detail.has_trouble:
         return
     more = f"`gpuctl why {identity.name} -n {identity.namespace}` tells what speaks for it"
     width = terminal_width()

@@ -26,19 +26,17 @@ def command(
     name: str, output: str, as_json: bool, kubeconfig: str | None, context: str | None, platform: str | None
 ) -> int:
     """Show what limits a namespace, what runs in it, and what waits."""
-    from gpuctl.kube.absent import no_such
-    from gpuctl.reading.namespace_rows import contents, namespace_names, read_namespaces
+    from gpuctl.answers.quota_answers import namespace_answer
+    from gpuctl.usecases.quota_queries import describe_namespace
 
     output = "json" if as_json else output
     name = name.rpartition("/")[2]
-    with reader(kubeconfig, context, platform, name, as_json=output != "text") as looking:
-        found = read_namespaces(contents(looking.scope, looking.keys), looking.settings, looking.keys)
-        if not found:
-            raise no_such("namespace", name, namespace_names(looking.scope.connection))
+    with reader(kubeconfig, context, platform, as_json=output != "text") as looking:
+        namespace = describe_namespace(looking, name)
         if output == "text":
-            _show(found[0])
+            _show(namespace)
         else:
-            show_value(found[0].detail(), output)
+            show_value(namespace_answer(namespace), output)
     return 0
 
 

@@ -28,31 +28,28 @@ def command(
     name: str, output: str, as_json: bool, kubeconfig: str | None, context: str | None, platform: str | None
 ) -> int:
     """Show what a node has, what of it is requested and by whom, its labels, pool and condition."""
-    from gpuctl.kube.absent import no_such
-    from gpuctl.reading import inventory
+    from gpuctl.answers.node_answers import node_answer
     from gpuctl.reading.node_gpus import Gpus
-    from gpuctl.reading.node_rows import read_nodes
+    from gpuctl.usecases.node_queries import describe_node
 
     output = "json" if as_json else output
     name = name.rpartition("/")[2]
     with reader(kubeconfig, context, platform, as_json=output != "text") as looking:
-        gpus = Gpus(looking.settings)
-        found, pods = inventory.take_one(looking.scope, name)
-        if found is None:
-            raise no_such("node", name, inventory.node_names(looking.scope.connection))
-        (node,) = read_nodes([found], pods, looking.keys, gpus)
+        node = describe_node(looking, name)
         if output == "text":
-            _show(node, gpus)
+            _show(node, Gpus(looking.settings))
         else:
-            show_value(node.detail(), output)
+            show_value(node_answer(node), output)
     return 0
 
 
 def _show(node: NodeState, gpus: Gpus) -> None:
+    from gpuctl.backend.api_resources import labels_of
     from gpuctl.cli.commands.describe import sections
 
-    detail = node.detail()
-    kubernetes = detail["k8sStatus"]
+    labels = sorted(labels_of(node.object).items())
+    status, taints = node.object.get("status") or {}, (node.object.get("spec") or {}).get("taints") or []
+    info = status.get("nodeInfo") or {}
     sections.show_facts(
         [
             ("Name", node.name),
@@ -70,15 +67,15 @@ def _show(node: NodeState, gpus: Gpus) -> None:
     names |= {name: name for name in sorted(node.total) if "/" in name and name not in names}
     sections.show_amounts("Resources", [(shown, *node.amount(name)) for name, shown in names.items()])
     sections.show_holders("Jobs", node.holders, where=False)
-    sections.show_lines("Labels", (f"{item['key']}={item['value']}" for item in detail["labels"]))
-    sections.show_lines("Taints", (_taint(item) for item in kubernetes["taints"]))
-    sections.show_section("Conditions", ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"), _conditions(kubernetes))
+    sections.show_lines("Labels", (f"{key}={value}" for key, value in labels))
+    sections.show_lines("Taints", map(_taint, taints))
+    sections.show_section("Conditions", ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"), _conditions(status))
     facts = {
-        "Kubelet": kubernetes["kubeletVersion"],
-        "Container runtime": kubernetes["containerRuntimeVersion"],
-        "Operating system": kubernetes["osImage"],
-        "Kernel": kubernetes["kernelVersion"],
-        "Architecture": kubernetes["architecture"],
+        "Kubelet": info.get("kubeletVersion"),
+        "Container runtime": info.get("containerRuntimeVersion"),
+        "Operating system": info.get("osImage"),
+        "Kernel": info.get("kernelVersion"),
+        "Architecture": info.get("architecture"),
     }
     click.echo()
     sections.show_facts([(name, str(value or "")) for name, value in facts.items()])
@@ -106,9 +103,9 @@ def _taint(taint: dict[str, Any]) -> str:
     return f"{taint['key']}{value}:{taint['effect']}"
 
 
-def _conditions(kubernetes: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+def _conditions(status: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     from gpuctl.apply.state.workload import age
 
-    for item in kubernetes["conditions"]:
+    for item in status.get("conditions") or []:
         since = age(item["lastTransitionTime"]) if item.get("lastTransitionTime") else ""
         yield item["type"], item["status"], item.get("reason") or "", since, item.get("message") or ""

@@ -26,21 +26,17 @@ def command(
     name: str, output: str, as_json: bool, kubeconfig: str | None, context: str | None, platform: str | None
 ) -> int:
     """Show a pool's nodes and limits, how full it is, who runs in it, and who waits for room in it."""
-    from gpuctl.kube.absent import no_such
-    from gpuctl.reading import inventory
-    from gpuctl.reading.pool_rows import read_pools
+    from gpuctl.answers.node_answers import pool_answer
+    from gpuctl.usecases.node_queries import describe_pool
 
     output = "json" if as_json else output
     name = name.rpartition("/")[2]
     with reader(kubeconfig, context, platform, as_json=output != "text") as looking:
-        found = inventory.take(looking.scope, looking.keys, definitions=True)
-        pools = {pool.name: pool for pool in read_pools(found, looking.settings, looking.keys)}
-        if name not in pools:
-            raise no_such("pool", name, pools)
+        pool = describe_pool(looking, name)
         if output == "text":
-            _show(pools[name])
+            _show(pool)
         else:
-            show_value(pools[name].detail(), output)
+            show_value(pool_answer(pool), output)
     return 0
 
 

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.cli.options.reading_options import Reader, detail_options, namespace_options, reader, reading_options
+from gpuctl.cli.options.reading_options import detail_options, namespace_options, reader, reading_options
 from gpuctl.cli.output.printing import show_value
 
 if TYPE_CHECKING:
-    from gpuctl.reading.node_rows import PodOnNode
     from gpuctl.reading.quota_rows import QuotaState
 
 
@@ -37,23 +36,23 @@ def command(
 
     Used is what the pods request, as Kubernetes counts it. With the name of a quota's document, of all its users.
     """
-    from gpuctl.cli.commands.get.quotas import named_quotas
+    from gpuctl.answers.quota_answers import quota_answer
+    from gpuctl.cli.commands.describe import sections
+    from gpuctl.usecases.quota_queries import list_quotas, quota_holders
 
     output = "json" if as_json else output
     with reader(
         kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=output != "text"
     ) as looking:
-        quotas = named_quotas(looking, [name.rpartition("/")[2]])
+        quotas = list_quotas(looking, [name.rpartition("/")[2]])
         if output == "text":
             for number, quota in enumerate(quotas):
                 if number:
                     click.echo()
                 show_quota(quota)
-                _show_holders(looking, quota.namespace)
-        elif len(quotas) == 1:
-            show_value(quotas[0].json(), output)
+                sections.show_holders("Used by", quota_holders(looking, quota.namespace))
         else:
-            show_value({"items": [quota.json() for quota in quotas], "total": len(quotas)}, output)
+            show_value(quota_answer(quotas), output)
     return 0
 
 
@@ -80,21 +79,3 @@ def show_quota(quota: QuotaState) -> None:
             for limit in quota.limits
         ],
     )
-
-
-def _show_holders(looking: Reader, namespace: str) -> None:
-    """The pods that the quota counts, as far as they may be read."""
-    from gpuctl.capacity.pod_requests import pod_requests
-    from gpuctl.cli.commands.describe import sections
-    from gpuctl.kube.scope import Scope
-    from gpuctl.reading.inventory import UNFINISHED
-    from gpuctl.reading.node_gpus import Gpus
-    from gpuctl.reading.node_rows import holder
-
-    scope = Scope(looking.scope.connection, namespace)
-    pods = scope.maybe("Pod", fields=UNFINISHED)
-    gpus = Gpus(looking.settings)
-    found: list[PodOnNode] | None = None
-    if pods is not None:
-        found = [holder(pod, pod_requests(pod["spec"]), looking.keys, gpus) for pod in pods]
-    sections.show_holders("Used by", found)

@@ -33,13 +33,11 @@ def command(
 
     A node's type is its label runwhere.ai/gpu-type, which jobs select on; without it another label that tells one.
     """
+    from gpuctl.answers.node_answers import gpu_type_list
     from gpuctl.cli.commands.get.labels import show_gpu_labels
-    from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, check_names, show_list
+    from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, show_list
     from gpuctl.cli.output.amounts import count
-    from gpuctl.reading import inventory
-    from gpuctl.reading.label_rows import gpu_types
-    from gpuctl.reading.node_gpus import Gpus
-    from gpuctl.reading.node_rows import read_nodes
+    from gpuctl.usecases.node_queries import list_gpu_types
 
     if everything and names:
         raise click.UsageError("Name types, or --all; not both")
@@ -48,17 +46,11 @@ def command(
         if everything:
             show_gpu_labels(looking, looks)
             return 0
-        gpus = Gpus(looking.settings)
-        found = inventory.take(looking.scope, looking.keys)
-        types = gpu_types(read_nodes(found.nodes, found.pods, looking.keys, gpus), gpus)
-        wanted = [name.casefold() for name in names]
-        check_names("GPU type", wanted, [item.name.casefold() for item in types])
+        types = list_gpu_types(looking, names)
         entries = []
         for item in types:
-            if wanted and item.name.casefold() not in wanted:
-                continue
             cells = [item.name, str(item.total), count(item.used), count(item.free), str(len(item.nodes))]
             wide = (",".join(item.vendors), ",".join(item.nodes))
-            entries.append(ListEntry(item.name, [*cells, ",".join(item.pools)], wide, item.json()))
-        show_list(looks, HEADERS, WIDE, entries, "No node has GPUs.")
+            entries.append(ListEntry(item.name, [*cells, ",".join(item.pools)], wide))
+        show_list(looks, lambda: gpu_type_list(types), HEADERS, WIDE, entries, "No node has GPUs.")
     return 0

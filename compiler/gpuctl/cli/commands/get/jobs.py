@@ -15,9 +15,10 @@ from gpuctl.cli.output.printing import show_rows, show_value, shown_table
 from gpuctl.language.kinds import WORKLOADS
 
 if TYPE_CHECKING:
-    from gpuctl.cli.options.reading_options import Reader
     from gpuctl.cli.output.table import Table
-    from gpuctl.reading.job_rows import Identity, Job, JobFilter, Labels, Row
+    from gpuctl.reading.job_rows import Job, Row
+    from gpuctl.usecases.job_queries import JobQuery
+    from gpuctl.usecases.looking import Reader
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 HEADERS = ("JOB ID", "NAME", "NAMESPACE", "KIND", "STATUS", "READY", "NODE", "IP", "AGE")
@@ -95,19 +96,17 @@ def _get(
     by_job: bool,
 ) -> int:
     from gpuctl.kube.api_errors import ApiError
-    from gpuctl.reading.job_rows import JobFilter
+    from gpuctl.usecases.job_queries import JobQuery
 
     output = "json" if as_json else output
     if watch and output == "yaml":
         raise click.UsageError("--watch prints rows, names or a JSON value for each change; not YAML")
     looks = JobTableOptions(output, not no_headers, by_job, pods_only)
-    chosen = JobFilter(pool, kind or "", status, tuple(name.rpartition("/")[2] for name in names))
+    query = JobQuery(names, pool, kind or "", status, selector, by_job, pods_only)
     machine = output in ("json", "yaml")
     with reader(kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine) as looking:
         try:
-            if watch:
-                return _watch(looking, chosen, selector, looks)
-            return _list(looking, chosen, selector, looks, names)
+            return _watch(looking, query, looks) if watch else _list(looking, query, looks)
         except ApiError as error:
             if error.status == 400 and selector:
                 # The server reads selectors, and says what it does not understand.
@@ -119,52 +118,28 @@ def _get(
             raise
 
 
-def _list(looking: Reader, chosen: JobFilter, selector: str, looks: JobTableOptions, names: tuple[str, ...]) -> int:
-    from gpuctl.reading import job_rows as reading
-    from gpuctl.reading.find import find_jobs
-
-    labels = reading.labels(looking.settings, looking.keys)
-    found: list[Job] = []
-    stuck: list[Identity] = []
-    statuses: set[str] = set()
-
-    def batches() -> Iterable[list[Job]]:
-        """In pages as they come, unless a job's row needs all of its pods, or jobs are named."""
-        if names:
-            return [find_jobs(looking.scope, names, looking.keys, selector)]
-        if looks.by_job or looks.output in ("json", "yaml"):
-            return [reading.read(looking.scope, looking.keys, selector)]
-        return reading.batches(looking.scope, looking.keys, selector)
-
-    def rows() -> Iterator[Row]:
-        for jobs in batches():
-            found.extend(jobs)
-            for row in reading.rows(jobs, labels, by_job=looks.by_job, pods_only=looks.pods_only):
-                statuses.add(row.status.word)
-                if chosen.takes(row):
-                    if not stuck and row.status.phase in ("pending", "failed", "unknown"):
-                        stuck.append(row.identity)
-                    yield row
+def _list(looking: Reader, query: JobQuery, looks: JobTableOptions) -> int:
+    from gpuctl.answers.job_answers import job_list
+    from gpuctl.usecases.job_queries import list_jobs
 
     if looks.output in ("json", "yaml"):
-        items = [row.json() for row in rows()]
-        show_value({"items": items, "total": len(items)}, looks.output)
+        show_value(job_list(list_jobs(looking, query).rows), looks.output)
         return 0
-    if not _print(rows(), looks):
-        click.echo(_nothing(looking, chosen, selector, statuses), err=True)
+    listing = list_jobs(looking, query, in_pages=True)
+    if not _print(listing.rows, looks):
+        click.echo(_nothing(looking, query, listing.statuses), err=True)
     elif sys.stdout.isatty() and looks.output != "name":
-        click.echo(_footer(looking, found, labels), err=True)
-        if stuck:
-            name, namespace = stuck[0].name, stuck[0].namespace
+        click.echo(_footer(looking, listing.jobs), err=True)
+        if listing.stuck is not None:
+            name, namespace = listing.stuck.name, listing.stuck.namespace
             click.echo(f"`gpuctl why {name} -n {namespace}` tells why it does not run", err=True)
     return 0
 
 
-def _nothing(looking: Reader, chosen: JobFilter, selector: str, statuses: set[str]) -> str:
+def _nothing(looking: Reader, query: JobQuery, statuses: set[str]) -> str:
     where = f"in namespace {looking.scope.namespace}" if looking.scope.namespace else "in any namespace"
-    narrowed = any((chosen.pool, chosen.kind, chosen.status, chosen.names, selector))
-    said = f"No jobs {where}{' that are like this' if narrowed else ''}."
-    return f"{said} Statuses here: {', '.join(sorted(statuses))}." if chosen.status and statuses else said
+    said = f"No jobs {where}{' that are like this' if query.is_narrowed else ''}."
+    return f"{said} Statuses here: {', '.join(sorted(statuses))}." if query.status and statuses else said
 
 
 def _print(rows: Iterable[Row], looks: JobTableOptions) -> bool:
@@ -212,52 +187,29 @@ def _cells(row: Row, looks: JobTableOptions) -> list[str]:
     return cells
 
 
-def _footer(looking: Reader, found: Iterable[Job], labels: Labels) -> str:
+def _footer(looking: Reader, jobs: Iterable[Job]) -> str:
     """``GPUs: 24/32 allocated, 8 waiting``; without the right to list nodes, what is asked for alone."""
-    from gpuctl.capacity.pod_requests import amounts
-    from gpuctl.reading import job_rows as reading
-    from gpuctl.reading.status import pod_status
+    from gpuctl.usecases.job_queries import gpu_use
 
-    asked = sum({job.identity: _asked(job, labels) for job in found}.values())
-    allocated = sum(
-        reading.pod_row(pod, job.identity, labels).gpu
-        for job in found
-        for pod in job.pods
-        if pod["spec"].get("nodeName") and pod_status(pod).phase not in ("succeeded", "failed")
-    )
-    waiting = max(0, asked - allocated)
-    nodes = looking.scope.maybe("Node", why="the total of GPUs is not shown")
-    total = ""
-    if nodes is not None and looking.scope.namespace is None:
-        capacity = (amounts((node.get("status") or {}).get("allocatable")) for node in nodes)
-        total = f"/{int(sum(amount for each in capacity for name, amount in each.items() if name in labels.gpus))}"
-    return f"GPUs: {allocated}{total} allocated{f', {waiting} waiting' if waiting else ''}"
+    use = gpu_use(looking, jobs)
+    total = f"/{use.total}" if use.total is not None else ""
+    return f"GPUs: {use.allocated}{total} allocated{f', {use.waiting} waiting' if use.waiting else ''}"
 
 
-def _asked(job: Job, labels: Labels) -> int:
-    """The GPUs that a job has or waits for: none when it is over, paused or leaving."""
-    from gpuctl.reading.job_rows import job_row
-
-    row = job_row(job, labels)
-    return row.gpu if row.status.phase in ("pending", "running") else 0
-
-
-def _watch(looking: Reader, chosen: JobFilter, selector: str, looks: JobTableOptions) -> int:
+def _watch(looking: Reader, query: JobQuery, looks: JobTableOptions) -> int:
     """The rows as they are, then each again when it changes, until Ctrl-C."""
-    from gpuctl.reading.watching import changes
+    from gpuctl.usecases.job_queries import watch_jobs
 
     table = _table(looks)
-    shape = {"by_job": looks.by_job, "pods_only": looks.pods_only}
-    for rows in changes(looking.scope, looking.settings, looking.keys, selector, **shape):
-        wanted = [row for row in rows if chosen.takes(row)]
+    for rows in watch_jobs(looking, query):
         if looks.output == "json":
-            for line in _json_lines(wanted):
+            for line in _json_lines(rows):
                 click.echo(line)
         elif looks.output == "name":
-            _print_names(wanted, looks)
-        elif wanted:
+            _print_names(rows, looks)
+        elif rows:
             # One table to the end: in a narrow terminal every batch of rows would choose columns of its own.
-            show_rows(table, [_cells(row, looks) for row in wanted])
+            show_rows(table, [_cells(row, looks) for row in rows])
         sys.stdout.flush()
     return 0
 
@@ -265,4 +217,6 @@ def _watch(looking: Reader, chosen: JobFilter, selector: str, looks: JobTableOpt
 def _json_lines(rows: Iterable[Row]) -> Iterator[str]:
     import json
 
-    return (json.dumps(row.json(), ensure_ascii=False) for row in rows)
+    from gpuctl.answers.job_answers import row_value
+
+    return (json.dumps(row_value(row), ensure_ascii=False) for row in rows)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuctl.cli.options.completing import complete_node
-from gpuctl.cli.options.reading_options import Reader, list_options, reader, reading_options
+from gpuctl.cli.options.reading_options import list_options, reader, reading_options
 
 if TYPE_CHECKING:
     from gpuctl.cli.commands.get.listing import ListOptions
-    from gpuctl.reading.node_rows import NodeState
+    from gpuctl.usecases.looking import Reader
 
 
 @click.command(
@@ -55,47 +55,28 @@ def command(
 
 
 def _show(looking: Reader, names: Sequence[str], key: str | None, looks: ListOptions) -> None:
-    from gpuctl.cli.commands.get.listing import check_names
+    from gpuctl.answers.node_answers import label_answer
     from gpuctl.cli.commands.get.nodes import show_labels
     from gpuctl.cli.output.printing import show_value
-    from gpuctl.kube.api_errors import NotThere
-    from gpuctl.language.spelling import nearest
-    from gpuctl.reading import inventory
-    from gpuctl.reading.label_rows import labels, labels_with
+    from gpuctl.usecases.node_queries import list_labels
 
-    found = inventory.take(looking.scope, looking.keys, pods=False)
-    check_names("node", names, [node["metadata"]["name"] for node in found.nodes])
-    nodes = [node for node in found.nodes if not names or node["metadata"]["name"] in names]
-    if key is None:
-        rows = [label for node in nodes for label in labels(node)]
-        show_labels(rows, looks, "No labels.")
-        return
-    rows = labels_with(nodes, key)
-    lacking = [name for name in names if name not in {label.node for label in rows}]
-    if lacking:
-        close = nearest(key, {label.key for node in nodes for label in labels(node)})
-        hint = f"did you mean `{close}`?" if close else f"`gpuctl get labels {lacking[0]}` lists its labels"
-        raise NotThere(f"node {', '.join(lacking)}: no label {key}", hint)
-    if looks.is_machine and len(names) == 1:
-        show_value(rows[0].detail(), looks.output)
+    labels = list_labels(looking, names, key)
+    if key is not None and looks.is_machine and len(names) == 1:
+        show_value(label_answer(labels[0]), looks.output)
     else:
-        show_labels(rows, looks, f"No node has the label {key}.")
+        show_labels(labels, looks, "No labels." if key is None else f"No node has the label {key}.")
 
 
 def show_gpu_labels(looking: Reader, looks: ListOptions) -> None:
     """A row for each node: what tells its type of GPU, and its pool."""
+    from gpuctl.answers.node_answers import gpu_label_list
     from gpuctl.cli.commands.get.listing import ListEntry, show_list
-    from gpuctl.reading import inventory
-    from gpuctl.reading.label_rows import gpu_labels_json
-    from gpuctl.reading.node_gpus import Gpus
-    from gpuctl.reading.node_rows import read_nodes
+    from gpuctl.usecases.node_queries import list_gpu_labels
 
-    found = inventory.take(looking.scope, looking.keys, pods=False)
-    nodes: list[NodeState] = read_nodes(found.nodes, None, looking.keys, Gpus(looking.settings))
+    nodes = list_gpu_labels(looking)
     headers = ("NODE NAME", "GPU TYPE", "POOL", "GPU LABELS")
     entries = []
     for node in nodes:
         pairs = ",".join(f"{key}={value}" for key, value in node.gpu_labels.items())
-        cells = (node.name, node.gpu_type or "", node.pool, pairs)
-        entries.append(ListEntry(f"node/{node.name}", cells, (), gpu_labels_json(node)))
-    show_list(looks, headers, (), entries, "There are no nodes.")
+        entries.append(ListEntry(f"node/{node.name}", (node.name, node.gpu_type or "", node.pool, pairs)))
+    show_list(looks, lambda: gpu_label_list(nodes), headers, (), entries, "There are no nodes.")

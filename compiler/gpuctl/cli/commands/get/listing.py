@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import click
 
 from gpuctl.cli.output.printing import show_table, show_value
-from gpuctl.kube.absent import no_such
 
 
 class ListOptions(NamedTuple):
@@ -30,22 +29,26 @@ class ListOptions(NamedTuple):
 
 
 class ListEntry(NamedTuple):
-    """One thing: ``title`` as -o name prints it, its cells, those of -o wide alone, and its value."""
+    """One thing: ``title`` as -o name prints it, its cells, and those of -o wide alone."""
 
     title: str
     cells: Sequence[str]
-    wide: Sequence[str]
-    value: dict[str, Any]
+    wide: Sequence[str] = ()
 
 
 def show_list(
-    looks: ListOptions, headers: Sequence[str], wide: Sequence[str], entries: Iterable[ListEntry], nothing: str
+    looks: ListOptions,
+    answer: Callable[[], dict[str, Any]],
+    headers: Sequence[str],
+    wide: Sequence[str],
+    entries: Iterable[ListEntry],
+    nothing: str,
 ) -> None:
-    """Print entries; ``nothing`` is said on standard error when there are none."""
-    entries = list(entries)
+    """Print the answer for programs, or the entries for people; ``nothing`` is said on standard error without any."""
     if looks.is_machine:
-        show_value({"items": [entry.value for entry in entries], "total": len(entries)}, looks.output)
+        show_value(answer(), looks.output)
         return
+    entries = list(entries)
     if looks.output == "name":
         for entry in entries:
             click.echo(entry.title)
@@ -60,14 +63,3 @@ def show_list(
 def bare(names: Iterable[str]) -> list[str]:
     """Names as ``-o name`` prints them, ``node/node-1``, without the kind; each once."""
     return list(dict.fromkeys(name.rpartition("/")[2] for name in names))
-
-
-def check_names(what: str, names: Iterable[str], there: Iterable[str]) -> None:
-    """See that everything that was named is there.
-
-    :raises NotThere: it is not.
-    """
-    there = list(there)
-    for name in names:
-        if name not in there:
-            raise no_such(what, name, there)

@@ -33,23 +33,20 @@ def command(
 
     JOBS counts jobs that have not ended; GPU USED is what pods on nodes request.
     """
+    from gpuctl.answers.quota_answers import namespace_list
     from gpuctl.apply.state.workload import age
-    from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, check_names, show_list
-    from gpuctl.reading.namespace_rows import contents, read_namespaces
+    from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
+    from gpuctl.usecases.quota_queries import list_namespaces
 
     looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
     with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:
-        found = contents(looking.scope, looking.keys)
-        namespaces = read_namespaces(found, looking.settings, looking.keys)
-        wanted = bare(names)
-        check_names("namespace", wanted, [item.name for item in namespaces])
+        found = list_namespaces(looking, bare(names), everything=everything)
         entries = []
-        for item in namespaces:
-            shown = item.name in wanted if wanted else everything or item.is_of_interest or item.name in found.assumed
-            if shown:
-                quotas = ",".join(quota.name for quota in item.quotas if quota.is_ours)
-                cells = [item.name, item.status or "", str(item.jobs), str(item.gpu_used), quotas]
-                since = age(item.created_at) if item.created_at else ""
-                entries.append(ListEntry(f"namespace/{item.name}", [*cells, since], (), item.json()))
-        show_list(looks, HEADERS, (), entries, "No namespace has jobs or quotas of gpuctl's; --all shows the others.")
+        for item in found:
+            quotas = ",".join(quota.name for quota in item.quotas if quota.is_ours)
+            cells = [item.name, item.status or "", str(item.jobs), str(item.gpu_used), quotas]
+            since = age(item.created_at) if item.created_at else ""
+            entries.append(ListEntry(f"namespace/{item.name}", [*cells, since]))
+        nothing = "No namespace has jobs or quotas of gpuctl's; --all shows the others."
+        show_list(looks, lambda: namespace_list(found), HEADERS, (), entries, nothing)
     return 0

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
 from gpuctl.cli.options.completing import complete_node, complete_pool
-from gpuctl.cli.options.reading_options import Reader, list_options, reader, reading_options
+from gpuctl.cli.options.reading_options import list_options, reader, reading_options
 
 if TYPE_CHECKING:
     from gpuctl.cli.commands.get.listing import ListOptions
-    from gpuctl.reading.node_gpus import Gpus
+    from gpuctl.reading.label_rows import Label
     from gpuctl.reading.node_rows import NodeState
+    from gpuctl.usecases.looking import Reader
+    from gpuctl.usecases.node_queries import NodeQuery
 
 HEADERS = ("NODE NAME", "STATUS", "GPU TOTAL", "GPU USED", "GPU FREE", "GPU TYPE", "POOL")
 WIDE = ("CPU", "MEMORY", "IP", "AGE", "KUBERNETES")
 STATUSES = ("active", "maintaining", "faulty")
-
-
-class NodeFilter(NamedTuple):
-    """Which nodes; empty takes all."""
-
-    names: list[str]
-    pool: str | None
-    gpu_type: str | None
-    status: str | None
 
 
 @click.command(
@@ -78,43 +71,26 @@ def command(
     scheduler counts it; GPU FREE is the rest, whether or not the node takes pods at present.
     """
     from gpuctl.cli.commands.get.listing import ListOptions, bare
+    from gpuctl.usecases.node_queries import NodeQuery, list_nodes
 
     if label is not None and gpu_detail:
         raise click.UsageError("--label prints a label, --gpu-detail prints GPUs; not both")
     looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
-    wanted = NodeFilter(bare(names), pool, gpu_type, status)
+    query = NodeQuery(bare(names), pool, gpu_type, status, selector, label)
     with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:
-        _get(looking, wanted, label, selector, looks, gpu_detail=gpu_detail)
+        found = list_nodes(looking, query)
+        if found.query.label is not None:
+            _show_label(looking, found.query.label, found.nodes, looks)
+        elif gpu_detail:
+            _show_gpus(looking, found.nodes, looks)
+        else:
+            show_nodes(found.nodes, looks, _nothing(found.query, found.others))
     return 0
-
-
-def _get(
-    looking: Reader, wanted: NodeFilter, label: str | None, selector: str, looks: ListOptions, *, gpu_detail: bool
-) -> None:
-    from gpuctl.cli.commands.get.listing import check_names
-    from gpuctl.reading import inventory
-    from gpuctl.reading.node_gpus import Gpus
-    from gpuctl.reading.node_rows import read_nodes
-
-    gpus = Gpus(looking.settings)
-    if label is not None and "=" in label:
-        selector, label = ",".join(filter(None, (selector, label))), None
-    found = inventory.take(looking.scope, looking.keys, labels=selector, pods=label is None)
-    if label is None and wanted.gpu_type and gpus.is_key(wanted.gpu_type, found.nodes):
-        label, wanted = wanted.gpu_type, wanted._replace(gpu_type=None)
-    nodes = read_nodes(found.nodes, found.pods, looking.keys, gpus)
-    check_names("node", wanted.names, [node.name for node in nodes])
-    chosen = [node for node in nodes if _takes(wanted, node, gpus)]
-    if label is not None:
-        _show_label(looking, label, chosen, looks)
-    elif gpu_detail:
-        _show_gpus(looking, chosen, looks)
-    else:
-        show_nodes(chosen, looks, _nothing(wanted, selector, nodes))
 
 
 def show_nodes(nodes: Sequence[NodeState], looks: ListOptions, nothing: str) -> None:
     """Print nodes."""
+    from gpuctl.answers.node_answers import node_list
     from gpuctl.apply.state.workload import age
     from gpuctl.cli.commands.get.listing import ListEntry, show_list
     from gpuctl.cli.output.amounts import amount, count
@@ -124,23 +100,14 @@ def show_nodes(nodes: Sequence[NodeState], looks: ListOptions, nothing: str) -> 
         cells = [node.name, node.status, str(node.gpu_total), count(node.gpu_used), count(node.gpu_free)]
         wide = [amount(name, node.amount(name)[0]) for name in ("cpu", "memory")]
         wide += [node.address or "", age(node.created_at), node.kubernetes]
-        entries.append(ListEntry(f"node/{node.name}", [*cells, node.gpu_type or "", node.pool], wide, node.json()))
-    show_list(looks, HEADERS, WIDE, entries, nothing)
+        entries.append(ListEntry(f"node/{node.name}", [*cells, node.gpu_type or "", node.pool], wide))
+    show_list(looks, lambda: node_list(nodes), HEADERS, WIDE, entries, nothing)
 
 
-def _takes(wanted: NodeFilter, node: NodeState, gpus: Gpus) -> bool:
-    return (
-        (not wanted.names or node.name in wanted.names)
-        and wanted.pool in (None, node.pool)
-        and wanted.status in (None, node.status)
-        and (wanted.gpu_type is None or gpus.matches(node.object, node.total, wanted.gpu_type))
-    )
-
-
-def _nothing(wanted: NodeFilter, selector: str, nodes: Sequence[NodeState]) -> str:
+def _nothing(wanted: NodeQuery, nodes: Sequence[NodeState]) -> str:
     """What is said when no node is left, with the words that would have found some."""
     if not nodes:
-        return f"No nodes with the labels {selector}." if selector else "There are no nodes."
+        return f"No nodes with the labels {wanted.selector}." if wanted.selector else "There are no nodes."
     known = {
         "pool": (wanted.pool, {node.pool for node in nodes}),
         "GPU type": (wanted.gpu_type, {node.gpu_type for node in nodes if node.gpu_type}),
@@ -163,16 +130,18 @@ def _show_label(looking: Reader, key: str, nodes: Sequence[NodeState], looks: Li
     show_labels(labels, looks, f"No node has the label {key}.")
 
 
-def show_labels(labels: Sequence[Any], looks: ListOptions, nothing: str) -> None:
+def show_labels(labels: Sequence[Label], looks: ListOptions, nothing: str) -> None:
     """Print labels of nodes; -o name prints their values."""
+    from gpuctl.answers.node_answers import label_list
     from gpuctl.cli.commands.get.listing import ListEntry, show_list
 
     headers = ("NODE NAME", "LABEL KEY", "LABEL VALUE")
-    entries = [ListEntry(label.value, (label.node, label.key, label.value), (), label.json()) for label in labels]
-    show_list(looks, headers, (), entries, nothing)
+    entries = [ListEntry(label.value, (label.node, label.key, label.value)) for label in labels]
+    show_list(looks, lambda: label_list(labels), headers, (), entries, nothing)
 
 
 def _show_gpus(looking: Reader, nodes: Sequence[NodeState], looks: ListOptions) -> None:
+    from gpuctl.answers.node_answers import gpu_list
     from gpuctl.cli.commands.get.listing import ListEntry, show_list
 
     nodes = [node for node in nodes if node.gpu_total or node.broken_gpus]
@@ -182,14 +151,9 @@ def _show_gpus(looking: Reader, nodes: Sequence[NodeState], looks: ListOptions) 
             "Kubernetes counts the GPUs of a node that pods have asked for, and does not say which devices these are: "
             "GPU ID is a number, not a device"
         )
-    if looks.is_machine:
-        entries = [ListEntry("", (), (), node.gpu_json()) for node in nodes]
-    else:
-        entries = [
-            ListEntry(
-                f"{node.name}/{gpu['gpuId']}", (node.name, gpu["gpuId"], gpu["type"] or "", gpu["status"]), (), gpu
-            )
-            for node in nodes
-            for gpu in node.gpus()
-        ]
-    show_list(looks, headers, (), entries, "No node has GPUs.")
+    entries = [
+        ListEntry(f"{node.name}/{gpu.name}", (node.name, gpu.name, gpu.type or "", gpu.status))
+        for node in nodes
+        for gpu in node.gpus
+    ]
+    show_list(looks, lambda: gpu_list(nodes), headers, (), entries, "No node has GPUs.")

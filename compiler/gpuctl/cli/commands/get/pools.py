@@ -39,25 +39,21 @@ def command(
     STATUS is active as long as a node of the pool takes pods; else maintaining, faulty or empty. The pool `default` has
     the nodes that are in no other.
     """
-    from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, check_names, show_list
+    from gpuctl.answers.node_answers import pool_list
+    from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
     from gpuctl.cli.output.amounts import count
-    from gpuctl.reading import inventory
-    from gpuctl.reading.pool_rows import read_pools
+    from gpuctl.usecases.node_queries import list_pools
 
     looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
     with reader(kubeconfig, context, platform, as_json=looks.is_machine) as looking:
-        found = inventory.take(looking.scope, looking.keys, definitions=True)
-        pools = read_pools(found, looking.settings, looking.keys)
-        wanted = bare(names)
-        check_names("pool", wanted, [pool.name for pool in pools])
-        pools = [pool for pool in pools if not wanted or pool.name in wanted]
+        pools = list_pools(looking, bare(names))
         entries = []
         for pool in pools:
             cells = [pool.name, pool.status, str(pool.gpu_total), count(pool.gpu_used), count(pool.gpu_free)]
             types = ",".join(f"{name}:{number}" for name, number in pool.gpu_types.items())
             wide = [types, count(pool.max_jobs), count(pool.max_gpu_per_job), pool.description or ""]
-            entries.append(ListEntry(f"pool/{pool.name}", [*cells, str(len(pool.nodes))], wide, pool.json()))
-        show_list(looks, HEADERS, WIDE, entries, "There are no pools.")
+            entries.append(ListEntry(f"pool/{pool.name}", [*cells, str(len(pool.nodes))], wide))
+        show_list(looks, lambda: pool_list(pools), HEADERS, WIDE, entries, "There are no pools.")
         if looks.output in ("table", "wide"):
             for note in unavailable(pools):
                 looking.scope.note(note)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.cli.options.reading_options import Reader, list_options, namespace_options, reader, reading_options
+from gpuctl.cli.options.reading_options import list_options, namespace_options, reader, reading_options
 
 if TYPE_CHECKING:
     from gpuctl.reading.quota_rows import QuotaState
@@ -40,57 +40,25 @@ def command(
     A user's name is that of a namespace; the name of a quota's document stands for all its users. Cells are used/total
     of what pods request. STATUS is full when nothing more of some resource can be had.
     """
+    from gpuctl.answers.quota_answers import quota_list
     from gpuctl.apply.state.workload import age
     from gpuctl.cli.commands.get.listing import ListEntry, ListOptions, bare, show_list
+    from gpuctl.usecases.quota_queries import list_quotas
 
     looks = ListOptions.of(output, as_json=as_json, no_headers=no_headers)
     with reader(
         kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=looks.is_machine
     ) as looking:
-        quotas = named_quotas(looking, bare(names))
+        quotas = list_quotas(looking, bare(names))
         entries = []
         for quota in quotas:
             cells = [quota.namespace, quota.name, quota.status, *(cell(quota, name) for name in ("cpu", "memory"))]
             cells += [gpu_cell(quota), cell(quota, "jobs")]
             wide = (age(quota.created_at), quota.description or "")
-            entries.append(ListEntry(f"quota/{quota.namespace}", cells, wide, quota.json()))
+            entries.append(ListEntry(f"quota/{quota.namespace}", cells, wide))
         where = f" in namespace {looking.scope.namespace}" if looking.scope.namespace else ""
-        show_list(looks, HEADERS, WIDE, entries, f"There are no quotas{where}.")
+        show_list(looks, lambda: quota_list(quotas), HEADERS, WIDE, entries, f"There are no quotas{where}.")
     return 0
-
-
-def named_quotas(looking: Reader, names: list[str]) -> list[QuotaState]:
-    """The quotas of users, or of quotas' documents; without names all.
-
-    :raises NotThere: there is none of a name.
-    :raises ClusterError: they may not be listed.
-    """
-    from gpuctl.apply.plan.removal import list_quotas
-    from gpuctl.kube.absent import no_such
-    from gpuctl.kube.api_errors import ApiError, ClusterError
-    from gpuctl.reading.quota_rows import chosen, read_quotas
-
-    label = looking.settings.label("quota")
-    try:
-        if names and looking.scope.namespace is None:
-            quotas, ranges = list_quotas(looking.scope.connection, names, label)
-        else:
-            quotas, ranges = looking.scope.lists(["ResourceQuota", "LimitRange"], labels=label)
-    except ApiError as error:
-        if not error.lacks_permission or names or looking.scope.namespace is not None:
-            raise
-        raise ClusterError(error.message, "name a user whose quota you may read, or a namespace with -n") from None
-    there = read_quotas(quotas, ranges, looking.settings)
-    if not names:
-        return there
-    found: dict[tuple[str, str], QuotaState] = {}
-    for name in names:
-        own = chosen(there, name)
-        if not own:
-            known = {quota.namespace for quota in there} | {quota.name for quota in there}
-            raise no_such("quota", name, known)
-        found.update({(quota.namespace, quota.object_name): quota for quota in own})
-    return list(found.values())
 
 
 def cell(quota: QuotaState, name: str) -> str:

@@ -1,0 +1,62 @@
+"""Whether jobs find room, as JSON: ``fit``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from gpuctl.capacity.fit import named
+
+if TYPE_CHECKING:
+    from gpuctl.capacity.fit import Fit
+
+
+def fit_answer(fits: Iterable[Fit]) -> dict[str, Any]:
+    """``fit -o json``: the jobs in the order in which they are placed."""
+    return {"jobs": [fit_value(item) for item in fits]}
+
+
+def fit_failure(message: str) -> dict[str, Any]:
+    """``fit -o json`` when nothing could be told."""
+    return {"jobs": [], "error": message}
+
+
+def fit_value(answer: Fit) -> dict[str, Any]:
+    """The answer for one job, amounts with their units in the names."""
+    demand, found = answer.demand, answer.balance
+    victims = [
+        {
+            "namespace": victim.pod.namespace,
+            "name": victim.pod.name,
+            "job": victim.pod.owner,
+            "node": victim.node,
+            "priority": victim.pod.priority,
+        }
+        for victim in answer.victims
+    ]
+    held = [
+        {
+            "namespace": holder.namespace,
+            "job": holder.owner,
+            "priority": holder.priority,
+            "pods": holder.pods,
+            **named({found.scarce: holder.amount}),
+        }
+        for holder in found.held_by
+    ]
+    return {
+        "name": demand.name,
+        "namespace": demand.namespace,
+        "kind": demand.kind,
+        "verdict": answer.verdict,
+        "victims": victims,
+        "victimsCertain": answer.certain,
+        "pods": demand.pods,
+        "startingPods": answer.starts,
+        "need": {**named(found.need), "perPod": named(found.per_pod)},
+        "free": named(found.free),
+        "largestNode": None if found.largest is None else {"name": found.largest[0], **named(found.largest[1])},
+        "heldBy": held,
+        "reason": answer.reason,
+        "smallestChange": answer.change,
+    }

@@ -1,0 +1,150 @@
+"""Jobs, their pods and what they print, as JSON: ``get jobs``, ``describe job``, ``wait`` and ``logs``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from gpuctl.answers.json_values import listed
+from gpuctl.answers.why_answers import why_value
+from gpuctl.language.masking import masked
+
+if TYPE_CHECKING:
+    from gpuctl.reading.access import Addresses
+    from gpuctl.reading.describe_job import AlikeEvents, JobDetail
+    from gpuctl.reading.job_rows import Row
+    from gpuctl.reading.log_streams import LogProblem
+    from gpuctl.reading.loglines import LogLine
+    from gpuctl.reading.timeline import Stage
+    from gpuctl.reading.wait_until import WaitResult
+
+
+def job_list(rows: Iterable[Row]) -> dict[str, Any]:
+    """``get jobs -o json`` and ``get pods -o json``."""
+    return listed(map(row_value, rows))
+
+
+def row_value(row: Row) -> dict[str, Any]:
+    """One row: a pod, or a job; a line of ``get jobs --watch -o json``."""
+    return {
+        "jobId": row.job_id,
+        "name": row.identity.name,
+        "namespace": row.identity.namespace,
+        "kind": row.identity.kind,
+        "status": row.status.word,
+        "phase": row.status.phase,
+        "ready": row.ready,
+        "node": row.node,
+        "ip": row.ip,
+        "createdAt": row.created_at,
+        "startedAt": row.started_at,
+        "pool": row.pool,
+        "gpu": row.gpu,
+        "gpuType": row.gpu_type,
+        "priority": row.priority,
+        "reason": row.status.reason or None,
+    }
+
+
+def job_answer(detail: JobDetail) -> dict[str, Any]:
+    """``describe job -o json``, without credentials: the fields of ``GET /jobs/{jobId}``, and more."""
+    identity, workload = detail.job.identity, detail.job.workload
+    value = {
+        "jobId": detail.row.job_id,
+        "name": identity.name,
+        "namespace": identity.namespace,
+        "kind": identity.kind,
+        "version": (detail.document or {}).get("version"),
+        "description": detail.description,
+        "yamlContent": detail.text,
+        "status": detail.row.status.word,
+        "phase": detail.row.status.phase,
+        "reason": detail.row.status.reason or None,
+        "ready": detail.row.ready,
+        "pool": detail.row.pool,
+        "priority": detail.row.priority,
+        "resources": detail.resources,
+        # Use over time is another service's.
+        "metrics": None,
+        "createdAt": detail.row.created_at,
+        "startedAt": detail.started_at,
+        "k8sResources": {
+            "kind": workload["kind"] if workload is not None else None,
+            "jobName": workload["metadata"]["name"] if workload is not None else None,
+            "pods": [row.job_id for row in detail.pods],
+        },
+        "images": detail.images,
+        "pods": [{**row_value(row), "restarts": detail.restarts[row.job_id]} for row in detail.pods],
+        "timeline": [
+            {"pod": name, "stages": [_stage(stage) for stage in stages]} for name, stages in detail.timeline.items()
+        ],
+        "conditions": [
+            {key: item.get(key) for key in ("type", "status", "reason", "message", "lastTransitionTime")}
+            for item in detail.conditions
+        ],
+        "access": _addresses(detail.access),
+        "why": why_value(detail.answer) if detail.has_trouble else None,
+        "events": None if detail.events is None else [_events(item) for item in detail.events],
+    }
+    found: dict[str, Any] = masked(value)
+    return found
+
+
+def _stage(stage: Stage) -> dict[str, Any]:
+    seconds = int(stage.seconds) if stage.seconds == int(stage.seconds) else stage.seconds
+    return {"stage": stage.name, "time": stage.time, "seconds": seconds}
+
+
+def _addresses(found: Addresses) -> dict[str, Any]:
+    return {
+        "nodePorts": found.nodes,
+        "loadBalancers": found.balancers,
+        "clusterDns": found.services,
+        "podIps": found.pods,
+        "portForward": found.port_forward,
+    }
+
+
+def _events(events: AlikeEvents) -> dict[str, Any]:
+    return {
+        "type": events.type,
+        "reason": events.reason,
+        "object": events.about,
+        "message": events.message,
+        "count": events.count,
+        "time": events.time,
+    }
+
+
+def wait_answer(results: Iterable[WaitResult]) -> dict[str, Any]:
+    """``wait -o json``."""
+    return {"items": [_wait_result(result) for result in results]}
+
+
+def _wait_result(result: WaitResult) -> dict[str, Any]:
+    return {
+        "name": result.identity.name if result.identity else result.name,
+        "namespace": result.identity.namespace if result.identity else None,
+        "kind": result.identity.kind if result.identity else None,
+        "condition": result.condition,
+        "met": result.met,
+        "message": result.message,
+        "status": result.status.word if result.status else None,
+        "reason": (result.status.reason if result.status else None) or None,
+    }
+
+
+def log_line(pod: str, container: str, line: LogLine) -> dict[str, Any]:
+    """A line of ``logs -f -o json``, and an item of ``logs`` in ``logs -o json``; what is not UTF-8 becomes U+FFFD."""
+    return {"pod": pod, "container": container, "timestamp": line.stamp, "text": line.text.decode("utf-8", "replace")}
+
+
+def log_end(last: str | None, problems: Iterable[LogProblem]) -> dict[str, Any]:
+    """What ``logs -o json`` has beside ``logs``.
+
+    :param last: the time of the last line, None where there is none.
+    """
+    return {
+        "lastTimestamp": last,
+        "problems": [{"pod": item.pod, "message": item.message} for item in problems],
+    }

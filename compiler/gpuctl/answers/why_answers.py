@@ -1,0 +1,43 @@
+"""Why a job does not run, as JSON: ``why`` and what ``describe job`` has of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from gpuctl.language.masking import masked
+
+if TYPE_CHECKING:
+    from gpuctl.reading.why.answer import Answer
+    from gpuctl.reading.why.finding import Proof
+
+
+def why_answer(answer: Answer) -> dict[str, Any]:
+    """``why -o json``, without credentials; ``notes`` say what could not be looked at."""
+    value: dict[str, Any] = masked({**why_value(answer), "notes": list(answer.notes)})
+    return value
+
+
+def why_value(answer: Answer) -> dict[str, Any]:
+    """The cause, its numbers and evidence, what was ruled out, what helps; credentials are not masked yet."""
+    found, identity = answer.finding, answer.job.identity
+    return {
+        "job": identity.name,
+        "namespace": identity.namespace,
+        "kind": identity.kind,
+        "cause": found.cause,
+        "message": found.message,
+        "pod": found.pod,
+        "numbers": dict(found.numbers),
+        "ruledOut": answer.ruled_out,
+        "fix": found.fix,
+        "evidence": _evidence(found.sources),
+        "also": [
+            {"cause": item.cause, "message": item.message, "pod": item.pod, "fix": item.fix} for item in answer.also
+        ],
+    }
+
+
+def _evidence(sources: Iterable[Proof]) -> list[dict[str, Any]]:
+    """``time`` is RFC 3339."""
+    return [{"source": item.kind, "object": item.about, "text": item.text, "time": item.at} for item in sources]

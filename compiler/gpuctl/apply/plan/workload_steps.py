@@ -1,0 +1,176 @@
+"""How a workload that differs is changed: by a patch, in place, or by a new object in place of the old one."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from gpuctl.apply.plan.decision import (
+    ADOPTED,
+    RECORDED,
+    DecisionRefused,
+    Knowledge,
+    Target,
+    Wish,
+    carried,
+    ignored_fields,
+    is_lasting,
+    reason_of,
+    without_records,
+)
+from gpuctl.apply.plan.former import fields_of
+from gpuctl.apply.plan.losses import lost_fields
+from gpuctl.apply.plan.plan import Step
+from gpuctl.apply.state.compare import IN_PLACE, Change, metadata_changes, owned_fields, spec_changes
+from gpuctl.apply.state.field_merge import merge
+from gpuctl.apply.state.queueing import is_held
+from gpuctl.apply.state.records import is_ours
+from gpuctl.apply.state.workload import finished, running
+from gpuctl.backend.api_resources import QUEUE_LABEL, Object, annotations_of, labels_of
+from gpuctl.backend.generations import CHANGEABLE
+
+
+def workload_step(target: Target, live: Object, wish: Wish, changes: list[Change], knowledge: Knowledge) -> Step:
+    kind = target.key.kind
+    known = wish.keys.hash in annotations_of(live)
+    owned, stays = owned_fields(live, adopted=not known), partial(is_lasting, wish.keys)
+    metadata = metadata_changes(target.desired, live, owned, stays)
+    in_place = (*IN_PLACE[kind], "spec.replicas") if kind in ("Deployment", "StatefulSet") else IN_PLACE[kind]
+    queue = _lasting_queue(target.desired, live)
+    if all(change.path in in_place for change in changes) and not (queue is not None and _may_move(live, wish)):
+        if queue is not None:
+            target = target._replace(desired=_in_queue(target.desired, queue))
+            metadata = metadata_changes(target.desired, live, owned, stays)
+        # The version alone is no reason to write.
+        if not changes and all(change.path.endswith(f"[{wish.keys.lowered_by}]") for change in metadata):
+            step = Step("unchanged", target.key, live=live, desired=target.desired, title=target.title)
+            return _hint(step, live, queue)
+        return _patch_step(target, live, wish, changes, metadata, known)
+    if wish.rolling and kind in ("Deployment", "StatefulSet"):
+        return _rolling_step(target, live, wish, without_records(metadata, wish), knowledge)
+    return replacement(target, live, wish, [*changes, *without_records(metadata, wish)], reason_of(changes), knowledge)
+
+
+def _hint(step: Step, live: Object, queue: str | None) -> Step:
+    ended = finished(live)
+    if ended:
+        name = step.key.name
+        step.reason = f"{ended}; `gpuctl rerun {name}` runs it again"
+    elif queue is not None and not is_held(live):
+        where = f"in Kueue's queue {queue}" if queue else "in no queue of Kueue"
+        step.reason = f"stays {where} as long as it runs; --relower replaces it"
+    return step
+
+
+def _lasting_queue(desired: Object, live: Object) -> str | None:
+    """The queue that a live training stays in whatever is wanted: one that is not suspended cannot move, says Kueue's
+    webhook, and one that is kept out of its queue is not to start. None where its queue may change, or is as wanted."""
+    if live["kind"] not in CHANGEABLE or labels_of(live).get(QUEUE_LABEL) == labels_of(desired).get(QUEUE_LABEL):
+        return None
+    fixed = is_held(live) or not (live.get("spec") or {}).get("suspend")
+    return labels_of(live).get(QUEUE_LABEL, "") if fixed else None
+
+
+def _may_move(live: Object, wish: Wish) -> bool:
+    """Whether a training is replaced so that it gets into another queue."""
+    return wish.relower and not is_held(live) and not finished(live)
+
+
+def _in_queue(desired: Object, queue: str) -> Object:
+    labels = {key: value for key, value in labels_of(desired).items() if key != QUEUE_LABEL}
+    if queue:
+        labels[QUEUE_LABEL] = queue
+    return {**desired, "metadata": {**desired["metadata"], "labels": labels}}
+
+
+def _patch_step(
+    target: Target, live: Object, wish: Wish, changes: list[Change], metadata: list[Change], known: bool
+) -> Step:
+    patch: Object = {"metadata": {"uid": live["metadata"]["uid"]}}
+    wanted = carried(target, live, wish, again=False)["metadata"]
+    for part in ("labels", "annotations"):
+        values = dict(wanted.get(part) or {})
+        values.update(dict.fromkeys(_removed(metadata, part)))
+        patch["metadata"][part] = values
+    if changes:
+        fields = {change.path.removeprefix("spec."): change.new for change in changes}
+        patch["spec"] = fields
+    shown = [*changes, *without_records(metadata, wish)]
+    reason = reason_of(shown) if shown else RECORDED if known else ADOPTED
+    return Step(
+        "update", target.key, reason, desired=patch, live=live, method="patch", changes=shown, title=target.title
+    )
+
+
+def _rolling_step(target: Target, live: Object, wish: Wish, metadata: list[Change], knowledge: Knowledge) -> Step:
+    """The live object with ours in it: what others hold stays, and where it is in the way that is a conflict."""
+    desired = carried(target, live, wish)
+    adopted = wish.keys.hash not in annotations_of(live)
+    merged = merge(
+        knowledge.answer or desired,
+        live,
+        knowledge.ours,
+        desired,
+        adopted=adopted,
+        ignored=() if wish.keys.paused in annotations_of(live) else ignored_fields(target, live, wish),
+    )
+    held = "; ".join(f"{path} is held by {' and '.join(names)}" for path, names in sorted(merged.conflicts.items()))
+    if held and not wish.adopt:
+        raise DecisionRefused(f"{target.key}: {held}; take it over with --adopt, or take it out of the document")
+    obj = {**live, "spec": merged.spec}
+    changes = [*spec_changes(target.key.kind, obj, live, removed_from=fields_of(live)), *metadata]
+    return Step(
+        "update",
+        target.key,
+        f"rolling: {reason_of(changes)}" + (f"; takes over what others hold: {held}" if held else ""),
+        desired=_with_metadata(obj, desired, metadata),
+        live=live,
+        method="put",
+        changes=changes,
+        title=target.title,
+    )
+
+
+def _with_metadata(live: Object, desired: Object, changes: list[Change]) -> Object:
+    """A live object with our labels and annotations, and without those that the changes take away."""
+    passing = ("managedFields", "resourceVersion", "generation", "creationTimestamp")
+    metadata = {key: value for key, value in live["metadata"].items() if key not in passing}
+    for part in ("labels", "annotations"):
+        gone = _removed(changes, part)
+        old = {key: value for key, value in (metadata.get(part) or {}).items() if key not in gone}
+        metadata[part] = {**old, **(desired["metadata"].get(part) or {})}
+    return {**{key: value for key, value in live.items() if key != "status"}, "metadata": metadata}
+
+
+def _removed(metadata: list[Change], part: str) -> list[str]:
+    keys = []
+    for change in metadata:
+        if change.new is None and change.path.startswith(f"metadata.{part}"):
+            rest = change.path[len(f"metadata.{part}") :]
+            keys.append(rest[1:-1] if rest.startswith("[") else rest[1:])
+    return keys
+
+
+def replacement(
+    target: Target, live: Object, wish: Wish, changes: list[Change], reason: str, knowledge: Knowledge
+) -> Step:
+    desired = carried(target, live, wish)
+    lost = lost_fields(
+        live,
+        desired,
+        knowledge.answer,
+        {change.path for change in changes},
+        adopted=wish.keys.hash not in annotations_of(live),
+        same=knowledge.same,
+    )
+    return Step(
+        "replace",
+        target.key,
+        reason if is_ours(live) else f"is not gpuctl's; {reason}",
+        desired=desired,
+        live=live,
+        method="post",
+        changes=changes,
+        lost=lost,
+        title=target.title,
+        running=running(live),
+    )

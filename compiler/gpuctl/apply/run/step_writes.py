@@ -1,0 +1,198 @@
+"""The requests that a step of a plan is made of: away with the old object, here with the new one, or the old again."""
+
+from __future__ import annotations
+
+import time
+
+from gpuctl.apply.plan import pool_labels as nodes
+from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.plan.trackers import tracking_marks
+from gpuctl.apply.run.how import How
+from gpuctl.apply.state.compare import spec_changes
+from gpuctl.apply.state.records import Records
+from gpuctl.apply.state.workload import is_pod_of, pod_labels, recreatable
+from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
+from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, ConnectionFailed
+from gpuctl.kube.session import Session
+
+_QUOTA_PAUSE = 0.2
+_SLOWEST_PAUSE = 5.0
+_ATTEMPTS = 5
+_LATE = 2.0
+"""Seconds for which a late quota is waited for after the time is over: what was deleted must have its chance."""
+_MEANWHILE = "{} was changed by somebody else meanwhile"
+
+
+class StepWrites:
+    """What is sent to the API server for single steps; safe to use from several threads.
+
+    ``deadline`` is until when late quotas are waited for; ``is_journalled`` tells that something of the plan is
+    deleted, so that the numbers of quotas lag behind.
+    """
+
+    def __init__(self, session: Session, plan: Plan, how: How) -> None:
+        self.session = session
+        self.plan = plan
+        self.how = how
+        self.deadline = float("inf")
+        self.is_journalled = False
+
+    def take_away(self, step: Step) -> str:
+        """Delete the live object: ``gone``, or ``deleted`` when it has still to be waited for."""
+        assert step.live is not None
+        live = key_of(step.live)
+        if not self.session.delete(live, step.live["metadata"]["uid"], grace=0 if self.how.force else None):
+            return "gone"
+        if self.how.force:
+            try:
+                self._end_pods(step.live)
+            except ClusterError as error:
+                # What is deleted already is waited for and succeeded all the same.
+                self.how.warn(f"warning: the pods of {live} may take their grace period: {error.message}")
+        return "deleted"
+
+    def _end_pods(self, live: Object) -> None:
+        """Grace 0 on a Job or Deployment is not handed on to its pods: each is deleted with it."""
+        if live["kind"] not in WORKLOADS:
+            return
+        labels = pod_labels(live)
+        if not labels:
+            return
+        pods, _ = self.session.list_objects(RESOURCES["Pod"], live["metadata"]["namespace"], labels=labels)
+        for pod in pods:
+            if is_pod_of(pod, live):
+                self.session.delete(key_of(pod), pod["metadata"]["uid"], grace=0, foreground=False)
+
+    def bring_about(self, step: Step) -> str:
+        """A create or an update in place."""
+        assert step.desired is not None
+        if step.method == "post":
+            self.create(step.desired)
+        elif step.method == "apply":
+            _, created = self.session.apply(step.desired, force=step.adopt)
+            if step.action == "create" and not created:
+                step.reason = "somebody else created it meanwhile; it is as wanted now"
+        elif step.method == "labels":
+            node, _ = self.session.apply(step.desired, manager=nodes.POOLS_MANAGER, force=step.adopt)
+            gone = [change.path[len("metadata.labels[") : -1] for change in step.changes if change.new is None]
+            step.reason = "; ".join([step.reason, *nodes.released(node, gone)])
+        elif step.method == "patch":
+            self.session.patch(step.key, step.desired)
+        elif step.method == "put":
+            self._roll(step)
+        if step.action == "update" and step.live is not None:
+            self._untrack(step.key, step.live)
+        return "done"
+
+    def _untrack(self, key: Key, live: Object) -> None:
+        """What was taken over from a GitOps controller loses its marks; no apply of ours removes what it never set."""
+        marks = tracking_marks(live)
+        if marks:
+            self.session.patch(key, {"metadata": {part: dict.fromkeys(names) for part, names in marks.items()}})
+
+    def _roll(self, step: Step) -> None:
+        """A rolling update, of the version that is there: status moves it all the time."""
+        assert step.desired is not None
+        assert step.live is not None
+        was, wanted = (annotations_of(obj).get(self.how.keys.hash) for obj in (step.live, step.desired))
+        for _ in range(_ATTEMPTS):
+            live = self.session.get(step.key)
+            if live is None:
+                break
+            if not is_same(step.live, live, self.how.keys):
+                if was == wanted or annotations_of(live).get(self.how.keys.hash) != wanted:
+                    break
+                step.reason = "somebody else did the same meanwhile; it is as wanted now"
+                return
+            try:
+                self.session.replace(_rolled(step, live))
+                return
+            except ApiError as error:
+                if not error.is_conflict:
+                    raise
+        raise Changed(_MEANWHILE.format(step.key), "look at it, and run again")
+
+    def succeed(self, step: Step) -> str:
+        """Create the new object where the old one was; if that cannot be, the old one again."""
+        assert step.desired is not None
+        assert step.live is not None
+        try:
+            self.create(step.desired, apply=step.method == "apply")
+        except ClusterError as error:
+            old = recreatable(step.live)
+            step.error = f"{step.key} could not be created: {error.message}"
+            try:
+                self.create(old)
+            except ClusterError as second:
+                self.plan.outage = self.plan.outage or is_outage(second)
+                step.error += f"; nor could the old one again: {second.message}"
+                raise ClusterError(step.error, "`gpuctl recover` creates it when the cause is removed") from None
+            suspended = (old.get("spec") or {}).get("suspend") and not (step.live.get("spec") or {}).get("suspend")
+            step.error += "; the old one was created again" + (
+                ", suspended because it had finished" if suspended else ""
+            )
+            return "restored"
+        return "done"
+
+    def create(self, obj: Object, *, apply: bool = False) -> None:
+        """Create; a quota that still counts what was just deleted is waited for."""
+        deadline = max(self.deadline, time.monotonic() + _LATE)
+        pause = _QUOTA_PAUSE
+        # Right after our own delete, or our own change of a quota, its numbers lag behind.
+        lagging = self.is_journalled or any(step.key.kind == "ResourceQuota" for step in self.plan.steps)
+        while True:
+            try:
+                if apply:
+                    self.session.apply(obj)
+                else:
+                    self.session.create(obj)
+                return
+            except ApiError as error:
+                if error.exists_already and self._is_there(obj):
+                    return
+                if not error.exceeds_quota or not lagging or time.monotonic() + pause > deadline:
+                    raise
+            self.how.tell(f"waiting until the quota in {obj['metadata'].get('namespace')} has room again")
+            time.sleep(pause)
+            pause = min(pause * 1.5, _SLOWEST_PAUSE)
+
+    def _is_there(self, obj: Object) -> bool:
+        """Whether another run created the very same object meanwhile."""
+        live = self.session.get(key_of(obj))
+        if live is not None and obj["kind"] == "PriorityClass":
+            # Shared by all, so it has no record of one document: what it is is its value.
+            return bool(live.get("value") == obj["value"])
+        mine = annotations_of(obj).get(self.how.keys.hash)
+        return live is not None and mine is not None and annotations_of(live).get(self.how.keys.hash) == mine
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether it is the cluster, or the way to it, that fails, or does not allow it."""
+    return isinstance(error, ConnectionFailed) or (
+        isinstance(error, ApiError) and (error.is_outage or error.lacks_permission)
+    )
+
+
+def _rolled(step: Step, live: Object) -> Object:
+    """The object to send: as planned, but for what moves meanwhile: the version, metadata of others, free replicas."""
+    assert step.desired is not None
+    assert step.live is not None
+    spec = dict(step.desired["spec"])
+    if "replicas" in live["spec"] and not any(change.path == "spec.replicas" for change in step.changes):
+        spec["replicas"] = live["spec"]["replicas"]
+    metadata = {**live["metadata"]}
+    for part in ("labels", "annotations"):
+        planned, was = step.desired["metadata"].get(part) or {}, step.live["metadata"].get(part) or {}
+        now = {key: value for key, value in (metadata.get(part) or {}).items() if key in planned or key not in was}
+        metadata[part] = {**now, **{key: value for key, value in planned.items() if was.get(key) != value}}
+    return {**live, "metadata": metadata, "spec": spec}
+
+
+def is_same(planned: Object, now: Object, keys: Records) -> bool:
+    """Whether an object is what the plan saw: same incarnation, generation, hash and spec."""
+    one, two = planned["metadata"], now["metadata"]
+    if one["uid"] != two["uid"] or one.get("generation") != two.get("generation"):
+        return False
+    if annotations_of(planned).get(keys.hash) != annotations_of(now).get(keys.hash):
+        return False
+    return not spec_changes(planned["kind"], planned, now)

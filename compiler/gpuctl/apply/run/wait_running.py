@@ -1,0 +1,124 @@
+"""Waiting until what was applied runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.state.live_state import OURS
+from gpuctl.apply.state.queueing import is_queued
+from gpuctl.apply.state.records import Records
+from gpuctl.apply.state.workload import condition, finished
+from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.reflector import Reflector, Watched
+from gpuctl.kube.session import Session
+
+_TICK = 0.5
+_LEAVING = frozenset({"prune", "delete", "skip"})
+
+
+class NotRunning(ClusterError):
+    """A workload failed, or did not start in time; it was applied all the same."""
+
+    def __init__(self, message: str, plan: Plan, hint: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.plan = plan
+
+
+def wait_until_running(
+    session: Session,
+    plan: Plan,
+    keys: Records,
+    timeout: float,
+    tell: Callable[[str], None],
+    explain: Callable[[Key], str] = lambda key: "",
+) -> None:
+    """Wait until every workload of a plan runs, has finished, or is suspended on purpose: not by Kueue.
+
+    ``explain`` says why one failed, or does not start; "" when it does not know.
+
+    :raises NotRunning: one failed, or ``timeout`` seconds were not enough.
+    """
+    waiting = {step.key: None for step in plan.steps if step.key.kind in WORKLOADS and step.action not in _LEAVING}
+    deadline = time.monotonic() + timeout
+    lists = {Watched(key.kind, key.namespace, OURS) for key in waiting}
+    unread = len(lists)
+    seen: dict[Key, Object] = {}
+    reflector = Reflector(session, lists)
+    reflector.start()
+    try:
+        for event in reflector.events(_TICK) if waiting else ():
+            heard: Iterable[Key] = ()
+            if event is not None and event.type == "LISTED":
+                unread -= 1
+                heard = [] if unread else list(waiting)
+            elif event is not None and (key := key_of(event.object)) in waiting:
+                seen.pop(key, None)
+                if event.type != "DELETED":
+                    seen[key] = event.object
+                heard = [] if unread else [key]
+            elif event is None and not unread:
+                # What the list does not have, for its labels, tells nothing by itself.
+                heard = [key for key in waiting if key not in seen]
+            for key in heard:
+                if _has_come(session, key, seen.get(key), keys, plan, explain):
+                    del waiting[key]
+            if not waiting:
+                return
+            if time.monotonic() > deadline:
+                raise _late(list(waiting), plan, timeout, explain)
+            if not unread:
+                tell(f"waiting until running: {_named(list(waiting))}")
+    finally:
+        reflector.stop()
+
+
+def _has_come(
+    session: Session, key: Key, obj: Object | None, keys: Records, plan: Plan, explain: Callable[[Key], str]
+) -> bool:
+    """Whether a workload needs to be waited for no longer.
+
+    :raises NotRunning: nor would that help.
+    """
+    # Taken out of the list it may still be there, without our label.
+    obj = obj or session.get(key)
+    if obj is None:
+        raise NotRunning(f"{key} was deleted while it was waited for", plan)
+    if finished(obj) == "failed":
+        why = condition(obj, "Failed") or {}
+        said = explain(key) or why.get("message") or why.get("reason") or "its controller does not say why"
+        raise NotRunning(f"{key} failed: {said}", plan, f"{_asked(key)} tells why")
+    return is_up(obj) and not is_queued(obj, keys)
+
+
+def _late(waiting: list[Key], plan: Plan, timeout: float, explain: Callable[[Key], str]) -> NotRunning:
+    why = explain(waiting[0])
+    text = f"{_named(waiting)} did not start within {timeout:.0f} s{why and f': {why}'}"
+    return NotRunning(text, plan, f"it keeps trying; {_asked(waiting[0])} tells what it waits for")
+
+
+def is_up(obj: Object) -> bool:
+    """Whether all pods of a workload are ready, or it needs none: finished, suspended, scaled to 0."""
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    if finished(obj) or spec.get("suspend"):
+        return True
+    if obj["kind"] == "Job":
+        wanted = min(spec.get("parallelism", 1), spec.get("completions") or spec.get("parallelism", 1))
+        return int(status.get("ready") or 0) + int(status.get("succeeded") or 0) >= int(wanted)
+    if obj["kind"] == "JobSet":
+        replicated = status.get("replicatedJobsStatus") or []
+        return bool(replicated) and all(item.get("ready") or item.get("succeeded") for item in replicated)
+    wanted = int(spec.get("replicas", 1))
+    current = int(status.get("observedGeneration") or 0) >= int(obj["metadata"].get("generation") or 0)
+    updated = int(status.get("updatedReplicas") or 0)
+    return current and updated >= wanted and int(status.get("readyReplicas") or 0) >= wanted
+
+
+def _asked(key: Key) -> str:
+    return f"`gpuctl why {key.name} -n {key.namespace}`"
+
+
+def _named(keys: list[Key]) -> str:
+    return ", ".join(str(key) for key in keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")

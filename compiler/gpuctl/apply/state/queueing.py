@@ -1,0 +1,92 @@
+"""A training and the queue of Kueue that it names: waiting in it, kept out of it, and what Kueue writes into it.
+
+Kueue starts whatever names one of its queues, suspended or not. What must not start is given the name of a queue that
+does not exist, which is made of its own queue's: no other mark can be lost without the name.
+"""
+
+from __future__ import annotations
+
+from gpuctl.apply.state.records import Records
+from gpuctl.backend.api_resources import QUEUE_LABEL, Object, annotations_of, labels_of
+from gpuctl.capacity.pod_requests import pod_templates
+
+_KUEUE = "kueue.x-k8s.io/"
+# The one of Kueue's keys that a document may set.
+_OURS = frozenset({f"{_KUEUE}priority-class"})
+_HELD = ".held-by-gpuctl"
+_LONGEST = 63
+
+
+def queue_of(obj: Object) -> str:
+    """The LocalQueue of a workload, also of one that is kept out of it; "" when it has none."""
+    return labels_of(obj).get(QUEUE_LABEL, "").removesuffix(_HELD)
+
+
+def is_held(obj: Object) -> bool:
+    """Whether a workload is kept out of its queue, see :func:`hold`."""
+    return labels_of(obj).get(QUEUE_LABEL, "").endswith(_HELD)
+
+
+def is_queued(obj: Object, keys: Records) -> bool:
+    """Whether a workload waits for Kueue: suspended, and neither paused nor kept out of its queue."""
+    suspended = bool((obj.get("spec") or {}).get("suspend"))
+    return suspended and bool(queue_of(obj)) and not is_held(obj) and keys.paused not in annotations_of(obj)
+
+
+def was_admitted(obj: Object) -> bool:
+    """Whether Kueue wrote into the pod templates of an object, as it does when it admits it."""
+    metadata = [template.get("metadata") or {} for template, _ in pod_templates(obj)]
+    keys = [key for item in metadata for part in ("labels", "annotations") for key in item.get(part) or {}]
+    return any(key.startswith(_KUEUE) and key not in _OURS for key in keys)
+
+
+def hold(obj: Object) -> None:
+    """Keep an object that will be created, or is suspended, out of its queue."""
+    name, labels = queue_of(obj), labels_of(obj)
+    if name and len(name) + len(_HELD) <= _LONGEST:
+        labels[QUEUE_LABEL] = name + _HELD
+    elif name:
+        # Without a queue Kueue leaves a suspended job as it is.
+        del labels[QUEUE_LABEL]
+
+
+def release(obj: Object) -> None:
+    """Undo :func:`hold`."""
+    if is_held(obj):
+        labels_of(obj)[QUEUE_LABEL] = queue_of(obj)
+
+
+def forget_admission(obj: Object) -> None:
+    """Take out of the pod templates what Kueue wrote when it admitted the object.
+
+    It never starts an object that names another Workload than the one it makes for it. Labels of nodes and tolerations
+    of the flavor stay: see :func:`as_submitted`.
+    """
+    if not queue_of(obj):
+        return
+    for template, _ in pod_templates(obj):
+        metadata = template.get("metadata") or {}
+        for part in ("labels", "annotations"):
+            for key in [key for key in metadata.get(part) or {} if key.startswith(_KUEUE) and key not in _OURS]:
+                del metadata[part][key]
+            if metadata.get(part) == {}:
+                del metadata[part]
+
+
+def as_submitted(obj: Object, workload: Object) -> None:
+    """Give the pod templates back where they may run, as Kueue's Workload has it: with a flavor's nodes they could be
+    admitted to no other.
+
+    Source: Kueue's ``podset.RestorePodSpec``; of a JobSet a pod set is named after its replicated job.
+    """
+    sets = {item.get("name", "main"): item for item in (workload.get("spec") or {}).get("podSets") or []}
+    names = [item["name"] for item in obj["spec"]["replicatedJobs"]] if obj["kind"] == "JobSet" else ["main"]
+    for name, (template, _) in zip(names, pod_templates(obj), strict=True):
+        if name not in sets:
+            continue
+        was = (sets[name].get("template") or {}).get("spec") or {}
+        for field in ("nodeSelector", "tolerations", "schedulingGates"):
+            if was.get(field):
+                template["spec"][field] = was[field]
+            else:
+                template["spec"].pop(field, None)

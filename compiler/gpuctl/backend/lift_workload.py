@@ -1,0 +1,310 @@
+"""A workload's objects back to its document, field by field: what lowering writes is read back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gpuctl.backend.api_resources import QUEUE_LABEL
+from gpuctl.backend.context import Context, Object
+from gpuctl.backend.generations import bare_name
+from gpuctl.backend.metadata import MANAGED_BY
+from gpuctl.backend.patch import CONTAINER
+from gpuctl.backend.service import MAIN_PORT
+from gpuctl.backend.storage import MODEL_CACHE, default_shm, host_path_type
+from gpuctl.frontend.reserved import MODEL_ENV, RESERVED_ENV
+from gpuctl.frontend.templates import escape_document
+from gpuctl.language.durations import format_duration
+from gpuctl.language.names import DEFAULT_POOL
+
+Data = dict[str, Any]
+
+
+def _template_of(obj: Object) -> Object:
+    template: Object = obj["spec"]["template"] if obj["kind"] != "JobSet" else _child_job(obj)["template"]
+    return template
+
+
+def _child_job(obj: Object) -> Object:
+    child: Object = obj["spec"]["replicatedJobs"][0]["template"]["spec"]
+    return child
+
+
+def pod_spec(obj: Object) -> Object:
+    spec: Object = _template_of(obj)["spec"]
+    return spec
+
+
+class LiftedWorkload:
+    """Reads one workload's objects back, block by block."""
+
+    def __init__(self, context: Context, obj: Object, ours: Sequence[Object], *, torchrun_is_ours: bool = True) -> None:
+        self.context = context
+        self.obj = obj
+        self.name = bare_name(obj)
+        self.namespace: str = obj["metadata"].get("namespace", "default")
+        self.labels: dict[str, str] = obj["metadata"].get("labels", {})
+        self.annotations: dict[str, str] = obj["metadata"].get("annotations", {})
+        self.kind = self.labels.get(context.label("job-type"), "")
+        self.template = _template_of(obj)
+        self.pod = pod_spec(obj)
+        main = [item for item in self.pod["containers"] if item["name"] == CONTAINER]
+        if not main:
+            raise ValueError(f"{self.name} has no container {CONTAINER}")
+        self.container = main[0]
+        self.torchrun_is_ours = torchrun_is_ours
+        self.beside = {
+            other["kind"]: other
+            for other in ours
+            if other["metadata"].get("namespace", "default") == self.namespace
+            and other["metadata"]["labels"].get("app") == self.name
+            and other["metadata"]["labels"].get(context.label("job-type")) == self.kind
+        }
+
+    def document(self) -> Data:
+        data: Data = {"kind": self.kind, "version": "v0.1", "job": self._job()}
+        model = self._model()
+        if model:
+            data["model"] = model
+        data["environment"] = self._environment()
+        data["resources"] = self._resources()
+        workdirs = self._workdirs()
+        if workdirs:
+            data["storage"] = {"workdirs": workdirs}
+        if self.kind != "training":
+            data["service"] = self._service()
+        scaler = self.beside.get("HorizontalPodAutoscaler")
+        if scaler is not None:
+            data["autoscaling"] = self._autoscaling(scaler)
+        return escape_document(data)
+
+    def _annotation(self, name: str) -> str | None:
+        return self.annotations.get(self.context.label(name))
+
+    def _job(self) -> Data:
+        job: Data = {"name": self.name, "namespace": self.namespace}
+        job["priority"] = self.labels.get(self.context.label("priority"), "medium")
+        if (description := self._annotation("description")) is not None:
+            job["description"] = description
+        template = self.template["metadata"]
+        own = {"app", "app.kubernetes.io/name", MANAGED_BY, QUEUE_LABEL}
+        prefix = self.context.label("")
+        labels = {
+            key: value for key, value in template["labels"].items() if key not in own and not key.startswith(prefix)
+        }
+        if labels:
+            job["labels"] = labels
+        if template.get("annotations"):
+            job["annotations"] = dict(template["annotations"])
+        if self.kind == "training":
+            job.update(self._run())
+        return job
+
+    def _run(self) -> Data:
+        spec = self.obj["spec"]
+        job: Data = {}
+        env = {item["name"]: item.get("value") for item in self.container.get("env", [])}
+        for field, variable in (("epochs", "GPUCTL_EPOCHS"), ("batch_size", "GPUCTL_BATCH_SIZE")):
+            if env.get(variable) is not None:
+                job[field] = int(env[variable])
+        retries = (
+            spec.get("failurePolicy", {}).get("maxRestarts", 0)
+            if self.obj["kind"] == "JobSet"
+            else spec.get("backoffLimit", 0)
+        )
+        if retries:
+            job["retries"] = retries
+        if "activeDeadlineSeconds" in self.pod:
+            job["max_runtime"] = format_duration(self.pod["activeDeadlineSeconds"])
+        if "ttlSecondsAfterFinished" in spec:
+            job["ttl"] = format_duration(spec["ttlSecondsAfterFinished"])
+        return job
+
+    def _model(self) -> Data:
+        model: Data = {}
+        for field in ("source", "name", "version", "format"):
+            if (value := self._annotation(f"model-{field}")) is not None:
+                model[field] = value
+        if any(volume["name"] == "model-cache" for volume in self.pod.get("volumes", [])):
+            model["cache"] = True
+        return model
+
+    def _environment(self) -> Data:
+        container = self.container
+        environment: Data = {"image": container["image"]}
+        secrets = [item["name"] for item in self.pod.get("imagePullSecrets", [])]
+        if secrets and secrets != [self.context.settings.platform.image.pullSecret]:
+            environment["imagePullSecret"] = secrets[0] if len(secrets) == 1 else secrets
+        for field, key in (("command", "command"), ("args", "args"), ("workdir", "workingDir")):
+            if key in container:
+                environment[field] = container[key]
+        variables = self._variables()
+        if variables:
+            environment["env"] = variables
+        return environment
+
+    def _variables(self) -> list[Data]:
+        """The user's variables: what comes after the platform's, which are in front."""
+        ours = set(RESERVED_ENV) if self.kind == "training" else set()
+        if self.torchrun_is_ours and self.kind == "training":
+            ours.add("FORCE_TORCHRUN")
+        if self.kind == "inference":
+            ours |= {name for name, field in MODEL_ENV.items() if self._annotation(f"model-{field}") is not None}
+        values = {"NVIDIA_VISIBLE_DEVICES": "void"} if not self._gpus()[1] else {}
+        if self._model().get("cache"):
+            values["HF_HOME"] = MODEL_CACHE
+        variables: list[Data] = []
+        for item in self.container.get("env", []):
+            name = item["name"]
+            if not variables and (name in ours or values.get(name, object()) == item.get("value")):
+                continue
+            reference = item.get("valueFrom", {}).get("secretKeyRef")
+            if reference is not None:
+                variables.append({"name": name, "secret": reference["name"], "key": reference["key"]})
+            elif "valueFrom" not in item:
+                variables.append({"name": name, "value": item.get("value", "")})
+        return variables
+
+    def _gpus(self) -> tuple[str | None, int]:
+        """Vendor and number of the GPUs."""
+        limits = self.container.get("resources", {}).get("limits", {})
+        if "volcano.sh/vgpu-number" in limits:
+            return "nvidia", int(limits["volcano.sh/vgpu-number"])
+        for gpu in self.context.settings.gpus.values():
+            if gpu.resource in limits:
+                return gpu.vendor, int(limits[gpu.resource])
+        return None, 0
+
+    def _resources(self) -> Data:
+        resources: Data = {"pool": self.labels.get(self.context.label("pool"), DEFAULT_POOL)}
+        vendor, number = self._gpus()
+        resources["gpu"] = number
+        gpu_type = self.pod.get("nodeSelector", {}).get(self.context.label("gpu-type")) or self._mapped_type()
+        if gpu_type:
+            resources["gpu-type"] = gpu_type
+        if (share := self._annotation("gpu-share")) is not None:
+            resources["gpu-share"] = share
+        if vendor is not None and vendor != self.context.settings.default_vendor:
+            resources["gpu-vendor"] = vendor
+        limits = self.container.get("resources", {}).get("limits", {})
+        for name in ("cpu", "memory"):
+            if name in limits:
+                resources[name] = limits[name]
+        shm = next((volume for volume in self.pod.get("volumes", []) if volume["name"] == "dshm"), None)
+        if shm is not None and shm["emptyDir"].get("sizeLimit") != default_shm(number, limits.get("memory")):
+            resources["shm"] = shm["emptyDir"]["sizeLimit"]
+        job = _child_job(self.obj) if self.obj["kind"] == "JobSet" else self.obj["spec"]
+        if job.get("completionMode") == "Indexed":
+            resources["nodes"] = job["completions"]
+        return resources
+
+    def _mapped_type(self) -> str | None:
+        """The GPU type whose node labels the pod's affinity asks for."""
+        affinity = self.pod.get("affinity", {}).get("nodeAffinity", {})
+        required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {})
+        expressions = [
+            item for term in required.get("nodeSelectorTerms", []) for item in term.get("matchExpressions", [])
+        ]
+        for name, labels in self.context.settings.gpu_types.items():
+            wanted = [
+                {"key": key, "operator": "In", "values": [value] if isinstance(value, str) else list(value)}
+                for key, value in labels.items()
+            ]
+            if wanted and all(item in expressions for item in wanted):
+                return name
+        return None
+
+    def _workdirs(self) -> list[Data]:
+        mounts = {mount["name"]: mount for mount in self.container.get("volumeMounts", [])}
+        default = self.context.settings.platform.storage.default
+        workdirs = []
+        for volume in self.pod.get("volumes", []):
+            if not volume["name"].startswith("workdir-") or volume["name"] not in mounts:
+                continue
+            mount = mounts[volume["name"]]
+            workdir: Data = {"path": mount["mountPath"]}
+            if "hostPath" in volume:
+                host = volume["hostPath"]
+                workdir = {"path": host["path"]}
+                if mount["mountPath"] != host["path"]:
+                    workdir["mountPath"] = mount["mountPath"]
+                if host.get("type") != host_path_type(host["path"]) or default is not None:
+                    workdir["type"] = host.get("type")
+            elif "persistentVolumeClaim" in volume:
+                workdir["pvc"] = {"claim": volume["persistentVolumeClaim"]["claimName"]}
+                if "subPath" in mount:
+                    workdir["pvc"]["subPath"] = mount["subPath"]
+            elif "nfs" in volume:
+                workdir["nfs"] = {"server": volume["nfs"]["server"], "path": volume["nfs"]["path"]}
+            elif "emptyDir" in volume:
+                source = volume["emptyDir"]
+                workdir["emptyDir"] = {
+                    **({"size": source["sizeLimit"]} if "sizeLimit" in source else {}),
+                    **({"medium": source["medium"]} if "medium" in source else {}),
+                }
+            if mount.get("readOnly"):
+                workdir["readOnly"] = True
+            workdirs.append(workdir)
+        return workdirs
+
+    def _service(self) -> Data:
+        service: Data = {}
+        if self.kind != "notebook" and "replicas" in self.obj["spec"]:
+            service["replicas"] = self.obj["spec"]["replicas"]
+        front = self.beside.get("Service")
+        if front is not None:
+            kind = front["spec"].get("type", "ClusterIP")
+            for port in front["spec"]["ports"]:
+                entry = self._port(port)
+                if port.get("name") == MAIN_PORT:
+                    service.update(entry)
+                else:
+                    service.setdefault("ports", []).append({"name": port["name"], **entry})
+            if kind != self.context.settings.platform.service.type:
+                service["type"] = kind
+        probe = self.container.get("startupProbe")
+        seconds = probe["periodSeconds"] * probe["failureThreshold"] if probe is not None else 600
+        if probe is not None:
+            service["health_check"] = probe["httpGet"]["path"]
+        seconds = self.obj["spec"].get("progressDeadlineSeconds", seconds + 600) - 600
+        if seconds != 600 and seconds > 0:
+            service["startup_timeout"] = format_duration(seconds)
+        if (timeout := self._annotation("timeout")) is not None:
+            service["timeout"] = timeout
+        if (limit := self._annotation("request-limit")) is not None:
+            service["request_limit"] = int(limit)
+        return service
+
+    @staticmethod
+    def _port(port: Object) -> Data:
+        entry: Data = {"port": port["port"]}
+        if port.get("targetPort", port["port"]) != port["port"]:
+            entry["targetPort"] = port["targetPort"]
+        if "nodePort" in port:
+            entry["nodePort"] = port["nodePort"]
+        if port.get("protocol", "TCP") != "TCP":
+            entry["protocol"] = port["protocol"]
+        return entry
+
+    def _autoscaling(self, scaler: Object) -> Data:
+        spec = scaler["spec"]
+        scaling: Data = {"enabled": True, "minReplicas": spec.get("minReplicas", 1), "maxReplicas": spec["maxReplicas"]}
+        names = self.context.settings.platform.autoscaling.metrics
+        for metric in spec.get("metrics", []):
+            if metric["type"] == "Resource":
+                scaling["metric"] = "cpu"
+                scaling["targetCPUUtilization"] = metric["resource"]["target"]["averageUtilization"]
+                continue
+            name, target = metric["pods"]["metric"]["name"], int(metric["pods"]["target"]["averageValue"])
+            if name == names.queue:
+                scaling["metric"] = "queue"
+                scaling["targetQueueLength"] = target
+            elif name == names.memory:
+                scaling["targetMemoryUtilization"] = target
+            elif name == names.gpu:
+                scaling["targetGPUUtilization"] = target
+        for field, direction in (("scaleUpDelay", "scaleUp"), ("scaleDownDelay", "scaleDown")):
+            window = spec.get("behavior", {}).get(direction, {}).get("stabilizationWindowSeconds")
+            if window is not None:
+                scaling[field] = format_duration(window)
+        return scaling

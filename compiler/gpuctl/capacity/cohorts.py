@@ -1,0 +1,175 @@
+"""What a ClusterQueue of Kueue may still use: its own quota, and what its cohort lends it.
+
+Source: Kueue 0.15, ``pkg/cache/scheduler/resource_node.go`` (available, potentialAvailable, SubtreeQuota, localQuota,
+accumulateFromChild).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import NamedTuple
+
+from gpuctl.backend.api_resources import Object
+from gpuctl.capacity.pod_requests import Amounts, pod_requests, quantity
+
+ZERO = Fraction(0)
+
+
+class Slot(NamedTuple):
+    """What quota is given for: a flavor's resource."""
+
+    flavor: str
+    resource: str
+
+
+class FlavorQuota(NamedTuple):
+    """Of one slot: cores, bytes or pieces. Without a limit (None) all that others leave may be borrowed, or lent."""
+
+    nominal: Fraction
+    borrowing_limit: Fraction | None = None
+    lending_limit: Fraction | None = None
+
+
+@dataclass
+class Node:
+    """A ClusterQueue or a cohort; ``used`` is what its workloads have reserved."""
+
+    name: str
+    quotas: Mapping[Slot, FlavorQuota] = field(default_factory=dict)
+    used: Mapping[Slot, Fraction] = field(default_factory=dict)
+    parent: Node | None = None
+    children: list[Node] = field(default_factory=list)
+
+    def available(self, slot: Slot) -> Fraction:
+        """What a new workload may get without anybody being preempted; below 0 when more is used than there is."""
+        free = self._subtree(slot) - self.usage(slot)
+        if self.parent is None:
+            return free
+        local = max(ZERO, self._guaranteed(slot) - self.usage(slot))
+        lent = self.parent.available(slot)
+        limit = self.quota(slot).borrowing_limit
+        if limit is not None:
+            stored = self._subtree(slot) - self._guaranteed(slot)
+            lent = min(stored - max(ZERO, self.usage(slot) - self._guaranteed(slot)) + limit, lent)
+        return local + lent
+
+    def potential(self, slot: Slot) -> Fraction:
+        """What a workload may get at most: when nothing else is used in the whole cohort."""
+        if self.parent is None:
+            return self._subtree(slot)
+        most = self._guaranteed(slot) + self.parent.potential(slot)
+        limit = self.quota(slot).borrowing_limit
+        return most if limit is None else min(self._subtree(slot) + limit, most)
+
+    def quota(self, slot: Slot) -> FlavorQuota:
+        """What it has itself of a slot."""
+        return self.quotas.get(slot, FlavorQuota(ZERO))
+
+    def usage(self, slot: Slot) -> Fraction:
+        """What is used: by its own workloads, or of a cohort's quota by its members."""
+        own = self.used.get(slot, ZERO)
+        return own + sum((max(ZERO, child.usage(slot) - child._guaranteed(slot)) for child in self.children), ZERO)
+
+    def _subtree(self, slot: Slot) -> Fraction:
+        lent = (child._subtree(slot) - child._guaranteed(slot) for child in self.children)
+        return self.quota(slot).nominal + sum(lent, ZERO)
+
+    def _guaranteed(self, slot: Slot) -> Fraction:
+        """What it never lends."""
+        limit = self.quota(slot).lending_limit
+        return ZERO if limit is None else max(ZERO, self._subtree(slot) - limit)
+
+
+def cluster_queue(obj: Object) -> Node:
+    """A ClusterQueue by itself: what it may use is known if it is in no cohort."""
+    reserved = (obj.get("status") or {}).get("flavorsReservation") or []
+    used = {
+        Slot(flavor["name"], item["name"]): quantity(item.get("total") or 0)
+        for flavor in reserved
+        for item in flavor.get("resources") or []
+    }
+    return Node(obj["metadata"]["name"], quotas(obj), used)
+
+
+def quotas(obj: Object) -> dict[Slot, FlavorQuota]:
+    """What a ClusterQueue or Cohort states, in the order in which Kueue tries flavors."""
+    return {
+        Slot(flavor["name"], item["name"]): FlavorQuota(
+            quantity(item.get("nominalQuota") or 0),
+            _limit(item.get("borrowingLimit")),
+            _limit(item.get("lendingLimit")),
+        )
+        for group in (obj.get("spec") or {}).get("resourceGroups") or []
+        for flavor in group.get("flavors") or []
+        for item in flavor.get("resources") or []
+    }
+
+
+def _limit(value: str | int | None) -> Fraction | None:
+    return None if value is None else quantity(value)
+
+
+def cohort_of(obj: Object) -> str:
+    """The cohort of a ClusterQueue, "" for none. ``cohort`` is its name in v1beta1."""
+    spec = obj.get("spec") or {}
+    return str(spec.get("cohortName") or spec.get("cohort") or "")
+
+
+def tree(name: str, cluster_queues: Iterable[Object], cohorts: Iterable[Object]) -> Node | None:
+    """A ClusterQueue among all others; None when it is not among them.
+
+    A cohort that only ClusterQueues name exists all the same, and one that is its own ancestor lends nothing.
+    """
+    above = {item["metadata"]["name"]: item for item in cohorts}
+    nodes = {name: Node(name, quotas(item)) for name, item in above.items()}
+    found: Node | None = None
+    for item in cluster_queues:
+        node = cluster_queue(item)
+        _join(node, nodes, cohort_of(item))
+        found = node if node.name == name else found
+    for cohort, item in above.items():
+        parent = _parent(item)
+        if parent and cohort not in _ancestors(parent, above):
+            _join(nodes[cohort], nodes, parent)
+    return found
+
+
+def _parent(cohort: Object) -> str:
+    spec = cohort.get("spec") or {}
+    return str(spec.get("parentName") or spec.get("parent") or "")
+
+
+def _ancestors(name: str, cohorts: Mapping[str, Object]) -> set[str]:
+    found: set[str] = set()
+    while name and name not in found:
+        found.add(name)
+        name = _parent(cohorts.get(name, {}))
+    return found
+
+
+def _join(node: Node, nodes: dict[str, Node], parent: str) -> None:
+    if not parent:
+        return
+    node.parent = nodes.setdefault(parent, Node(parent))
+    node.parent.children.append(node)
+
+
+def asked(workload: Object) -> Amounts:
+    """What a Workload asks for, or has reserved, in all. Kueue writes the sums down when it looks at it."""
+    total: Amounts = {}
+    status = workload.get("status") or {}
+    told = {item["name"]: item.get("resources") or {} for item in status.get("resourceRequests") or []}
+    for item in (status.get("admission") or {}).get("podSetAssignments") or []:
+        told[item.get("name", "main")] = item.get("resourceUsage") or {}
+    for pods in (workload.get("spec") or {}).get("podSets") or []:
+        name, count = pods.get("name", "main"), int(pods.get("count", 1))
+        if name in told:
+            amounts = {resource: quantity(value) for resource, value in told[name].items()}
+        else:
+            each = pod_requests((pods.get("template") or {}).get("spec") or {})
+            amounts = {resource: value * count for resource, value in each.items()}
+        for resource, value in amounts.items():
+            total[resource] = total.get(resource, ZERO) + value
+    return {resource: value for resource, value in total.items() if value}

@@ -1,0 +1,155 @@
+"""Pods of manifests and of snapshots in the scheduler's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from gpuctl.backend.api_resources import Object
+from gpuctl.capacity.doubts import attachable, claims_of
+from gpuctl.capacity.pod_requests import amounts, pod_requests
+from gpuctl.capacity.projections import anti_affinity, host_ports
+from gpuctl.capacity.seats import Incoming, PlacedPod, Port, Spread, Term, units
+from gpuctl.capacity.selectors import Labels, selects
+from gpuctl.capacity.snapshot import Snapshot
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_STAYING = ("DaemonSet", "Node")
+
+
+def incoming_pod(
+    spec: Object,
+    labels: Labels,
+    workload: Object,
+    snapshot: Snapshot,
+    namespaces: Mapping[str, Labels],
+    classes: Mapping[str, Object],
+) -> Incoming:
+    """Source of the priority: ``plugin/pkg/admission/priority/admission.go``, admitPod."""
+    kind, namespace, name = workload["kind"], workload["metadata"]["namespace"], workload["metadata"]["name"]
+    ranked = classes.get(spec.get("priorityClassName") or "", {})
+    affinity = spec.get("affinity") or {}
+    nodes = (affinity.get("nodeAffinity") or {}).get(_REQUIRED)
+    terms = [] if nodes is None else [nodes["nodeSelectorTerms"]]
+    for claim in snapshot.claims:
+        if claim["namespace"] == namespace and claim["name"] in claims_of(spec):
+            terms += [item["nodeTerms"] for item in snapshot.volumes if _limits(item, claim)]
+    ports = tuple(Port(port["ip"], port["protocol"], port["port"]) for port in host_ports(spec))
+    own = PlacedPod(
+        namespace,
+        name,
+        labels,
+        ranked.get("value") or 0,
+        units(pod_requests(spec)),
+        ports,
+        _terms(_with_label_keys(spec), namespace, labels, namespaces),
+        owner=f"{kind}/{name}",
+        volumes=attachable(claims_of(spec), namespace, snapshot),
+    )
+    return Incoming(
+        own,
+        spec["tolerations"],
+        spec.get("nodeSelector") or {},
+        terms,
+        _terms((affinity.get("podAffinity") or {}).get(_REQUIRED) or (), namespace, labels, namespaces),
+        tuple(_spreads(spec, labels)),
+        ranked.get("preemptionPolicy") != "Never",
+    )
+
+
+def waiting_pod(
+    item: Object, snapshot: Snapshot, namespaces: Mapping[str, Labels], classes: Mapping[str, Object]
+) -> Incoming:
+    """A pod that waits, as the scheduler tries it."""
+    wants = item.get("wants") or {}
+    affinity: Object = {"podAffinity": {_REQUIRED: wants.get("affinity") or []}}
+    affinity["podAntiAffinity"] = {_REQUIRED: item.get("antiAffinity") or []}
+    if "nodeTerms" in wants:
+        affinity["nodeAffinity"] = {_REQUIRED: {"nodeSelectorTerms": wants["nodeTerms"]}}
+    ports = [
+        {"hostPort": port["port"], "protocol": port["protocol"], "hostIP": port["ip"]}
+        for port in item.get("hostPorts") or ()
+    ]
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in item.get("claims") or ()]
+    spec = {
+        "volumes": volumes,
+        "containers": [{"name": "main", "resources": {"requests": item["requests"]}, "ports": ports}],
+        "nodeSelector": wants.get("nodeSelector") or {},
+        "tolerations": wants.get("tolerations") or [],
+        "topologySpreadConstraints": wants.get("spread") or [],
+        "affinity": affinity,
+    }
+    workload = {"kind": "Pod", "metadata": {"namespace": item["namespace"], "name": item["name"]}}
+    found = incoming_pod(spec, item.get("labels") or {}, workload, snapshot, namespaces, classes)
+    return replace(found, pod=replace(found.pod, priority=item.get("priority", 0)))
+
+
+def resident_pod(item: Object, namespaces: Mapping[str, Labels], snapshot: Snapshot) -> PlacedPod:
+    owner = item.get("owner") or {}
+    return PlacedPod(
+        item["namespace"],
+        item["name"],
+        item.get("labels") or {},
+        item.get("priority", 0),
+        units(amounts(item["requests"])),
+        tuple(Port(port["ip"], port["protocol"], port["port"]) for port in item.get("hostPorts") or ()),
+        _terms(item.get("antiAffinity") or (), item["namespace"], item.get("labels") or {}, namespaces),
+        item.get("startTime", ""),
+        owner.get("kind") in _STAYING,
+        item.get("deleting", False),
+        f"{owner['kind']}/{owner['name']}" if owner else f"Pod/{item['name']}",
+        item.get("priorityClass", ""),
+        item.get("hasDeadline", False),
+        attachable(item.get("claims") or (), item["namespace"], snapshot),
+    )
+
+
+def _terms(
+    terms: Iterable[Object], namespace: str, labels: Labels, namespaces: Mapping[str, Labels]
+) -> tuple[Term, ...]:
+    """Source: kube-scheduler ``framework/types.go``, newAffinityTerm; ``pkg/registry/core/pod/strategy.go``."""
+    result = []
+    for term in terms:
+        reach = set(term.get("namespaces") or ())
+        selector = term.get("namespaceSelector")
+        if not reach and selector is None:
+            reach = {namespace}
+        reach |= {name for name, own in namespaces.items() if selects(selector, own)}
+        merged = _narrowed(term.get("labelSelector"), term.get("matchLabelKeys"), "In", labels)
+        merged = _narrowed(merged, term.get("mismatchLabelKeys"), "NotIn", labels)
+        result.append(Term(term["topologyKey"], merged, frozenset(reach)))
+    return tuple(result)
+
+
+def _narrowed(selector: Object | None, keys: Iterable[str] | None, operator: str, labels: Labels) -> Object | None:
+    """A selector with the pod's own values of some labels. Source: ``pod/strategy.go``, applyMatchLabelKeys..."""
+    if selector is None:
+        return None
+    own = [{"key": key, "operator": operator, "values": [labels[key]]} for key in keys or () if key in labels]
+    return {**selector, "matchExpressions": [*(selector.get("matchExpressions") or ()), *own]} if own else selector
+
+
+def _limits(volume: Object, claim: Object) -> bool:
+    """Whether a claim's volume is on certain nodes only. Source: ``volumebinding/binder.go``, checkBoundClaims."""
+    return volume["name"] == claim.get("volume") and "nodeTerms" in volume
+
+
+def _with_label_keys(spec: Object) -> list[Object]:
+    rules = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
+    full = rules.get(_REQUIRED) or []
+    return [{**term, **kept} for term, kept in zip(full, anti_affinity(spec), strict=True)]
+
+
+def _spreads(spec: Object, labels: Labels) -> Iterator[Spread]:
+    """Source: ``podtopologyspread/common.go``, filterTopologySpreadConstraints."""
+    for item in spec.get("topologySpreadConstraints") or []:
+        if item["whenUnsatisfiable"] != "DoNotSchedule":
+            continue
+        yield Spread(
+            item["topologyKey"],
+            _narrowed(item.get("labelSelector"), item.get("matchLabelKeys"), "In", labels),
+            item["maxSkew"],
+            item.get("minDomains") or 1,
+            item.get("nodeAffinityPolicy", "Honor") == "Honor",
+            item.get("nodeTaintsPolicy", "Ignore") == "Honor",
+        )

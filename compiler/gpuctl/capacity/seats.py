@@ -1,0 +1,166 @@
+"""Nodes and pods in the scheduler's terms: what a node has, what its pods hold, what a pod to come asks for.
+
+Amounts are whole numbers as the scheduler counts: thousandths of cpu, everything else in bytes or pieces, rounded up
+(``framework/types.go``, Resource.Add).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from gpuctl.backend.api_resources import Object
+from gpuctl.capacity.pod_requests import Amounts
+from gpuctl.capacity.selectors import Labels, selects
+
+Units = dict[str, int]
+"""Resource name -> amount in the scheduler's units."""
+Volume = tuple[str, str]
+"""A volume that a CSI driver attaches: the driver, and its own name for the volume."""
+HOST_NAME = "kubernetes.io/hostname"
+_EVERYWHERE = "0.0.0.0"  # noqa: S104 - the API's word for all addresses of a node, nothing is bound here
+
+
+def units(amounts: Amounts) -> Units:
+    """Amounts as the scheduler counts them; what is zero is left out."""
+    return {
+        name: math.ceil(amount * 1000) if name == "cpu" else math.ceil(amount)
+        for name, amount in amounts.items()
+        if amount > 0
+    }
+
+
+class Port(NamedTuple):
+    """A port of the node that a container binds."""
+
+    ip: str
+    protocol: str
+    number: int
+
+    def conflicts(self, other: Port) -> bool:
+        """Source: kube-scheduler ``framework/types.go``, HostPortInfo.CheckConflict."""
+        same = (self.protocol, self.number) == (other.protocol, other.number)
+        return same and (self.ip == other.ip or _EVERYWHERE in (self.ip, other.ip))
+
+
+class Term(NamedTuple):
+    """A required term of pod affinity or anti-affinity: other pods, and the label of nodes that makes them near."""
+
+    topology: str
+    selector: Object | None
+    namespaces: frozenset[str]
+
+    def matches(self, pod: PlacedPod) -> bool:
+        """Whether it is about a pod."""
+        return pod.namespace in self.namespaces and selects(self.selector, pod.labels)
+
+
+class Spread(NamedTuple):
+    """A topology spread constraint that forbids (``DoNotSchedule``)."""
+
+    topology: str
+    selector: Object | None
+    most: int
+    domains: int
+    honour_affinity: bool
+    honour_taints: bool
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedPod:
+    """A pod as its node sees it. ``start`` is RFC 3339, "" before it; ``stays`` tells that every node runs one.
+
+    ``volumes`` are those that a CSI driver attaches to its node. ``priority_class`` and ``has_deadline``
+    (``activeDeadlineSeconds``) are what quotas ask for.
+    """
+
+    namespace: str
+    name: str
+    labels: Labels = field(default_factory=dict)
+    priority: int = 0
+    requests: Units = field(default_factory=dict)
+    ports: tuple[Port, ...] = ()
+    anti_affinity: tuple[Term, ...] = ()
+    start: str = ""
+    stays: bool = False
+    deleting: bool = False
+    owner: str = ""
+    priority_class: str = ""
+    has_deadline: bool = False
+    volumes: frozenset[Volume] = frozenset()
+
+    @property
+    def importance(self) -> tuple[int, str]:
+        """Less is evicted later. Source: ``pkg/scheduler/util/utils.go``, MoreImportantPod."""
+        return -self.priority, self.start or "~"
+
+
+@dataclass(frozen=True, eq=False)
+class SchedulableNode:
+    """A node, without its pods. ``attachable`` is how many volumes a driver can attach, ``attached`` which are now."""
+
+    name: str
+    allocatable: Units
+    labels: Labels = field(default_factory=dict)
+    taints: Sequence[Object] = ()
+    unschedulable: bool = False
+    attachable: Mapping[str, int] = field(default_factory=dict)
+    attached: frozenset[Volume] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class Seat:
+    """A node with the pods on it. Never changes: moving a pod makes another one."""
+
+    node: SchedulableNode
+    pods: tuple[PlacedPod, ...] = ()
+
+    @cached_property
+    def used(self) -> Units:
+        """The sum of the pods' requests."""
+        total: Units = {}
+        for pod in self.pods:
+            for name, amount in pod.requests.items():
+                total[name] = total.get(name, 0) + amount
+        return total
+
+    @cached_property
+    def repelling(self) -> tuple[PlacedPod, ...]:
+        """Pods that keep others away."""
+        return tuple(pod for pod in self.pods if pod.anti_affinity)
+
+    def free(self, name: str) -> int:
+        """What is left of a resource; ``pods`` is one, too."""
+        if name == "pods":
+            return self.node.allocatable.get("pods", 0) - len(self.pods)
+        return self.node.allocatable.get(name, 0) - self.used.get(name, 0)
+
+    def with_pod(self, pod: PlacedPod) -> Seat:
+        """The same with one pod more."""
+        return Seat(self.node, (*self.pods, pod))
+
+    def without(self, pods: Iterable[PlacedPod]) -> Seat:
+        """The same without some of its pods."""
+        gone = set(map(id, pods))
+        return Seat(self.node, tuple(pod for pod in self.pods if id(pod) not in gone))
+
+
+@dataclass(frozen=True, eq=False)
+class Incoming:
+    """A pod that is to be scheduled. ``node_terms`` all have to hold, each a list of alternatives."""
+
+    pod: PlacedPod
+    tolerations: Sequence[Object] = ()
+    node_selector: Labels = field(default_factory=dict)
+    node_terms: Sequence[Sequence[Object]] = ()
+    affinity: tuple[Term, ...] = ()
+    spread: tuple[Spread, ...] = ()
+    preempts: bool = True
+
+    @property
+    def has_neighbours(self) -> bool:
+        """Whether it matters to it which pods are where."""
+        return bool(self.affinity or self.pod.anti_affinity or self.spread)

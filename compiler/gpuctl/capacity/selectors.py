@@ -1,0 +1,49 @@
+"""Kubernetes' selectors of labels, and tolerations of taints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from gpuctl.backend.api_resources import Object
+
+Labels = Mapping[str, str]
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+
+
+def selects(selector: Object | None, labels: Labels) -> bool:
+    """Whether a label selector matches: None matches nothing, an empty one everything.
+
+    Source: ``apimachinery/pkg/apis/meta/v1/helpers.go``, LabelSelectorAsSelector.
+    """
+    if selector is None:
+        return False
+    pairs = (selector.get("matchLabels") or {}).items()
+    return pairs <= labels.items() and all(holds(item, labels) for item in selector.get("matchExpressions") or [])
+
+
+def holds(expression: Object, labels: Labels) -> bool:
+    """One requirement of a selector. Source: ``apimachinery/pkg/labels/selector.go``, Requirement.Matches."""
+    operator: str = expression["operator"]
+    value, wanted = labels.get(expression["key"]), [str(item) for item in expression.get("values") or []]
+    if operator in ("Exists", "DoesNotExist"):
+        return (value is not None) == (operator == "Exists")
+    if operator == "In":
+        return value in wanted
+    if operator == "NotIn":
+        return value not in wanted
+    if value is None or not (_INTEGER.fullmatch(value) and _INTEGER.fullmatch(wanted[0])):
+        return False
+    return int(value) > int(wanted[0]) if operator == "Gt" else int(value) < int(wanted[0])
+
+
+def tolerates(toleration: Object, taint: Object) -> bool:
+    """Source: ``k8s.io/api/core/v1/toleration.go``, ToleratesTaint."""
+    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
+        return False
+    if toleration.get("key") and toleration["key"] != taint["key"]:
+        return False
+    operator = toleration.get("operator") or "Equal"
+    return operator == "Exists" or (
+        operator == "Equal" and (toleration.get("value") or "") == (taint.get("value") or "")
+    )

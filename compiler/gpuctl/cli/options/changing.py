@@ -1,0 +1,114 @@
+"""A command that changes a cluster: connected, with somebody to ask, and with progress on standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from gpuctl.cli.options.connecting import Progress, cluster_errors, connected
+
+if TYPE_CHECKING:
+    from gpuctl.apply.plan.plan import Plan, Step
+    from gpuctl.kube.session import Session
+    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
+    from gpuctl.usecases.conversation import Conversation
+
+
+class ChangeManner(NamedTuple):
+    """How a command was called: on which cluster, and how it asks and tells."""
+
+    kubeconfig: str | None
+    context: str | None
+    yes: bool = False
+    as_json: bool = False
+
+
+class ChangedCluster(NamedTuple):
+    """The cluster that a command changes, and how it talks meanwhile."""
+
+    session: Session
+    conversation: Conversation
+
+
+def apply_or_show(
+    documents: DocumentOptions, planning: PlanOptions, run: RunOptions, manner: ChangeManner, dry_run: str | None
+) -> int:
+    """``apply`` and ``create``: carried out, or with ``dry_run`` (``client``, ``server``) shown; the exit code."""
+    from gpuctl.answers.plan_answers import preview_code
+    from gpuctl.cli.output.plan_results import finish, show_plan
+    from gpuctl.usecases.applying import apply_request, preview_request, request_for
+
+    with changing(manner) as (session, conversation):
+        wanted = request_for(session, documents, planning, conversation, offline=dry_run == "client")
+        if dry_run is None:
+            plan = apply_request(session, wanted, run, conversation)
+        else:
+            plan = preview_request(session, wanted, conversation)
+    if dry_run is None:
+        return finish(plan, as_json=manner.as_json)
+    show_plan(plan, dry_run, as_json=manner.as_json)
+    return preview_code(plan)
+
+
+@contextlib.contextmanager
+def changing(manner: ChangeManner, *, refusal: int = 1, of_plan: bool = True) -> Iterator[ChangedCluster]:
+    """Connect, and turn failures into messages and exit codes, as :func:`cluster_errors`."""
+    progress = Progress()
+    with cluster_errors(as_json=manner.as_json, refusal=refusal, of_plan=of_plan):
+        session = connected(manner.kubeconfig, manner.context)
+        try:
+            yield ChangedCluster(session, _conversation(manner, progress))
+        finally:
+            progress.clear()
+            session.close()
+
+
+def _conversation(manner: ChangeManner, progress: Progress) -> Conversation:
+    from gpuctl.cli.output import text
+    from gpuctl.cli.output.plan_results import show_step
+    from gpuctl.usecases.conversation import Conversation
+
+    def confirm(plan: Plan) -> bool:
+        progress.clear()
+        return agreed(plan, yes=manner.yes)
+
+    def done(step: Step) -> None:
+        progress.clear()
+        if not manner.as_json:
+            show_step(step)
+
+    return Conversation(
+        confirm=confirm,
+        diagnosed=lambda diagnostics, sources: text.write(diagnostics, sources, sys.stderr),
+        done=done,
+        wait=progress.wait,
+        say=progress.say,
+    )
+
+
+def is_terminal() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def agreed(plan: Plan, *, yes: bool) -> bool:
+    """Whether what would be lost may be lost: ``--yes``, or an answer on a terminal.
+
+    :raises Unasked: nobody can be asked.
+    """
+    from gpuctl.apply.operations import Unasked
+
+    if yes:
+        return True
+    can_ask = is_terminal()
+    if not plan.questions and not can_ask:
+        return True
+    for question in [*plan.questions, *plan.courtesies]:
+        click.echo(question, err=True)
+    if not can_ask:
+        raise Unasked("nobody can be asked here: confirm with --yes", plan)
+    return click.confirm("Go on?", default=False, err=True)

@@ -1,0 +1,31 @@
+"""What keeps a comparison of revisions from being made: messages, and exit code 2, because 1 says that they differ."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+
+@contextmanager
+def revision_errors() -> Iterator[None]:
+    """Turn what is wrong with revisions, manifests and documents into messages; they end the command."""
+    from gpuctl.cli.output import text
+    from gpuctl.gitops.build_error import BuildError, RevisionError
+    from gpuctl.usecases.revision_pairs import InvalidSide
+
+    try:
+        yield
+    except RevisionError as error:
+        raise click.UsageError(str(error)) from None
+    except BuildError as error:
+        for problem in error.problems:
+            click.echo(f"error: {problem}", err=True)
+        raise click.exceptions.Exit(2) from None
+    except InvalidSide as error:
+        text.write(error.diagnostics, error.sources, sys.stderr)
+        if error.side:
+            click.echo(f"error: the documents {error.side} do not compile", err=True)
+        raise click.exceptions.Exit(2) from None

@@ -1,0 +1,54 @@
+"""Whether jobs find room, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from gpuctl.capacity.fit import Fit
+
+_HOLDERS = 3
+SAID = {
+    "fits": "fits now",
+    "preempts": "fits by evicting others",
+    "fits-when-empty": "does not fit now, only when others end",
+    "never": "never fits",
+    "unknown": "is unknown",
+}
+"""What each verdict is called."""
+_COLOURS = {"fits": "green", "preempts": "yellow", "fits-when-empty": "red", "never": "red", "unknown": "magenta"}
+
+
+def fit_lines(answer: Fit, *, coloured: bool = False) -> Iterator[str]:
+    """An answer for people: the verdict, then what it rests on."""
+    from gpuctl.backend.api_resources import RESOURCES
+    from gpuctl.capacity.shortage import told
+
+    demand, found = answer.demand, answer.balance
+    title = f"{RESOURCES[demand.kind].title}/{demand.name} -n {demand.namespace}"
+    pods = "1 pod" if demand.pods == 1 else f"{demand.pods} pods"
+    asked = ", ".join(told(name, amount) for name, amount in found.per_pod.items())
+    said = SAID[answer.verdict]
+    if coloured:
+        said = click.style(said, fg=_COLOURS[answer.verdict])
+    yield f"{title}: {said} ({pods}{f' of {asked}' if asked else ''})"
+    if answer.reason:
+        yield f"  reason: {answer.reason}"
+    for victim in answer.victims:
+        of = "" if victim.pod.owner == f"Pod/{victim.pod.name}" else f" of {victim.pod.owner}"
+        pod = f"pod {victim.pod.name} -n {victim.pod.namespace}{of}"
+        yield f"  evicts: {pod} on {victim.node} (priority {victim.pod.priority})"
+    if answer.verdict in ("fits", "unknown") and not answer.victims:
+        return
+    held = [
+        f"{holder.owner} -n {holder.namespace} {told(found.scarce, holder.amount).split()[0]}"
+        for holder in found.held_by[:_HOLDERS]
+    ]
+    if held:
+        more = len(found.held_by) - len(held)
+        yield f"  {found.scarce} held by: {', '.join(held)}{f' and {more} others' if more else ''}"
+    if answer.change is not None:
+        yield f"  smallest change: {answer.change}"

@@ -1,0 +1,61 @@
+"""What a change of documents does to a cluster as it is, for people: lists with their headings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpuctl.cli.output.fit_lines import SAID
+from gpuctl.gitops.sides import JobId
+
+if TYPE_CHECKING:
+    from gpuctl.apply.plan.ended import Ended
+    from gpuctl.capacity.fit import Fit
+    from gpuctl.gitops.report import Lists
+    from gpuctl.reading.live_impact import LiveImpact
+
+_MANNERS = {
+    "replaced": "Running jobs that would be replaced:",
+    "removed": "Running jobs whose documents go, which pruning would end:",
+    "kept": "Running jobs that `gpuctl apply` keeps, for only the platform changed, and a GitOps controller replaces:",
+}
+_LOST = {"training": "its progress is lost", "notebook": "what is not on a volume is lost"}
+
+
+def live_lists(live: LiveImpact) -> Lists:
+    """What is said of it."""
+    return list(_lists(live))
+
+
+def _lists(live: LiveImpact) -> Iterator[tuple[str, list[str]]]:
+    if not live.ended:
+        yield "No running job would be replaced.", []
+    for manner, heading in _MANNERS.items():
+        items = [_sentence(item) for item in live.ended if item.manner == manner]
+        if items:
+            yield heading, items
+    evicted = [line for answer in live.fits for line in _evictions(answer, live.title(answer))]
+    if evicted:
+        yield "Would be evicted:", evicted
+    placed = [
+        f"{live.title(answer)}: {SAID[answer.verdict]}" + (f": {answer.reason}" if answer.reason else "")
+        for answer in live.fits
+    ]
+    if placed:
+        yield "In the cluster as it is, new and changed jobs:", placed
+    if live.absent_nodes:
+        yield "Nodes of pools that the cluster does not have:", live.absent_nodes
+
+
+def _sentence(item: Ended) -> str:
+    job = JobId(item.kind, item.namespace, item.name)
+    gpus = "1 GPU" if item.gpus == 1 else f"{item.gpus} GPUs"
+    lost = _LOST.get(item.kind, "it stops serving meanwhile" if item.manner != "removed" else "it stops serving")
+    return f"{job}: running for {item.runtime} on {gpus}, {lost} ({item.reason})"
+
+
+def _evictions(answer: Fit, job: JobId) -> Iterator[str]:
+    for victim in answer.victims:
+        pod = victim.pod
+        of = "" if pod.owner == f"Pod/{pod.name}" else f" of {pod.owner}"
+        yield f"pod {pod.name} in {pod.namespace}{of} on {victim.node} (priority {pod.priority}), for {job}"

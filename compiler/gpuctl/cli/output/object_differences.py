@@ -1,0 +1,43 @@
+"""What differs between manifests, for people: a unified difference of each object, or Markdown."""
+
+from __future__ import annotations
+
+from difflib import unified_diff
+from typing import TYPE_CHECKING, Any
+
+from gpuctl.backend.emitter import emit_object
+from gpuctl.cli.output.markdown import fold
+from gpuctl.language.masking import masked_pair
+
+if TYPE_CHECKING:
+    from gpuctl.gitops.objects import ObjectChange
+
+_WIDTH = 9
+
+
+def text_lines(changes: list[ObjectChange]) -> list[str]:
+    """For a terminal."""
+    lines = []
+    for change in changes:
+        lines.append(f"{change.action:<{_WIDTH}} {change.key}\n")
+        lines += _unified(change)
+    return lines
+
+
+def _unified(change: ObjectChange) -> list[str]:
+    def shown(obj: Any) -> list[str]:
+        return emit_object(obj).splitlines(keepends=True) if obj is not None else []
+
+    before, after = masked_pair(change.before, change.after)
+    old = "/dev/null" if change.before is None else f"before/{change.key}"
+    new = "/dev/null" if change.after is None else f"after/{change.key}"
+    return list(unified_diff(shown(before), shown(after), old, new))
+
+
+def markdown_lines(changes: list[ObjectChange], against: str) -> list[str]:
+    """For a comment on a pull request."""
+    if not changes:
+        return [f"No difference to `{against}`.\n"]
+    number = "1 object differs" if len(changes) == 1 else f"{len(changes)} objects differ"
+    lines = [f"{number} from `{against}`.\n"]
+    return lines + [fold(f"{change.action} {change.key}", "".join(_unified(change))) for change in changes]

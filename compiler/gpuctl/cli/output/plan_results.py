@@ -1,0 +1,119 @@
+"""A plan before and after it was carried out, printed: as lines, as differences, or as one JSON value."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+import click
+
+from gpuctl.answers.plan_answers import FAILED, plan_value, result_code
+from gpuctl.apply.plan.plan import Plan, Step
+from gpuctl.apply.state.records import Records
+from gpuctl.cli.output import plan_lines as printer
+from gpuctl.cli.output.markdown import fold
+from gpuctl.cli.output.printing import show_value
+from gpuctl.cli.output.terminal import is_coloured
+from gpuctl.language.masking import redact
+
+
+def show_step(step: Step) -> None:
+    """Print a line for a step that is finished."""
+    if not printer.is_worth_a_line(step):
+        return
+    # A reader that went away (`| head`) must not stop a plan half way; the exit tells of it.
+    with contextlib.suppress(OSError, ValueError):
+        click.echo(printer.result_line(step, coloured=is_coloured()))
+
+
+def show_plan(plan: Plan, dry_run: str, *, as_json: bool) -> None:
+    """Print what would be done, and what stands against it."""
+    if as_json:
+        show_value(plan_value(plan, error="\n".join(plan.obstacles) or None), "json")
+    else:
+        for step in plan.recovery:
+            click.echo(printer.recovery_line(step, coloured=is_coloured()))
+        for step in plan.steps:
+            if printer.is_worth_a_line(step):
+                click.echo(printer.planned_line(step, coloured=is_coloured()))
+        _tell_notes(plan)
+        if not plan.obstacles:
+            for question in plan.questions:
+                click.echo(f"asks first: {question}", err=True)
+            click.echo(f"{printer.summary_line(plan)} ({dry_run} dry run, nothing was changed)", err=True)
+    for error in plan.obstacles:
+        click.echo(f"error: {error}", err=True)
+
+
+def show_difference(plan: Plan, keys: Records, output: str) -> None:
+    """Print what would change, object by object: ``text``, ``json`` or ``markdown``."""
+    if output == "json":
+        show_value(plan_value(plan, error="\n".join(plan.errors) or None), "json")
+    else:
+        _show_differences(plan, keys, markdown=output == "markdown")
+    _tell_notes(plan)
+    for obstacle in (*plan.tracked, *plan.lacking):
+        click.echo(f"note: this could not be applied: {obstacle}", err=True)
+    for error in dict.fromkeys(plan.errors):
+        click.echo(f"error: {error}", err=True)
+
+
+def _show_differences(plan: Plan, keys: Records, *, markdown: bool) -> None:
+    coloured = not markdown and is_coloured()
+    if markdown:
+        click.echo(f"{printer.summary_line(plan)}.")
+    for step in plan.recovery:
+        line = printer.recovery_line(step, coloured=coloured)
+        diff = printer.diff_text(step, keys, coloured=coloured) if step.action == "create" else []
+        if markdown:
+            click.echo(fold(line, "".join(diff)), nl=False)
+        else:
+            click.echo(line)
+            sys.stdout.writelines(diff)
+    for step in plan.steps:
+        line = printer.planned_line(step, coloured=coloured)
+        diff = printer.diff_text(step, keys, coloured=coloured)
+        if step.action in ("unchanged", "skip"):
+            if printer.is_worth_a_line(step) and not markdown:
+                click.echo(line)
+        elif markdown:
+            click.echo(fold(line, "".join(diff)), nl=False)
+        else:
+            click.echo(line)
+            sys.stdout.writelines(diff)
+
+
+def finish(plan: Plan, *, as_json: bool) -> int:
+    """Print what became of a plan, and return the exit code."""
+    show_result(plan, as_json=as_json)
+    return result_code(plan)
+
+
+def show_result(plan: Plan, *, as_json: bool) -> None:
+    """Print what became of a plan whose steps were printed as they were finished."""
+    if as_json:
+        show_value(plan_value(plan), "json")
+    elif sys.stdout.isatty():
+        click.echo(printer.summary_line(plan, done=True), err=True)
+    _tell_notes(plan)
+    failed = [step for step in plan.steps if step.result in FAILED]
+    undone = [step for step in plan.steps if step.result == "not-run"]
+    if failed:
+        said = f"{len(failed)} of {len(plan.steps)} steps failed"
+        if undone:
+            said += f", and {len(undone)} were not begun"
+        click.echo(f"error: {said}", err=True)
+        if plan.outage and not as_json:
+            for error in dict.fromkeys(step.error for step in failed if step.error):
+                click.echo(f"error: {error}", err=True)
+        if plan.unfinished:
+            click.echo("What was begun is remembered: `gpuctl recover`, or the next apply, finishes it.", err=True)
+    elif plan.interrupted and undone:
+        click.echo(f"Interrupted: {len(undone)} steps were not begun.", err=True)
+    elif undone:
+        click.echo(f"error: {undone[0].error}: {len(undone)} steps were not begun", err=True)
+
+
+def _tell_notes(plan: Plan) -> None:
+    for note in dict.fromkeys(plan.notes):
+        click.echo(f"note: {redact(note)}", err=True)

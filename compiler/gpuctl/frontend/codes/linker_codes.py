@@ -1,0 +1,217 @@
+"""Codes of what documents say together, and with the platform (4xx)."""
+
+from __future__ import annotations
+
+from gpuctl.frontend.codes.code_rule import POOL, WHOLE_NODE, CodeRule, job_document
+
+LINKER_CODES = (
+    CodeRule(
+        "GPU401",
+        "warning",
+        "pool declared nowhere",
+        "The job's pool is neither among the documents nor in the platform. On a cluster without nodes of this pool "
+        "its pods "
+        "stay pending.",
+        "Compile the job together with its pool, list the pool under `pools` in platform.yaml, or correct the name.",
+        job_document("compute", "resources:\n  pool: nowhere  #!\n"),
+    ),
+    CodeRule(
+        "GPU402",
+        "error",
+        "GPU type that the pool does not have",
+        "No node of the pool declares this type, so no pod of the job can be placed.",
+        "Use a type of the pool.",
+        POOL
+        + "---\n"
+        + job_document(
+            "training", "resources:\n  pool: train\n  gpu: 1\n  cpu: 1\n  memory: 1Gi\n  gpu-type: H100  #!\n"
+        ),
+    ),
+    CodeRule(
+        "GPU403",
+        "error",
+        "job larger than its pool",
+        "A pod asks for more GPUs than any node of the pool has, or a training for more nodes than the pool has room "
+        "for. It "
+        "would wait for ever.",
+        "Ask for less, or use another pool.",
+        POOL
+        + "---\n"
+        + job_document("training", "resources:\n  pool: train\n  cpu: 1\n  memory: 1Gi\n  gpu: 16  #!\n"),
+    ),
+    CodeRule(
+        "GPU404",
+        "warning",
+        "pool too small for all its jobs",
+        "The jobs of the pool ask for more than it has, or are more than it allows. Waiting is normal; the warning "
+        "tells "
+        "that it will happen.",
+        "Give urgent jobs `priority: high`, or add nodes.",
+        POOL.replace("{name: train}", "{name: train}  #!")
+        + "".join(f"---\n{job_document('training', WHOLE_NODE, job=f'name: demo-{number}')}" for number in range(2)),
+    ),
+    CodeRule(
+        "GPU405",
+        "warning",
+        "autoscaling beyond the pool or quota",
+        "At `maxReplicas` the job asks for more GPUs than its pool has or its namespace's quota allows; the last "
+        "pods would "
+        "stay pending or be refused.",
+        "Lower `maxReplicas`.",
+        POOL
+        + "---\n"
+        + job_document(
+            "inference",
+            "resources: {pool: train, gpu: 4, cpu: 1, memory: 1Gi}\n"
+            "autoscaling:\n  enabled: true\n  maxReplicas: 9  #!\n",
+        ),
+    ),
+    CodeRule(
+        "GPU406",
+        "warning",
+        "jobs beyond their quota",
+        "All jobs of the namespace together ask for more than its quota. A quota refuses the pods that go over it.",
+        "Raise the quota, or run fewer jobs at a time.",
+        "kind: quota\nversion: v0.1\nquota: {name: q}\nusers:\n  team-a: {cpu: 1}  #!\n---\n"
+        + job_document("compute", "resources: {cpu: 4}\n", job="name: demo, namespace: team-a"),
+    ),
+    CodeRule(
+        "GPU407",
+        "error",
+        "node in two pools",
+        "A node carries one pool label; the second pool would take it from the first.",
+        "Remove the node from one of the pools.",
+        POOL + "---\n" + POOL.replace("train", "other").replace("8}\n", "8}  #!\n"),
+    ),
+    CodeRule(
+        "GPU408",
+        "warning",
+        "GPU job without cpu or memory",
+        "Without a request the pod may land on a node whose cores and memory are taken, and under a quota it gets the "
+        "default request: enough for a shell, not for a data loader.",
+        "Name cpu and memory.",
+        job_document("training", "resources:\n  gpu: 1  #!\n"),
+    ),
+    CodeRule(
+        "GPU409",
+        "warning",
+        "shared memory larger than memory",
+        "What is in /dev/shm counts as the pod's memory: it would be killed before /dev/shm is full.",
+        "Raise memory, or lower shm.",
+        job_document("compute", "resources:\n  memory: 1Gi\n  shm: 2Gi  #!\n"),
+    ),
+    CodeRule(
+        "GPU410",
+        "warning",
+        "gpu-share that nothing enforces",
+        "Kubernetes shares no cards by itself. Without HAMi or Volcano in the cluster the pod gets whole cards; the "
+        "value is "
+        "kept as an annotation.",
+        "Remove it, or have the platform set `gpu.sharing`.",
+        job_document("training", "resources:\n  gpu: 1\n  cpu: 1\n  memory: 1Gi\n  gpu-share: 2Gi  #!\n"),
+    ),
+    CodeRule(
+        "GPU411",
+        "warning",
+        "workdir below another with other options",
+        "A mount hides what lies below it. A read-only directory inside a writable one is no protection, and a claim "
+        "inside a "
+        "directory of the node mixes two stores.",
+        "Give both the same options, or mount them apart.",
+        job_document(
+            "compute", "storage:\n  workdirs:\n    - path: /data\n    - path: /data/in  #!\n      readOnly: true\n"
+        ),
+    ),
+    CodeRule(
+        "GPU412",
+        "warning",
+        "retries without effect",
+        "A plain Job restarts single pods; a training on several nodes has to restart all of them together.",
+        "Have the platform set `training.backend: jobset`, or remove `retries`.",
+        "kind: training\nversion: v0.1\njob:\n  name: demo\n  retries: 2  #!\nenvironment: {image: app:1}\n"
+        "resources: {nodes: 2, gpu: 8, cpu: 8, memory: 64Gi}\n",
+    ),
+    CodeRule(
+        "GPU413",
+        "warning",
+        "pods that do not start together",
+        "The scheduler places pods one by one. Two trainings on several nodes can each get half of their pods and "
+        "wait for "
+        "each other for ever.",
+        "Have the platform name a Kueue queue for the pool under `training.queue`.",
+        job_document("training", "resources:\n  gpu: 8\n  cpu: 8\n  memory: 64Gi\n  nodes: 2  #!\n"),
+    ),
+    CodeRule(
+        "GPU414",
+        "warning",
+        "autoscaling on GPUs that are not there",
+        "The metric is GPU use, and the job asks for no GPU: the autoscaler would see no value and do nothing.",
+        "Use `metric: cpu` or `metric: queue`.",
+        job_document("inference", "autoscaling:  #!\n  enabled: true\n  maxReplicas: 3\n"),
+    ),
+    CodeRule(
+        "GPU415",
+        "warning",
+        "quota on a namespace of everybody",
+        "The namespace belongs to the cluster or to everybody without one of their own; the quota would limit them "
+        "too.",
+        "Name a user or a team.",
+        "kind: quota\nversion: v0.1\nquota: {name: q}\nusers:\n  default: {gpu: 1}  #!\n",
+    ),
+    CodeRule(
+        "GPU416",
+        "error",
+        "two documents that yield one object",
+        "Both documents become the same Kubernetes object; one would overwrite the other.",
+        "Rename one.",
+        "kind: pool\nversion: v0.1\npool: {name: p}\n---\nkind: pool\nversion: v0.1\npool: {name: p}  #!\n",
+    ),
+    CodeRule(
+        "GPU417",
+        "error",
+        "two jobs of one name",
+        "Commands find a job by its name, so a namespace has each name once, whatever the kinds.",
+        "Rename one, or put it into another namespace.",
+        job_document("training")
+        + "---\nkind: compute\nversion: v0.1\njob:\n  name: demo  #!\nenvironment: {image: app:1}\n",
+    ),
+    CodeRule(
+        "GPU418",
+        "error",
+        "nodePort taken twice",
+        "A nodePort is opened on every node of the cluster, so it exists once; the API server refuses the second.",
+        "Change one, or leave it out: the cluster then chooses a free one.",
+        job_document("compute", "service: {nodePort: 30080}\n")
+        + "---\n"
+        + job_document("compute", "service:\n  nodePort: 30080  #!\n", job="name: other"),
+    ),
+    CodeRule(
+        "GPU419",
+        "error",
+        "job over the pool's limit",
+        "The pool's `quota.maxGpuPerJob` limits the GPUs of one job over all its pods.",
+        "Ask for fewer GPUs, or use another pool.",
+        POOL
+        + "quota: {maxGpuPerJob: 4}\n---\n"
+        + job_document("training", "resources:\n  pool: train\n  cpu: 1\n  memory: 1Gi\n  gpu: 8  #!\n"),
+    ),
+    CodeRule(
+        "GPU420",
+        "warning",
+        "nodePort outside the usual range",
+        "Clusters allow 30000-32767 unless the API server's --service-node-port-range says otherwise, and refuse the "
+        "rest.",
+        "Choose a port inside the range.",
+        job_document("compute", "service:\n  nodePort: 8080  #!\n"),
+    ),
+    CodeRule(
+        "GPU421",
+        "warning",
+        "one user in two quotas",
+        "Each quota becomes a ResourceQuota in the user's namespace, and Kubernetes holds all of them: of every amount "
+        "the smallest counts, whatever the other quota grants.",
+        "Remove the user from one of the two.",
+        "kind: quota\nversion: v0.1\nquota: {name: a}\nusers: {zhang-san: {gpu: 8}}\n---\n"
+        "kind: quota\nversion: v0.1\nquota: {name: b}\nusers:\n  zhang-san: {gpu: 4}  #!\n",
+    ),
+)

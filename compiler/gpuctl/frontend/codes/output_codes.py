@@ -1,0 +1,92 @@
+"""Codes of the platform and of output (6xx), and of gpuctl itself (9xx)."""
+
+from __future__ import annotations
+
+from gpuctl.frontend.codes.code_rule import PLATFORM, CodeRule, job_document
+
+OUTPUT_CODES = (
+    CodeRule(
+        "GPU601",
+        "error",
+        "unsupported Kubernetes version",
+        "`kubernetes.version` is the minor version that output is validated for; gpuctl carries the schemas of some.",
+        "Use one of the versions that the message names.",
+        PLATFORM + "kubernetes:\n  version: '1.10'  #!\n",
+    ),
+    CodeRule(
+        "GPU602",
+        "error",
+        "image from another registry",
+        "The platform lists the registries that images may come from. The list holds for every image of the pod: "
+        "`environment.image`, and what a podPatch adds as a container, init container or image volume, the platform's "
+        "own podPatch too. `nginx` means docker.io/library/nginx.",
+        "Push the image to one of them.",
+        "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: elsewhere.example.com/app:1  #!\n",
+        PLATFORM + "image: {registries: [registry.example.com/]}\n",
+    ),
+    CodeRule(
+        "GPU603",
+        "error",
+        "two platforms",
+        "A compile has one platform: its settings decide what every document becomes.",
+        "Remove one, or compile the files apart.",
+        PLATFORM + "labels: {domain: a.example.com}\n---\nkind: platform  #!\nversion: v0.1\n",
+    ),
+    CodeRule(
+        "GPU604",
+        "error",
+        "no platform in the platform's file",
+        "The file that was named with --platform, or found as platform.yaml, holds no document of `kind: platform`.",
+        "Name another file, or add the document.",
+        job_document("compute"),
+        "kind: compute  #!\nversion: v0.1\n",
+    ),
+    CodeRule(
+        "GPU605",
+        "warning",
+        "ttl under GitOps",
+        "Argo CD and Flux create what is in git and not in the cluster. A finished job that its ttl deletes is "
+        "created and "
+        "run again, for ever.",
+        "Remove the ttl, or the file of a job that is done.",
+    ),
+    CodeRule(
+        "GPU606",
+        "note",
+        "node labels left out",
+        "A manifest of a Node is dangerous in other hands: `kubectl apply` of an absent name makes a phantom node, "
+        "`kubectl "
+        "delete -f` deletes the machine's object.",
+        "Label the nodes with `kubectl label node`, or include them with `--nodes`.",
+        "kind: pool\nversion: v0.1\npool: {name: p}\nnodes:  #!\n  n1: {gpu-type: A100}\n",
+    ),
+    CodeRule(
+        "GPU607",
+        "note",
+        "namespace left out",
+        "Deleting a Namespace deletes all that is in it, also what others have put there. So the output of a job or a "
+        "pool does not hold the namespace that it uses: `gpuctl render -f job.yaml | kubectl delete -f -` would delete "
+        "it. The output of a quota holds the namespaces of its users.",
+        "Create the namespace with `kubectl create namespace`, or include it with `--namespaces`. `gpuctl apply` "
+        "creates the namespace that a document names.",
+        "kind: compute\nversion: v0.1\njob:\n  name: demo\n  namespace: team-a  #!\n"
+        "environment: {image: registry.example.com/app:1}\n",
+    ),
+    CodeRule(
+        "GPU608",
+        "warning",
+        "training replaced at every sync",
+        "A Job cannot be changed in place. With plain names Argo CD is told to replace it (`Force=true,Replace=true`), "
+        "and unless the Application has `ApplyOutOfSyncOnly=true` it applies, and so replaces, every Job at every "
+        "sync: trainings that did not change start anew.",
+        "Leave `--job-names plain` out: with the hash of what it is in its name, only a training that changed is a new "
+        "Job. Or set `ApplyOutOfSyncOnly=true` in the Application.",
+    ),
+    CodeRule(
+        "GPU901",
+        "error",
+        "mistake of gpuctl",
+        "An object that gpuctl made does not pass Kubernetes' schema. It is not written.",
+        "Report it with the document that caused it.",
+    ),
+)

@@ -1,0 +1,210 @@
+"""Codes of fields (2xx) and of references between them (3xx)."""
+
+from __future__ import annotations
+
+from gpuctl.frontend.codes.code_rule import CodeRule, job_document
+
+VALUE_CODES = (
+    CodeRule(
+        "GPU201",
+        "error",
+        "required field missing",
+        "The document cannot be understood without this field.",
+        "Add it; `gpuctl explain FIELD` shows an example.",
+        "kind: training\nversion: v0.1\njob: {name: demo}\nenvironment:  #!\n  command: [python, train.py]\n",
+    ),
+    CodeRule(
+        "GPU202",
+        "error",
+        "value of the wrong kind",
+        "The field takes another kind of value: a number, a list, a mapping, true or false. Text fields take text "
+        "exactly as "
+        "written and never have this problem.",
+        "Write the kind of value that the message names.",
+        job_document("training", "resources:\n  gpu: four  #!\n"),
+    ),
+    CodeRule(
+        "GPU203",
+        "error",
+        "unknown field",
+        "No field has this name in any spelling. Unknown fields are never dropped silently: a misspelt one would "
+        "change what "
+        "runs without a word.",
+        "Use the field that is suggested; `gpuctl explain KIND` lists them.",
+        job_document("training", "resources:\n  gpu_typ: A100  #!\n"),
+    ),
+    CodeRule(
+        "GPU204",
+        "error",
+        "one key in two spellings",
+        "`gpu-type`, `gpu_type` and `gpuType` are one key, and a mapping has each key once.",
+        "Keep one of them; `gpuctl fmt` writes the canonical spelling.",
+        job_document("training", "resources:\n  gpu-type: A100\n  gpuType: H100  #!\n"),
+    ),
+    CodeRule(
+        "GPU205",
+        "error",
+        "field without a value",
+        "The field is written and has no value (YAML's null), so it is not clear whether something was forgotten.",
+        'Give it a value, remove the line, or write `""`, `[]` or `{}` for an empty one.',
+        job_document("training", "storage:  #!\n"),
+    ),
+    CodeRule(
+        "GPU206",
+        "error",
+        "value out of range",
+        "The value is smaller or larger than what works, or than what Kubernetes takes.",
+        "Write a value inside the range that the message names.",
+        job_document("compute", "service:\n  port: 70000  #!\n"),
+    ),
+    CodeRule(
+        "GPU207",
+        "error",
+        "illegal name",
+        "Kubernetes allows lower-case letters, digits and `-` in names, because they become host names.",
+        "Use the legal name that is suggested.",
+        "kind: compute\nversion: v0.1\njob:\n  name: My_Job  #!\nenvironment: {image: app:1}\n",
+    ),
+    CodeRule(
+        "GPU208",
+        "error",
+        "not a quantity",
+        "Amounts of cpu and memory are Kubernetes quantities: `8`, `500m`, `128Gi`. `128GB` is none, and `memory: "
+        "64` is 64 "
+        "bytes.",
+        "Write a number with a suffix: `m` for thousandths of a core, `Mi` or `Gi` for memory.",
+        job_document("compute", "resources:\n  memory: 128GB  #!\n"),
+    ),
+    CodeRule(
+        "GPU209",
+        "error",
+        "not a duration",
+        "Durations are numbers with a unit, or sums of them: `30s`, `45m`, `12h`, `7d`, `1h30m`.",
+        "Add the unit.",
+        "kind: training\nversion: v0.1\njob:\n  name: demo\n  ttl: 30  #!\nenvironment: {image: app:1}\n",
+    ),
+    CodeRule(
+        "GPU210",
+        "error",
+        "unusable path",
+        "Paths that are mounted are absolute and normalised, without `..` and `:`. The API server takes others "
+        "silently, and "
+        "the pod then never starts.",
+        "Write the path that is suggested.",
+        job_document("compute", "storage:\n  workdirs:\n    - path: data/models  #!\n"),
+    ),
+    CodeRule(
+        "GPU211",
+        "error",
+        "not one of the possible values",
+        "The field takes one of a closed list of values.",
+        "Use one of the list.",
+        "kind: compute\nversion: v0.1\njob:\n  name: demo\n  priority: urgent  #!\nenvironment: {image: app:1}\n",
+    ),
+    CodeRule(
+        "GPU212",
+        "error",
+        "illegal label or annotation",
+        "Label values have at most 63 letters, digits, `-`, `_` and `.`; keys may have a DNS prefix and `/`.",
+        "Use the legal form that is suggested, or put free text into `description`.",
+        "kind: compute\nversion: v0.1\njob:\n  name: demo\n  labels:\n    team: a b  #!\nenvironment: {image: app:1}\n",
+    ),
+    CodeRule(
+        "GPU213",
+        "error",
+        "fields that contradict each other",
+        "Two fields cannot both hold, or one of them needs another that is missing.",
+        "Remove or change one, as the message says.",
+        job_document("compute", "service:\n  type: ClusterIP\n  nodePort: 30080  #!\n"),
+    ),
+    CodeRule(
+        "GPU214",
+        "error",
+        "reserved name",
+        "gpuctl or Kubernetes writes this label, annotation or variable itself; another value would break how jobs "
+        "are found "
+        "or how the pods of a training find each other.",
+        "Remove it, or use a name of your own.",
+        "kind: training\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n  env:\n"
+        "    NODE_RANK: 3  #!\n",
+    ),
+    CodeRule(
+        "GPU215",
+        "error",
+        "illegal variable name",
+        "Environment variables are named with letters, digits, `_`, `-` and `.`, and do not start with a digit.",
+        "Rename the variable.",
+        "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n  env:\n    1ST: x  #!\n",
+    ),
+    CodeRule(
+        "GPU216",
+        "error",
+        "not an image reference",
+        "An image is named `registry/path/name:tag` or `...@sha256:...`, in lower case up to the tag, without a scheme "
+        "such as `docker://`. The API server takes any text, and the pod then waits for ever with InvalidImageName.",
+        "Correct the reference.",
+        "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: Team/App:1  #!\n",
+    ),
+    CodeRule(
+        "GPU217",
+        "error",
+        "name too long for its kind",
+        "Names that the API server accepts can be too long for what is made from them: a Service `svc-NAME`, a pod's "
+        "host "
+        "name, a label with a hash. Such objects exist and never get a pod. The limits are measured on a real "
+        "control plane.",
+        "Shorten the name to the length that the message names.",
+        "kind: notebook\nversion: v0.1\njob:\n  name: " + "n" * 53 + "  #!\nenvironment: {image: app:1}\n",
+    ),
+    CodeRule(
+        "GPU218",
+        "error",
+        "the same thing twice",
+        "A variable, port, mount or name is given twice where it can exist once.",
+        "Remove or rename one.",
+        job_document("compute", "storage:\n  workdirs:\n    - path: /data\n    - path: /data  #!\n"),
+    ),
+    CodeRule(
+        "GPU219",
+        "error",
+        "podPatch that cannot be applied",
+        "A podPatch is a partial PodSpec, validated strictly against Kubernetes' schema. It cannot touch names, the "
+        "platform's labels, priority, or what a field of the language is for. The pod that comes out of all patches "
+        "must be one that the API server takes: names unique, mounts with their volumes, probes with their ports, "
+        "requests within limits.",
+        "Correct the field that the message names.",
+        job_document("compute", "podPatch:\n  hostIpc: true  #!\n"),
+    ),
+    CodeRule(
+        "GPU220",
+        "error",
+        "variable that shows other pods' cards",
+        "NVIDIA's container runtime gives a container the cards that NVIDIA_VISIBLE_DEVICES names, without asking who "
+        "they were given to. Containers with GPUs get its value from the device plugin; for those without gpuctl sets "
+        "`void`, because images that default to `all` would see every card of the node. A value of one's own, in `env` "
+        "or in a podPatch, goes around both.",
+        "Remove the variable. CUDA_VISIBLE_DEVICES chooses among the cards that the pod was given.",
+        "kind: compute\nversion: v0.1\njob: {name: demo}\nenvironment:\n  image: app:1\n  env:\n"
+        "    NVIDIA_VISIBLE_DEVICES: all  #!\n",
+    ),
+    CodeRule(
+        "GPU221",
+        "error",
+        "priorities out of order",
+        "The value of `high` is above that of `medium`, and `medium` above `low`: the scheduler goes by the values, "
+        "and with another order the urgent job waits, or is evicted by one that can wait.",
+        "Give the more urgent priority the greater value. The defaults are 1000000, 500000 and 100.",
+        "kind: platform\nversion: v0.1\npriorities:\n  low: {value: 600000}  #!\n",
+    ),
+    CodeRule(
+        "GPU301",
+        "error",
+        "template that refers to nothing",
+        "`{{model.name}}` stands for a field of the same document, in any text of a workload. The field, or the block "
+        "it is in, is misspelt, not set, or not a single value. A chat template's `{{ messages }}` is left alone.",
+        "Correct the reference; write `{{{{` for a literal `{{`.",
+        job_document("inference", "model: {name: m}\n", environment='image: "app:{{model.nmae}}"').replace(
+            'model.nmae}}"}\n', 'model.nmae}}"}  #!\n'
+        ),
+    ),
+)

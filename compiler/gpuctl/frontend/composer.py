@@ -1,0 +1,328 @@
+"""Trees from libyaml's events, for everything that YAML has.
+
+libyaml scans (its marks count code points), and the tree is built here, because resolution is ours: a plain ``2e-5`` or
+``yes`` stays text until a field says what it is. libyaml implements YAML 1.1; where 1.2 differs in what people write,
+this module makes up for it:
+
+- a line of blanks and tabs is an empty line (libyaml refuses it outside scalars);
+- NEL, LS and PS are ordinary characters, not line breaks;
+- a ``?`` inside brackets is part of the text that follows it directly (libyaml takes it for the mark of a key);
+- ``<<`` is not YAML 1.2, but existing files use it, so it merges as in 1.1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+from yaml import events as yaml_events
+from yaml._yaml import CParser
+
+from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.frontend.syntax import character_error, syntax_error
+from gpuctl.frontend.tree import MAPPING, SCALAR, SEQUENCE, Chunk, ReadError, YamlNode
+from gpuctl.language.wording import shorten
+
+MAX_DEPTH = 64
+MAX_EXPANDED = 100_000
+
+_TAB_LINE = r"(?m)^[ ]*\t[ \t]*(?=\r?$)"
+_RESHAPED = "\x85\u2028\u2029\ufeff"
+_RESHAPED_PATTERN = f"[{_RESHAPED}]"
+_KNOWN_TAGS = {"tag:yaml.org,2002:str": False, "!": False}
+_AFTER_MARK = frozenset({"", " ", "\t", "\r", "\n", ",", "[", "]", "{", "}"})
+_MOST_ROUNDS = 8
+"""How often a chunk is scanned again because a ``?`` turned out to be text: each round finds all that can be seen."""
+
+
+def compose_events(chunk: Chunk, diagnostics: list[Diagnostic]) -> list[YamlNode]:
+    """The trees of a chunk's documents.
+
+    Duplicate keys are appended to ``diagnostics`` and reading goes on; anything else that is not acceptable YAML
+    raises :class:`ReadError`.
+    """
+    text = chunk.text
+    restore: dict[int, str] = {}
+    if re.search(_RESHAPED_PATTERN, text):
+        text, restore = _reshape(text)
+    try:
+        return _compose(chunk, text, restore, diagnostics)
+    except yaml.MarkedYAMLError as error:
+        if not re.search(_TAB_LINE, text):
+            raise ReadError(syntax_error(chunk, error)) from None
+    # libyaml refuses lines of blanks and tabs between entries. With blanks for their tabs the structure can be seen;
+    # those that turn out to stand inside a scalar get their tabs back.
+    blanked = re.sub(_TAB_LINE, lambda match: " " * len(match[0]), text)
+    try:
+        found: list[Diagnostic] = []
+        roots = _compose(chunk, blanked, restore, found)
+        inside = _lines_of_scalars(chunk, roots)
+        if inside:
+            pairs = zip(blanked.split("\n"), text.split("\n"), strict=True)
+            lines = [old if number in inside else new for number, (new, old) in enumerate(pairs)]
+            found = []
+            roots = _compose(chunk, "\n".join(lines), restore, found)
+    except yaml.MarkedYAMLError as error:
+        raise ReadError(syntax_error(chunk, error)) from None
+    diagnostics += found
+    return roots
+
+
+def _compose(chunk: Chunk, text: str, restore: dict[int, str], diagnostics: list[Diagnostic]) -> list[YamlNode]:
+    for _ in range(_MOST_ROUNDS):
+        found: list[Diagnostic] = []
+        composer = _Composer(chunk, restore, found)
+        try:
+            roots = composer.compose(text)
+        except yaml.reader.ReaderError as error:
+            raise ReadError(character_error(chunk, text, error)) from None
+        if not composer.marks:
+            diagnostics += found
+            return roots
+        text, restore = _as_text(text, composer.marks, restore)
+    mark = composer.marks[0]
+    hint = "quote the text that starts with it"
+    line, column = chunk.place(mark)
+    span = chunk.point(line, max(column - 1, 0))
+    raise ReadError(Diagnostic(Severity.ERROR, "GPU004", "a `?` in brackets starts a key", span, hint=hint))
+
+
+def _as_text(text: str, marks: list[int], restore: dict[int, str]) -> tuple[str, dict[int, str]]:
+    """The text with a stand-in for each ``?`` directly before one of the marks, and the table that brings it back."""
+    stand_in = next((chr(code) for code, character in restore.items() if character == "?"), None)
+    if stand_in is None:
+        stand_in = next(_stand_ins(text))
+        restore = {**restore, ord(stand_in): "?"}
+    characters = list(text)
+    for mark in marks:
+        characters[mark - 1] = stand_in
+    return "".join(characters), restore
+
+
+def _lines_of_scalars(chunk: Chunk, nodes: list[YamlNode]) -> set[int]:
+    """The lines, from 0, over which scalars of several lines stretch."""
+    lines: set[int] = set()
+    for node in nodes:
+        if node.kind is SCALAR:
+            first, last = chunk.place(node.start)[0], chunk.place(node.end)[0]
+            if last > first:
+                lines.update(range(first, last + 1))
+        elif node.kind is SEQUENCE:
+            lines |= _lines_of_scalars(chunk, node.value)
+        else:
+            lines |= _lines_of_scalars(chunk, [part for pair in node.value for part in pair])
+    return lines
+
+
+def _reshape(text: str) -> tuple[str, dict[int, str]]:
+    """Stand-ins for the characters that YAML 1.1 treats as line breaks, and the table that brings them back."""
+    table = {ord(character): stand_in for character, stand_in in zip(_RESHAPED, _stand_ins(text), strict=False)}
+    return text.translate(table), {ord(stand_in): chr(character) for character, stand_in in table.items()}
+
+
+def _stand_ins(text: str) -> Iterator[str]:
+    """Characters of the private use area that the text does not have."""
+    present = set(text)
+    return (chr(code) for code in range(0xE000, 0xF8FF) if chr(code) not in present)
+
+
+class _Composer:
+    """Builds trees from the events of one chunk."""
+
+    def __init__(self, chunk: Chunk, restore: dict[int, str], diagnostics: list[Diagnostic]) -> None:
+        self.chunk = chunk
+        self.restore = restore
+        self.diagnostics = diagnostics
+        self.anchors: dict[str, YamlNode] = {}
+        self.weights: dict[int, int] = {}
+        self.expanded = 0
+        self.marks: list[int] = []
+        """Offsets at which something starts directly after a ``?`` that libyaml took for the mark of a key."""
+
+    def compose(self, text: str) -> list[YamlNode]:
+        next_event = CParser(text).get_event
+        roots: list[YamlNode] = []
+        parents: list[tuple[YamlNode, str | None]] = []
+        children: list[YamlNode] = roots
+        restore = self.restore
+        question = "?" in text
+        # A text without a last line break has its blocks end in a line of their own.
+        after_all = len(text) if text.endswith(("\n", "\r")) else len(text) + 1
+        scalar_event, mapping_start, sequence_start = (
+            yaml_events.ScalarEvent,
+            yaml_events.MappingStartEvent,
+            yaml_events.SequenceStartEvent,
+        )
+        while True:
+            event: Any = next_event()
+            kind = type(event)
+            if kind is scalar_event:
+                value, start = event.value, event.start_mark.index
+                if question:
+                    self._note_question(text, start)
+                if restore:
+                    value = value.translate(restore)
+                node = YamlNode(SCALAR, value, start, event.end_mark.index, not event.style)
+                if event.tag is not None:
+                    self._check_tag(event, node)
+                if event.anchor is not None:
+                    self.anchors[event.anchor] = node
+                children.append(node)
+            elif kind is mapping_start or kind is sequence_start:
+                if len(parents) >= MAX_DEPTH:
+                    raise self._error(
+                        "GPU008",
+                        f"nested deeper than {MAX_DEPTH} levels",
+                        event.start_mark.index,
+                        "flatten the document",
+                    )
+                if question:
+                    self._note_question(text, event.start_mark.index)
+                start = event.start_mark.index
+                node = YamlNode(MAPPING if kind is mapping_start else SEQUENCE, [], start, start)
+                if event.tag is not None:
+                    self._check_tag(event, node)
+                children.append(node)
+                parents.append((node, event.anchor))
+                children = node.value
+            elif kind is yaml_events.MappingEndEvent or kind is yaml_events.SequenceEndEvent:
+                node, anchor = parents.pop()
+                mark = event.end_mark
+                node.end = mark.index if mark.column or mark.index < len(text) else after_all
+                if node.kind is MAPPING:
+                    node.value = self._pairs(node.value)
+                if anchor is not None:
+                    self.anchors[anchor] = node
+                children = self._children(parents, roots)
+            elif kind is yaml_events.AliasEvent:
+                children.append(self._alias(event))
+            elif kind is yaml_events.DocumentStartEvent:
+                self.anchors = {}
+            elif kind is yaml_events.StreamEndEvent:
+                return roots
+
+    def _note_question(self, text: str, index: int) -> None:
+        """YAML 1.2, rule ns-plain-first: a ``?`` marks a key only when a blank or a bracket's sign comes after it."""
+        if index and text[index - 1] == "?" and text[index : index + 1] not in _AFTER_MARK:
+            self.marks.append(index)
+
+    @staticmethod
+    def _children(parents: list[tuple[YamlNode, str | None]], roots: list[YamlNode]) -> list[YamlNode]:
+        value: list[YamlNode] = parents[-1][0].value if parents else roots
+        return value
+
+    def _alias(self, event: Any) -> YamlNode:
+        target = self.anchors.get(event.anchor)
+        if target is None:
+            raise self._error(
+                "GPU007",
+                f"the alias `*{event.anchor}` refers to no anchor before it, or to itself",
+                event.start_mark.index,
+                f"define `&{event.anchor}` earlier in the same document, outside of what it names",
+            )
+        self.expanded += self._weight(target)
+        if self.expanded > MAX_EXPANDED:
+            raise self._error(
+                "GPU007",
+                f"the document's aliases expand to more than {MAX_EXPANDED} values",
+                event.start_mark.index,
+                "write the values out, or use fewer aliases",
+            )
+        # A node of its own: the same content, at the place of the alias.
+        return YamlNode(target.kind, target.value, event.start_mark.index, event.end_mark.index, target.plain)
+
+    def _weight(self, node: YamlNode) -> int:
+        """The number of scalars and collections below a node, with aliases written out."""
+        if node.kind is SCALAR:
+            return 1
+        key = id(node.value)
+        weight = self.weights.get(key)
+        if weight is None:
+            parts = [part for pair in node.value for part in pair] if node.kind is MAPPING else node.value
+            weight = 1 + sum(self._weight(part) for part in parts)
+            self.weights[key] = weight
+        return weight
+
+    def _check_tag(self, event: Any, node: YamlNode) -> None:
+        tag = event.tag
+        if node.kind is SCALAR and tag in _KNOWN_TAGS:
+            node.plain = False
+        elif (node.kind, tag) not in {
+            (MAPPING, "tag:yaml.org,2002:map"),
+            (SEQUENCE, "tag:yaml.org,2002:seq"),
+            (MAPPING, "!"),
+            (SEQUENCE, "!"),
+        }:
+            shown = tag.replace("tag:yaml.org,2002:", "!!")
+            raise self._error(
+                "GPU010", f"the YAML tag `{shorten(shown)}` has no meaning here", event.start_mark.index, "remove it"
+            )
+
+    def _pairs(self, flat: list[YamlNode]) -> list[tuple[YamlNode, YamlNode]]:
+        keys = flat[0::2]
+        pairs = list(zip(keys, flat[1::2], strict=True))
+        texts = [key.value for key in keys if key.kind is SCALAR]
+        if len(texts) != len(keys):
+            bad = next(key for key in keys if key.kind is not SCALAR)
+            raise self._error(
+                "GPU004",
+                "a key must be text, and this one is a " + bad.kind,
+                bad.start,
+                "quote it if `{{...}}` was meant as text" if bad.kind is MAPPING else "quote it",
+            )
+        if any(key.value == "<<" and key.plain for key in keys):
+            pairs = self._merged(pairs)
+        if len(set(texts)) != len(texts):
+            pairs = self._without_duplicates(pairs)
+        return pairs
+
+    def _without_duplicates(self, pairs: list[tuple[YamlNode, YamlNode]]) -> list[tuple[YamlNode, YamlNode]]:
+        first: dict[str, YamlNode] = {}
+        kept = []
+        for key, value in pairs:
+            earlier = first.setdefault(key.value, key)
+            if earlier is key:
+                kept.append((key, value))
+                continue
+            self.diagnostics.append(
+                Diagnostic(
+                    Severity.ERROR,
+                    "GPU006",
+                    f"the key `{shorten(key.value)}` stands twice in one mapping",
+                    self.chunk.span(key),
+                    hint="remove one of the two",
+                    related=(Related("first here", self.chunk.span(earlier)),),
+                )
+            )
+        return kept
+
+    def _merged(self, pairs: list[tuple[YamlNode, YamlNode]]) -> list[tuple[YamlNode, YamlNode]]:
+        """``<<: *base`` replaced by the entries of ``base`` that the mapping does not have itself."""
+        own = [(key, value) for key, value in pairs if not (key.value == "<<" and key.plain)]
+        present = {key.value for key, _ in own}
+        for key, value in pairs:
+            if not (key.value == "<<" and key.plain):
+                continue
+            bases = value.value if value.kind is SEQUENCE else [value]
+            for base in bases:
+                if base.kind is not MAPPING:
+                    raise self._error(
+                        "GPU007",
+                        "`<<` merges mappings, and this is not one",
+                        base.start,
+                        "refer to a mapping: `<<: *name`",
+                    )
+                for base_key, base_value in base.value:
+                    if base_key.value not in present:
+                        present.add(base_key.value)
+                        own.append((base_key, base_value))
+        self.expanded += len(own)
+        if self.expanded > MAX_EXPANDED:
+            raise self._error("GPU007", "the document's aliases expand too far", pairs[0][0].start, "use fewer aliases")
+        return own
+
+    def _error(self, code: str, message: str, offset: int, hint: str) -> ReadError:
+        span = self.chunk.point(*self.chunk.place(offset))
+        return ReadError(Diagnostic(Severity.ERROR, code, message, span, hint=hint))

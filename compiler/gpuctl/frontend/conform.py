@@ -1,0 +1,222 @@
+"""The first pass over a document: its YAML tree along the shape of its model, to data that pydantic can take.
+
+Spellings are folded, unknown and repeated keys and values of the wrong kind are found, and text fields get the exact
+text of the source. Every node comes with its key and its place, so that what is wrong is said where it stands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuctl.frontend.diagnostics import FieldPath, Related, format_path
+from gpuctl.frontend.findings import Findings
+from gpuctl.frontend.numbers import read_number
+from gpuctl.frontend.scalars import BOOLEANS, MISFIT, as_list, explain, read_scalar
+from gpuctl.frontend.shapes import (
+    TEXT,
+    ListShape,
+    MapShape,
+    ModelShape,
+    ScalarShape,
+    Shape,
+    UnionShape,
+    kind_shape,
+)
+from gpuctl.frontend.tree import MAPPING, NULLS, SCALAR, SEQUENCE, YamlNode
+from gpuctl.frontend.unknown_keys import torn_text, what_is_known
+from gpuctl.language.wording import shorten
+
+_ARTICLES = {SCALAR: "a single value", SEQUENCE: "a list", MAPPING: "a mapping"}
+
+
+class _Nothing:
+    """The value of a field that had a problem."""
+
+
+_NOTHING = _Nothing()
+
+
+def conform(findings: Findings, kind: str) -> dict[str, Any]:
+    """The data of a document of a kind: what is right of it, under canonical keys."""
+    return _Conformer(findings, kind).model(findings.root, kind_shape(kind))
+
+
+def report_wrong_kind(findings: Findings, node: YamlNode, key: YamlNode | None, path: FieldPath, expected: str) -> None:
+    """That a field has no value, or one of another kind than ``expected``: a scalar, a list, a mapping."""
+    field = _field(path)
+    if node.is_null:
+        advice = {SEQUENCE: "write `[]`, or remove the line", MAPPING: "fill it, or remove the line"}.get(
+            expected, 'give it a value, remove the line, or quote it ("null") if it is text'
+        )
+        findings.at_node("GPU205", f"{field} has no value", node, path, advice, key=key)
+        return
+    hint: str | None = None
+    if expected == SEQUENCE and node.kind == SCALAR:
+        hint = f"write a list: {as_list(node.value)}"
+    elif expected == SEQUENCE:
+        hint = "start each entry with `- `"
+    elif expected == MAPPING:
+        hint = "write `key: value` lines below it"
+    elif expected == SCALAR:
+        hint = "write one value"
+    wanted = _ARTICLES.get(expected, expected)
+    message = f"{field} must be {wanted}, not {_ARTICLES[node.kind]}"
+    findings.at_node("GPU202", message, node, path, hint, key=key)
+
+
+def _field(path: FieldPath) -> str:
+    return f"`{format_path(path[-2:] if path and isinstance(path[-1], int) else path[-1:])}`" if path else "this"
+
+
+class _Conformer:
+    """The way through one document: ``path`` and ``key`` are those of the value that is being looked at."""
+
+    def __init__(self, findings: Findings, kind: str) -> None:
+        self.findings = findings
+        self.kind = kind
+        self.path: list[str | int] = []
+        self.key: YamlNode | None = None
+
+    def model(self, node: YamlNode, shape: ModelShape) -> dict[str, Any]:
+        """A mapping of known keys."""
+        data: dict[str, Any] = {}
+        seen: dict[str, YamlNode] = {}
+        path = self.path
+        for key, value in node.value:
+            known = shape.find(key.value)
+            if known is None:
+                self._unknown(node, key, value, shape)
+                continue
+            canonical, value_shape = known
+            earlier = seen.setdefault(canonical, key)
+            if earlier is not key:
+                self._second_spelling(key, earlier, canonical)
+                continue
+            if value_shape is TEXT and value.kind == SCALAR and not (value.plain and value.value in NULLS):
+                # The common case: no path is needed unless something is wrong.
+                data[canonical] = value.value
+                continue
+            path.append(canonical)
+            self.key = key
+            bound = self._value(value, value_shape)
+            if bound is _NOTHING:
+                self.findings.bad.add(tuple(path))
+            else:
+                data[canonical] = bound
+            path.pop()
+        return data
+
+    def _value(self, node: YamlNode, shape: Shape) -> Any:
+        if isinstance(shape, ScalarShape):
+            return self._scalar(node, shape)
+        if isinstance(shape, ModelShape):
+            return self.model(node, shape) if node.kind == MAPPING else self._wrong(node, MAPPING)
+        if isinstance(shape, ListShape):
+            return self._list(node, shape) if node.kind == SEQUENCE else self._wrong(node, SEQUENCE)
+        if isinstance(shape, MapShape):
+            return self._invented(node, shape) if node.kind == MAPPING else self._wrong(node, MAPPING)
+        if isinstance(shape, UnionShape):
+            option = getattr(shape, node.kind)
+            if option is not None and not node.is_null:
+                return self._value(node, option)
+            names = [_ARTICLES[kind] for kind in (SCALAR, SEQUENCE, MAPPING) if getattr(shape, kind) is not None]
+            return self._wrong(node, " or ".join(names))
+        return self._free(node) if node.kind == MAPPING else self._wrong(node, MAPPING)
+
+    def _invented(self, node: YamlNode, shape: MapShape) -> dict[str, Any]:
+        """A mapping whose keys users invent."""
+        data: dict[str, Any] = {}
+        for key, value in node.value:
+            if key.plain and key.value in ("", "~"):
+                self.findings.at_node("GPU205", "a name is missing before the `:`", key, tuple(self.path), key=key)
+                continue
+            bound = self._below(key.value, key, value, shape.value)
+            if bound is not _NOTHING:
+                data[key.value] = bound
+        return data
+
+    def _list(self, node: YamlNode, shape: ListShape) -> list[Any]:
+        items: list[YamlNode] = node.value
+        if shape.item is TEXT:
+            texts = [item.value for item in items if item.kind == SCALAR and not (item.plain and item.value in NULLS)]
+            if len(texts) == len(items):
+                return texts
+        # What is wrong keeps its place, or the positions of pydantic's errors would be wrong by one.
+        return [self._below(index, None, item, shape.item) for index, item in enumerate(items)]
+
+    def _below(self, part: str | int, key: YamlNode | None, node: YamlNode, shape: Shape) -> Any:
+        self.path.append(part)
+        self.key = key
+        bound = self._value(node, shape)
+        if bound is _NOTHING:
+            self.findings.bad.add(tuple(self.path))
+        self.path.pop()
+        return bound
+
+    def _scalar(self, node: YamlNode, shape: ScalarShape) -> Any:
+        if node.kind != SCALAR or node.is_null:
+            return self._wrong(node, SCALAR)
+        if self.path == ["kind"]:
+            return self.kind  # Read before everything else; it may be an alias.
+        value = read_scalar(node, shape)
+        if value is not MISFIT:
+            return value
+        path = tuple(self.path)
+        code, message, hint = explain(node, shape, path, _field(path))
+        return self._report(code, message, node, hint)
+
+    def _free(self, node: YamlNode) -> Any:
+        """A JSON value as kubectl reads it, for parts whose schema is Kubernetes'; `yes` and `on` stay text."""
+        if node.kind == SEQUENCE:
+            items = [self._free_below(index, None, item) for index, item in enumerate(node.value)]
+            return _NOTHING if any(item is _NOTHING for item in items) else items
+        if node.kind == MAPPING:
+            pairs = {key.value: self._free_below(key.value, key, value) for key, value in node.value}
+            return _NOTHING if any(value is _NOTHING for value in pairs.values()) else pairs
+        text: str = node.value
+        if not node.plain:
+            return text
+        if node.is_null:
+            return self._wrong(node, SCALAR)
+        if text in BOOLEANS:
+            return BOOLEANS[text]
+        number = read_number(text)
+        if number is not None:
+            return number
+        if text.lower() in (".inf", "-.inf", "+.inf", ".nan"):
+            message = f"`{text}` is not a number that JSON can hold"
+            return self._report("GPU202", message, node, "quote it, if it is text")
+        return text
+
+    def _free_below(self, part: str | int, key: YamlNode | None, node: YamlNode) -> Any:
+        self.path.append(part)
+        self.key = key
+        value = self._free(node)
+        self.path.pop()
+        return value
+
+    def _wrong(self, node: YamlNode, expected: str) -> Any:
+        report_wrong_kind(self.findings, node, self.key, tuple(self.path), expected)
+        return _NOTHING
+
+    def _report(self, code: str, message: str, node: YamlNode, hint: str | None) -> Any:
+        self.findings.at_node(code, message, node, tuple(self.path), hint, key=self.key)
+        return _NOTHING
+
+    def _second_spelling(self, key: YamlNode, earlier: YamlNode, canonical: str) -> None:
+        self.findings.at_node(
+            "GPU204",
+            f"`{key.value}` and `{earlier.value}` are two spellings of one key",
+            key,
+            (*self.path, canonical),
+            f"keep one; `{canonical}` is the canonical spelling",
+            key=key,
+            related=(Related("first here", self.findings.chunk.span(earlier)),),
+        )
+
+    def _unknown(self, node: YamlNode, key: YamlNode, value: YamlNode, shape: ModelShape) -> None:
+        path = tuple(self.path)
+        where = f" in {format_path(path)}" if path else f" in a {self.kind} document"
+        hint = torn_text(self.findings.chunk.text, node, key, value) or what_is_known(key.value, path, shape, self.kind)
+        message = f"unknown field `{shorten(key.value)}`{where}"
+        self.findings.at_node("GPU203", message, key, (*path, key.value), hint, key=key)

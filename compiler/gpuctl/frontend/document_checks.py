@@ -1,0 +1,319 @@
+"""Checks of one document that need more than one field, or the platform."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.frontend.document import Document
+from gpuctl.frontend.lint import HOSTFILE_DIRECTORY, lint_command, uses_deepspeed
+from gpuctl.frontend.tentative import usable
+from gpuctl.language import names
+from gpuctl.language.job import Workload
+from gpuctl.language.kinds import Job
+from gpuctl.language.quantities import parse_quantity
+from gpuctl.language.service import ServiceBlock
+from gpuctl.language.settings import Settings
+from gpuctl.language.spelling import nearest
+
+if TYPE_CHECKING:
+    from gpuctl.language.inference import Inference
+    from gpuctl.language.quota import Quota
+    from gpuctl.language.training import Training
+from gpuctl.frontend.reserved import MODEL_ENV, RESERVED_ENV, foreign_image, is_reserved_key, visible_devices
+
+ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
+
+_SET_FOR_TRAININGS = dict.fromkeys(RESERVED_ENV, "gpuctl sets it from the document")
+# k8s.io/apimachinery: TotalAnnotationSizeLimitB is 256 KiB; some of it is for what gpuctl and others add.
+MAX_ANNOTATIONS = 200 * 1024
+
+
+def check(document: Document, settings: Settings) -> Iterator[Diagnostic]:
+    """Everything that is wrong with, or remarkable about, one valid document."""
+    for part in _parts(document, settings):
+        yield from part
+
+
+def check_faulty(document: Document, settings: Settings) -> Iterator[Diagnostic]:
+    """The same of a document that has mistakes, as far as it does not rest on what is wrong."""
+    return usable(_parts(document, settings))
+
+
+def _parts(document: Document, settings: Settings) -> Iterator[Iterator[Diagnostic]]:
+    model = document.model
+    if isinstance(model, Workload):
+        yield _name_length(document, model, settings)
+        yield _reserved_labels(document, model, settings)
+        yield _environment(document, model, settings)
+        yield _gpus(document, model, settings)
+        yield _shared_memory(document, model)
+        yield _storage(document, model)
+        yield _node_ports(document, model)
+        if model.kind == "training":
+            yield _several_nodes(document, model, settings)
+        if model.kind == "inference":
+            yield _autoscaling(document, model)
+        yield lint_command(document, model)
+    elif model.kind == "quota":
+        yield _quota(document, model, settings)
+
+
+def _name_length(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
+    nodes = model.resources.nodes if model.kind == "training" else 1
+    longest, reason = names.longest_job_name(document.kind, nodes, settings.platform.training.backend)
+    length = len(model.job.name)
+    if length > longest:
+        shorter = model.job.name[:longest].rstrip("-")
+        yield document.diagnostic(
+            ERROR,
+            "GPU217",
+            f"the name has {length} characters; a {document.kind} here can have {longest}, because {reason}",
+            ("job", "name"),
+            f"shorten it, for instance to `{shorter}`",
+        )
+
+
+def _reserved_labels(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
+    for block in ("labels", "annotations"):
+        for key in getattr(model.job, block):
+            if is_reserved_key(key, settings):
+                message = f"`{key}` is the platform's own key and cannot be set in job.{block}"
+                hint = "remove it, or use a prefix of your own such as `example.com/`"
+                yield document.diagnostic(ERROR, "GPU214", message, ("job", block, key), hint, key=True)
+
+
+def _environment(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
+    environment = model.environment
+    reserved: Mapping[str, str] = {}
+    if model.kind == "training":
+        reserved = _SET_FOR_TRAININGS
+    elif model.kind == "inference" and model.model is not None:
+        reserved = {
+            name: f"gpuctl sets it from model.{field}"
+            for name, field in MODEL_ENV.items()
+            if getattr(model.model, field) is not None
+        }
+    for position, variable in enumerate(environment.variables):
+        if variable.name in reserved:
+            path: tuple[str | int, ...] = ("environment", "env", variable.name)
+            if isinstance(environment.env, list):
+                path = ("environment", "env", position, "name")
+            message = f"the variable `{variable.name}` is reserved: {reserved[variable.name]}"
+            yield document.diagnostic(ERROR, "GPU214", message, path, "remove it", key=True)
+        elif "nvidia" in settings.used_vendors:
+            path = ("environment", "env", variable.name)
+            if isinstance(environment.env, list):
+                path = ("environment", "env", position)
+            shown = visible_devices(variable.name, variable.value, has_gpu=_has_nvidia(model, settings))
+            if shown is not None:
+                yield document.diagnostic(ERROR, "GPU220", shown[0], path, shown[1], key=True)
+    foreign = foreign_image(environment.image, settings.platform.image.registries)
+    if foreign is not None:
+        yield document.diagnostic(ERROR, "GPU602", foreign[0], ("environment", "image"), foreign[1])
+    size = sum(len(key) + len(value.encode()) for key, value in model.job.annotations.items())
+    size += len((model.job.description or "").encode())
+    if size > MAX_ANNOTATIONS:
+        message = f"description and annotations have {size // 1024} KiB together; Kubernetes takes 256 KiB"
+        path = ("job", "description" if model.job.description else "annotations")
+        yield document.diagnostic(ERROR, "GPU206", message, path, "shorten them", key=True)
+    tag = environment.image.rpartition("/")[2].partition("@")
+    if not tag[1] and (":" not in tag[0] or tag[0].endswith(":latest")):
+        yield document.diagnostic(
+            WARNING,
+            "GPU501",
+            "the image has the tag `latest`" if ":" in tag[0] else "the image has no tag, which means `latest`",
+            ("environment", "image"),
+            "name a version: `latest` changes under a running job, and nodes keep the copy they have (IfNotPresent)",
+        )
+
+
+def _has_nvidia(model: Job, settings: Settings) -> bool:
+    return model.resources.gpu > 0 and (model.resources.gpu_vendor or settings.default_vendor) == "nvidia"
+
+
+def _gpus(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
+    resources = model.resources
+    if resources.gpu_vendor is not None and settings.gpu_of(resources) is None:
+        close = nearest(resources.gpu_vendor, settings.gpus)
+        yield document.diagnostic(
+            ERROR,
+            "GPU211",
+            f"the platform knows no GPU vendor `{resources.gpu_vendor}`",
+            ("resources", "gpu-vendor"),
+            f"did you mean `{close}`?" if close else f"the vendors are {', '.join(settings.gpus)}",
+        )
+    yield from _gpu_share(document, model, settings)
+    if resources.gpu > 0 and (resources.cpu is None or resources.memory is None):
+        missing = " and ".join(name for name in ("cpu", "memory") if getattr(resources, name) is None)
+        yield document.diagnostic(
+            WARNING,
+            "GPU408",
+            f"the job asks for GPUs and names no {missing}",
+            ("resources", "gpu"),
+            f"add {missing}: under a quota it would get the default request, a fraction of what a GPU job needs",
+            key=True,
+        )
+
+
+def _shared_memory(document: Document, model: Job) -> Iterator[Diagnostic]:
+    resources = model.resources
+    memory = parse_quantity(resources.memory) if resources.memory else None
+    shm = parse_quantity(resources.shm) if resources.shm else None
+    if memory is not None and shm is not None and shm > memory:
+        message = f"shm ({resources.shm}) is larger than memory ({resources.memory}), which it counts as"
+        yield document.diagnostic(WARNING, "GPU409", message, ("resources", "shm"), "raise memory, or lower shm")
+
+
+def _gpu_share(document: Document, model: Job, settings: Settings) -> Iterator[Diagnostic]:
+    share = model.resources.gpu_share
+    if share is None or parse_quantity(share) == 1:
+        return
+    path = ("resources", "gpu-share")
+    sharing = settings.platform.gpu.sharing
+    if model.resources.gpu == 0:
+        message = "`gpu-share` asks for part of a card, and the job asks for no card"
+        yield document.diagnostic(ERROR, "GPU213", message, path, "add `gpu: 1`, or remove `gpu-share`", key=True)
+    elif sharing == "none":
+        yield document.diagnostic(
+            WARNING,
+            "GPU410",
+            "gpu-share is not enforced on this platform: the pod gets whole cards",
+            path,
+            "remove it, or have the platform set `gpu.sharing: hami` or `volcano`",
+            key=True,
+        )
+    elif (model.resources.gpu_vendor or settings.default_vendor) != "nvidia":
+        message = f"gpu-share is not enforced: {sharing} shares NVIDIA cards only here"
+        yield document.diagnostic(WARNING, "GPU410", message, path, "remove it", key=True)
+
+
+def _storage(document: Document, model: Job) -> Iterator[Diagnostic]:
+    workdirs = model.storage.workdirs
+    for index, outer_index in _nested([workdir.target for workdir in workdirs]):
+        inner, outer = workdirs[index], workdirs[outer_index]
+        options = ("readOnly", "pvc", "nfs", "emptyDir")
+        different = [name for name in options if getattr(inner, name) != getattr(outer, name)]
+        if different:
+            yield document.diagnostic(
+                WARNING,
+                "GPU411",
+                f"`{inner.target}` lies below the workdir `{outer.target}` and has another {different[0]}",
+                ("storage", "workdirs", index, "path"),
+                "mounts hide what is below them: give both the same options, or mount them apart",
+                related=(
+                    Related("the workdir around it", document.span(("storage", "workdirs", outer_index, "path"))),
+                ),
+            )
+    if model.kind == "inference" and model.model is not None and model.model.cache:
+        for index, workdir in enumerate(workdirs):
+            if workdir.target == "/cache/model":
+                message = "`model.cache` mounts scratch space at /cache/model, where a workdir is mounted too"
+                path = ("storage", "workdirs", index, "path")
+                yield document.diagnostic(ERROR, "GPU218", message, path, "remove one")
+
+
+def _nested(paths: list[str]) -> Iterator[tuple[int, int]]:
+    """The indices of each path that lies below another, and of the nearest one around it."""
+    # Sorted with a slash at the end, everything below a path follows it at once.
+    around: list[tuple[str, int]] = []
+    for path, index in sorted((path.rstrip("/") + "/", index) for index, path in enumerate(paths)):
+        while around and not path.startswith(around[-1][0]):
+            around.pop()
+        if around and around[-1][0] != path:
+            yield index, around[-1][1]
+        around.append((path, index))
+
+
+def _node_ports(document: Document, model: Job) -> Iterator[Diagnostic]:
+    service = getattr(model, "service", None)
+    if not isinstance(service, ServiceBlock):
+        return
+    ports: list[tuple[int | None, tuple[str | int, ...]]] = [(service.nodePort, ("service", "nodePort"))]
+    ports += [(extra.nodePort, ("service", "ports", index, "nodePort")) for index, extra in enumerate(service.ports)]
+    for port, path in ports:
+        if port is not None and not 30000 <= port <= 32767:
+            message = f"nodePort {port} is outside 30000-32767, the range of most clusters"
+            hint = "choose one inside, unless the API server's --service-node-port-range says otherwise"
+            yield document.diagnostic(WARNING, "GPU420", message, path, hint)
+
+
+def _several_nodes(document: Document, model: Training, settings: Settings) -> Iterator[Diagnostic]:
+    if model.resources.nodes == 1:
+        return
+    for index, workdir in enumerate(model.storage.workdirs):
+        if workdir.target == HOSTFILE_DIRECTORY and uses_deepspeed(model.environment.argv):
+            message = f"DeepSpeed's hostfile is mounted at {HOSTFILE_DIRECTORY}, where this workdir is mounted too"
+            path = ("storage", "workdirs", index, "path")
+            yield document.diagnostic(ERROR, "GPU218", message, path, "give it another `mountPath`")
+    if settings.platform.training.backend == "jobset":
+        return
+    if model.job.retries > 0:
+        yield document.diagnostic(
+            WARNING,
+            "GPU412",
+            "retries have no effect on several nodes: a plain Job cannot restart all its pods together",
+            ("job", "retries"),
+            "have the platform set `training.backend: jobset`, or remove `retries`",
+            key=True,
+        )
+    if settings.queue_of(model.resources.pool) is None:
+        yield document.diagnostic(
+            WARNING,
+            "GPU413",
+            "nothing makes the pods of this training start together: some may hold GPUs while others wait",
+            ("resources", "nodes"),
+            "have the platform set `training.queue` (Kueue) for the pool",
+            key=True,
+        )
+
+
+def _autoscaling(document: Document, model: Inference) -> Iterator[Diagnostic]:
+    scaling = model.autoscaling
+    if scaling is None or not scaling.enabled:
+        return
+    if scaling.metric == "cpu" and model.resources.cpu is None:
+        yield document.diagnostic(
+            ERROR,
+            "GPU213",
+            "`metric: cpu` measures use against the requested cpu, and the job requests none",
+            ("autoscaling", "metric"),
+            "add `resources.cpu`",
+        )
+    if scaling.metric == "gpu" and model.resources.gpu == 0:
+        yield document.diagnostic(
+            WARNING,
+            "GPU414",
+            "autoscaling on GPU use, and the job asks for no GPU",
+            ("autoscaling",),
+            "use `metric: cpu`",
+            key=True,
+        )
+
+
+def _quota(document: Document, model: Quota, settings: Settings) -> Iterator[Diagnostic]:
+    for name, entry in (model.users or model.namespace or {}).items():
+        path: tuple[str | int, ...] = (model.entries_key, name)
+        if name in ("kube-system", "kube-public", "kube-node-lease", "default"):
+            message = f"a quota on the namespace `{name}` limits everybody who has none of their own"
+            yield document.diagnostic(WARNING, "GPU415", message, path, "name a user or a team", key=True)
+        yield from _quota_vendors(document, entry.gpu, (*path, "gpu"), settings)
+    if model.default is not None:
+        yield from _quota_vendors(document, model.default.gpu, ("default", "gpu"), settings)
+    for name, filled in model.entries.items():
+        if all(getattr(filled, field) is None for field in ("cpu", "memory", "gpu", "maxJobs")):
+            message = f"the quota limits nothing for `{name}`"
+            hint = "add cpu, memory, gpu or maxJobs"
+            yield document.diagnostic(ERROR, "GPU201", message, (model.entries_key, name), hint, key=True)
+
+
+def _quota_vendors(
+    document: Document, gpu: int | dict[str, int] | None, path: tuple[str | int, ...], settings: Settings
+) -> Iterator[Diagnostic]:
+    for vendor in gpu if isinstance(gpu, dict) else ():
+        if vendor not in settings.gpus:
+            close = nearest(vendor, settings.gpus)
+            hint = f"did you mean `{close}`?" if close else f"the vendors are {', '.join(settings.gpus)}"
+            message = f"the platform knows no GPU vendor `{vendor}`"
+            yield document.diagnostic(ERROR, "GPU211", message, (*path, vendor), hint, key=True)

@@ -1,0 +1,65 @@
+"""What is wrong with one document, each said at its place."""
+
+from __future__ import annotations
+
+from gpuctl.frontend.diagnostics import Diagnostic, FieldPath, Related, Severity, Span
+from gpuctl.frontend.spans import locate
+from gpuctl.frontend.tree import SCALAR, Chunk, YamlNode
+
+
+class Findings:
+    """Collects the problems of a document that is being bound.
+
+    ``bad`` are the paths of fields that have one: they are left out of the document's data, and their absence is not
+    reported again.
+    """
+
+    def __init__(self, chunk: Chunk, root: YamlNode, diagnostics: list[Diagnostic]) -> None:
+        self.chunk = chunk
+        self.root = root
+        self.diagnostics = diagnostics
+        self.bad: set[FieldPath] = set()
+        self.failed = False
+
+    def at_node(
+        self,
+        code: str,
+        message: str,
+        node: YamlNode,
+        path: FieldPath,
+        hint: str | None = None,
+        *,
+        key: YamlNode | None = None,
+        related: tuple[Related, ...] = (),
+    ) -> None:
+        """An error at a node, or at its key where the node is empty or of several lines and would not be seen."""
+        if node.start == node.end or (node.kind != SCALAR and not self.chunk.is_on_one_line(node)):
+            span = self.span((), key=True) if node is self.root else self.chunk.span(key or node)
+        else:
+            span = self.chunk.span(node)
+        self.add(code, message, span, path, hint, related)
+
+    def at_path(self, code: str, message: str, path: FieldPath, hint: str | None = None, *, key: bool = False) -> None:
+        """An error at a field, or at its key, that is known by its path alone."""
+        self.add(code, message, self.span(path, key=key), path, hint)
+
+    def add(
+        self,
+        code: str,
+        message: str,
+        span: Span,
+        path: FieldPath,
+        hint: str | None = None,
+        related: tuple[Related, ...] = (),
+    ) -> None:
+        """An error, after which the document has no model."""
+        self.failed = True
+        self.diagnostics.append(Diagnostic(Severity.ERROR, code, message, span, path, hint, related))
+
+    def span(self, path: FieldPath, *, key: bool = False) -> Span:
+        """Where a field stands, or what is nearest to it."""
+        return locate(self.chunk, self.root, path, key=key)
+
+    def is_said(self, path: FieldPath) -> bool:
+        """Whether something was said of a field already, or of a block around it."""
+        return any(path[:length] in self.bad for length in range(1, len(path) + 1))

@@ -1,0 +1,64 @@
+"""Checks of the platform's document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpuctl.frontend.diagnostics import Diagnostic, Severity
+from gpuctl.frontend.document import Document
+from gpuctl.language.settings import Settings
+
+if TYPE_CHECKING:
+    pass
+
+ERROR = Severity.ERROR
+
+
+def check_platform(document: Document, versions: tuple[str, ...]) -> Iterator[Diagnostic]:
+    """What can be wrong with a platform: ``versions`` are the Kubernetes versions that output can be validated for."""
+    platform = document.model
+    assert platform.kind == "platform", "called for a platform document"
+    version = platform.kubernetes.version
+    if version.removeprefix("v") not in versions:
+        shown = ".".join(version.removeprefix("v").split(".")[:2])
+        hint = f"write `{shown}`" if shown in versions else f"the versions are {versions[0]} to {versions[-1]}"
+        message = f"kubernetes.version `{version}` is not a supported minor version"
+        yield document.diagnostic(ERROR, "GPU601", message, ("kubernetes", "version"), hint)
+    storage = platform.storage.default
+    if storage is not None and (storage.pvc is None) == (storage.nfs is None):
+        message = "storage.default needs one of `pvc` and `nfs`"
+        yield document.diagnostic(ERROR, "GPU213", message, ("storage", "default"), "keep one", key=True)
+    seen: dict[tuple[str, str | int], str] = {}
+    for level, priority in Settings(platform).priorities.items():
+        if priority.class_name.startswith("system-"):
+            yield document.diagnostic(
+                ERROR,
+                "GPU207",
+                f"the PriorityClass name `{priority.class_name}` is reserved: `system-` belongs to Kubernetes",
+                ("priorities", level, "className"),
+                "choose another prefix",
+            )
+        for what, key in (("className", priority.class_name), ("value", priority.value)):
+            earlier = seen.setdefault((what, key), level)
+            if earlier != level:
+                message = f"the priorities {earlier} and {level} have one {what}, `{key}`"
+                yield document.diagnostic(ERROR, "GPU218", message, ("priorities", level, what), "change one")
+    yield from _priority_order(document, Settings(platform))
+    names_seen: set[str] = set()
+    for index, pool in enumerate(platform.pools):
+        if pool.name in names_seen:
+            message = f"the pool `{pool.name}` is listed twice"
+            yield document.diagnostic(ERROR, "GPU218", message, ("pools", index, "name"), "remove one")
+        names_seen.add(pool.name)
+
+
+def _priority_order(document: Document, settings: Settings) -> Iterator[Diagnostic]:
+    """High is above medium and medium above low, or the urgent job is the one that is evicted."""
+    for upper, lower in (("high", "medium"), ("medium", "low")):
+        above, below = settings.priorities[upper].value, settings.priorities[lower].value
+        if above < below:
+            level = lower if document.is_written(("priorities", lower, "value")) else upper
+            message = f"the priority {lower} ({below}) is above {upper} ({above})"
+            hint = f"give {upper} a greater value than {lower}"
+            yield document.diagnostic(ERROR, "GPU221", message, ("priorities", level, "value"), hint)

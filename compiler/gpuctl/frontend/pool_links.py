@@ -1,0 +1,216 @@
+"""Jobs against the pools that documents and the platform declare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.frontend.document import Document
+from gpuctl.language.job import Workload
+from gpuctl.language.kinds import Job
+from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.language.quantities import format_number
+from gpuctl.language.service import ServiceBlock
+from gpuctl.language.settings import Settings
+from gpuctl.language.spelling import nearest
+
+if TYPE_CHECKING:
+    from gpuctl.language.pool import Pool
+
+ERROR, WARNING = Severity.ERROR, Severity.WARNING
+
+
+class DeclaredPool:
+    """A pool as far as it is known: its document, or only what the platform says."""
+
+    def __init__(self, types: list[str], document: Document | None = None, model: Pool | None = None) -> None:
+        self.types = types
+        self.document = document
+        self.model = model
+        self.jobs: list[tuple[Document, Job]] = []
+
+    def counts(self, gpu_type: str | None) -> list[int] | None:
+        """GPUs of each node of the type, None where a node does not say."""
+        if self.model is None:
+            return None
+        counts = []
+        for node in self.model.nodes.values():
+            if gpu_type is not None and node.gpu_type != gpu_type:
+                continue
+            if node.gpu_count is None and node.gpu_type:
+                return None
+            counts.append(node.gpu_count or 0)
+        return counts
+
+
+def replicas(model: Job, *, most: bool = False) -> int:
+    """How many pods a workload has: with autoscaling the fewest, or the ``most``."""
+    if model.kind == "training":
+        return model.resources.nodes
+    if model.kind == "inference" and model.autoscaled and model.autoscaling is not None:
+        return (model.autoscaling.maxReplicas or 1) if most else model.autoscaling.minReplicas
+    service = getattr(model, "service", None)
+    return service.replicas if isinstance(service, ServiceBlock) else 1
+
+
+def declared_pools(documents: Sequence[Document], settings: Settings) -> dict[str, DeclaredPool]:
+    """Every pool that a document or the platform declares. A document's word counts where both do."""
+    pools = {name: DeclaredPool(list(pool.gpu_types)) for name, pool in settings.external_pools.items()}
+    for document in documents:
+        if document.model.kind == "pool":
+            types = dict.fromkeys(node.gpu_type for node in document.model.nodes.values() if node.gpu_type)
+            known = pools.get(document.model.header.name)
+            if known is None or known.model is None:
+                pools[document.model.header.name] = DeclaredPool(list(types), document, document.model)
+    return pools
+
+
+def pool_references(
+    documents: Sequence[Document], pools: dict[str, DeclaredPool], settings: Settings, complete: bool
+) -> Iterator[Diagnostic]:
+    for document in documents:
+        model = document.model
+        if not isinstance(model, Workload):
+            continue
+        name = model.resources.pool
+        declared = pools.get(name)
+        wanted = document.gpu_type
+        if declared is None:
+            if name != DEFAULT_POOL and complete:
+                close = nearest(name, pools)
+                yield document.diagnostic(
+                    WARNING,
+                    "GPU401",
+                    f"the pool `{name}` is declared neither in these documents nor in the platform",
+                    ("resources", "pool"),
+                    f"did you mean `{close}`?"
+                    if close
+                    else "compile the job with its pool, or list the pool in platform.yaml",
+                )
+            document.gpu_type = _as_declared(wanted, list(settings.gpu_types))
+            continue
+        declared.jobs.append((document, model))
+        document.gpu_type = _as_declared(wanted, declared.types)
+        if wanted is not None and declared.types and document.gpu_type not in declared.types:
+            yield _unknown_type(document, name, declared)
+        else:
+            yield from _too_large(document, model, name, declared)
+        yield from _over_pool_quota(document, model, name, declared)
+
+
+def _as_declared(wanted: str | None, types: Sequence[str]) -> str | None:
+    """The declared type that differs in case alone, else what was written."""
+    if wanted is None or wanted in types:
+        return wanted
+    return next((declared for declared in types if declared.lower() == wanted.lower()), wanted)
+
+
+def _unknown_type(document: Document, pool: str, declared: DeclaredPool) -> Diagnostic:
+    wanted = document.gpu_type or ""
+    close = nearest(wanted, declared.types)
+    related: tuple[Related, ...] = ()
+    if declared.document is not None:
+        related = (Related("the pool", declared.document.span(("nodes",), key=True)),)
+    return document.diagnostic(
+        ERROR,
+        "GPU402",
+        f"the pool `{pool}` has no GPU of type `{wanted}`",
+        ("resources", "gpu-type"),
+        f"did you mean `{close}`?" if close else f"it has {', '.join(declared.types)}",
+        related=related,
+    )
+
+
+def _too_large(document: Document, model: Job, pool: str, declared: DeclaredPool) -> Iterator[Diagnostic]:
+    """A pod larger than every node, or a training of more nodes than the pool has room for: it never starts."""
+    gpu = model.resources.gpu
+    counts = declared.counts(document.gpu_type)
+    if gpu == 0 or counts is None or declared.document is None:
+        return
+    related = (Related("the pool's nodes", declared.document.span(("nodes",), key=True)),)
+    what = f" with {document.gpu_type}" if document.gpu_type else ""
+    largest = max(counts, default=0)
+    if gpu > largest:
+        yield document.diagnostic(
+            ERROR,
+            "GPU403",
+            f"the job needs {gpu} GPUs on one node; the largest node of pool `{pool}`{what} has {largest}",
+            ("resources", "gpu"),
+            f"ask for at most {largest}" + (", on several `nodes`" if model.kind == "training" else "")
+            if largest
+            else "use another pool",
+            related=related,
+        )
+        return
+    room = sum(count // gpu for count in counts)
+    if model.kind == "training" and model.resources.nodes > room:
+        yield document.diagnostic(
+            ERROR,
+            "GPU403",
+            f"the training needs {model.resources.nodes} x {gpu} GPUs; "
+            f"pool `{pool}`{what} has room for {room} such pods",
+            ("resources", "nodes"),
+            f"ask for at most {room} nodes",
+            related=related,
+        )
+
+
+def _over_pool_quota(document: Document, model: Job, pool: str, declared: DeclaredPool) -> Iterator[Diagnostic]:
+    quota = declared.model.quota if declared.model is not None else None
+    if quota is None or quota.maxGpuPerJob is None or declared.document is None:
+        return
+    total = model.resources.gpu * replicas(model)
+    if total > quota.maxGpuPerJob:
+        yield document.diagnostic(
+            ERROR,
+            "GPU419",
+            f"the job asks for {total} GPUs; pool `{pool}` allows {quota.maxGpuPerJob} per job",
+            ("resources", "gpu"),
+            "ask for fewer, or use another pool",
+            related=(Related("the limit", declared.document.span(("quota", "maxGpuPerJob"))),),
+        )
+
+
+def pool_capacity(name: str, declared: DeclaredPool, settings: Settings) -> Iterator[Diagnostic]:
+    """All jobs of a pool against its GPUs. Queueing is normal, so this only warns."""
+    document, pool = declared.document, declared.model
+    if document is None or pool is None:
+        return
+    key = "pool" if pool.pool is not None else "metadata"
+    if pool.quota is not None and pool.quota.maxJobs is not None and len(declared.jobs) > pool.quota.maxJobs:
+        yield document.diagnostic(
+            WARNING,
+            "GPU404",
+            f"{len(declared.jobs)} jobs use pool `{name}`, which allows {pool.quota.maxJobs} unfinished ones",
+            ("quota", "maxJobs"),
+            "some will be refused",
+        )
+    counts = declared.counts(None)
+    if counts is None:
+        return
+    capacity = sum(counts)
+    # A share in memory counts for nothing here: no document says how much a card has.
+    cards = [(settings.cards_of(model.resources) or Fraction(0)) * replicas(model) for _, model in declared.jobs]
+    total = sum(cards, Fraction(0))
+    if total > capacity:
+        yield document.diagnostic(
+            WARNING,
+            "GPU404",
+            f"the jobs of pool `{name}` ask for {format_number(total)} GPUs together; it has {capacity}",
+            (key, "name"),
+            "some will wait; give the urgent ones `priority: high`",
+        )
+    for job, model in declared.jobs:
+        if model.kind == "inference" and model.autoscaled:
+            each = settings.cards_of(model.resources)
+            most = (each or Fraction(0)) * replicas(model, most=True)
+            if each and most > capacity:
+                yield job.diagnostic(
+                    WARNING,
+                    "GPU405",
+                    f"maxReplicas x gpu is {format_number(most)} GPUs; pool `{name}` has {capacity}",
+                    ("autoscaling", "maxReplicas"),
+                    f"at most {capacity // each} replicas fit",
+                )

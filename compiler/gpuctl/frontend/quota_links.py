@@ -1,0 +1,127 @@
+"""A namespace's jobs against the quotas of the documents."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity
+from gpuctl.frontend.document import Document
+from gpuctl.language.job import Workload
+from gpuctl.language.kinds import Job
+from gpuctl.language.quantities import format_bytes, format_number, parse_quantity
+from gpuctl.language.settings import Settings
+
+if TYPE_CHECKING:
+    pass
+from gpuctl.frontend.pool_links import replicas
+
+WARNING = Severity.WARNING
+
+
+def users_in_two_quotas(documents: Sequence[Document]) -> Iterator[Diagnostic]:
+    """Two quotas on one namespace both hold: what the larger one grants is not there."""
+    seen: dict[str, Document] = {}
+    for document in documents:
+        if document.model.kind != "quota":
+            continue
+        for name in document.model.entries:
+            earlier = seen.setdefault(name, document)
+            if earlier is document:
+                continue
+            assert earlier.model.kind == "quota", "only quotas are in the table"
+            yield document.diagnostic(
+                WARNING,
+                "GPU421",
+                f"`{name}` is in two quotas, `{earlier.model.header.name}` and `{document.model.header.name}`",
+                (document.model.entries_key, name),
+                "both would hold, so that the smaller of each amount counts: remove one of the two",
+                key=True,
+                related=(Related("the other one", earlier.span((earlier.model.entries_key, name), key=True)),),
+            )
+
+
+def quotas(documents: Sequence[Document], settings: Settings) -> Iterator[Diagnostic]:
+    """A namespace's jobs, all running at once, against its quota."""
+    jobs: defaultdict[str, list[tuple[Document, Job]]] = defaultdict(list)
+    for document in documents:
+        if isinstance(document.model, Workload):
+            jobs[document.namespace].append((document, document.model))
+    for document in documents:
+        if document.model.kind != "quota":
+            continue
+        for namespace, entry in document.model.entries.items():
+            limits: dict[str, Fraction] = {}
+            for resource in ("cpu", "memory"):
+                amount = parse_quantity(getattr(entry, resource) or "")
+                if amount is not None:
+                    limits[resource] = amount
+            gpu = entry.gpu
+            if isinstance(gpu, int):
+                gpu = {settings.default_vendor: gpu}
+            for vendor, number in (gpu or {}).items():
+                limits[vendor] = Fraction(number)
+            for resource, limit in limits.items():
+                yield from _over_quota(document, namespace, resource, limit, jobs[namespace], settings)
+            if entry.maxJobs is not None:
+                trainings = sum(1 for _, model in jobs[namespace] if model.kind == "training")
+                if trainings > entry.maxJobs:
+                    yield document.diagnostic(
+                        WARNING,
+                        "GPU406",
+                        f"{trainings} trainings are in namespace `{namespace}`; its quota allows {entry.maxJobs} Jobs",
+                        (document.model.entries_key, namespace),
+                        "some will be refused until others are deleted",
+                        key=True,
+                    )
+
+
+def _over_quota(
+    quota: Document,
+    namespace: str,
+    resource: str,
+    limit: Fraction,
+    jobs: Sequence[tuple[Document, Job]],
+    settings: Settings,
+) -> Iterator[Diagnostic]:
+    assert quota.model.kind == "quota", "called with a quota document"
+    total = sum((_request(model, resource, settings) * replicas(model) for _, model in jobs), Fraction(0))
+    name = resource if resource in ("cpu", "memory") else f"{resource} GPUs"
+    if total > limit:
+        yield quota.diagnostic(
+            WARNING,
+            "GPU406",
+            f"the jobs of namespace `{namespace}` ask for {_amount(total, resource)} {name} together; "
+            f"its quota is {_amount(limit, resource)}",
+            (quota.model.entries_key, namespace),
+            "some pods will not be created until others end",
+            key=True,
+        )
+    for job, model in jobs:
+        if model.kind == "inference" and model.autoscaled:
+            most = _request(model, resource, settings) * replicas(model, most=True)
+            if most > limit:
+                yield job.diagnostic(
+                    WARNING,
+                    "GPU405",
+                    f"at maxReplicas the job asks for {_amount(most, resource)} {name}; "
+                    f"the quota of namespace `{namespace}` is {_amount(limit, resource)}",
+                    ("autoscaling", "maxReplicas"),
+                    "lower maxReplicas, or raise the quota",
+                )
+
+
+def _request(model: Job, resource: str, settings: Settings) -> Fraction:
+    """What one pod requests of cpu, memory or a vendor's GPUs."""
+    if resource in ("cpu", "memory"):
+        return parse_quantity(getattr(model.resources, resource) or "0") or Fraction(0)
+    vendor = model.resources.gpu_vendor or settings.default_vendor
+    return Fraction(model.resources.gpu if vendor == resource else 0)
+
+
+def _amount(value: Fraction, resource: str) -> str:
+    if resource == "memory" and value.denominator == 1:
+        return format_bytes(int(value))
+    return format_number(value)

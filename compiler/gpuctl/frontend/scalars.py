@@ -1,0 +1,116 @@
+"""YAML scalars as the values that fields want, and what to write instead of those that do not fit."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from typing import Any
+
+from gpuctl.frontend.diagnostics import FieldPath
+from gpuctl.frontend.shapes import ScalarShape
+from gpuctl.frontend.tree import YamlNode
+from gpuctl.language.fields import Scalar
+from gpuctl.language.spelling import nearest
+from gpuctl.language.wording import shorten
+
+BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+MISFIT = object()
+"""Stands for the value of a scalar that a field does not take."""
+
+_INTEGER = r"(?a)[-+]?[0-9]+\Z|0o[0-7]+\Z|0x[0-9a-fA-F]+\Z"
+_FLOAT = r"(?a)[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z"
+_LONGEST_NUMBER = 40
+_LIKE_TRUE = frozenset({"yes", "on", "y", "1", "true"})
+_LIKE_FALSE = frozenset({"no", "off", "n", "0", "false"})
+
+
+def read_scalar(node: YamlNode, shape: ScalarShape) -> Any:
+    """The value of a scalar node for a field of this shape, or :data:`MISFIT`, which :func:`explain` puts into words.
+
+    Text is taken exactly as it is written; a number or a truth value is written without quotes.
+    """
+    text: str = node.value
+    scalar = shape.scalar
+    if scalar is Scalar.TEXT:
+        return text if not shape.choices or text in shape.choices else MISFIT
+    if not node.plain:
+        return MISFIT
+    if scalar is Scalar.BOOLEAN:
+        return BOOLEANS.get(text, MISFIT)
+    if len(text) > _LONGEST_NUMBER:
+        return MISFIT
+    if re.match(_INTEGER, text):
+        return _integer(text)
+    if scalar is Scalar.NUMBER and re.match(_FLOAT, text) and math.isfinite(float(text)):
+        return float(text)
+    return MISFIT
+
+
+def explain(node: YamlNode, shape: ScalarShape, path: FieldPath, field: str) -> tuple[str, str, str]:
+    """Why a field does not take a scalar: code, message and hint. ``field`` is how messages call it."""
+    if shape.scalar is Scalar.TEXT:
+        return _no_choice(node, shape.choices, path, field)
+    if shape.scalar is Scalar.BOOLEAN:
+        low = node.value.lower()
+        values = "`true`" if low in _LIKE_TRUE else "`false`" if low in _LIKE_FALSE else "`true` or `false`"
+        return "GPU202", f"{field} is true or false, not `{shorten(node.value)}`", f"write {values}"
+    return _no_number(node, path, field, whole=shape.scalar is Scalar.INTEGER)
+
+
+def _no_choice(node: YamlNode, choices: tuple[str, ...], path: FieldPath, field: str) -> tuple[str, str, str]:
+    named = [choice for choice in choices if choice]
+    close = nearest(node.value, named)
+    listed = ", ".join(named)
+    if close:
+        hint = f"did you mean `{close}`?" + (f" (one of {listed})" if len(choices) > 1 else "")
+    else:
+        hint = f"write one of {listed}" if len(choices) > 1 else f"write `{listed}`"
+    code = "GPU104" if path == ("version",) else "GPU211"
+    return code, f"`{shorten(node.value)}` is not a value of {field}", hint
+
+
+def _no_number(node: YamlNode, path: FieldPath, field: str, *, whole: bool) -> tuple[str, str, str]:
+    text: str = node.value
+    expected = "a whole number" if whole else "a number"
+    bare = text.strip()
+    if not node.plain and re.match(_INTEGER if whole else _FLOAT, bare):
+        return "GPU202", f"{field} is {expected}, not text", f"write {bare} without quotes"
+    hint = f"write {expected} such as 8" if whole else f"write {expected} such as 12.5"
+    if whole and re.match(_FLOAT, bare) and len(bare) < 20 and math.isfinite(float(bare)):
+        hint = f"write {int(float(bare))}"
+    elif bare.replace("_", "").replace(",", "").isdigit() and len(bare) < 20:
+        hint = f"write {bare.replace('_', '').replace(',', '')}"
+    elif bare.startswith("$"):
+        hint += "; gpuctl reads no variables of the shell"
+    share = _share_of_a_card(bare) if path[-2:] == ("resources", "gpu") else None
+    if share is not None:
+        hint = f"write `gpu: 1` and `gpu-share: {share}` for a part of a card"
+    return "GPU202", f"{field} is {expected}, not `{shorten(text)}`", hint
+
+
+def _share_of_a_card(text: str) -> str | None:
+    """``.5`` or ``50%`` -> ``0.5``: what somebody wants who asks for less than one GPU."""
+    number = text.removesuffix("%")
+    if re.match(_FLOAT, number) is None or len(number) > 8:
+        return None
+    share = float(number) / (100 if number != text else 1)
+    return f"{share:g}" if 0 < share < 1 else None
+
+
+def _integer(text: str) -> int:
+    if text.startswith("0o"):
+        return int(text[2:], 8)
+    if text.startswith("0x"):
+        return int(text[2:], 16)
+    return int(text)
+
+
+def as_list(text: str) -> str:
+    """A command line as the YAML list that was meant: ``python train.py`` -> ``["python", "train.py"]``."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split()
+    shown = ", ".join('"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' for word in words[:12])
+    return f"[{shown}{', ...' if len(words) > 12 else ''}]"

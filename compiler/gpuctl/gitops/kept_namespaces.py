@@ -1,0 +1,52 @@
+"""Namespaces in a directory of manifests: their files outlive the documents that needed them.
+
+A controller that prunes deletes what is gone from git, and a Namespace takes all that is in it along: volumes, Secrets,
+jobs that others started. So a Namespace's file goes when somebody names it, and not with the last document.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection
+
+from gpuctl.backend import shared
+from gpuctl.backend.context import Context, GitOps, Object, OutputOptions
+from gpuctl.backend.delivery import annotate
+from gpuctl.gitops.build_error import BuildError
+from gpuctl.gitops.directory_state import owned_paths
+from gpuctl.gitops.layout import CLUSTER
+from gpuctl.gitops.writer import place
+from gpuctl.incremental.manifests import Manifests
+
+_FILE = re.compile(rf"{CLUSTER}/namespace-(.+)\.yaml")
+
+
+def keep_namespaces(
+    directory: str | os.PathLike[str], result: Manifests, removed: Collection[str], gitops: GitOps | None
+) -> list[Object]:
+    """The Namespaces whose files a directory has from earlier builds and this one does not yield, as lowered today.
+
+    :param removed: the names of those whose files are to go.
+    :raises BuildError: the directory cannot be read; a document needs a namespace that is to go, or it has no file.
+    """
+    needed = {item.object["metadata"]["name"] for item in result.lowered if item.object["kind"] == "Namespace"}
+    there = {match[1] for path in owned_paths(place(directory)) for match in [_FILE.fullmatch(path)] if match}
+    problems = [
+        f"--remove-namespace {name}: documents need the namespace; remove them first"
+        if name in needed
+        else f"--remove-namespace {name}: `{directory}` has no file of such a namespace"
+        for name in removed
+        if name in needed or name not in there
+    ]
+    if problems:
+        raise BuildError(*problems)
+    context = Context(result.settings, OutputOptions(gitops=gitops))
+    kept = []
+    for name in sorted(there - needed - set(removed)):
+        namespace = shared.namespace(context, name)
+        if namespace is not None:
+            if gitops is not None:
+                annotate(context, namespace)
+            kept.append(namespace)
+    return kept

@@ -1,0 +1,1 @@
+"""A compile in parts: what an earlier one left is used again, and several processes share the rest."""

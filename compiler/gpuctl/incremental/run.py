@@ -1,0 +1,270 @@
+"""The road of commands that write manifests: what an earlier run left is used where it is the same.
+
+The result is that of :func:`gpuctl.compile`, byte for byte. What is unchanged as a whole is recalled; else the
+unchanged parts are, others are made by as many processes as are worth it, and all are put together. A compile with a
+mistake in it takes the road of :func:`gpuctl.compile` itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpuctl.backend.context import GitOps, JobNames, OutputOptions, options_of
+from gpuctl.collector import patient
+from gpuctl.frontend.source import Source, Sources, collect, find_platform
+from gpuctl.incremental.entry import Entry, from_bytes, packed, recalled, rows_of, to_bytes
+from gpuctl.incremental.fingerprint import fingerprint
+from gpuctl.incremental.manifests import Emitted, Manifests
+
+if TYPE_CHECKING:
+    from gpuctl.compilation import Compilation
+    from gpuctl.incremental.parts import Maker, Part, Unit
+    from gpuctl.incremental.store import Store
+    from gpuctl.language.settings import Settings
+
+FEWEST = 16
+"""Units below which parts are not worth while: all of them are compiled faster than the rest is put together."""
+
+
+class _Wish(NamedTuple):
+    """What is to be compiled, and how."""
+
+    found: Sources
+    beside: list[Source]
+    platform: str | None
+    namespace: str
+    strict: bool
+    options: OutputOptions
+    texts: bool
+
+
+def manifests(
+    inputs: Sequence[str],
+    *,
+    platform: str | None = None,
+    namespace: str = "default",
+    strict: bool = False,
+    nodes: bool = False,
+    shared: bool = True,
+    gitops: GitOps | None = None,
+    embed: bool = False,
+    namespaces: bool = False,
+    job_names: JobNames | None = None,
+    without: Path | None = None,
+    texts: bool = True,
+    store: Store | None = None,
+) -> Manifests:
+    """Compile documents to manifests. The parameters are those of :func:`gpuctl.compile`, but for the last two.
+
+    :param texts: False when nobody will read the manifests, only what there is to say of them.
+    :param store: where earlier runs left their results. What comes from standard input or a pipe is never kept: it may
+        be on no disk for a reason.
+    """
+    options = options_of(nodes, shared, gitops, embed, namespaces, job_names)
+    with patient():
+        found = collect(inputs, None, without)
+        wish = _Wish(found, _platforms(found, platform), platform, namespace, strict, options, texts)
+        if store is None or None in found.starts:
+            return _made(wish, None)[0]
+        name = _digest([os.path.realpath("."), [os.fspath(item) for item in inputs], str(without), *_how(wish)])
+        digest = _inputs(wish)
+        data = store.read(name)
+        entry = from_bytes(data) if data is not None else None
+        if entry is not None and entry.head.get("inputs") == digest:
+            return recalled(entry, _sources(wish), lambda: _settings(wish))
+        outcome, left = _made(wish, entry)
+        if left is not None:
+            store.write(name, to_bytes({"inputs": digest, **left.head}, left.parts, left.rows, outcome.texts()))
+        return outcome
+
+
+# What the result depends on ---------------------------------------------------------------------------------------
+
+
+def _platforms(found: Sources, named: str | None) -> list[Source]:
+    """The files that the platform may come from, beside those that are compiled."""
+    if named is not None:
+        return collect([named]).sources
+    paths = (find_platform("." if start is None else start) for start in found.starts)
+    return collect(sorted({path for path in paths if path is not None})).sources
+
+
+def _sources(wish: _Wish) -> dict[str, Source]:
+    """The sources by name, as a compile has them."""
+    return {source.name: source for source in (*wish.found.sources, *wish.beside)}
+
+
+def _how(wish: _Wish) -> list[Any]:
+    return [fingerprint(), wish.platform, wish.namespace, wish.strict, list(wish.options), wish.texts]
+
+
+def _inputs(wish: _Wish) -> str:
+    """The digest of all that is read."""
+    digest = hashlib.blake2b(digest_size=32)
+    facts = [*_how(wish), list(wish.found.starts), [packed(item) for item in wish.found.diagnostics]]
+    digest.update(json.dumps(facts).encode())
+    for sources in (wish.found.sources, wish.beside):
+        digest.update(f"\n{len(sources)}\n".encode())
+        for source in sources:
+            data = source.text.encode()
+            digest.update(json.dumps([source.name, source.direct, source.path, len(data)]).encode())
+            digest.update(data)
+    return digest.hexdigest()
+
+
+def _digest(facts: Any) -> str:
+    return hashlib.blake2b(json.dumps(facts).encode(), digest_size=16).hexdigest()
+
+
+def _settings(wish: _Wish) -> Settings:
+    from gpuctl.backend.validation import VERSIONS
+    from gpuctl.frontend.load import open_sources
+
+    return open_sources(wish.found, platform=wish.platform, versions=VERSIONS, directory=None)[0].settings
+
+
+# Making it --------------------------------------------------------------------------------------------------------
+
+
+class _Left(NamedTuple):
+    """What the next run can use."""
+
+    head: dict[str, Any]
+    parts: list[Any]
+    rows: list[Any]
+
+
+def _made(wish: _Wish, entry: Entry | None) -> tuple[Manifests, _Left | None]:
+    from gpuctl.incremental.parts import NoPart, units
+
+    found = list(units(wish.found.sources))
+    if len(found) >= FEWEST:
+        try:
+            return _in_parts(wish, found, entry)
+        except NoPart:
+            pass
+    return _as_a_whole(wish)
+
+
+def _as_a_whole(wish: _Wish) -> tuple[Manifests, _Left | None]:
+    from gpuctl.backend.emitter import emit_object
+    from gpuctl.compilation import compile_found
+
+    result = compile_found(
+        wish.found, wish.options, platform=wish.platform, namespace=wish.namespace, strict=wish.strict
+    )
+    emitted = [
+        Emitted(item.object, item.document, item.shared, emit_object(item.object) if wish.texts else "")
+        for item in result.lowered
+    ]
+    return _outcome(result, emitted), _left(wish, result, emitted, [])
+
+
+def _in_parts(wish: _Wish, found: Sequence[Unit], entry: Entry | None) -> tuple[Manifests, _Left | None]:
+    from gpuctl.backend.validation import VERSIONS
+    from gpuctl.frontend.diagnostics import Severity, count
+    from gpuctl.frontend.load import open_sources
+    from gpuctl.incremental.joining import joined
+    from gpuctl.incremental.parts import Maker, NoPart
+    from gpuctl.incremental.workers import make_all, processes
+
+    loaded, _, defaults = open_sources(wish.found, platform=wish.platform, versions=VERSIONS, directory=None)
+    if count(loaded.diagnostics, Severity.ERROR):
+        raise NoPart
+    maker = Maker(loaded.settings, wish.options, wish.namespace, defaults, texts=wish.texts)
+    keys = _keys(wish, maker, found)
+    parts = _kept(entry, set(keys)) if entry is not None else {}
+    missing = [(key, unit) for key, unit in zip(keys, found, strict=True) if key not in parts]
+    made = make_all(maker, [unit for _, unit in missing], processes(len(missing)))
+    parts.update(zip((key for key, _ in missing), made, strict=True))
+    whole = joined(loaded, maker, found, [parts[key] for key in keys], strict=wish.strict)
+    return _outcome(whole.compilation, whole.emitted), _left(
+        wish, whole.compilation, whole.emitted, list(zip(keys, whole.parts, strict=True))
+    )
+
+
+def _outcome(result: Compilation, emitted: list[Emitted]) -> Manifests:
+    settings = result.settings
+    counts = len(result.documents), len(result.lowered)
+    return Manifests(result.diagnostics, result.sources, settings, _version(settings), counts, lambda: emitted)
+
+
+def _version(settings: Settings) -> str:
+    return settings.platform.kubernetes.version.removeprefix("v")
+
+
+def _left(
+    wish: _Wish, result: Compilation, emitted: Sequence[Emitted], parts: Iterable[tuple[str, Part]]
+) -> _Left | None:
+    """What to keep; None when the sources changed while they were compiled."""
+    sources = _sources(wish)
+    if any(sources.get(name) != source for name, source in result.sources.items()):
+        return None
+    numbers = {name: number for number, name in enumerate(sources)}
+    places: dict[int, int] = {}
+    where: list[list[int]] = []
+    rows: list[Any] = []
+    index: dict[tuple[Any, ...], int] = {}
+    for item in emitted:
+        document: Any = item.document
+        place = places.setdefault(id(document), len(where))
+        if place == len(where):
+            chunk = document.chunk
+            where.append([numbers[document.file], chunk.start, chunk.end, chunk.first_line, document.index])
+        metadata = item.object["metadata"]
+        key = (item.object["apiVersion"], item.object["kind"], metadata.get("namespace"), metadata["name"])
+        index[key] = len(rows)
+        rows.append([*key, item.shared, place])
+    head = {
+        "diagnostics": [packed(item) for item in result.diagnostics],
+        "documents": len(result.documents),
+        "objects": len(rows),
+        "domain": None if result.settings.is_default else result.settings.domain,
+        "version": _version(result.settings),
+        "places": where,
+    }
+    return _Left(head, [_written(key, part, index) for key, part in parts], rows)
+
+
+# Parts that were kept ---------------------------------------------------------------------------------------------
+
+
+def _keys(wish: _Wish, maker: Maker, found: Iterable[Unit]) -> list[str]:
+    """The digest of each unit, and of all else that its part depends on."""
+    settings = maker.settings
+    platform = None if settings.is_default else settings.platform.model_dump(mode="json")
+    base = hashlib.blake2b(json.dumps([*_how(wish), platform]).encode(), digest_size=16)
+    keys = []
+    for unit in found:
+        digest = base.copy()
+        chunk = unit.chunk
+        digest.update(json.dumps([chunk.source.name, chunk.source.direct, unit.whole]).encode())
+        digest.update(chunk.text.encode())
+        keys.append(digest.hexdigest())
+    return keys
+
+
+def _written(key: str, part: Part, index: dict[tuple[Any, ...], int]) -> list[Any]:
+    """A part as plain data: its manifests stand among those of the whole."""
+    pieces = [[*piece[:-1], [index[row[:4]] for row in piece.rows]] for piece in part.pieces]
+    return [key, part.filled, part.read, part.checked, pieces]
+
+
+def _kept(entry: Entry, wanted: set[str]) -> dict[str, Part]:
+    """The parts of an earlier run that are wanted."""
+    from gpuctl.incremental.parts import Part, PartRow, Piece
+
+    kept = [data for data in json.loads(entry.parts) if data[0] in wanted]
+    if not kept:
+        return {}
+    rows = [PartRow._make([*row[:5], text]) for row, text in rows_of(entry)]
+    parts = {}
+    for key, filled, read, checked, pieces in kept:
+        own = [Piece._make([*piece[:-1], [rows[at] for at in piece[-1]]]) for piece in pieces]
+        parts[key] = Part(filled, read, checked, own)
+    return parts

@@ -1,0 +1,214 @@
+"""What happens to the objects of a list from now on: lists and watches that survive whatever ends them.
+
+Rules: client-go's ``tools/cache/reflector.go``. A watch goes on where the last one was, also after its connection
+broke; what the server does not remember any more (410, or a version it does not know yet after its storage was set
+back) is listed again, and the differences are told as events.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from gpuctl.backend.api_resources import RESOURCES, Object
+from gpuctl.kube import pauses
+from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed
+from gpuctl.kube.scope import is_absent
+from gpuctl.kube.session import Session
+from gpuctl.kube.streams import Watch
+
+_SOON = 5.0
+"""Seconds: a watch that ends earlier, without having told anything, was not ended for its age."""
+_SILENT = 2
+"""So many watches in a row that broke without a word: what lies in between may let no stream through."""
+
+
+# Of a watch that the server does not take now. 504 is also its answer to a version that it has not seen yet.
+_PASSING = (429, 500, 502, 503)
+
+
+class Watched(NamedTuple):
+    """A list to follow: a kind, in a namespace or (None) in all, narrowed by labels."""
+
+    kind: str
+    namespace: str | None
+    labels: str = ""
+
+
+class Event(NamedTuple):
+    """``type`` is ADDED, MODIFIED or DELETED, as the API's; LISTED (``object`` empty) when a list was read in full.
+
+    ``watched`` is the list that it is about. A deleted object is as it was last known.
+    """
+
+    type: str
+    kind: str
+    object: Object
+    watched: Watched
+
+
+Heard = Callable[["Event | ClusterError"], None]
+
+
+class Reflector:
+    """Follows lists in threads of its own until :meth:`stop`: nothing is missed, and nothing comes twice.
+
+    ``heard`` is called from those threads with each event, and with the error that ends one of them: its list may not
+    be read, or the cluster could not be reached at the start. Without it, :meth:`events` has them in order.
+    """
+
+    def __init__(self, session: Session, watched: Iterable[Watched], heard: Heard | None = None) -> None:
+        self._session = session
+        self._watched = list(watched)
+        self._events: queue.SimpleQueue[Event | ClusterError | None] = queue.SimpleQueue()
+        self._heard = heard or self._events.put
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._watches: set[Watch] = set()
+
+    def start(self) -> None:
+        """Begin. Every list's objects come first, as ADDED, and LISTED after them."""
+        for watched in self._watched:
+            threading.Thread(target=self._follow, args=(watched,), daemon=True, name="gpuctl-reflector").start()
+
+    def stop(self) -> None:
+        """End, at once: watches are cut, and whoever waits for :meth:`events` goes on."""
+        self._stopped.set()
+        self._events.put(None)
+        with self._lock:
+            for watch in self._watches:
+                watch.close()
+
+    def events(self, timeout: float | None = None) -> Iterator[Event | None]:
+        """Events as they come, until :meth:`stop`; None after each ``timeout`` seconds without one.
+
+        :raises ClusterError: a list may not be read, or the cluster cannot be reached at the start.
+        """
+        while not self._stopped.is_set():
+            try:
+                event = self._events.get(timeout=timeout)
+            except queue.Empty:
+                yield None
+                continue
+            if isinstance(event, ClusterError):
+                raise event
+            if event is not None:
+                yield event
+
+    def _tell(self, event: Event | ClusterError) -> None:
+        if not self._stopped.is_set():
+            self._heard(event)
+
+    def _follow(self, watched: Watched) -> None:
+        followed = _Followed(watched)
+        while not self._stopped.is_set():
+            try:
+                if not followed.version:
+                    self._list(followed)
+                if self._watch(followed):
+                    followed.failures = 0
+                    continue
+            except ClusterError as error:
+                absent = isinstance(error, ApiError) and is_absent(watched.kind, error)
+                if absent and not followed.listed:
+                    self._tell(Event("LISTED", watched.kind, {}, watched))
+                elif not absent and (not followed.listed or _is_final(error)):
+                    self._tell(error)
+                if absent or not followed.listed or _is_final(error):
+                    return
+                followed.note(error)
+            followed.failures += 1
+            self._stopped.wait(pauses.after(followed.failures))
+
+    def _list(self, followed: _Followed) -> None:
+        """Read the list, and tell what is different from what is known."""
+        watched = followed.watched
+        items, version = self._session.list_objects(RESOURCES[watched.kind], watched.namespace, labels=watched.labels)
+        now = {item["metadata"]["uid"]: item for item in items}
+        known = followed.known
+        for uid in [uid for uid in known if uid not in now]:
+            self._tell(Event("DELETED", watched.kind, known.pop(uid), watched))
+        for uid, item in now.items():
+            before = known.get(uid)
+            if before is None or before["metadata"]["resourceVersion"] != item["metadata"]["resourceVersion"]:
+                known[uid] = item
+                self._tell(Event("ADDED" if before is None else "MODIFIED", watched.kind, item, watched))
+        followed.version = version
+        if not followed.listed:
+            followed.listed = True
+            self._tell(Event("LISTED", watched.kind, {}, watched))
+
+    def _watch(self, followed: _Followed) -> bool:
+        """One watch, until it ends; whether it did so in order: for its age, or after it had told something."""
+        watched = followed.watched
+        followed.told = False
+        begun = time.monotonic()
+        watch = self._session.watch(RESOURCES[watched.kind], watched.namespace, followed.version, labels=watched.labels)
+        with self._lock:
+            self._watches.add(watch)
+        try:
+            if self._stopped.is_set():
+                watch.close()
+            for event in watch:
+                if event["type"] == "ERROR":
+                    # Most often 410; whatever it is, a fresh list is right.
+                    followed.version = ""
+                    return followed.told
+                change = followed.take(event)
+                if change is not None:
+                    self._tell(change)
+        finally:
+            with self._lock:
+                self._watches.discard(watch)
+        return followed.told or time.monotonic() > begun + _SOON
+
+
+class _Followed:
+    """How far a list is followed: ``known`` are its objects by uid, ``version`` where the next watch begins.
+
+    Without a version a list has to be read first. ``told`` is whether the watch has said anything, ``failures`` how
+    many attempts in a row were in vain.
+    """
+
+    def __init__(self, watched: Watched) -> None:
+        self.watched = watched
+        self.known: dict[str, Object] = {}
+        self.version = ""
+        self.listed = False
+        self.told = False
+        self.failures = 0
+        self._silent = 0
+
+    def take(self, event: Object) -> Event | None:
+        """Take up what a watch says; None when it says only how far it is."""
+        self.told = True
+        self.version = event["object"]["metadata"]["resourceVersion"]
+        if event["type"] == "BOOKMARK":
+            return None
+        resource = RESOURCES[self.watched.kind]
+        obj = {"apiVersion": resource.api_version, "kind": resource.kind, **event["object"]}
+        if event["type"] == "DELETED":
+            self.known.pop(obj["metadata"]["uid"], None)
+        else:
+            self.known[obj["metadata"]["uid"]] = obj
+        return Event(event["type"], self.watched.kind, obj, self.watched)
+
+    def note(self, error: ClusterError) -> None:
+        """Decide where to go on after an attempt that failed: where it was, if the server will know it."""
+        if self.told:
+            self.failures = self._silent = 0
+        self.told = False
+        if isinstance(error, ConnectionFailed):
+            self._silent += 1
+            if self._silent >= _SILENT:
+                self.version, self._silent = "", 0
+        elif not (isinstance(error, ApiError) and error.status in _PASSING):
+            self.version = ""
+
+
+def _is_final(error: ClusterError) -> bool:
+    """Whether trying again would not help: the user may not, or no longer."""
+    return isinstance(error, ApiError) and error.status in (401, 403)

@@ -1,0 +1,290 @@
+"""JSON Schemas of the kinds, for editors: generated from the models.
+
+One property matters more than all others: what the binder accepts validates. A red line under a correct document is
+worse than a mistake that only the compiler finds, so every rule here is exact or looser, never stricter. That has
+consequences that the models do not show:
+
+- Every spelling of a key is accepted. ``properties`` has the canonical keys, which editors complete;
+  ``patternProperties`` has all other spellings, with the same definition.
+- Text fields take numbers and booleans, because the binder keeps the text as written; never null.
+- In workloads, what a platform's ``defaults`` can supply is not required, not even ``environment.image``. Required
+  are ``kind``, ``job.name``, and what items of lists and entries of mappings need.
+- Text of ``environment`` and ``service`` may hold ``{{...}}`` templates, whose value no editor knows.
+
+Dialect: draft-07, with ``definitions``. Every editor understands that, and few understand 2020-12
+(yaml-language-server, which most of them use, does so since 1.20); nothing is used that 2020-12 reads differently.
+The keyword that says "this key in any spelling" is ``patternProperties`` and not ``propertyNames``, because
+yaml-language-server looks through YAML's ``<<`` for the first and not for the second. ``errorMessage``,
+``markdownDescription`` and ``defaultSnippets`` are the language servers', and ignored by everybody else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypeGuard
+
+from gpuctl.language.fields import Block, Scalar
+from gpuctl.language.forms import Form, Single, form_of, keys_of, type_name
+from gpuctl.language.kinds import KINDS, WORKLOADS, model_of
+from gpuctl.language.notation import as_written, in_yaml
+from gpuctl.language.reference import INVENTED, ITEM, names_of
+from gpuctl.language.schema_rules import BLOCK_RULES, NUMERIC_KEY, TEMPLATE, TEXT_RULES, BlockRule
+from gpuctl.language.spelling import spelling_pattern
+
+Schema = dict[str, Any]
+DIALECT = "http://json-schema.org/draft-07/schema#"
+
+TEMPLATED = ("job", "model", "environment", "resources", "storage", "service", "autoscaling", "podPatch")
+"""The blocks of a workload whose strings may hold templates; the frontend's own list is tested to be the same."""
+IDENTITY = (("job", "name"), ("job", "namespace"))
+"""The texts in these blocks that may not; tested to be the frontend's too."""
+_TYPES = ("null", "boolean", "number", "string", "array", "object")
+
+_NEVER_DEFAULTS = {("job", "name"), ("job", "namespace")}
+"""What a platform's defaults cannot hold: they would be every job's."""
+
+
+def schema_of(kind: str) -> Schema:
+    """The JSON Schema of one of the kinds in :data:`gpuctl.language.kinds.KINDS`."""
+    builder = _Builder()
+    root = builder.document(kind)
+    return {"$schema": DIALECT, "title": f"gpuctl {kind}", **root, "definitions": builder.definitions}
+
+
+def combined_schema() -> Schema:
+    """One JSON Schema for every kind: ``kind`` says which rules a document follows.
+
+    For files that hold several documents, and directories that hold several kinds.
+    """
+    builder = _Builder()
+    key = spelling_pattern("kind")
+    names = [name for kind in KINDS for name in names_of(kind)]
+    branches = []
+    for kind in KINDS:
+        builder.prefix = (kind,)
+        root = builder.document(kind)
+        builder.definitions[kind] = {"title": f"gpuctl {kind}", **root}
+        is_other = {"patternProperties": {key: {"not": {"enum": list(names_of(kind))}}}}
+        branches.append({"if": {"not": is_other}, "then": {"$ref": f"#/definitions/{kind}"}})
+    builder.definitions["kind"] = {"title": "kind", "description": "The kind of document.", "enum": names}
+    reference = {"$ref": "#/definitions/kind"}
+    return {
+        "$schema": DIALECT,
+        "title": "gpuctl",
+        "description": "A gpuctl document of any kind.",
+        "type": "object",
+        "properties": {"kind": reference},
+        "patternProperties": {_other_spellings("kind"): reference},
+        "allOf": [_wants(("kind",)), *branches],
+        "definitions": builder.definitions,
+    }
+
+
+def to_json(schema: Schema) -> str:
+    """A schema as the text of a file."""
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+class _Builder:
+    """Collects the definitions of one schema, one a field, called by its path.
+
+    Equal definitions are kept once: kinds share most of their blocks.
+    """
+
+    def __init__(self) -> None:
+        self.definitions: dict[str, Schema] = {}
+        self.prefix: tuple[str, ...] = ()
+        self._known: dict[str, str] = {}
+
+    def document(self, kind: str, *, partial: bool = False) -> Schema:
+        """A whole document; ``partial``: as a platform's defaults hold it."""
+        return self._block(model_of(kind), _Place(kind, partial=partial, fillable=kind in WORKLOADS))
+
+    def _define(self, name: str, schema: Schema) -> Schema:
+        """A reference to a definition, shared with an equal one that is there already."""
+        text = json.dumps(schema, ensure_ascii=False)
+        known = self._known.get(text)
+        if known is None:
+            # A reference is a URI, where brackets cannot stand.
+            known = ".".join((*self.prefix, name.replace(ITEM, "")))
+            assert known not in self.definitions, "two definitions have one name"
+            self._known[text] = known
+            self.definitions[known] = schema
+        return {"$ref": f"#/definitions/{known}"}
+
+    def _block(self, model: type[Block], place: _Place) -> Schema:
+        properties: Schema = {}
+        patterns: Schema = {}
+        rules: list[Schema] = []
+        for key, info in sorted(keys_of(model), key=lambda item: item[0] != "kind" or bool(place.path)):
+            inner = place.below(key)
+            if place.partial and inner.path in _NEVER_DEFAULTS:
+                continue
+            reference = self._define(inner.name, self._field(model, key, inner))
+            properties[key] = reference
+            patterns[_other_spellings(key)] = reference
+            if (info.is_required() or inner.path == ("kind",)) and not inner.may_be_left_out:
+                rules.append(_wants((key,)))
+        rules += [_rule(rule) for rule in BLOCK_RULES.get(model, ())]
+        schema = {
+            "description": model.__doc__,
+            "type": "object",
+            "properties": properties,
+            "patternProperties": patterns,
+            "additionalProperties": False,
+        }
+        return {**schema, "allOf": rules} if rules else schema
+
+    def _field(self, model: type[Block], key: str, place: _Place) -> Schema:
+        info = dict(keys_of(model))[key]
+        is_kind = place.path == ("kind",)
+        form = Form(single=Single(Scalar.TEXT, choices=names_of(place.kind))) if is_kind else form_of(model, key)
+        rules = self._form(form, place)
+        schema: Schema = {"title": place.name, "description": info.description or ""}
+        facts = "" if form.block is not None else f"\n\n*{type_name(form)}*"
+        default = None if is_kind or info.is_required() or info.default_factory is not None else info.default
+        if default is not None:
+            facts += f", default `{in_yaml(default, form)}`"
+        schema["markdownDescription"] = f"{info.description}{facts}"
+        # Editors propose every default and example; of a field with choices, those are all there is to propose. When
+        # they write a whole block they write the defaults in it, which hides what a block really needs.
+        is_choice = "enum" in rules
+        needy = any(below.is_required() for _, below in keys_of(model)) and not is_choice
+        if default is not None and not needy and rules.get("enum") != [default]:
+            schema["default"] = as_written(default, form)
+        if _is_nested(info.examples):
+            schema["defaultSnippets"] = [{"label": f"{key}: example", "body": info.examples[0]}]
+        elif info.examples and not is_choice:
+            schema["examples"] = [as_written(example, form) for example in info.examples]
+        rules.pop("description", None)
+        return {**schema, **rules}
+
+    def _form(self, form: Form, place: _Place) -> Schema:
+        """The rules of a form. A union needs no ``anyOf``: every keyword is about one type of value."""
+        parts: list[Schema] = []
+        if form.single is not None:
+            parts.append(_single(form.single, templated=place.templated))
+        if form.item is not None:
+            parts.append({"type": "array", "items": self._form(form.item, place.below(ITEM))})
+        if form.block is not None:
+            parts.append(self._block(form.block, place))
+        if form.partial is not None:
+            parts.append(self._partial(form.partial))
+        if form.key is not None and form.value is not None:
+            parts.append(_mapping(form.key, self._form(form.value, place.below(INVENTED))))
+        if form.free:
+            parts.append({"type": "object"})
+        if len(parts) == 1:
+            return _without_boolean(parts[0])
+        types: list[str] = []
+        merged: Schema = {}
+        for part in parts:
+            own = part.pop("type")
+            types += own if isinstance(own, list) else [own]
+            merged |= part
+        # The message of one part would be shown for mistakes in the others.
+        merged.pop("errorMessage", None)
+        return _without_boolean({"type": types, **merged})
+
+    def _partial(self, kind: str) -> Schema:
+        before, self.prefix = self.prefix, (*self.prefix, "defaults", kind)
+        schema = self.document(kind, partial=True)
+        self.prefix = before
+        return schema
+
+
+def _single(single: Single, *, templated: bool) -> Schema:
+    if single.choices:
+        return {"enum": list(single.choices)}
+    if single.scalar is not Scalar.TEXT:
+        schema: Schema = {"type": single.scalar.value}
+        if single.minimum is not None:
+            schema["minimum"] = single.minimum
+        if single.maximum is not None:
+            schema["maximum"] = single.maximum
+        return schema
+    rule = TEXT_RULES[single.checks]
+    schema = {"type": list(rule.types) if len(rule.types) > 1 else rule.types[0]}
+    if rule.pattern is not None:
+        schema["pattern"] = rule.pattern + (TEMPLATE if templated else "")
+    if rule.longest is not None and not templated:
+        schema["maxLength"] = rule.longest
+    if rule.minimum is not None:
+        schema["minimum"] = rule.minimum
+    if rule.says is not None:
+        schema["errorMessage"] = rule.says
+    return schema
+
+
+def _without_boolean(schema: Schema) -> Schema:
+    """The same in other words, where text may look like a boolean: every other type is refused.
+
+    Editors propose ``true`` and ``false`` as values of a field that lists the type, and nobody wants those for text.
+    """
+    types = schema.get("type")
+    if not isinstance(types, list) or "boolean" not in types:
+        return schema
+    refused = {"if": {"type": [name for name in _TYPES if name not in types]}, "then": {"type": types[0]}}
+    return {**refused, **{key: value for key, value in schema.items() if key != "type"}}
+
+
+def _is_nested(examples: list[Any] | None) -> TypeGuard[list[Any]]:
+    """Whether the first example is a mapping of more than plain values, which editors write well only as a snippet."""
+    if not examples or not isinstance(examples[0], dict):
+        return False
+    return any(isinstance(value, (dict, list)) for value in examples[0].values())
+
+
+def _mapping(key: Single, value: Schema) -> Schema:
+    pattern = TEXT_RULES[key.checks].pattern
+    assert pattern is not None, "every name that users invent has a rule"
+    return {"type": "object", "patternProperties": {pattern + NUMERIC_KEY: value}, "additionalProperties": False}
+
+
+def _other_spellings(key: str) -> str:
+    """Every spelling but the canonical one, whose value would be checked, and its mistakes be said, twice."""
+    return spelling_pattern(key).replace("^", f"^(?!{key}$)", 1)
+
+
+def _wants(keys: tuple[str, ...]) -> Schema:
+    """One of the keys is required, in any spelling; the message names the first."""
+    return {"if": _none_of(keys), "then": {"required": [keys[0]]}}
+
+
+def _rule(rule: BlockRule) -> Schema:
+    then = _wants(rule.wants) if rule.wants else {**_none_of(rule.bars), "errorMessage": rule.says}
+    return {"if": {"not": _none_of(rule.present)}, "then": then} if rule.present else then
+
+
+def _none_of(keys: Iterable[str]) -> Schema:
+    """None of the keys is there, in whatever spelling."""
+    return {"patternProperties": {spelling_pattern(key): False for key in keys}}
+
+
+class _Place(NamedTuple):
+    """Where in a document the builder is."""
+
+    kind: str
+    path: tuple[str, ...] = ()
+    partial: bool = False
+    fillable: bool = False
+
+    @property
+    def name(self) -> str:
+        """The path for people."""
+        return ".".join(self.path).replace(f".{ITEM}", ITEM)
+
+    @property
+    def templated(self) -> bool:
+        """Whether text here may hold templates."""
+        return self.kind in WORKLOADS and self.path[0] in TEMPLATED and self.path not in IDENTITY
+
+    @property
+    def may_be_left_out(self) -> bool:
+        """Whether a required field here may be missing, because a platform's defaults, or the document, supply it."""
+        return self.fillable and (self.partial or self.path not in (("kind",), ("job",), ("job", "name")))
+
+    def below(self, step: str) -> _Place:
+        """The place one step further. Defaults fill in fields, but no items of lists and entries of mappings."""
+        return self._replace(path=(*self.path, step), fillable=self.fillable and step not in (ITEM, INVENTED))

@@ -1,0 +1,236 @@
+"""What a JSON Schema says of text and of blocks beyond their types: patterns, messages, and fields that go together."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gpuctl.language import fields
+from gpuctl.language.environment import EnvVar
+from gpuctl.language.fields import Block
+from gpuctl.language.forms import Checks, checks_of
+from gpuctl.language.pool import Pool
+from gpuctl.language.quota import Quota
+from gpuctl.language.storage import Workdir
+
+_LABEL = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(?:\.{_LABEL})*"
+_QUALIFIED = "[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_AMOUNT = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+_SUFFIX = "(?:[KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,3})?"
+_POSITIVE_QUANTITY = rf"^\+?(?=[0-9.]*[1-9]){_AMOUNT}{_SUFFIX}$"
+_END = r"(?![\s\S])"
+TEMPLATE = r"|\{\{"
+# yaml-language-server reads the plain key 1e30 as a number and shows it to patterns as JavaScript prints it.
+NUMERIC_KEY = r"|^-?(?:[0-9.]+(?:e[-+]?[0-9]+)?|Infinity)$"
+
+
+class TextRule(NamedTuple):
+    """What JSON Schema can say about a type of text: never more than its check does.
+
+    ``types`` are the YAML types that legal text may look like: ``1e3`` is a legal DNS label, and no number is a
+    duration. ``says`` is the editor's message.
+    """
+
+    pattern: str | None
+    longest: int | None
+    types: tuple[str, ...]
+    says: str | None
+    minimum: int | None = None
+
+
+_ANY = ("string", "number", "boolean")
+_NUMBER = ("string", "number")
+_WORD = ("string", "boolean")
+_TEXT = ("string",)
+_DNS = "lower-case letters, digits and `-`"
+
+TEXT_RULES: dict[Checks, TextRule] = {
+    checks_of(alias): rule
+    for alias, rule in (
+        (fields.Text, TextRule(None, None, _ANY, None)),
+        (fields.NonEmpty, TextRule(r"[^\t-\r ]", None, _ANY, "Write text that is not empty.")),
+        (
+            fields.JobName,
+            TextRule(
+                "^[a-z](?:[-a-z0-9]*[a-z0-9])?$",
+                63,
+                _WORD,
+                f"Not a legal job name: at most 63 {_DNS}, starting with a letter and not ending in `-`.",
+            ),
+        ),
+        (
+            fields.DnsLabel,
+            TextRule(f"^{_LABEL}$", 63, _ANY, f"Not a legal name: at most 63 {_DNS}, not starting or ending in `-`."),
+        ),
+        (
+            fields.ObjectName,
+            TextRule(
+                f"^{_SUBDOMAIN}$",
+                253,
+                _ANY,
+                "Not a legal object name: at most 253 lower-case letters, digits, `-` and `.`.",
+            ),
+        ),
+        (
+            fields.LabelKey,
+            TextRule(
+                f"^(?:{_SUBDOMAIN}/)?{_QUALIFIED}$",
+                317,
+                _ANY,
+                "Not a legal key: an optional DNS prefix and `/`, then at most 63 letters, digits, `-`, `_` and `.`.",
+            ),
+        ),
+        (
+            fields.LabelValue,
+            TextRule(
+                f"^(?:{_QUALIFIED})?$",
+                63,
+                _ANY,
+                "Not a legal label value: at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both "
+                "ends.",
+            ),
+        ),
+        (
+            fields.RequiredLabelValue,
+            TextRule(
+                f"^{_QUALIFIED}$",
+                63,
+                _ANY,
+                "Not a legal label value: 1 to 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both "
+                "ends.",
+            ),
+        ),
+        (fields.Domain, TextRule(f"^{_SUBDOMAIN}$", 253, _ANY, "Not a DNS domain such as `gpu.example.com`.")),
+        (
+            fields.EnvName,
+            TextRule(
+                r"^(?:[-_a-zA-Z]|\.[-_a-zA-Z0-9])[-._a-zA-Z0-9]*$",
+                None,
+                _ANY,
+                "Not a legal variable name: letters, digits, `_`, `-` and `.`, not starting with a digit.",
+            ),
+        ),
+        (
+            fields.PortName,
+            TextRule(
+                "^(?=[-0-9]*[a-z])[a-z0-9]+(?:-[a-z0-9]+)*$",
+                15,
+                _ANY,
+                "Not a legal port name: at most 15 lower-case letters, digits and single `-`, with a letter.",
+            ),
+        ),
+        (
+            fields.Quantity,
+            TextRule(
+                rf"^(?:\+?{_AMOUNT}|-(?:0+(?:\.0*)?|\.0+)){_SUFFIX}$",
+                64,
+                _NUMBER,
+                "Not a Kubernetes quantity such as `500m`, `2` or `128Gi`.",
+                0,
+            ),
+        ),
+        (
+            fields.PositiveQuantity,
+            TextRule(_POSITIVE_QUANTITY, 64, _NUMBER, "Not a Kubernetes quantity such as `500m`, `2` or `128Gi`.", 0),
+        ),
+        (
+            fields.Memory,
+            TextRule(_POSITIVE_QUANTITY, 64, _NUMBER, "Not an amount of memory such as `512Mi` or `128Gi`.", 4 * 2**20),
+        ),
+        (
+            fields.Share,
+            TextRule(
+                _POSITIVE_QUANTITY,
+                64,
+                _NUMBER,
+                "Neither an amount of GPU memory such as `2Gi` nor a fraction of a card such as `0.5`.",
+                0,
+            ),
+        ),
+        (
+            fields.Duration,
+            TextRule("^(?:[0-9]+[dhms])+$", 32, _TEXT, "Not a duration such as `30s`, `45m`, `12h` or `7d`."),
+        ),
+        (
+            fields.PositiveDuration,
+            TextRule(
+                "^(?=.*[1-9])(?:[0-9]+[dhms])+$", 32, _TEXT, "Not a duration such as `30s`, `45m`, `12h` or `7d`."
+            ),
+        ),
+        (
+            fields.AbsolutePath,
+            TextRule(
+                r"^(?:/(?!\.{1,2}(?:/|$))[^/:\x00-\x1f\x7f]+)+/?$",
+                4096,
+                _TEXT,
+                "Not an absolute, normalised path such as `/data/models`.",
+            ),
+        ),
+        (
+            fields.RelativePath,
+            TextRule(
+                rf"^(?!/)(?!(?:[\s\S]*/)?\.\.(?:/|{_END}))[\s\S]",
+                None,
+                _ANY,
+                "Not a relative path inside the volume, without `..`.",
+            ),
+        ),
+        (fields.UrlPath, TextRule(r"^/[^\x00-\x20\x7f]*$", None, _TEXT, "Not a URL path such as `/health`.")),
+        (fields.DataKey, TextRule(r"^(?!\.\.)(?!\.$)[-._a-zA-Z0-9]+$", 253, _ANY, "Not a key of a Secret.")),
+        (
+            fields.Server,
+            TextRule(r"^[-A-Za-z0-9_.:\[\]]+$", 255, _ANY, "Not the name or address of a server."),
+        ),
+        (
+            fields.Image,
+            TextRule(
+                r"^(?![-/:@])[^\x00-\x20]*[^\x00-\x20/:@]$",
+                None,
+                _ANY,
+                "Not an image reference such as `registry/team/name:tag`.",
+            ),
+        ),
+    )
+}
+
+
+class BlockRule(NamedTuple):
+    """A rule between the keys of a block: where ``present`` are written, one of ``wants`` must be, or ``bars`` not."""
+
+    present: tuple[str, ...]
+    wants: tuple[str, ...] = ()
+    bars: tuple[str, ...] = ()
+    says: str | None = None
+
+
+_SOURCES = ("pvc", "nfs", "emptyDir")
+
+BLOCK_RULES: dict[type[Block], tuple[BlockRule, ...]] = {
+    EnvVar: (
+        BlockRule((), wants=("value", "secret")),
+        BlockRule(("value",), bars=("secret", "key"), says="A variable has a value or a secret, not both."),
+        BlockRule(("secret",), wants=("key",)),
+        BlockRule(("key",), wants=("secret",)),
+    ),
+    Workdir: (
+        *(
+            BlockRule(
+                (source,),
+                bars=(*_SOURCES[index + 1 :], "type"),
+                says=f"A workdir that is {source} has no other source, and no type.",
+            )
+            for index, source in enumerate(_SOURCES)
+        ),
+    ),
+    Pool: (
+        BlockRule((), wants=("pool", "metadata")),
+        BlockRule(("pool",), bars=("metadata",), says="`pool:` and `metadata:` mean the same; keep one."),
+    ),
+    Quota: (
+        BlockRule((), wants=("quota", "metadata")),
+        BlockRule(("quota",), bars=("metadata",), says="`quota:` and `metadata:` mean the same; keep one."),
+        BlockRule((), wants=("users", "namespace")),
+        BlockRule(("users",), bars=("namespace",), says="`users:` and `namespace:` mean the same; keep one."),
+    ),
+}
+"""The models' rules between fields, as far as they are about which keys are written and not about values."""

@@ -1,0 +1,105 @@
+"""What a change of documents does to a cluster as it is: running jobs that it ends, and whether the new ones fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from gpuctl.apply.plan.ended import Ended, ended
+from gpuctl.backend.api_resources import WORKLOADS, Object, key_of, labels_of
+from gpuctl.capacity.fit import Fit, fit
+from gpuctl.capacity.machines import machines
+from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.compilation import Compilation
+from gpuctl.gitops.breakages import Breakage
+from gpuctl.gitops.sides import JobId, Side
+
+_Workloads = dict[tuple[str, ...], Object]
+
+
+def with_machines(
+    before: Side, after: Side, old: Compilation | None, new: Compilation | None, snapshot: Snapshot
+) -> tuple[Side, Side]:
+    """Both sides with the GPUs that the nodes of the cluster have, for the pools that they are about.
+
+    Where the platform shares cards, nodes show more of them than there are, and the documents' word stands.
+    """
+    named = [_nodes(compilation) for compilation in (old, new)]
+    about = {pool for side in (before, after) for pool in (*side.nodes, *(item.pool for item in side.jobs.values()))}
+    result = []
+    for side, compilation, labels in ((before, old, named[0]), (after, new, named[1])):
+        known = compilation or new or old
+        if known is None or known.settings.platform.gpu.sharing != "none":
+            result.append(side)
+            continue
+        left = named[0].keys() - named[1].keys() if side is after else ()
+        found = machines(snapshot, known.settings, labels, left)
+        nodes: dict[str, dict[str, list[int | None]]] = {
+            pool: {gpu_type: list(counts) for gpu_type, counts in found.get(pool, {}).items()} for pool in about
+        }
+        result.append(replace(side, nodes=nodes))
+    return result[0], result[1]
+
+
+@dataclass(frozen=True)
+class LiveImpact:
+    """What a change does to a cluster as it was at a time (``taken_at``, RFC 3339).
+
+    ``ended`` are the running jobs that it ends, ``fits`` tells of the new and changed ones whether they find room,
+    ``absent_nodes`` are named by pools and not there. ``titles`` has the jobs of ``fits`` by namespace and name.
+    """
+
+    taken_at: str
+    ended: list[Ended]
+    fits: list[Fit]
+    absent_nodes: list[str]
+    titles: dict[tuple[str, str], JobId]
+
+    @property
+    def breakages(self) -> list[Breakage]:
+        """The jobs that never fit in it."""
+        return [
+            Breakage(f"{self.title(answer)}: never fits in the cluster: {answer.reason}", True)
+            for answer in self.fits
+            if answer.verdict == "never"
+        ]
+
+    def title(self, answer: Fit) -> JobId:
+        """The job that an answer is about."""
+        return self.titles[answer.demand.namespace, answer.demand.name]
+
+
+def live_impact(old: Compilation | None, new: Compilation | None, snapshot: Snapshot) -> LiveImpact:
+    """Look at a cluster with the documents of before and after; None is no document."""
+    found = ended(old, new, snapshot)
+    kept = {(item.namespace, item.name) for item in found if item.manner == "kept"}
+    titles = {
+        (namespace, name): JobId(item.document.kind, namespace, name)
+        for item in (new.lowered if new else ())
+        for namespace, name in [key_of(item.object)[1:]]
+    }
+    changed = _changed(old, new, kept)
+    answers = fit(snapshot, [obj for obj in (new.objects if new else ()) if key_of(obj) in changed or _counts(obj)])
+    absent = sorted(_nodes(new).keys() - {node["name"] for node in snapshot.nodes})
+    return LiveImpact(snapshot.taken_at, found, answers, absent, titles)
+
+
+def _nodes(compilation: Compilation | None) -> dict[str, dict[str, str]]:
+    """The labels that documents put on nodes."""
+    objects: Iterable[Object] = compilation.objects if compilation is not None else ()
+    return {obj["metadata"]["name"]: labels_of(obj) for obj in objects if obj["kind"] == "Node"}
+
+
+def _counts(obj: Object) -> bool:
+    return obj["kind"] not in WORKLOADS
+
+
+def _workloads(compilation: Compilation | None) -> _Workloads:
+    objects: Iterable[Object] = compilation.objects if compilation is not None else ()
+    return {key_of(obj): obj for obj in objects if obj["kind"] in WORKLOADS}
+
+
+def _changed(old: Compilation | None, new: Compilation | None, kept: set[tuple[str, str]]) -> set[tuple[str, ...]]:
+    """The workloads that are new or other than before."""
+    before = _workloads(old)
+    return {key for key, obj in _workloads(new).items() if before.get(key) != obj and key[1:] not in kept}

@@ -1,0 +1,325 @@
+"""Jobs that Kueue has not admitted: the queue's numbers, or what is wrong with the queue."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from gpuctl.apply.state.queueing import queue_of
+from gpuctl.apply.state.workload import condition
+from gpuctl.backend.api_resources import Object
+from gpuctl.capacity.quota_sum import format_amount
+from gpuctl.reading.queues import Claim, KueueLists, QueuePosition, Room, claim_of, place_of
+from gpuctl.reading.status import job_status, sentence
+from gpuctl.reading.why.evidence import Evidence
+from gpuctl.reading.why.finding import Finding, Proof, several
+from gpuctl.reading.why.idle import command
+from gpuctl.reading.why.pod_refusals import field
+from gpuctl.reading.why.symptoms import condition_source, source, sources, title
+
+_NAMED = 3
+# What Kueue says of queues that admit nothing, for who may not read them: pkg/controller/core/workload_controller.go,
+# pkg/scheduler/scheduler.go and flavorassigner.go.
+_UNUSABLE = re.compile(
+    r"(?:Local|Cluster)Queue \S+ (?:doesn't exist|is (?:inactive|stopped|terminating or missing))"
+    r"|doesn't match ClusterQueue selector|unavailable in ClusterQueue|> maximum capacity"
+)
+_NO_FLAVOR = re.compile(r"doesn't match node affinity|untolerated taint")
+_PREEMPTOR = re.compile(r"to accommodate a workload \(UID: (?P<uid>[0-9a-f-]+)")
+
+
+class _Trouble(NamedTuple):
+    """Why a queue never admits the job as things are, and what helps."""
+
+    message: str
+    fix: str
+    source: Proof | None = None
+
+
+def queued(evidence: Evidence) -> Finding | None:
+    """Kueue holds it back: it waits for its turn, or its queue admits nothing."""
+    workload = evidence.job.workload
+    if workload is None or job_status(workload, evidence.job.pods, evidence.keys).word != "Queued":
+        return None
+    queue, namespace = queue_of(workload), evidence.job.identity.namespace
+    lists = evidence.kueue or KueueLists()
+    if not lists.installed:
+        told = Proof("spec", title(workload), "suspend: true")
+        message = f"it is suspended and names Kueue's queue {queue}, but Kueue is not installed"
+        return Finding("suspended", message, {"queue": queue}, command("resume", evidence), (told,))
+    if evidence.admission is None:
+        return _without_workload(evidence, lists, workload, queue)
+    inactive = _inactive(evidence, evidence.admission, queue)
+    if inactive is not None:
+        return inactive
+    place = place_of(evidence.admission, lists, evidence.keys)
+    trouble = _trouble(evidence.admission, place, lists, namespace)
+    said = _conditions(evidence.admission)
+    numbers = _numbers(place)
+    if trouble is not None:
+        return Finding("queue-unusable", trouble.message, numbers, trouble.fix, sources(trouble.source, *said))
+    why = "; ".join(_why(evidence.admission, place))
+    past = _past(evidence, evidence.admission, lists)
+    message = f"waits in {_which(place)}: {why}" + (f"; {past}" if past else "")
+    return Finding("queued", message, numbers, _fix(evidence.admission, place, namespace), sources(*said))
+
+
+def _without_workload(evidence: Evidence, lists: KueueLists, workload: Object, queue: str) -> Finding:
+    """Kueue has made no Workload, or it may not be read."""
+    namespace = evidence.job.identity.namespace
+    told = [source(event) for event in evidence.told("Pending", "CreatedWorkload", "QuotaReserved")[-1:]]
+    proof = (*told, Proof("spec", title(workload), "suspend: true"))
+    if lists.workloads is None:
+        fix = "ask the administrators, who may read Kueue's workloads, what it waits for"
+        return Finding("queued", f"waits in Kueue's queue {queue}", {"queue": queue}, fix, proof)
+    missing = _missing_queue(lists, namespace, queue)
+    if missing is not None:
+        return Finding("queue-unusable", missing.message, {"queue": queue}, missing.fix, proof)
+    message = f"waits in Kueue's queue {queue}: Kueue has not looked at it yet"
+    fix = "if this lasts for more than a moment, Kueue does not run: ask the administrators"
+    return Finding("queued", message, {"queue": queue}, fix, proof)
+
+
+def _inactive(evidence: Evidence, admission: Object, queue: str) -> Finding | None:
+    """A Workload that takes no part: somebody deactivated it, or Kueue gave it up."""
+    ended = condition(admission, "Finished")
+    if ended is not None:
+        message = f"Kueue could not start it, and has given it up: {sentence(ended.get('message'))}"
+        fix = f"{command('delete job', evidence)}, then apply its document again"
+        told = sources(condition_source(admission, "Finished"))
+        return Finding("queue-unusable", message, {"queue": queue}, fix, told)
+    if (admission.get("spec") or {}).get("active") is not False:
+        return None
+    spec = Proof("spec", title(admission), "active: false")
+    evicted = condition(admission, "Evicted") or {}
+    why = f": {sentence(evicted.get('message'))}" if evicted.get("message") else ""
+    message = f"its Workload of Kueue's queue {queue} is inactive, as after gpuctl pause{why}"
+    told = sources(spec, condition_source(admission, "Evicted"))
+    return Finding("paused", message, {"queue": queue}, command("resume", evidence), told)
+
+
+def _trouble(admission: Object, place: QueuePosition, lists: KueueLists, namespace: str) -> _Trouble | None:
+    for found in (
+        _missing_queue(lists, namespace, place.queue),
+        _stopped(lists, namespace, place),
+        _not_covered(place),
+        _too_large(place),
+        _by_its_words(admission, place),
+    ):
+        if found is not None:
+            return found
+    return None
+
+
+def _missing_queue(lists: KueueLists, namespace: str, queue: str) -> _Trouble | None:
+    if lists.local_queues is None:
+        return None
+    here = sorted(item["metadata"]["name"] for item in lists.local_queues if item["metadata"]["namespace"] == namespace)
+    if queue in here:
+        return None
+    names = f"{', '.join(here[:_NAMED])}{' ...' if len(here) > _NAMED else ''}"
+    has = f"the namespace has {names}" if here else "the namespace has none"
+    make = f"ask the administrators to create the LocalQueue {queue} in {namespace}"
+    fix = (
+        f"let `training.queue` of the platform name one of these, and apply with `--relower`, or {make}"
+        if here
+        else make
+    )
+    return _Trouble(f"Kueue's queue {queue} does not exist in {namespace}: {has}", fix)
+
+
+def _stopped(lists: KueueLists, namespace: str, place: QueuePosition) -> _Trouble | None:
+    """A LocalQueue or ClusterQueue that takes no jobs."""
+    local = next(
+        (item for item in lists.local_queues or [] if (item["metadata"]["namespace"], item["metadata"]["name"]) ==
+         (namespace, place.queue)), None,
+    )  # fmt: skip
+    policy = ((local or {}).get("spec") or {}).get("stopPolicy") or "None"
+    if local is not None and policy != "None":
+        fix = "ask the administrators why, and when it goes on"
+        return _Trouble(
+            f"Kueue's queue {place.queue} is stopped (stopPolicy {policy}): it admits nothing", fix,
+            Proof("spec", title(local), f"stopPolicy: {policy}"),
+        )  # fmt: skip
+    if place.cluster_queue is None or lists.cluster_queues is None:
+        return None
+    found = next((item for item in lists.cluster_queues if item["metadata"]["name"] == place.cluster_queue), None)
+    if found is None:
+        message = f"Kueue's queue {place.queue} leads to the ClusterQueue {place.cluster_queue}, which does not exist"
+        return _Trouble(message, "ask the administrators to create it, or to let the queue lead to another")
+    policy = (found.get("spec") or {}).get("stopPolicy") or "None"
+    if policy != "None":
+        message = f"{_which(place)} is stopped (stopPolicy {policy}): it admits nothing"
+        return _Trouble(message, "ask the administrators why, and when it goes on", condition_source(found, "Active"))
+    states = (found.get("status") or {}).get("conditions") or []
+    active = next((item for item in states if item.get("type") == "Active"), None)
+    if active is not None and active.get("status") == "False":
+        message = f"{_which(place)} is not active: {sentence(active.get('message'))}"
+        return _Trouble(message, "ask the administrators to mend the ClusterQueue", condition_source(found, "Active"))
+    return None
+
+
+def _not_covered(place: QueuePosition) -> _Trouble | None:
+    if not place.uncovered:
+        return None
+    what = " and ".join(place.uncovered)
+    message = f"{_which(place)} has no quota for {what}, which the job asks for"
+    fix = f"ask the administrators to add {what} to a flavor of ClusterQueue {place.cluster_queue}"
+    return _Trouble(message, f"{fix}, or use a pool with another queue")
+
+
+def _too_large(place: QueuePosition) -> _Trouble | None:
+    rooms = place.too_small
+    if not rooms:
+        return None
+    resource = rooms[0].slot.resource
+    rooms = [room for room in rooms if room.slot.resource == resource]
+    most = max((room.most for room in rooms if room.most is not None), default=rooms[0].quota.nominal)
+    has, wants = format_amount(resource, most), format_amount(resource, rooms[0].asked)
+    lent = f", with what cohort {place.cohort} lends" if place.cohort else ""
+    message = f"it never fits into {_which(place)}: it asks for {wants} {resource} in all, and {has} is the most{lent}"
+    fix = f"ask for less in `{field(resource)}` or `resources.nodes`: {has} is the most for all nodes together"
+    return _Trouble(message, f"{fix}; or ask the administrators to raise the quota")
+
+
+def _by_its_words(admission: Object, place: QueuePosition) -> _Trouble | None:
+    """What Kueue says, for who may not read its queues, and for what their numbers do not show."""
+    said = _said(admission, "QuotaReserved")
+    if _UNUSABLE.search(said):
+        return _Trouble(f"{_which(place)} does not take it: {said}", "ask the administrators of the queue")
+    if _NO_FLAVOR.search(said) and "insufficient" not in said:
+        fix = "use another pool or GPU type, or ask the administrators which flavors the queue has"
+        return _Trouble(f"no flavor of {_which(place)} is for jobs like this: {said}", fix)
+    return None
+
+
+def _why(admission: Object, place: QueuePosition) -> Iterator[str]:
+    """What it waits for, and who is before it."""
+    if condition(admission, "QuotaReserved") is not None:
+        checks = (admission.get("status") or {}).get("admissionChecks") or []
+        waits = [item for item in checks if item.get("state") != "Ready"]
+        named = ", ".join(f"{item['name']} ({item.get('state')})" for item in waits) or "Kueue's next step"
+        yield f"its quota is reserved, and it waits for {named}"
+        return
+    rooms = place.short
+    if rooms:
+        resources = dict.fromkeys(room.slot.resource for room in rooms)
+        # GPUs are what people ask about.
+        yield " and ".join(_lacks(place, name) for name in sorted(resources, key=lambda name: "/" not in name))
+    else:
+        yield _said(admission, "QuotaReserved") or "Kueue has not looked at it yet"
+    if place.ahead:
+        names = ", ".join(f"{claim.name} in {claim.namespace}" for claim in place.ahead[:_NAMED])
+        more = " ..." if len(place.ahead) > _NAMED else ""
+        verb = "is" if len(place.ahead) == 1 else "are"
+        yield f"{several(len(place.ahead), 'job')} {verb} before it ({names}{more})"
+    elif place.ahead is not None and place.waiting:
+        yield "it is the next"
+
+
+def _lacks(place: QueuePosition, resource: str) -> str:
+    rooms = [room for room in place.short if room.slot.resource == resource]
+    parts = []
+    for room in rooms:
+        free, used = format_amount(resource, room.free or room.asked * 0), format_amount(resource, room.used)
+        own = f"{used} of {format_amount(resource, room.quota.nominal)} used"
+        parts.append(f"{free} free in flavor {room.slot.flavor} ({own})")
+    lent = f", with what cohort {place.cohort} lends" if place.cohort else ""
+    return f"it asks for {format_amount(resource, rooms[0].asked)} {resource}, {', '.join(parts)}{lent}"
+
+
+def _past(evidence: Evidence, admission: Object, lists: KueueLists) -> str:
+    """That it ran before, and for whom it was stopped."""
+    evicted = condition(admission, "Evicted")
+    if evicted is None:
+        return ""
+    ago = evidence.since(evicted.get("lastTransitionTime"))
+    preempted = condition(admission, "Preempted") or {}
+    if evicted.get("reason") != "Preempted":
+        return f"it was stopped {ago} ago: {sentence(evicted.get('message'))}"
+    match = _PREEMPTOR.search(preempted.get("message") or "")
+    by = next((item for item in lists.workloads or [] if match and item["metadata"].get("uid") == match["uid"]), None)
+    reasons = {"InClusterQueue": "of higher priority", "InCohortReclamation": "that takes back lent quota"}
+    kind = reasons.get(preempted.get("reason") or "", "that goes before it")
+    who = f"{_owner(by, evidence)}, " if by is not None else ""
+    return f"it was preempted {ago} ago for {who}a job {kind}"
+
+
+def _owner(workload: Object, evidence: Evidence) -> str:
+    claim = claim_of(workload, evidence.keys)
+    return f"{claim.name} in {claim.namespace}"
+
+
+def _fix(admission: Object, place: QueuePosition, namespace: str) -> str:
+    name = admission["metadata"]["name"]
+    look = f"`kubectl describe workloads.kueue.x-k8s.io {name} -n {namespace}` shows more"
+    if place.holders and not place.ahead:
+        holders = [f"{claim.name} in {claim.namespace}" for claim in place.holders[:_NAMED]]
+        return f"wait for {' or '.join(holders)} to end, or ask for less; {look}"
+    return f"wait for its turn, or ask the administrators of the queue {place.queue}; {look}"
+
+
+def _which(place: QueuePosition) -> str:
+    """``Kueue's queue team (ClusterQueue gpus, cohort lab)``."""
+    behind = [f"ClusterQueue {place.cluster_queue}"] if place.cluster_queue else []
+    behind += [f"cohort {place.cohort}"] if place.cohort else []
+    return f"Kueue's queue {place.queue}" + (f" ({', '.join(behind)})" if behind else "")
+
+
+def _said(admission: Object, *kinds: str) -> str:
+    """The message of the first of these conditions that there is."""
+    conditions = (admission.get("status") or {}).get("conditions") or []
+    found = [item for kind in kinds for item in conditions if item.get("type") == kind]
+    return sentence(found[0].get("message")) if found else ""
+
+
+def _conditions(admission: Object) -> list[Proof | None]:
+    kinds = ["QuotaReserved", "Admitted"]
+    kinds += [kind for kind in ("Evicted",) if condition(admission, kind) is not None]
+    unmet = [kind for kind in kinds if kind == "Evicted" or condition(admission, kind) is None]
+    return [condition_source(admission, kind) for kind in unmet]
+
+
+def _numbers(place: QueuePosition) -> Mapping[str, Any]:
+    return {
+        "queue": place.queue,
+        "clusterQueue": place.cluster_queue,
+        "cohort": place.cohort or None,
+        "queueingStrategy": place.strategy or None,
+        "priority": place.priority,
+        "position": len(place.ahead) + 1 if place.ahead is not None else None,
+        "waitingJobs": place.waiting,
+        "resources": [_room(room) for room in place.rooms],
+        "uncoveredResources": place.uncovered,
+        "ahead": None if place.ahead is None else [_claim(claim) for claim in place.ahead],
+        "heldBy": [_claim(claim) for claim in place.holders],
+    }
+
+
+def _room(room: Room) -> dict[str, Any]:
+    resource = room.slot.resource
+    amounts = {
+        "asked": room.asked,
+        "nominal": room.quota.nominal,
+        "used": room.used,
+        "free": room.free,
+        "most": room.most,
+        "borrowingLimit": room.quota.borrowing_limit,
+    }
+    return {
+        "resource": resource,
+        "flavor": room.slot.flavor,
+        **{name: None if amount is None else format_amount(resource, amount) for name, amount in amounts.items()},
+    }
+
+
+def _claim(claim: Claim) -> dict[str, Any]:
+    amounts = {name: format_amount(name, amount) for name, amount in sorted(claim.amounts.items())}
+    return {
+        "job": claim.name,
+        "namespace": claim.namespace,
+        "priority": claim.priority,
+        "createdAt": claim.since or None,
+        "resources": amounts,
+    }

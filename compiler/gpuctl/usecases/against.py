@@ -1,0 +1,69 @@
+"""Documents against manifests in a directory, or against themselves at another revision of git."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gpuctl.compilation import Compilation
+from gpuctl.gitops.objects import (
+    ObjectChange,
+    ObjectKey,
+    by_key,
+    differences,
+    has_generations,
+    key_of,
+    objects_in,
+    without_delivery,
+)
+from gpuctl.usecases.revision_pairs import SidesOptions, compiled_at, compiled_pair
+
+GIT = "git:"
+
+
+def changes_against(against: str, options: SidesOptions) -> list[ObjectChange]:
+    """The difference from a directory (``DIR``) or a revision (``git:REF``) to the documents as they are.
+
+    :raises BuildError: there are no manifests in the directory, or they cannot be read.
+    :raises RevisionError: the revision cannot be read.
+    :raises InvalidSide: documents do not compile.
+    """
+    if against.startswith(GIT):
+        pair = compiled_pair(against.removeprefix(GIT), None, options)
+        return differences(_objects(pair.before), _objects(pair.after))
+    before = objects_in(Path(against))
+    now = compiled_at(None, options, job_names="hashed" if has_generations(before) else "plain")
+    return differences(*_comparable(before, now))
+
+
+def _objects(compilation: Compilation | None) -> dict[ObjectKey, Any]:
+    return by_key(compilation.objects) if compilation is not None else {}
+
+
+def _comparable(
+    before: dict[ObjectKey, Any], now: Compilation | None
+) -> tuple[dict[ObjectKey, Any], dict[ObjectKey, Any]]:
+    """Both sides without what depends on how the directory was rendered: delivery, Node labels, shared objects."""
+    after = _objects(now)
+    # A namespace's file stays in a built directory when nothing needs it any more.
+    before = {key: obj for key, obj in before.items() if key.kind != "Namespace" or key in after}
+    if now is None:
+        return before, {}
+    document_key = now.settings.label("document")
+    left_out = _left_out(before, now)
+    after = {key: without_delivery(obj, document_key) for key, obj in after.items() if key not in left_out}
+    return {key: without_delivery(obj, document_key) for key, obj in before.items()}, after
+
+
+def _left_out(before: dict[ObjectKey, Any], now: Compilation) -> set[ObjectKey]:
+    """The shared objects that a directory was rendered without, by what it has of their like."""
+    shared: dict[str, set[ObjectKey]] = {}
+    for item in now.lowered:
+        if item.shared:
+            kind = item.object["kind"]
+            # A quota's output holds its namespaces even where a job's does not.
+            own = kind == "Namespace" and item.document.kind not in ("quota", "platform")
+            group = kind if kind == "Node" or own else ""
+            shared.setdefault(group, set()).add(key_of(item.object))
+    rendered = {group for group, keys in shared.items() if any(key in before for key in keys)}
+    return {key for group, keys in shared.items() if group not in rendered for key in keys if key not in before}

@@ -1,0 +1,100 @@
+"""``apply``, ``create`` and ``diff``: from documents to a plan, and from the plan to what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpuctl.apply.operations import apply, preview
+from gpuctl.usecases.compiling import compile_for, request_of, set_options, worth_telling
+from gpuctl.usecases.conversation import Conversation
+
+if TYPE_CHECKING:
+    from gpuctl.apply.plan.plan import Plan
+    from gpuctl.apply.plan.request import Request, SetOptions
+    from gpuctl.backend.api_resources import Key
+    from gpuctl.compilation import Compilation
+    from gpuctl.kube.session import Session
+    from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
+
+
+@dataclass(frozen=True)
+class DocumentRequest:
+    """Documents that can be applied: compiled for a cluster, with what is asked for by them and as which set."""
+
+    compilation: Compilation
+    request: Request
+    set_options: SetOptions | None = None
+
+
+def request_for(
+    session: Session,
+    documents: DocumentOptions,
+    planning: PlanOptions,
+    conversation: Conversation,
+    *,
+    offline: bool = False,
+) -> DocumentRequest:
+    """Compile documents for a cluster.
+
+    :param offline: decide without the API server's dry-runs.
+    :raises InvalidOptions: the options contradict each other.
+    :raises InvalidDocuments: there are errors in the documents.
+    """
+    options = set_options(session, planning, documents)
+    compilation = compile_for(session, documents, empty=planning.allow_empty or planning.prune)
+    conversation.diagnosed(worth_telling(compilation), compilation.sources)
+    request = request_of(compilation, planning, offline=offline)
+    return DocumentRequest(compilation, request, options)
+
+
+def preview_request(session: Session, wanted: DocumentRequest, conversation: Conversation) -> Plan:
+    """What applying it would do; nothing is written."""
+    conversation.wait("comparing with the cluster ...")
+    return preview(session, wanted.request, wanted.set_options, server=not wanted.request.offline)
+
+
+def apply_request(
+    session: Session,
+    wanted: DocumentRequest,
+    run: RunOptions,
+    conversation: Conversation,
+    seen: Plan | None = None,
+) -> Plan:
+    """Bring it about; each step of the plan tells how it went.
+
+    :param seen: a plan that was looked at before: only what it takes away may be taken away.
+    :raises Changed: more than that would be taken away; nothing was changed.
+    :raises Refused: something stands against it, or was not confirmed; nothing was changed.
+    :raises Held: another run is at work; nothing was changed.
+    :raises NotRunning: with ``wait``: it was applied, and does not run.
+    """
+    request = wanted.request
+    how, dialogue = conversation.how(request.keys, run), conversation.dialogue()
+    plan = apply(session, request, how, dialogue, wanted.set_options, seen)
+    if run.wait and all(step.result == "done" for step in plan.steps):
+        from gpuctl.apply.run.wait_running import wait_until_running
+
+        explain = _explaining(session, request)
+        wait_until_running(session, plan, request.keys, run.timeout, conversation.wait, explain)
+    return plan
+
+
+def _explaining(session: Session, request: Request) -> Callable[[Key], str]:
+    """What `gpuctl why` says of a workload, for a wait that has come to nothing."""
+
+    def explain(key: Key) -> str:
+        from gpuctl.kube.api_errors import ClusterError
+        from gpuctl.kube.scope import Scope
+        from gpuctl.reading.find import find_job
+        from gpuctl.reading.why.sentence import cause_of
+
+        scope = Scope(session, key.namespace)
+        try:
+            job, _ = find_job(scope, key.name, request.keys)
+        except ClusterError:
+            return ""
+        return cause_of(scope, job, request.keys, request.settings)
+
+    return explain

@@ -1,0 +1,51 @@
+"""What a change of documents does to the machines: by the documents alone, or also to a cluster as it is."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gpuctl.capacity.pod_requests import pod_requests
+from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.gitops.effects import Impact, impact
+from gpuctl.gitops.sides import DOES_NOT_FIT, side_of
+from gpuctl.reading.live_impact import LiveImpact, live_impact, with_machines
+from gpuctl.usecases.revision_pairs import RevisionPair, SidesOptions, compiled_pair
+from gpuctl.usecases.revisions import rendered_at
+
+
+class RevisionChange(NamedTuple):
+    """A change of documents. ``rendered`` are namespace and name of the Jobs and JobSets whose manifests were in git
+    before it, for a controller to apply."""
+
+    sides: RevisionPair
+    rendered: frozenset[tuple[str, str]]
+
+
+class ChangeImpact(NamedTuple):
+    """``live`` is what concerns the cluster, None when none was looked at."""
+
+    impact: Impact
+    live: LiveImpact | None
+
+
+def change_between(before: str, after: str | None, options: SidesOptions) -> RevisionChange:
+    """The change from one revision to another; without ``after`` to the documents as they are on disk.
+
+    :raises RevisionError: no such revision, no repository, or an input that exists on neither side.
+    :raises InvalidSide: documents do not compile.
+    """
+    # What does not fit is what an impact tells.
+    sides = compiled_pair(before, after, options, tolerated=DOES_NOT_FIT)
+    return RevisionChange(sides, rendered_at(before, options.inputs))
+
+
+def impact_of(change: RevisionChange, snapshot: Snapshot | None = None) -> ChangeImpact:
+    """Compare the two sides; with a snapshot, GPUs are counted on its nodes, and running jobs count."""
+    before, after = change.sides
+    sides = side_of(before, pod_requests), side_of(after, pod_requests)
+    if snapshot is None:
+        return ChangeImpact(impact(*sides, change.rendered), None)
+    live = live_impact(before, after, snapshot)
+    result = impact(*with_machines(*sides, before, after, snapshot), change.rendered)
+    result.breakages.extend(live.breakages)
+    return ChangeImpact(result, live)

@@ -1,0 +1,139 @@
+"""Documents compiled for a cluster, and what is asked of the cluster by them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions
+
+if TYPE_CHECKING:
+    from gpuctl.apply.plan.request import Request, SetOptions
+    from gpuctl.compilation import Compilation
+    from gpuctl.frontend.diagnostics import Diagnostic
+    from gpuctl.frontend.load import Loaded
+    from gpuctl.frontend.source import Source
+    from gpuctl.kube.session import Session
+
+_OF_A_CLUSTER = "GPU401"
+"""Whether a pool exists is asked of the cluster, not of the documents."""
+
+
+def compile_for(session: Session, documents: DocumentOptions, *, empty: bool = False) -> Compilation:
+    """Compile for a cluster: nodes included, documents embedded.
+
+    :param empty: no document at all is in order.
+    :raises InvalidDocuments: there are errors in them.
+    """
+    from gpuctl.compilation import compile
+    from gpuctl.frontend.invalid_documents import InvalidDocuments
+
+    result = compile(
+        documents.sources,
+        platform=documents.platform,
+        namespace=documents.namespace or session.namespace,
+        strict=documents.strict,
+        nodes=True,
+        embed=True,
+        namespaces=True,
+        directory=documents.directory,
+        stdin=documents.stdin,
+    )
+    if empty and _is_nothing(result, documents.sources):
+        return result
+    if not result.ok:
+        raise InvalidDocuments(result.diagnostics, result.sources)
+    return result
+
+
+def worth_telling(compilation: Compilation) -> list[Diagnostic]:
+    """What is to be said of documents that are applied; nothing where having none is in order."""
+    if not compilation.documents:
+        return []
+    return [item for item in compilation.diagnostics if item.code != _OF_A_CLUSTER]
+
+
+def _is_nothing(result: Compilation, sources: Sequence[str | os.PathLike[str] | Source]) -> bool:
+    """Whether the sources are there and hold no document: an empty directory, or files of somebody else's."""
+    from gpuctl.frontend.diagnostics import Severity
+    from gpuctl.frontend.source import Source
+
+    there = all(isinstance(source, Source) or source == "-" or os.path.exists(source) for source in sources)
+    errors = {item.code for item in result.diagnostics if item.severity is Severity.ERROR}
+    return there and not result.documents and errors <= {"GPU009", "GPU013"}
+
+
+def read_platform(platform: str | os.PathLike[str] | None, directory: Path | None = None) -> Loaded:
+    """The platform for those who have no documents: its ``settings``, and ``diagnostics`` that are no errors.
+
+    :param platform: its file; default: ``platform.yaml`` in ``directory`` or above, no higher than the git root.
+    :raises InvalidDocuments: there are errors in it.
+    """
+    from gpuctl.backend.validation import VERSIONS
+    from gpuctl.frontend.diagnostics import Severity, count
+    from gpuctl.frontend.load import load_platform
+
+    loaded = load_platform(platform, versions=VERSIONS, directory=directory)
+    if count(loaded.diagnostics, Severity.ERROR):
+        from gpuctl.frontend.invalid_documents import InvalidDocuments
+
+        raise InvalidDocuments(loaded.diagnostics, loaded.sources)
+    return loaded
+
+
+def request_of(compilation: Compilation, planning: PlanOptions, *, offline: bool = False) -> Request:
+    """The request for a compilation's objects; ``offline`` decides without the API server's dry-runs."""
+    from gpuctl.apply.plan.request import Request
+    from gpuctl.apply.state.records import records
+
+    settings = compilation.settings
+    return Request(
+        compilation.lowered,
+        records(settings),
+        relower=planning.relower,
+        adopt=planning.adopt,
+        rolling=None if planning.strategy is None else planning.strategy == "rolling",
+        create_only=planning.create_only,
+        offline=offline,
+        platform_rolling=settings.platform.strategy == "rolling",
+        no_probe=planning.no_probe,
+        create_namespace=planning.create_namespace,
+        gpu_resources=frozenset(gpu.resource for gpu in settings.gpus.values()),
+        settings=settings,
+        unread=tuple(dict.fromkeys(item.span.file for item in compilation.unread if item.span is not None)),
+    )
+
+
+def set_options(session: Session, planning: PlanOptions, documents: DocumentOptions) -> SetOptions | None:
+    """What ``--set`` and its companions say.
+
+    :raises InvalidOptions: a companion without a set, or a name that is none.
+    """
+    if planning.set_name is None:
+        for flag, given in (
+            ("--prune", planning.prune),
+            ("--allow-source", planning.allow_source),
+            ("--allow-empty", planning.allow_empty),
+            ("--allow-skipped", planning.allow_skipped),
+        ):
+            if given:
+                raise InvalidOptions(f"{flag} needs --set NAME: only what a set applied earlier can be pruned")
+        return None
+    from gpuctl.apply.plan.request import SetOptions
+    from gpuctl.apply.state.provenance import sources_of
+    from gpuctl.language.names import is_dns_label
+
+    name = planning.set_name
+    if not is_dns_label(name):
+        raise InvalidOptions(f"`{name}` is not a legal name of a set: use lower case letters, digits and -")
+    return SetOptions(
+        name,
+        documents.namespace or session.namespace,
+        sources_of(documents.sources, documents.directory),
+        prune=planning.prune,
+        allow_source=planning.allow_source,
+        allow_empty=planning.allow_empty,
+        allow_skipped=planning.allow_skipped,
+    )

@@ -1,0 +1,51 @@
+"""Whom a use case asks, and who hears of what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpuctl.apply.operations import Dialogue, Unasked
+from gpuctl.apply.run.how import How
+
+if TYPE_CHECKING:
+    from gpuctl.apply.plan.plan import Plan, Step
+    from gpuctl.apply.state.records import Records
+    from gpuctl.frontend.diagnostics import Diagnostic
+    from gpuctl.frontend.source import Source
+    from gpuctl.usecases.change_options import RunOptions
+
+
+def ask_nobody(plan: Plan) -> bool:
+    """The answer where nobody can be asked: what takes nothing away may go on.
+
+    :raises Unasked: something has to be confirmed.
+    """
+    if plan.questions:
+        raise Unasked(f"this has to be confirmed first: {'; '.join(plan.questions)}", plan)
+    return True
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """How a use case talks. By default nobody listens, and what has to be confirmed is refused.
+
+    ``confirm`` returns whether a plan may go on. ``diagnosed`` hears what is to be said of documents that are in order,
+    with their sources; ``done`` of each finished step; ``wait`` of what is being waited for, which is of no interest
+    afterwards; ``say`` of what has to be known.
+    """
+
+    confirm: Callable[[Plan], bool] = ask_nobody
+    diagnosed: Callable[[Sequence[Diagnostic], Mapping[str, Source]], None] = lambda diagnostics, sources: None
+    done: Callable[[Step], None] = lambda step: None
+    wait: Callable[[str], None] = lambda text: None
+    say: Callable[[str], None] = lambda text: None
+
+    def how(self, keys: Records, run: RunOptions) -> How:
+        """The manner of carrying a plan out."""
+        return How(keys, timeout=run.timeout, force=run.force, done=self.done, tell=self.wait, warn=self.say)
+
+    def dialogue(self) -> Dialogue:
+        """The part of it that a whole operation needs."""
+        return Dialogue(self.confirm, self.say)

@@ -1,0 +1,136 @@
+"""``delete`` of documents and of jobs, and ``rerun``: plans that rest on what is in the cluster."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gpuctl.apply.operations import execute
+from gpuctl.apply.plan.deletion import not_ours, plan_delete, plan_delete_job, plan_delete_rest
+from gpuctl.apply.plan.plan import NoSuchJob, Plan, Step
+from gpuctl.apply.state.records import Records, is_ours, records
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.scope import Scope
+from gpuctl.reading.find import find_job, workload_of
+from gpuctl.usecases.compiling import compile_for, worth_telling
+from gpuctl.usecases.conversation import Conversation
+
+if TYPE_CHECKING:
+    from gpuctl.backend.api_resources import Key
+    from gpuctl.kube.session import Session
+    from gpuctl.language.settings import Settings
+    from gpuctl.usecases.change_options import DocumentOptions, RunOptions
+
+
+def delete_documents(
+    session: Session,
+    documents: DocumentOptions,
+    run: RunOptions,
+    conversation: Conversation,
+    *,
+    keep_labels: bool = False,
+) -> Plan:
+    """Delete what gpuctl makes of documents, and wait until it is gone; each step of the plan tells how it went.
+
+    :param keep_labels: leave a pool's labels on its nodes.
+    :raises InvalidDocuments: there are errors in the documents.
+    :raises Refused: something stands against it, or was not confirmed; nothing was changed.
+    """
+    compilation = compile_for(session, documents)
+    conversation.diagnosed(worth_telling(compilation), compilation.sources)
+    keys = records(compilation.settings)
+    plan = plan_delete(session, compilation.lowered, keys, keep_labels=keep_labels)
+    return _carry_out(session, plan, keys, run, conversation)
+
+
+def delete_jobs(
+    session: Session,
+    names: Sequence[str],
+    namespace: str | None,
+    settings: Settings,
+    run: RunOptions,
+    conversation: Conversation,
+) -> Plan:
+    """Delete jobs by name, and wait until they are gone. A pod's name, or KIND/NAME, means its job.
+
+    :raises NoSuchJob: there is none of a name, or there are several.
+    :raises Refused: something stands against it, or was not confirmed; nothing was changed.
+    """
+    keys = records(settings)
+    steps: dict[Key, Step] = {}
+    for name in dict.fromkeys(names):
+        for step in _deletion(session, name, namespace, keys).steps:
+            steps.setdefault(step.key, step)
+    return _carry_out(session, Plan(list(steps.values())), keys, run, conversation)
+
+
+def rerun_jobs(
+    session: Session,
+    names: Sequence[str],
+    namespace: str | None,
+    settings: Settings,
+    run: RunOptions,
+    conversation: Conversation,
+) -> Plan:
+    """Run trainings again that have ended.
+
+    :raises NoSuchJob: there is none of a name, or there are several.
+    :raises NotRerunnable: one has not ended, or is no training.
+    :raises Refused: something stands against it, or was not confirmed; nothing was changed.
+    """
+    from gpuctl.apply.plan.run_again import plan_rerun
+    from gpuctl.kube.kueue import find_workload
+
+    keys = records(settings)
+    steps: dict[Key, Step] = {}
+    for name in names:
+        job, _ = find_job(Scope(session, namespace), name, keys)
+        live = workload_of(job)
+        queued = find_workload(session, live)
+        for step in plan_rerun(live, f"{job.identity.kind}/{job.identity.name}", queued).steps:
+            steps.setdefault(step.key, step)
+    return _carry_out(session, Plan(list(steps.values())), keys, run, conversation)
+
+
+def _carry_out(session: Session, plan: Plan, keys: Records, run: RunOptions, conversation: Conversation) -> Plan:
+    if run.force and any(step.deletes for step in plan.steps):
+        conversation.say("warning: without their grace period processes may still hold their GPUs for a while")
+    return execute(session, plan, conversation.how(keys, run), conversation.dialogue())
+
+
+def _deletion(session: Session, name: str, namespace: str | None, keys: Records) -> Plan:
+    """The plan for a job's name; where there is no such job, for that of the pod."""
+    if "/" not in name:
+        try:
+            return plan_delete_job(session, name, namespace, keys)
+        except NoSuchJob as error:
+            steps = _deleted_already(session, name, namespace, keys)
+            if steps:
+                return Plan(steps)
+            refusal = error
+    try:
+        job, _ = find_job(Scope(session, namespace), name, keys)
+    except NoSuchJob:
+        if "/" in name:
+            raise
+        raise refusal from None
+    if not is_ours(workload_of(job)):
+        raise not_ours(workload_of(job), f"{job.identity.kind}/{job.identity.name}")
+    # Of two generations, that of the pod or object that was named.
+    by_name = name.rpartition("/")[2] == job.identity.name
+    meant = job.identity.name if by_name else job.identity.object_name
+    return plan_delete_job(session, meant, job.identity.namespace, keys)
+
+
+def _deleted_already(session: Session, name: str, namespace: str | None, keys: Records) -> list[Step]:
+    """Steps for a job that a killed apply had deleted, and would bring back; none where there are none, or several."""
+    from gpuctl.apply.run import recovery
+    from gpuctl.apply.run.pending import Pending
+
+    with contextlib.suppress(ClusterError):
+        steps = Pending(recovery.find(session, keys, namespace)).gone(session, name)
+        places = {step.key.namespace for step in steps}
+        if len(places) == 1:
+            return [*steps, *plan_delete_rest(session, name, places.pop(), keys)]
+    return []

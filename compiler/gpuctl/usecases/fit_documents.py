@@ -1,0 +1,125 @@
+"""Whether the jobs of documents would find room in a cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from gpuctl.apply.state.cluster_snapshot import take_snapshot
+from gpuctl.capacity.fit import Fit
+from gpuctl.capacity.fit import fit as fit_objects
+from gpuctl.capacity.snapshot import Snapshot
+from gpuctl.compilation import Compilation, compile
+from gpuctl.frontend.diagnostics import Diagnostic, Severity
+from gpuctl.frontend.invalid_documents import InvalidDocuments
+from gpuctl.frontend.source import Source
+from gpuctl.usecases.change_options import InvalidOptions
+from gpuctl.usecases.snapshot_files import left_out, read_snapshot
+
+if TYPE_CHECKING:
+    from gpuctl.kube.connection import Connection
+
+_SETTLED = frozenset({"GPU401", "GPU402", "GPU403"})
+"""What nodes know better than documents: whether a pool, a type of GPU, so large a node is there."""
+_SNAPSHOTS_NAMESPACE = "default"
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """The answers for the jobs of documents, in the order in which they are placed, by a ``snapshot`` of a cluster.
+
+    ``diagnostics`` are what is to be said of the documents, none of them an error. ``notes`` say what could not be
+    taken into account.
+    """
+
+    jobs: list[Fit]
+    snapshot: Snapshot
+    diagnostics: list[Diagnostic]
+
+    @property
+    def notes(self) -> list[str]:
+        """What the answers do not take into account, as sentences."""
+        return left_out(self.snapshot)
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether every job finds room, perhaps by evicting others; None when it cannot be told of one."""
+        verdicts = {job.verdict for job in self.jobs}
+        if verdicts & {"never", "fits-when-empty"}:
+            return False
+        return None if "unknown" in verdicts else True
+
+
+def fit(
+    sources: Sequence[str | os.PathLike[str] | Source] | str | os.PathLike[str] | Source,
+    *,
+    cluster: Connection | None = None,
+    snapshot: Snapshot | str | os.PathLike[str] | BinaryIO | None = None,
+    platform: str | os.PathLike[str] | Source | None = None,
+    namespace: str | None = None,
+    strict: bool = False,
+    directory: Path | None = None,
+    stdin: BinaryIO | None = None,
+    diagnosed: Callable[[Sequence[Diagnostic], Mapping[str, Source]], None] = lambda diagnostics, sources: None,
+) -> FitResult:
+    """Tell of each job whether all its pods would find room at once, as Kubernetes' own scheduler decides.
+
+    Jobs are placed one after another, those with the highest priority first. Pods of a job that runs already count as
+    given back: an apply replaces them. Changes nothing.
+
+    :param sources: as :func:`gpuctl.compile` takes them, and so are ``platform``, ``strict``, ``directory`` and
+        ``stdin``.
+    :param cluster: the connection to look through, which may be shared and stays open; default: the kubeconfig's.
+    :param snapshot: stands in for a cluster: what ``gpuctl snapshot`` wrote, as a file or a stream.
+    :param namespace: of jobs that name none; default: the cluster's context's, with a snapshot ``default``.
+    :param diagnosed: hears, before the cluster is asked, what is to be said of the documents, with their sources.
+    :raises InvalidDocuments: there are errors in the documents.
+    :raises ClusterError: the cluster, the right to look at it, or the snapshot fails.
+    :raises InvalidOptions: a cluster and a snapshot.
+    """
+    if cluster is not None and snapshot is not None:
+        raise InvalidOptions("a snapshot stands in for a cluster: give one of the two")
+
+    def compiled(default: str) -> tuple[Compilation, list[Diagnostic]]:
+        result = compile(
+            sources,
+            platform=platform,
+            namespace=namespace or default,
+            strict=strict,
+            nodes=True,
+            namespaces=True,
+            tolerated=_SETTLED,
+            directory=directory,
+            stdin=stdin,
+        )
+        told = _told(result)
+        diagnosed(told, result.sources)
+        return result, told
+
+    if snapshot is not None:
+        compilation, told = compiled(_SNAPSHOTS_NAMESPACE)
+        found = snapshot if isinstance(snapshot, Snapshot) else read_snapshot(snapshot)
+    else:
+        from gpuctl.kube.configuration import session_of
+
+        with session_of(cluster) as session:
+            compilation, told = compiled(session.namespace)
+            found = take_snapshot(session)
+    return FitResult(fit_objects(found, compilation.objects), found, told)
+
+
+def _told(result: Compilation) -> list[Diagnostic]:
+    """What is to be said of documents; errors that nodes settle are warnings.
+
+    :raises InvalidDocuments: there are other errors.
+    """
+    if any(item.severity is Severity.ERROR and item.code not in _SETTLED for item in result.diagnostics):
+        raise InvalidDocuments(result.diagnostics, result.sources)
+    return [
+        item._replace(severity=Severity.WARNING) if item.code in _SETTLED else item
+        for item in result.diagnostics
+        if item.code != "GPU401"
+    ]

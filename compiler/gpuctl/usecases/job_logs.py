@@ -1,0 +1,134 @@
+"""What the pods of a job print: as it is, and as it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpuctl.backend.api_resources import Object
+from gpuctl.reading.find import find_job
+from gpuctl.reading.following import Following, Notice
+from gpuctl.reading.job_rows import Job
+from gpuctl.reading.log_streams import Batch, LogProblem, NoLog, Reading, Wanted, pods_of, sources_of
+from gpuctl.usecases.looking import Reader
+
+FOLLOWED = 1000
+"""Lines of the past, of each pod, of a log that is followed: the product's documents show ``kubectl logs -f
+--tail=1000``."""
+
+
+@dataclass(frozen=True)
+class LogQuery:
+    """Which lines: of all pods, or the one whose name ends like ``pod``; of the job's own container, or another.
+
+    ``tail`` is how many of the last of each pod (-1: all; None: all, and :data:`FOLLOWED` of those that are followed);
+    ``since_seconds`` and ``since_time`` (RFC 3339, UTC) leave out older ones. ``previous``: the run before the
+    last restart.
+    """
+
+    pod: str | None = None
+    container: str | None = None
+    tail: int | None = None
+    since_seconds: int | None = None
+    since_time: str | None = None
+    previous: bool = False
+
+    def wanted(self, *, follow: bool) -> Wanted:
+        """What is asked of the API."""
+        tail = self.tail
+        if tail is None and follow and self.since_seconds is None and self.since_time is None:
+            tail = FOLLOWED
+        return Wanted(None if tail == -1 else tail, self.since_seconds, self.since_time, self.container, self.previous)
+
+
+class PresentLogs:
+    """The logs as they are. ``pods`` are the names of those that have one; ``missing`` those that have none yet."""
+
+    def __init__(self, reading: Reading, pods: set[str], missing: list[LogProblem]) -> None:
+        self._reading = reading
+        self.pods = pods
+        self.missing = missing
+
+    def batches(self) -> Iterator[Batch]:
+        """The lines, in the order of time."""
+        return self._reading.batches()
+
+    @property
+    def problems(self) -> list[LogProblem]:
+        """What could not be read, once the lines have been."""
+        return self._reading.problems
+
+
+class FollowedLogs:
+    """The logs as they are, then as they go on through restarts, broken connections and new pods.
+
+    ``pods`` are the names of those that there are at the beginning. :meth:`past` comes first.
+    """
+
+    def __init__(self, reader: Reader, job: Job, pods: list[Object], wanted: Wanted, only: str | None) -> None:
+        from gpuctl.reading.why.sentence import cause_of
+
+        session = reader.scope.session
+        self.pods: set[str] = {pod["metadata"]["name"] for pod in pods}
+        sources, _ = sources_of(session, pods, wanted)
+        # The past of several pods in the order of time; what cannot be read is tried again when they are followed.
+        self._past = sources if len(sources) > 1 and wanted.tail != 0 else []
+        self._session = session
+        self._following = Following(
+            session,
+            job,
+            wanted,
+            reader.keys,
+            read=self._past,
+            only=only,
+            cause=lambda job: cause_of(reader.scope, job, reader.keys, reader.settings),
+        )
+
+    def past(self) -> Iterator[Batch]:
+        """What several pods have printed so far, in the order of time."""
+        if self._past:
+            yield from Reading(self._session, self._past).batches()
+
+    def items(self) -> Iterator[Batch | LogProblem | Notice | None]:
+        """What comes, until the job has ended or the caller stops; None when nothing has come for a moment."""
+        return self._following.items()
+
+    def waiting_for(self) -> str:
+        """What is being waited for, "" when lines come."""
+        return self._following.waiting_for()
+
+
+class JobLogs:
+    """The logs of the job that a name means, as a query has them."""
+
+    def __init__(self, reader: Reader, name: str, query: LogQuery) -> None:
+        """:raises NotThere: there is no such job or pod, or several."""
+        self._reader = reader
+        self._query = query
+        self.job, named = find_job(reader.scope, name, reader.keys)
+        self._pods = pods_of(self.job, query.pod or named)
+        self._only: str | None = self._pods[0]["metadata"]["uid"] if query.pod or named else None
+
+    def present(self) -> PresentLogs:
+        """As they are.
+
+        :raises NoLog: there is none.
+        """
+        session = self._reader.scope.session
+        sources, missing = sources_of(session, self._pods, self._query.wanted(follow=False))
+        if not sources:
+            name = self.job.identity.name
+            hint = f"`gpuctl why {name}` tells more; `gpuctl logs -f` waits for it"
+            raise NoLog(f"{self.job.identity.kind}/{name} has no log yet: {self._why_none(missing)}", hint)
+        return PresentLogs(Reading(session, sources), {source.name for source in sources}, missing)
+
+    def followed(self) -> FollowedLogs:
+        """As they are, and as they go on."""
+        return FollowedLogs(self._reader, self.job, self._pods, self._query.wanted(follow=True), self._only)
+
+    def _why_none(self, missing: list[LogProblem]) -> str:
+        if not missing:
+            status = self.job.status(self._reader.keys)
+            return f"it has no pods: {status.word}{f': {status.reason}' if status.reason else ''}"
+        others = f" (and {len(missing) - 1} more pods)" if len(missing) > 1 else ""
+        return f"its pod {missing[0].pod} is {missing[0].message}{others}"

@@ -1,0 +1,200 @@
+"""What is asked about jobs: which there are, all about one, why it does not run; and waiting for them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpuctl.kube.connection import Connection
+from gpuctl.language.settings import Settings
+from gpuctl.reading import job_rows
+from gpuctl.reading.find import find_job, find_jobs
+from gpuctl.reading.job_rows import Identity, Job, JobFilter, Row
+from gpuctl.usecases.looking import Reader, opened
+
+if TYPE_CHECKING:
+    from gpuctl.reading.describe_job import JobDetail
+    from gpuctl.reading.wait_until import WaitResult
+    from gpuctl.reading.why.answer import Answer
+
+PATIENCE = 300.0
+"""Seconds for which jobs are waited for when nobody says; a training may take any time to be done."""
+
+
+@dataclass(frozen=True)
+class JobQuery:
+    """Which rows, and of what: one a pod (``pods_only`` leaves out jobs without pods), or one a job (``by_job``).
+
+    ``names`` are of jobs or their pods, ``selector`` is about labels as kubectl has it; the rest is as
+    :class:`~gpuctl.reading.job_rows.JobFilter`.
+    """
+
+    names: tuple[str, ...] = ()
+    pool: str = ""
+    kind: str = ""
+    status: str = ""
+    selector: str = ""
+    by_job: bool = False
+    pods_only: bool = False
+
+    @property
+    def filter(self) -> JobFilter:
+        """What is looked at in each row."""
+        return JobFilter(self.pool, self.kind, self.status, tuple(name.rpartition("/")[2] for name in self.names))
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether it is not about all jobs."""
+        return any((self.names, self.pool, self.kind, self.status, self.selector))
+
+
+@dataclass
+class JobListing:
+    """The rows, as they are read; what was seen on the way is known when they have been taken.
+
+    ``jobs`` are all jobs, ``statuses`` the words of all rows, whether they are wanted or not; ``stuck`` is the first
+    wanted one that does not run.
+    """
+
+    rows: Iterator[Row]
+    jobs: list[Job] = field(default_factory=list)
+    statuses: set[str] = field(default_factory=set)
+    stuck: Identity | None = None
+
+
+def list_jobs(reader: Reader, query: JobQuery, *, in_pages: bool = False) -> JobListing:
+    """The rows of jobs, by namespace and name.
+
+    :param in_pages: rows come as soon as a page of pods is read, and a job's need not stand together; not for rows of
+        jobs, which count all their pods, nor for named ones.
+    :raises Absent: there is no job of a name, when the rows are taken.
+    """
+    listing = JobListing(iter(()))
+    listing.rows = _rows(reader, query, listing, in_pages=in_pages)
+    return listing
+
+
+def _rows(reader: Reader, query: JobQuery, listing: JobListing, *, in_pages: bool) -> Iterator[Row]:
+    labels = job_rows.labels(reader.settings, reader.keys)
+    wanted = query.filter
+    for jobs in _batches(reader, query, in_pages=in_pages):
+        listing.jobs.extend(jobs)
+        for row in job_rows.rows(jobs, labels, by_job=query.by_job, pods_only=query.pods_only):
+            listing.statuses.add(row.status.word)
+            if wanted.takes(row):
+                if listing.stuck is None and row.status.phase in ("pending", "failed", "unknown"):
+                    listing.stuck = row.identity
+                yield row
+
+
+def _batches(reader: Reader, query: JobQuery, *, in_pages: bool) -> Iterable[list[Job]]:
+    if query.names:
+        return [find_jobs(reader.scope, query.names, reader.keys, query.selector)]
+    if query.by_job or not in_pages:
+        return [job_rows.read(reader.scope, reader.keys, query.selector)]
+    return job_rows.batches(reader.scope, reader.keys, query.selector)
+
+
+def watch_jobs(reader: Reader, query: JobQuery) -> Iterator[list[Row]]:
+    """The rows as they are, then each again when it changes, until the caller stops."""
+    from gpuctl.reading.watching import changes
+
+    wanted = query.filter
+    shape = {"by_job": query.by_job, "pods_only": query.pods_only}
+    for rows in changes(reader.scope, reader.settings, reader.keys, query.selector, **shape):
+        yield [row for row in rows if wanted.takes(row)]
+
+
+class GpuUse(NamedTuple):
+    """GPUs of pods on nodes, of all nodes (None: of one namespace, or nodes may not be read), and waited for."""
+
+    allocated: int
+    total: int | None
+    waiting: int
+
+
+def gpu_use(reader: Reader, jobs: Iterable[Job]) -> GpuUse:
+    """How many GPUs jobs have and wait for."""
+    from gpuctl.capacity.pod_requests import amounts
+    from gpuctl.reading.status import pod_status
+
+    jobs, labels = list(jobs), job_rows.labels(reader.settings, reader.keys)
+    asked = sum({job.identity: _asked(job, labels) for job in jobs}.values())
+    allocated = sum(
+        job_rows.pod_row(pod, job.identity, labels).gpu
+        for job in jobs
+        for pod in job.pods
+        if pod["spec"].get("nodeName") and pod_status(pod).phase not in ("succeeded", "failed")
+    )
+    nodes = reader.scope.maybe("Node", why="the total of GPUs is not shown")
+    total = None
+    if nodes is not None and reader.scope.namespace is None:
+        capacity = (amounts((node.get("status") or {}).get("allocatable")) for node in nodes)
+        total = int(sum(amount for each in capacity for name, amount in each.items() if name in labels.gpus))
+    return GpuUse(allocated, total, max(0, asked - allocated))
+
+
+def _asked(job: Job, labels: job_rows.Labels) -> int:
+    """The GPUs that a job has or waits for: none when it is over, paused or leaving."""
+    row = job_rows.job_row(job, labels)
+    return row.gpu if row.status.phase in ("pending", "running") else 0
+
+
+def describe_job(reader: Reader, name: str) -> JobDetail:
+    """Everything about the job that a name means: its own, ``KIND/NAME``, or that of one of its pods.
+
+    :raises NoSuchJob: there is none, or several.
+    """
+    from gpuctl.reading.describe_job import describe
+
+    job, _ = find_job(reader.scope, name, reader.keys)
+    return describe(reader.scope, job, reader.keys, reader.settings)
+
+
+def why(
+    name: str,
+    *,
+    namespace: str | None = None,
+    cluster: Connection | None = None,
+    platform: str | os.PathLike[str] | Settings | None = None,
+) -> Answer:
+    """Tell why a job is as it is: one cause with its numbers, what speaks for it, what was ruled out, what helps.
+
+    :param name: of the job, ``KIND/NAME``, or of one of its pods.
+    :param namespace: where it is; default: wherever it is found.
+    :param cluster: the connection to look through, which may be shared and stays open; default: the kubeconfig's.
+    :param platform: the platform's settings, or their file; default: ``platform.yaml`` in the current directory or
+        above, no higher than the git root.
+    :raises NoSuchJob: there is no such job, or there are several.
+    :raises ClusterError: the cluster, or the right to look at it, fails; what may not be read is in ``notes`` instead
+        where there is an answer without it.
+    :raises InvalidDocuments: the platform's file has errors.
+    :raises InvalidOptions: the name is none of a namespace.
+    """
+    from gpuctl.reading.why.answer import why as cause_of_job
+
+    with opened(cluster, platform, namespace) as reader:
+        job, _ = find_job(reader.scope, name, reader.keys)
+        return cause_of_job(reader.scope, job, reader.keys, reader.settings)
+
+
+def wait_for_jobs(
+    reader: Reader,
+    names: Sequence[str],
+    condition: str,
+    timeout: float | None = None,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Iterator[WaitResult]:
+    """Wait until jobs run, are ``ready``, ``done`` or ``deleted``; a result for each name, as it comes.
+
+    :param condition: one of :data:`gpuctl.reading.wait_until.CONDITIONS`.
+    :param timeout: seconds for all of them together; default: :data:`PATIENCE`, and for ``done`` without end.
+    :param tell: hears what is being waited for.
+    :raises Absent: there is no job of a name, and it is not waited for that it is deleted.
+    """
+    from gpuctl.reading.wait_until import wait_for
+
+    limit = timeout if timeout is not None or condition == "done" else PATIENCE
+    yield from wait_for(reader.scope, names, condition, reader.keys, reader.settings, limit, tell)

@@ -1,0 +1,73 @@
+"""``label node``: labels that people set, with pools' definitions that stay true and what is worth knowing of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from gpuctl.acts.membership import keep_true
+from gpuctl.acts.node_labels import mistake_in_key, mistake_in_value, set_labels
+from gpuctl.apply.state.records import records
+from gpuctl.backend.api_resources import Key
+from gpuctl.backend.pool import config_map_name
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.language.names import DEFAULT_POOL, SYSTEM_NAMESPACE
+from gpuctl.reading.node_gpus import Gpus
+from gpuctl.usecases.change_options import InvalidOptions
+
+if TYPE_CHECKING:
+    from gpuctl.acts.node_labels import Report
+    from gpuctl.kube.session import Session
+    from gpuctl.language.settings import Settings
+
+
+def label_nodes(
+    session: Session,
+    nodes: Iterable[str],
+    labels: Mapping[str, str | None],
+    settings: Settings,
+    *,
+    overwrite: bool = False,
+) -> Report:
+    """Set labels of nodes, or delete them (None). What can be done is done; the report has the rest.
+
+    :param overwrite: replace other values.
+    :raises InvalidOptions: Kubernetes would refuse a key or a value.
+    """
+    check_labels(labels)
+    report = set_labels(session, nodes, labels, overwrite=overwrite)
+    if records(settings).pool in labels:
+        keep_true(session, report, settings)
+    if report.done:
+        report.notes += _notes(session, labels, settings)
+    return report
+
+
+def check_labels(labels: Mapping[str, str | None]) -> None:
+    """Refuse what Kubernetes would.
+
+    :raises InvalidOptions: a key or a value is not legal.
+    """
+    for key, wanted in labels.items():
+        mistake = mistake_in_key(key) or (mistake_in_value(wanted) if wanted is not None else None)
+        if mistake is not None:
+            raise InvalidOptions(mistake)
+
+
+def _notes(session: Session, labels: Mapping[str, str | None], settings: Settings) -> Iterator[str]:
+    """That jobs do not select on a label that looks as if they did, and that a pool has no definition."""
+    gpus, keys = Gpus(settings), records(settings)
+    for key, value in labels.items():
+        if value is None:
+            continue
+        if gpus.is_label(key) and not gpus.selects(key):
+            yield f"jobs select GPU types by {gpus.key}, not by {key}: set that too if they shall find it"
+        elif key.rpartition("/")[2] == "pool" and key != keys.pool:
+            yield f"jobs select pools by {keys.pool}, not by {key}"
+        elif key == keys.pool and value not in ("", DEFAULT_POOL):
+            try:
+                there = session.get(Key("ConfigMap", SYSTEM_NAMESPACE, config_map_name(value)))
+            except ApiError:
+                continue
+            if there is None:
+                yield f"pool {value} has no definition, only nodes; `gpuctl create -f pool.yaml` gives it one"

@@ -1,0 +1,69 @@
+"""Looking at a cluster: where, and by which platform. What everything that changes nothing begins with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from gpuctl.apply.state.records import Records, records
+from gpuctl.kube.absent import no_such
+from gpuctl.kube.connection import Connection
+from gpuctl.kube.scope import Scope
+from gpuctl.kube.session import Session
+from gpuctl.language.names import is_dns_label
+from gpuctl.language.settings import Settings
+from gpuctl.language.wording import visible
+from gpuctl.usecases.change_options import InvalidOptions
+
+
+class Reader(NamedTuple):
+    """One look: ``scope`` is where, and afterwards has the notes on what could not be looked at; ``settings`` and
+    ``keys`` are the platform's."""
+
+    scope: Scope
+    settings: Settings
+    keys: Records
+
+
+def reader_of(session: Session, settings: Settings, namespace: str | None = None) -> Reader:
+    """A look at a namespace, or (None) at all that may be read; each look has one of its own.
+
+    :raises InvalidOptions: the name is none of a namespace.
+    """
+    # It becomes a part of paths, where `..` would mean another resource.
+    if namespace is not None and not is_dns_label(namespace):
+        raise InvalidOptions(f"`{visible(namespace)}` is not a legal namespace name")
+    return Reader(Scope(session, namespace), settings, records(settings))
+
+
+@contextmanager
+def opened(
+    cluster: Connection | None, platform: str | os.PathLike[str] | Settings | None, namespace: str | None
+) -> Iterator[Reader]:
+    """A look at a cluster that stays open, or (None) at the one of the kubeconfig, which is left afterwards.
+
+    :raises InvalidDocuments: the platform's file has errors.
+    :raises ConfigurationError: there is no usable kubeconfig.
+    :raises InvalidOptions: the name is none of a namespace.
+    """
+    if not isinstance(platform, Settings):
+        from gpuctl.usecases.compiling import read_platform
+
+        platform = read_platform(platform).settings
+    from gpuctl.kube.configuration import session_of
+
+    with session_of(cluster) as session:
+        yield reader_of(session, platform, namespace)
+
+
+def check_names(what: str, names: Iterable[str], there: Iterable[str]) -> None:
+    """See that everything that was named is there.
+
+    :raises NotThere: it is not.
+    """
+    there = list(there)
+    for name in names:
+        if name not in there:
+            raise no_such(what, name, there)

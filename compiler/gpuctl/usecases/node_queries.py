@@ -1,0 +1,140 @@
+"""What is asked about nodes, their labels and GPUs, and pools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gpuctl.kube.absent import no_such
+from gpuctl.kube.api_errors import NotThere
+from gpuctl.reading import inventory
+from gpuctl.reading.label_rows import GpuType, Label, gpu_types, labels, labels_with
+from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.node_rows import NodeState, read_nodes
+from gpuctl.reading.pool_rows import PoolState, read_pools
+from gpuctl.usecases.looking import Reader, check_names
+
+
+@dataclass(frozen=True)
+class NodeQuery:
+    """Which nodes: by name, pool, status and labels (``selector``, as kubectl's), by a type of GPU in any spelling.
+
+    ``label`` asks for a label of theirs; ``KEY=VALUE`` for the nodes that have it. A ``gpu_type`` that is a label's key
+    asks for that label.
+    """
+
+    names: Sequence[str] = ()
+    pool: str | None = None
+    gpu_type: str | None = None
+    status: str | None = None
+    selector: str = ""
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class NodeListing:
+    """``nodes`` are those that were asked for, of ``others`` too; ``query`` is what the question came to.
+
+    When ``query.label`` is a key, pods are not looked at, and it is what was asked for.
+    """
+
+    nodes: list[NodeState]
+    others: list[NodeState]
+    query: NodeQuery
+
+
+def list_nodes(reader: Reader, query: NodeQuery) -> NodeListing:
+    """The nodes by name.
+
+    :raises NotThere: there is none of a name.
+    """
+    gpus = Gpus(reader.settings)
+    if query.label is not None and "=" in query.label:
+        query = replace(query, selector=",".join(filter(None, (query.selector, query.label))), label=None)
+    found = inventory.take(reader.scope, reader.keys, labels=query.selector, pods=query.label is None)
+    if query.label is None and query.gpu_type and gpus.is_key(query.gpu_type, found.nodes):
+        query = replace(query, label=query.gpu_type, gpu_type=None)
+    nodes = read_nodes(found.nodes, found.pods, reader.keys, gpus)
+    check_names("node", query.names, [node.name for node in nodes])
+    return NodeListing([node for node in nodes if _takes(query, node, gpus)], nodes, query)
+
+
+def _takes(wanted: NodeQuery, node: NodeState, gpus: Gpus) -> bool:
+    return (
+        (not wanted.names or node.name in wanted.names)
+        and wanted.pool in (None, node.pool)
+        and wanted.status in (None, node.status)
+        and (wanted.gpu_type is None or gpus.matches(node.object, node.total, wanted.gpu_type))
+    )
+
+
+def describe_node(reader: Reader, name: str) -> NodeState:
+    """One node, with what its pods request.
+
+    :raises NotThere: there is none of the name.
+    """
+    found, pods = inventory.take_one(reader.scope, name)
+    if found is None:
+        raise no_such("node", name, inventory.node_names(reader.scope.session))
+    (node,) = read_nodes([found], pods, reader.keys, Gpus(reader.settings))
+    return node
+
+
+def list_labels(reader: Reader, names: Sequence[str], key: str | None = None) -> list[Label]:
+    """The labels of nodes, or one label of them; without names of all nodes.
+
+    :raises NotThere: there is no such node, or a node that is named lacks the label.
+    """
+    found = inventory.take(reader.scope, reader.keys, pods=False)
+    check_names("node", names, [node["metadata"]["name"] for node in found.nodes])
+    nodes = [node for node in found.nodes if not names or node["metadata"]["name"] in names]
+    if key is None:
+        return [label for node in nodes for label in labels(node)]
+    having = labels_with(nodes, key)
+    lacking = [name for name in names if name not in {label.node for label in having}]
+    if lacking:
+        from gpuctl.language.spelling import nearest
+
+        close = nearest(key, {label.key for node in nodes for label in labels(node)})
+        hint = f"did you mean `{close}`?" if close else f"`gpuctl get labels {lacking[0]}` lists its labels"
+        raise NotThere(f"node {', '.join(lacking)}: no label {key}", hint)
+    return having
+
+
+def list_gpu_labels(reader: Reader) -> list[NodeState]:
+    """All nodes, for their labels about GPUs and their pools: pods are not looked at."""
+    found = inventory.take(reader.scope, reader.keys, pods=False)
+    return read_nodes(found.nodes, None, reader.keys, Gpus(reader.settings))
+
+
+def list_gpu_types(reader: Reader, names: Sequence[str] = ()) -> list[GpuType]:
+    """The types of GPU that nodes have, or those of the names, in either case.
+
+    :raises NotThere: there is none of a name.
+    """
+    gpus = Gpus(reader.settings)
+    found = inventory.take(reader.scope, reader.keys)
+    types = gpu_types(read_nodes(found.nodes, found.pods, reader.keys, gpus), gpus)
+    wanted = [name.casefold() for name in names]
+    check_names("GPU type", wanted, [item.name.casefold() for item in types])
+    return [item for item in types if not wanted or item.name.casefold() in wanted]
+
+
+def list_pools(reader: Reader, names: Sequence[str] = ()) -> list[PoolState]:
+    """The pools by name, ``default`` last, or those of the names.
+
+    :raises NotThere: there is none of a name.
+    """
+    found = inventory.take(reader.scope, reader.keys, definitions=True)
+    pools = read_pools(found, reader.settings, reader.keys)
+    check_names("pool", names, [pool.name for pool in pools])
+    return [pool for pool in pools if not names or pool.name in names]
+
+
+def describe_pool(reader: Reader, name: str) -> PoolState:
+    """One pool.
+
+    :raises NotThere: there is none of the name.
+    """
+    (pool,) = list_pools(reader, [name])
+    return pool

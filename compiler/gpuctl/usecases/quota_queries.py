@@ -1,0 +1,87 @@
+"""What is asked about quotas and namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuctl.apply.plan import removal
+from gpuctl.capacity.pod_requests import pod_requests
+from gpuctl.kube.absent import no_such
+from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.scope import Scope
+from gpuctl.language.names import is_dns_label
+from gpuctl.reading.inventory import UNFINISHED
+from gpuctl.reading.namespace_rows import Namespace, contents, namespace_names, read_namespaces
+from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.node_rows import PodOnNode, holder
+from gpuctl.reading.quota_rows import QuotaState, chosen, read_quotas
+from gpuctl.usecases.looking import Reader, check_names
+
+
+def list_quotas(reader: Reader, names: Sequence[str] = ()) -> list[QuotaState]:
+    """The quotas of users (namespaces), or of quotas' documents; without names all.
+
+    :raises NotThere: there is none of a name.
+    :raises ClusterError: they may not be listed.
+    """
+    label = reader.settings.label("quota")
+    try:
+        if names and reader.scope.namespace is None:
+            # Where not all may be listed the names are those of namespaces, and become parts of paths.
+            users = list(filter(is_dns_label, names))
+            quotas, ranges = removal.list_quotas(reader.scope.session, users, label)
+        else:
+            quotas, ranges = reader.scope.lists(["ResourceQuota", "LimitRange"], labels=label)
+    except ApiError as error:
+        if not error.lacks_permission or names or reader.scope.namespace is not None:
+            raise
+        raise ClusterError(error.message, "name a user whose quota you may read, or a namespace with -n") from None
+    there = read_quotas(quotas, ranges, reader.settings)
+    if not names:
+        return there
+    found: dict[tuple[str, str], QuotaState] = {}
+    for name in names:
+        own = chosen(there, name)
+        if not own:
+            known = {quota.namespace for quota in there} | {quota.name for quota in there}
+            raise no_such("quota", name, known)
+        found.update({(quota.namespace, quota.object_name): quota for quota in own})
+    return list(found.values())
+
+
+def quota_holders(reader: Reader, namespace: str) -> list[PodOnNode] | None:
+    """The pods that a namespace's quota counts; None where they may not be read."""
+    pods = Scope(reader.scope.session, namespace).maybe("Pod", fields=UNFINISHED)
+    if pods is None:
+        return None
+    gpus = Gpus(reader.settings)
+    return [holder(pod, pod_requests(pod["spec"]), reader.keys, gpus) for pod in pods]
+
+
+def list_namespaces(reader: Reader, names: Sequence[str] = (), *, everything: bool = False) -> list[Namespace]:
+    """The namespaces that gpuctl made, or that have jobs or quotas of its; ``everything``: all; or those of the names.
+
+    :raises NotThere: there is none of a name.
+    """
+    found = contents(reader.scope, reader.keys)
+    namespaces = read_namespaces(found, reader.settings, reader.keys)
+    check_names("namespace", names, [item.name for item in namespaces])
+    if names:
+        return [item for item in namespaces if item.name in names]
+    return [item for item in namespaces if everything or item.is_of_interest or item.name in found.assumed]
+
+
+def describe_namespace(reader: Reader, name: str) -> Namespace:
+    """One namespace, with all that is in it.
+
+    :raises NotThere: it does not exist.
+    """
+    found: list[Namespace] = []
+    if is_dns_label(name):
+        scope = Scope(reader.scope.session, name)
+        found = read_namespaces(contents(scope, reader.keys), reader.settings, reader.keys)
+        for note in scope.notes:
+            reader.scope.note(note)
+    if not found:
+        raise no_such("namespace", name, namespace_names(reader.scope.session))
+    return found[0]

@@ -1,0 +1,66 @@
+"""``recover``: what killed runs left is looked at, confirmed and finished."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpuctl.apply.operations import LEASE_WAIT, Declined
+from gpuctl.apply.plan.plan import Plan
+from gpuctl.apply.run import recovery
+from gpuctl.apply.run.outlook import Outlook, look
+from gpuctl.apply.run.recovery import Recovery
+from gpuctl.apply.state.records import Records, records
+from gpuctl.usecases.conversation import Conversation
+
+if TYPE_CHECKING:
+    from gpuctl.kube.session import Session
+    from gpuctl.language.settings import Settings
+    from gpuctl.usecases.change_options import RunOptions
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """What killed runs left: ``outlook`` is what will be done about it, ``result`` what was, and what could not be."""
+
+    outlook: Outlook
+    keys: Records
+    result: Recovery
+
+    @property
+    def plan(self) -> Plan:
+        """It as a plan, for whoever has to confirm it."""
+        return Plan(recovery=self.outlook.steps)
+
+
+def look_at_unfinished(session: Session, namespace: str | None, settings: Settings) -> Unfinished:
+    """What killed runs left in a namespace, or in all that may be read. Reads only."""
+    keys = records(settings)
+    outlook = look(session, keys, recovery.find(session, keys, namespace))
+    return Unfinished(outlook, keys, Recovery(problems=outlook.problems))
+
+
+def recover(
+    session: Session,
+    namespace: str | None,
+    settings: Settings,
+    run: RunOptions,
+    conversation: Conversation,
+    found: Unfinished | None = None,
+) -> Unfinished:
+    """Finish what killed runs left, each namespace by itself; the creation of objects has to be confirmed.
+
+    :param found: what was looked at and shown, by default what there is now.
+    :raises Declined: somebody said no.
+    :raises Unasked: nobody can be asked.
+    """
+    found = found or look_at_unfinished(session, namespace, settings)
+    result = found.result
+    if found.outlook.journals:
+        if found.plan.questions and not conversation.confirm(found.plan):
+            raise Declined("not confirmed", found.plan)
+        result = recovery.recover(
+            session, found.keys, found.outlook, timeout=run.timeout, wait=LEASE_WAIT, tell=conversation.wait
+        )
+    recovery.drop_leases(session, namespace)
+    return Unfinished(found.outlook, found.keys, result)

@@ -1,0 +1,277 @@
+"""Documents as they are at a revision of the git repository, read without touching the work tree."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from gpuctl.frontend.binder import kind_of
+from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span
+from gpuctl.frontend.reader import read
+from gpuctl.frontend.source import PLATFORM_FILE, SUFFIXES, Source, decode
+from gpuctl.gitops.build_error import RevisionError
+from gpuctl.gitops.manifest import MANIFEST
+from gpuctl.language.wording import visible
+
+_NO_PLATFORM = "kind: platform\nversion: v0.1\n"
+_LINK, _SUBMODULE = "120000", "160000"
+_OF_HOOKS = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX"})
+_MOST_LINKS = 40  # What Linux follows before it says that there is a loop.
+
+
+class Revision(NamedTuple):
+    """The sources at a commit.
+
+    ``platform`` is the one that holds there, None when it is among the sources; ``problems`` are files that cannot be
+    read; ``missing`` are the inputs that do not exist there.
+    """
+
+    commit: str
+    sources: list[Source]
+    platform: Source | None
+    problems: list[Diagnostic]
+    missing: list[str]
+
+
+class _Blob(NamedTuple):
+    """A file at a commit: the repository that has it (a submodule is one of its own), its id, whether it is a link."""
+
+    repository: Path
+    id: str
+    is_link: bool
+
+
+def revision(reference: str, inputs: Sequence[str], platform: str | None = None) -> Revision:
+    """The documents below ``inputs`` at a revision; paths that did not exist then hold none.
+
+    :raises RevisionError: no git repository, no such revision, an input outside the repository.
+    """
+    root = _root(inputs[0])
+    commit = _commit(root, reference)
+    paths = [_inside(root, name) for name in inputs]
+    tree = _Tree(root, commit)
+    chosen = {path: direct for path in tree.blobs for direct in [_is_chosen(path, paths)] if direct is not None}
+    problems: list[Diagnostic] = []
+    sources = tree.sources(chosen, problems)
+    return Revision(
+        commit,
+        sources,
+        _platform(tree, root, platform, paths, sources, problems),
+        problems,
+        [name for name, path in zip(inputs, paths, strict=True) if not tree.has(path)],
+    )
+
+
+def rendered_at(reference: str, inputs: Sequence[str]) -> frozenset[tuple[str, str]]:
+    """Namespace and name of the Jobs and JobSets in the directories of manifests that `build` wrote at a revision."""
+    root = _root(inputs[0])
+    blobs = _Tree(root, _commit(root, reference)).blobs
+    found = (re.fullmatch(r"(.*/|)([^/]+)/job(?:set)?-([^/]+)\.yaml", path) for path in blobs)
+    return frozenset((match[2], match[3]) for match in found if match and f"{match[1]}{MANIFEST}" in blobs)
+
+
+class _Tree:
+    """The files of a commit, those of submodules that are checked out among them."""
+
+    def __init__(self, root: Path, commit: str) -> None:
+        self.short = commit[:10]
+        self.blobs: dict[str, _Blob] = {}
+        self._read(root, commit, "")
+
+    def _read(self, repository: Path, commit: str, prefix: str) -> None:
+        for line in _git(repository, "ls-tree", "-r", "-z", "--full-tree", commit).split("\0"):
+            head, _, path = line.partition("\t")
+            if not path:
+                continue
+            mode, _, identity = head.split()[:3]
+            if mode != _SUBMODULE:
+                self.blobs[prefix + path] = _Blob(repository, identity, mode == _LINK)
+            elif (repository / path / ".git").exists():
+                # One that is not checked out has no documents on disk either.
+                inner = repository / path
+                self._read(inner, _commit(inner, identity), f"{prefix}{path}/")
+
+    def has(self, path: str) -> bool:
+        """Whether there is such a file or directory."""
+        return path == "." or path in self.blobs or any(name.startswith(f"{path}/") for name in self.blobs)
+
+    def platform_above(self, path: str) -> str | None:
+        """The platform's file at or above a path."""
+        folders = [PurePosixPath(path), *PurePosixPath(path).parents]
+        candidates = (str(folder / PLATFORM_FILE) for folder in folders)
+        return next((candidate for candidate in candidates if candidate in self.blobs), None)
+
+    def sources(self, chosen: dict[str, bool], problems: list[Diagnostic]) -> list[Source]:
+        """The texts of files (path -> whether it was named itself), each once, as on disk."""
+        real: dict[str, str] = {}
+        seen: set[str | None] = {None}
+        for path in sorted(chosen, key=lambda path: (self.blobs[path].is_link, path)):
+            target = self._follow(path, problems)
+            if target not in seen and target is not None:
+                seen.add(target)
+                real[path] = target
+        contents = _contents(self.blobs[target] for target in real.values())
+        sources = []
+        for path in sorted(real):
+            text = decode(self._name(path), contents[self.blobs[real[path]]])
+            if isinstance(text, str):
+                sources.append(Source(self._name(path), text, chosen[path]))
+            else:
+                problems.append(text)
+        return sources
+
+    def _follow(self, path: str, problems: list[Diagnostic]) -> str | None:
+        """The file that a link leads to, and any other file itself; None for a link to a directory."""
+        here = path
+        for _ in range(_MOST_LINKS):
+            blob = self.blobs.get(here)
+            if blob is None or not blob.is_link:
+                break
+            text = _contents([blob])[blob].decode("utf-8", "surrogateescape")
+            here = posixpath.normpath(posixpath.join(posixpath.dirname(here), text))
+        if here in self.blobs and not self.blobs[here].is_link:
+            return here
+        if here in self.blobs or not self.has(here):
+            name = self._name(path)
+            message = f"the link `{visible(name)}` leads to no file of the repository"
+            hint = "what it meant at that revision is not known: replace it by the file"
+            problems.append(Diagnostic(Severity.ERROR, "GPU001", message, Span(name, 1, 1, 1, 1), hint=hint))
+        return None
+
+    def _name(self, path: str) -> str:
+        return f"{path}@{self.short}"
+
+
+def _platform(
+    tree: _Tree, root: Path, named: str | None, inputs: Sequence[str], sources: list[Source], problems: list[Diagnostic]
+) -> Source | None:
+    """The platform as :func:`gpuctl.compile` finds it: the one named, or those at or above the inputs.
+
+    Further ones are added to ``sources``, where the compiler holds them against each other; None when all are there.
+    """
+    if named is not None:
+        if not _is_inside(root, named):
+            # A platform of another repository has no revision of this one: it holds on both sides.
+            return _on_disk(named, problems)
+        path = _inside(root, named)
+        if path not in tree.blobs and not os.path.exists(named):
+            raise RevisionError(f"there is no platform file `{named}`")
+        paths = [path] if path in tree.blobs else []
+    else:
+        paths = sorted({path for path in map(tree.platform_above, inputs) if path is not None})
+    read_already = {source.name for source in sources}
+    found = [
+        source for path in paths for source in tree.sources({path: True}, problems) if source.name not in read_already
+    ]
+    sources += found[1:]
+    if found:
+        return found[0]
+    return None if any(_holds_platform(source) for source in sources) else Source(PLATFORM_FILE, _NO_PLATFORM)
+
+
+def _on_disk(name: str, problems: list[Diagnostic]) -> Source:
+    from gpuctl.frontend.source import collect
+
+    found = collect([name])
+    problems += found.diagnostics
+    return found.sources[0] if found.sources else Source(name, _NO_PLATFORM)
+
+
+def _holds_platform(source: Source) -> bool:
+    return "platform" in source.text and any(kind_of(raw.root)[1] == "platform" for raw in read(source, []))
+
+
+def _root(name: str) -> Path:
+    """The root of the repository that a path is in, or was in."""
+    if name == "-":
+        raise RevisionError("standard input has no revisions; name files or directories")
+    start = Path(os.path.abspath(name))
+    while not start.is_dir():
+        start = start.parent
+    return Path(_git(start, "rev-parse", "--show-toplevel").removesuffix("\n"))
+
+
+def _git(directory: Path, *arguments: str) -> str:
+    return _run(directory, arguments).decode("utf-8", "surrogateescape")
+
+
+def _run(directory: Path, arguments: Sequence[str], data: bytes | None = None) -> bytes:
+    # A hook of git's runs with the names of its own repository; here the path says which. Messages are searched for
+    # words, so they are wanted in English.
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_HOOKS}
+    environment.update(LC_ALL="C", LANGUAGE="C")
+    command = ["git", "-C", str(directory), *arguments]
+    try:
+        result = subprocess.run(command, input=data, capture_output=True, env=environment)
+    except FileNotFoundError:
+        raise RevisionError("git is not installed; it is needed to read a revision") from None
+    if result.returncode:
+        lines = result.stderr.decode("utf-8", "replace").strip().splitlines() or [f"it ended with {result.returncode}"]
+        reason = next((line for line in lines if line.startswith("fatal: ")), lines[-1]).removeprefix("fatal: ")
+        raise RevisionError(f"git cannot read the repository of `{visible(str(directory))}`: {visible(reason)}")
+    return result.stdout
+
+
+def _commit(root: Path, reference: str) -> str:
+    if reference.startswith("-"):
+        raise RevisionError(f"`{visible(reference)}` is not a revision")
+    try:
+        found = _git(root, "rev-parse", "--verify", "--quiet", f"{reference}^{{commit}}").strip()
+    except (RevisionError, ValueError):  # ValueError: a NUL, which no argument can have.
+        found = ""
+    if not re.fullmatch("[0-9a-f]{40,64}", found):
+        hint = "in CI, fetch it first: `git fetch origin REF`, or check out with full history"
+        raise RevisionError(f"there is no revision `{visible(reference)}` here; {hint}")
+    return found
+
+
+def _inside(root: Path, name: str) -> str:
+    if name == "-":
+        raise RevisionError("standard input has no revisions; name files or directories")
+    if not _is_inside(root, name):
+        raise RevisionError(f"`{visible(name)}` is not in the git repository `{visible(str(root))}`")
+    return Path(name).resolve().relative_to(root.resolve()).as_posix()
+
+
+def _is_inside(root: Path, name: str) -> bool:
+    return Path(name).resolve().is_relative_to(root.resolve())
+
+
+def _is_chosen(path: str, inputs: Sequence[str]) -> bool | None:
+    """Whether an input names the file itself (True), or a directory above it (False); None when neither does.
+
+    In directories hidden files and those of other endings are left out, as on disk.
+    """
+    if path in inputs:
+        return True
+    for folder in inputs:
+        rest = path if folder == "." else path.removeprefix(f"{folder}/")
+        below = (folder == "." or rest != path) and path.endswith(SUFFIXES)
+        if below and not any(part.startswith(".") for part in PurePosixPath(rest).parts):
+            return False
+    return None
+
+
+def _contents(blobs: Iterable[_Blob]) -> dict[_Blob, bytes]:
+    """The contents of files. Source: git-cat-file(1), batch output."""
+    by_repository: dict[Path, list[_Blob]] = {}
+    for blob in blobs:
+        by_repository.setdefault(blob.repository, []).append(blob)
+    contents: dict[_Blob, bytes] = {}
+    for repository, wanted in by_repository.items():
+        output = _run(repository, ["cat-file", "--batch"], "".join(f"{blob.id}\n" for blob in wanted).encode())
+        position = 0
+        for blob in wanted:
+            end = output.index(b"\n", position)
+            words = output[position:end].split()
+            if len(words) != 3:
+                raise RevisionError(f"git lacks the file {blob.id}: fetch the repository with its contents")
+            size = int(words[2])
+            contents[blob] = output[end + 1 : end + 1 + size]
+            position = end + 1 + size + 1
+    return contents

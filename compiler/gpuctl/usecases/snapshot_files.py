@@ -1,0 +1,43 @@
+"""A cluster for those who only look at one: itself, or the file that ``gpuctl snapshot`` wrote."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+from gpuctl.capacity.snapshot import DamagedSnapshot, Snapshot, load
+from gpuctl.kube.api_errors import ClusterError
+
+
+def read_snapshot(source: str | os.PathLike[str] | BinaryIO) -> Snapshot:
+    """The snapshot in a file, or in a binary stream.
+
+    :raises ClusterError: it cannot be read, or is none.
+    """
+    name = "standard input"
+    try:
+        if isinstance(source, (str, os.PathLike)):
+            name = os.fspath(source)
+            data = Path(name).read_bytes()
+        else:
+            data = source.read()
+        return load(data.decode(), name)
+    except OSError as error:
+        raise ClusterError(f"{name} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    except DamagedSnapshot as error:
+        raise ClusterError(str(error), error.hint) from None
+    except UnicodeDecodeError:
+        raise ClusterError(f"{name} is not a snapshot: it is not UTF-8 text") from None
+
+
+def left_out(snapshot: Snapshot) -> list[str]:
+    """What an answer by a snapshot does not take into account, as sentences."""
+    notes = []
+    if snapshot.unreadable:
+        names = ", ".join(snapshot.unreadable)
+        notes.append(f"{names} could not be read; what they decide is not in this answer")
+    if snapshot.missing:
+        names = ", ".join(snapshot.missing)
+        notes.append(f"the snapshot is an older gpuctl's, without {names}, which may decide, too")
+    return notes

@@ -1,0 +1,169 @@
+"""``gpuctl.why`` and ``gpuctl.fit`` on a real control plane, and the server that the library's document shows."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gpuctl
+from control_plane import ControlPlane
+from gpuctl.answers.fit_answers import fit_answer
+from gpuctl.answers.why_answers import why_answer
+from gpuctl.kube.api_errors import ClusterError
+from support.cluster_tools import Place, training
+from support.pages import blocks
+
+LAUNCHER = """\
+import sys
+
+
+class NoClick:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "click":
+            raise ImportError(f"{name} may not be imported here")
+
+
+sys.meta_path.insert(0, NoClick())
+import why_server
+
+server = why_server.ThreadingHTTPServer(("127.0.0.1", 0), why_server.Why)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+def example(note: str) -> str:
+    """The block of the library's document that carries a note."""
+    (found,) = (block.text for block in blocks("docs/library.md") if block.note == note)
+    return found
+
+
+@contextmanager
+def served(directory: Path) -> Iterator[str]:
+    """The server of the document, in a process where importing click fails; its address."""
+    (directory / "why_server.py").write_text(example("file: why_server.py"), encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-c", LAUNCHER], cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def answer(url: str) -> tuple[int, Any]:
+    """Status and JSON of a GET."""
+    try:
+        with urllib.request.urlopen(url) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def too_large(place: Place) -> None:
+    """A training that no node is large enough for."""
+    document = training("too-large", resources={"gpu": 128})
+    place.apply(document)
+    place.until(lambda: place.pods("too-large"), "the pod of too-large")
+
+
+def test_the_server_of_the_document_answers_as_the_command_does(place: Place) -> None:
+    too_large(place)
+    program = example("file: why_server.py")
+    assert len([line for line in program.splitlines() if line.strip()]) <= 30
+    with served(place.directory) as address:
+
+        def alike() -> bool:
+            # How long it has waited is part of the message.
+            return answer(f"{address}/why/{place.namespace}/too-large") == (
+                200,
+                place.gpuctl("why", "too-large", "-o", "json").value,
+            )
+
+        place.until(alike, "one answer of the server and of the command")
+        assert answer(f"{address}/why/{place.namespace}/too-large")[1]["cause"] == "gpu-shortage"
+        status, value = answer(f"{address}/why/{place.namespace}/absent")
+        assert (status, value["error"]) == (404, "NotFound")
+        assert value["message"] == place.gpuctl("why", "absent", "-o", "json", code=1).value["error"]
+        assert answer(f"{address}/why/..%2f../too-large")[0] == 400
+        assert answer(f"{address}/why/../too-large")[0] == 400
+        assert answer(f"{address}/why/too-large")[0] == 404
+
+
+def test_what_the_server_may_not_read_is_told(
+    plane: ControlPlane, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig("nobody")))
+    with served(place.directory) as address:
+        status, value = answer(f"{address}/why/{place.namespace}/any")
+    assert (status, value["error"]) == (403, "Forbidden")
+    assert "may not list" in value["message"]
+
+
+def test_the_example_of_why(place: Place) -> None:
+    too_large(place)
+
+    def caused() -> bool:
+        return gpuctl.why("too-large", namespace=place.namespace).finding.cause == "gpu-shortage"
+
+    place.until(caused, "the cause")
+    stream = io.StringIO()
+    with contextlib.redirect_stdout(stream):
+        exec(example("cluster"), {"gpuctl": gpuctl, "NAMESPACE": place.namespace})
+    assert stream.getvalue().splitlines()[0] == "gpu-shortage"
+
+
+def test_why_is_what_the_command_says(place: Place) -> None:
+    place.apply(training("well"))
+    place.running("well")
+    connection = gpuctl.connect()
+    try:
+        found = gpuctl.why("training/well", namespace=place.namespace, cluster=connection)
+        assert found.is_well
+        assert (found.job.identity.name, found.notes) == ("well", ())
+
+        def alike() -> bool:
+            # For how long it has run is part of the evidence.
+            answer = gpuctl.why("well", namespace=place.namespace, cluster=connection)
+            return bool(why_answer(answer) == place.gpuctl("why", "well", "-o", "json").value)
+
+        place.until(alike, "one answer of the library and of the command")
+        with pytest.raises(ClusterError, match="there is no job or pod nothing") as told:
+            gpuctl.why("nothing", namespace=place.namespace, cluster=connection)
+        assert "`gpuctl get jobs`" in str(told.value.hint)
+        with pytest.raises(gpuctl.InvalidOptions, match="not a legal namespace name"):
+            gpuctl.why("well", namespace="../x", cluster=connection)
+    finally:
+        connection.close()
+
+
+def test_fit_is_what_the_command_says(place: Place) -> None:
+    path = place.file(training("small"), training("huge", resources={"gpu": 999}))
+    snapshot = place.directory / "cluster.json"
+    snapshot.write_text(place.anywhere("snapshot").out, encoding="utf-8")
+    told = place.gpuctl("fit", "-f", path, "--snapshot", str(snapshot), "-o", "json", code=1).value
+    result = gpuctl.fit(path, snapshot=snapshot, namespace=place.namespace)
+    assert fit_answer(result.jobs) == told
+    assert {job.demand.name: job.verdict for job in result.jobs} == {"small": "fits", "huge": "never"}
+    assert (result.fits, result.notes) == (False, [])
+    with snapshot.open("rb") as stream:
+        assert fit_answer(gpuctl.fit(path, snapshot=stream, namespace=place.namespace).jobs) == told
+    alone = gpuctl.fit(place.file(training("small")), namespace=place.namespace)
+    assert (alone.fits, alone.jobs[0].demand.namespace) == (True, place.namespace)
+    with pytest.raises(gpuctl.InvalidOptions):
+        gpuctl.fit(path, snapshot=snapshot, cluster=gpuctl.connect())
+    with pytest.raises(ClusterError, match="is not a snapshot"):
+        gpuctl.fit(path, snapshot=path)

@@ -1,0 +1,93 @@
+"""What ``tests/binaries/build`` builds again, and what it finds: with a Go that only says what it was asked to do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+BINARIES = Path(__file__).resolve().parents[1] / "binaries"
+GO = """#!/bin/sh
+[ "$1" = -C ] && shift 2
+case "$1 $2" in
+  "env GOVERSION") echo "${GO_SAYS:-go1.26.0}" ;;
+  "mod download") ;;
+  "list -m") echo "$SOURCES" ;;
+  build*) while [ "$1" != -o ]; do shift; done; echo program > "$2"; chmod +x "$2" ;;
+esac
+"""
+
+
+@pytest.fixture
+def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The script beside copies of the module files, with a cache of its own and sources that it can rewrite."""
+    shutil.copytree(BINARIES, tmp_path / "binaries")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "go").write_text(GO)
+    (tmp_path / "bin" / "go").chmod(0o755)
+    sources = tmp_path / "sources"
+    for path in (
+        "cmd/kueue/main.go",
+        "config/components/crd/bases/kind.yaml",
+        "config/components/webhook/manifests.yaml",
+    ):
+        (sources / path).parent.mkdir(parents=True)
+        (sources / path).write_text('path := "/etc/kueue/metrics/certs"\n')
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("GPUCTL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("SOURCES", str(sources))
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    return tmp_path / "binaries" / "build"
+
+
+def run(script: Path, *arguments: str, code: int = 0) -> tuple[Path, list[str]]:
+    """The directory that was printed, and what was built."""
+    result = subprocess.run([script, *arguments], capture_output=True, text=True)
+    assert result.returncode == code, result.stderr
+    built = [line.split()[1] for line in result.stderr.splitlines() if line.startswith("built")]
+    return Path(result.stdout.strip()), built
+
+
+def test_a_changed_module_builds_its_own_programs_again(build: Path) -> None:
+    run(build, "--only-find", code=1)
+    directory, built = run(build)
+    assert {path.name for path in directory.iterdir()} == set(built)
+    assert {"etcd", "kube-apiserver", "kueue", "kueue-manifests", "jobset-manifests"} <= set(built)
+    assert all(path.exists() for path in directory.iterdir())
+    assert sorted(path.name for path in (directory / "kueue-manifests").iterdir()) == ["kind.yaml", "manifests.yaml"]
+    assert run(build) == (directory, [])
+    assert run(build, "--only-find", "kueue") == (directory, [])
+    with (build.parent / "kueue" / "go.mod").open("a") as file:
+        file.write("// changed\n")
+    run(build, "--only-find", "kueue", code=1)
+    other, built = run(build)
+    assert (other != directory, sorted(built)) == (True, ["kueue", "kueue-manifests"])
+    assert {path.name for path in other.iterdir()} == {path.name for path in directory.iterdir()}
+
+
+def test_another_go_builds_everything_again(build: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, first = run(build)
+    monkeypatch.setenv("GO_SAYS", "go1.27.0")
+    assert run(build)[1] == first
+
+
+def test_a_source_that_has_nothing_to_rewrite_is_an_error(build: Path) -> None:
+    main = Path(os.environ["SOURCES"]) / "cmd" / "kueue" / "main.go"
+    main.write_text("package main\n")
+    result = subprocess.run([build, "kueue"], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "is not as expected" in result.stderr
+    assert not list((Path(os.environ["GPUCTL_CACHE"]) / "control-plane" / "parts").iterdir())
+
+
+def test_a_program_that_there_is_not(build: Path) -> None:
+    result = subprocess.run([build, "kuube"], capture_output=True, text=True)
+    assert (result.returncode, "there is no program 'kuube'" in result.stderr) == (1, True)
+
+
+def test_the_modules_are_named_after_where_they_are() -> None:
+    for path in BINARIES.glob("*/go.mod"):
+        assert f"module gpuctl/tests/binaries/{path.parent.name}\n" in path.read_text()

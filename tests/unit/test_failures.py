@@ -1,0 +1,89 @@
+"""Which error means what: every one that can reach a caller is in the table, and the table knows no others."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+import pytest
+
+import gpuctl
+from gpuctl.answers.failures import MEANINGS, Meaning, meaning_of
+from gpuctl.kube.api_errors import ApiError, ConnectionFailed
+from gpuctl.usecases.change_options import InvalidOptions
+
+NEVER_LEAVE = {
+    "CannotSwap": "a build then writes file by file",
+    "DecisionRefused": "becomes an error of the plan",
+    "ForeignEntry": "becomes a problem of the recovery",
+    "Malformed": "becomes a failed connection",
+    "NoPart": "everything is compiled together then",
+    "NotAFile": "becomes a diagnostic",
+    "OtherSet": "becomes an error of the plan",
+    "ReadError": "becomes a diagnostic",
+    "UnexpectedNode": "becomes a failure in the report about nodes",
+    "Unusable": "becomes a diagnostic",
+}
+"""Exceptions that one part of a room raises for another, and why nobody else sees them."""
+STATUSES = {400, 401, 403, 404, 409, 413, 429, 500, 503}
+
+
+def ours(kind: type[BaseException] = Exception) -> Iterator[type[BaseException]]:
+    """Every public class of exceptions of the package, of whatever ancestry."""
+    for module in pkgutil.walk_packages(gpuctl.__path__, "gpuctl."):
+        if not module.name.startswith("gpuctl.cli") and not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    waiting = [kind]
+    while waiting:
+        found = waiting.pop().__subclasses__()
+        waiting += found
+        yield from (one for one in found if one.__module__.startswith("gpuctl.") and "gpuctl.cli" not in one.__module__)
+
+
+def test_every_exception_has_a_meaning() -> None:
+    names = {one.__name__ for one in ours() if not one.__name__.startswith("_")}
+    assert names - NEVER_LEAVE.keys() == MEANINGS.keys()
+    assert names > NEVER_LEAVE.keys()
+    assert MEANINGS.keys().isdisjoint(NEVER_LEAVE)
+
+
+@pytest.mark.parametrize("name", MEANINGS)
+def test_meanings_are_those_that_the_documents_have(name: str) -> None:
+    meaning = MEANINGS[name]
+    assert meaning.exit_code in {1, 2, 3}
+    assert meaning.status in STATUSES
+    assert meaning.name.isidentifier()
+    # What is the cluster's fault, or a lack of rights, is no answer; what is wrong with the question is.
+    assert (meaning.exit_code == 3) == (meaning.status in {403, 500, 503} or name in {"Changed", *FAILED_ON_THE_WAY})
+
+
+FAILED_ON_THE_WAY = {"NotForwarded", "NotStarted", "DamagedSnapshot"}
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "expected"),
+    [
+        (401, "Unauthorized", (401, "Unauthorized")),
+        (403, "", (403, "Forbidden")),
+        (404, "NotFound", (404, "NotFound")),
+        (409, "AlreadyExists", (409, "AlreadyExists")),
+        (413, "", (413, "RequestEntityTooLarge")),
+        (422, "Invalid", (400, "Invalid")),
+        (429, "", (429, "TooManyRequests")),
+        (500, "InternalError", (503, "InternalError")),
+        (504, "", (503, "ServiceUnavailable")),
+    ],
+)
+def test_an_answer_of_the_api_server_keeps_its_status(status: int, reason: str, expected: tuple[int, str]) -> None:
+    assert meaning_of(ApiError(status, reason, "no")) == Meaning(3, *expected)
+
+
+def test_what_is_none_of_ours_means_nothing() -> None:
+    class ConnectionFailedToo(ConnectionFailed):
+        """An heir in another package."""
+
+    assert meaning_of(ConnectionFailedToo("away")) == MEANINGS["ConnectionFailed"]
+    assert meaning_of(InvalidOptions("no")) == MEANINGS["InvalidOptions"]
+    assert meaning_of(ValueError("no")) is None
+    assert meaning_of(KeyboardInterrupt()) is None

@@ -1,0 +1,94 @@
+"""Trainings and the names of their queues: kept out, let in, and without what Kueue wrote."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from gpuctl.apply.state.queueing import (
+    as_submitted,
+    forget_admission,
+    hold,
+    is_held,
+    is_queued,
+    queue_of,
+    release,
+    was_admitted,
+)
+from gpuctl.apply.state.records import records
+from gpuctl.apply.state.workload import recreatable
+from gpuctl.language.settings import Settings
+
+KEYS = records(Settings())
+QUEUE = "kueue.x-k8s.io/queue-name"
+OURS = {"app": "train", "kueue.x-k8s.io/priority-class": "urgent"}
+
+
+def training(kind: str = "Job", queue: str = "team", **spec: Any) -> dict[str, Any]:
+    """An admitted training, as it is in the cluster."""
+    metadata = {
+        "labels": {**OURS, "kueue.x-k8s.io/podset": "main"},
+        "annotations": {"kueue.x-k8s.io/workload": "job-train-1"},
+    }
+    pod = {"nodeSelector": {"pool": "a", "class": "spot"}, "tolerations": [{"key": "spot"}], "containers": []}
+    template = {"metadata": metadata, "spec": pod}
+    job = {"template": template}
+    body = job if kind == "Job" else {"replicatedJobs": [{"name": "main", "replicas": 1, "template": {"spec": job}}]}
+    return {"kind": kind, "metadata": {"name": "train", "labels": {QUEUE: queue}}, "spec": {**body, **spec}}
+
+
+@pytest.mark.parametrize("kind", ["Job", "JobSet"])
+def test_kept_out_and_let_in(kind: str) -> None:
+    job = training(kind, suspend=True)
+    assert (is_queued(job, KEYS), is_held(job)) == (True, False)
+    hold(job)
+    held = copy.deepcopy(job)
+    hold(job)
+    assert job == held
+    assert (queue_of(job), is_held(job), is_queued(job, KEYS)) == ("team", True, False)
+    assert job["metadata"]["labels"][QUEUE] != "team"
+    release(job)
+    assert job == training(kind, suspend=True)
+    release(job)
+    assert job == training(kind, suspend=True)
+
+
+def test_a_name_that_is_too_long_for_a_mark() -> None:
+    job = training(queue="q" * 60)
+    hold(job)
+    assert QUEUE not in job["metadata"]["labels"]
+
+
+def test_what_waits() -> None:
+    assert not is_queued(training(suspend=False), KEYS)
+    assert not is_queued({**training(suspend=True), "metadata": {"labels": {}}}, KEYS)
+    paused = training(suspend=True)
+    paused["metadata"]["annotations"] = {KEYS.paused: "0"}
+    assert not is_queued(paused, KEYS)
+
+
+@pytest.mark.parametrize("kind", ["Job", "JobSet"])
+def test_what_kueue_wrote_is_forgotten(kind: str) -> None:
+    job = training(kind)
+    assert was_admitted(job)
+    forget_admission(job)
+    assert not was_admitted(job)
+    [template] = (
+        [job["spec"]["template"]]
+        if kind == "Job"
+        else [item["template"]["spec"]["template"] for item in job["spec"]["replicatedJobs"]]
+    )
+    assert template["metadata"] == {"labels": OURS}
+    was = {"nodeSelector": {"pool": "a"}, "containers": []}
+    as_submitted(job, {"spec": {"podSets": [{"name": "main", "template": {"spec": was}}]}})
+    assert (template["spec"]["nodeSelector"], "tolerations" in template["spec"]) == ({"pool": "a"}, False)
+
+
+def test_what_has_ended_comes_back_kept_out() -> None:
+    ended = {**training(suspend=False), "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+    again = recreatable(ended)
+    assert (again["spec"]["suspend"], is_held(again), was_admitted(again)) == (True, True, False)
+    again = recreatable(training(suspend=False))
+    assert (again["spec"]["suspend"], is_held(again), was_admitted(again)) == (False, False, False)

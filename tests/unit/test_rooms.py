@@ -1,0 +1,63 @@
+"""The house: no circle between files, and one name for one thing."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[2] / "compiler" / "gpuctl"
+# A kind of document, and a block of one, has a module of its name for its language and one for its lowering; a command has its own name.
+KINDS = {"compute", "inference", "notebook", "pool", "quota", "service", "storage", "training"}
+
+
+def modules() -> dict[str, Path]:
+    """The package's modules by their dotted names."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(tree: ast.Module, known: Iterable[str]) -> Iterator[str]:
+    """What a module imports of ours, also inside functions and for annotations alone."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                module = f"{node.module}.{alias.name}"
+                yield module if module in known else node.module
+
+
+def test_files_import_each_other_in_no_circle() -> None:
+    known = modules()
+    graph = {
+        name: {other for other in imported(ast.parse(path.read_text()), known) if other in known and other != name}
+        for name, path in known.items()
+    }
+    try:
+        list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        raise AssertionError(" -> ".join(error.args[1])) from None
+
+
+def test_no_two_modules_have_one_name() -> None:
+    names = defaultdict(list)
+    for name, path in modules().items():
+        stem = name.rpartition(".")[2]
+        if path.name != "__init__.py" and not name.startswith("gpuctl.cli.commands.") and stem not in KINDS:
+            names[stem].append(name)
+    assert {stem: found for stem, found in names.items() if len(found) > 1} == {}
+
+
+def test_no_two_public_types_have_one_name() -> None:
+    types = defaultdict(list)
+    for name, path in modules().items():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                types[node.name].append(name)
+    assert {name: found for name, found in types.items() if len(found) > 1} == {}

@@ -1,0 +1,92 @@
+"""What starting up imports: every command pays for it, and what only reads a cluster needs no model of a document."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuctl.language.platform import Platform
+from gpuctl.language.settings import Settings
+
+DEAR = {"pydantic", "pydantic_core", "yaml", "jsonschema_rs", "kubernetes", "urllib3", "http"}
+
+
+def loaded_by(code: str) -> set[str]:
+    """The packages that a fresh interpreter has after some code."""
+    command = [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {name.partition(".")[0] for name in result.stdout.splitlines()[-1].split()}
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        *("gpuctl.language.settings", "gpuctl.language.kinds", "gpuctl.language.names", "gpuctl.language.wording"),
+        *("gpuctl.backend.context", "gpuctl.backend.metadata", "gpuctl.cli.main", "gpuctl.cli.output.text"),
+        *("gpuctl.kube.configuration", "gpuctl.kube.connection", "gpuctl.reading.find", "gpuctl.reading.job_rows"),
+        *("gpuctl.reading.inventory", "gpuctl.reading.node_rows", "gpuctl.reading.pool_rows"),
+    ],
+)
+def test_what_readers_use_needs_no_model(module: str) -> None:
+    assert loaded_by(f"import {module}").isdisjoint(DEAR)
+
+
+def test_the_settings_of_no_platform_need_no_model() -> None:
+    code = (
+        "from gpuctl.language.settings import Settings\nsettings = Settings()\n"
+        "settings.label('pool'), settings.gpus, settings.default_vendor, settings.used_vendors\n"
+        "settings.priorities, settings.external_pools, settings.queue_of('a')"
+    )
+    assert loaded_by(code).isdisjoint(DEAR)
+
+
+def test_no_platform_is_a_platform_that_says_nothing() -> None:
+    none, empty = Settings(), Settings(Platform())
+    for name in ("domain", "gpus", "default_vendor", "used_vendors", "gpu_types", "priorities", "external_pools"):
+        assert getattr(none, name) == getattr(empty, name), name
+    assert none.label("pool") == empty.label("pool")
+    assert none.queue_of("a") is empty.queue_of("a") is None
+    assert none.platform == empty.platform
+
+
+KUBECONFIG = """{"apiVersion": "v1", "kind": "Config", "current-context": "here",
+"contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
+"clusters": [{"name": "here", "cluster": {"server": "http://127.0.0.1:9"}}],
+"users": [{"name": "me", "user": {"token": "t"}}]}
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("get", "jobs"), ("get", "nodes"), ("get", "pools"), ("get", "quotas"), ("get", "labels"), ("why", "a"),
+     ("logs", "a"), ("wait", "a", "--for", "done")],
+)  # fmt: skip
+def test_what_reads_a_cluster_imports_no_model(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """Up to the moment in which it asks the server for something."""
+    (tmp_path / "config").write_text(KUBECONFIG)
+    code = (
+        f"import os, socket, sys\nos.chdir({str(tmp_path)!r})\n"
+        "def connect(*_):\n    print(*sys.modules, flush=True)\n    os._exit(0)\nsocket.socket.connect = connect\n"
+        f"sys.argv = ['gpuctl', *{arguments!r}, '--kubeconfig', 'config']\nfrom gpuctl.__main__ import main\nmain()"
+    )
+    # A kubeconfig may be YAML.
+    assert loaded_by(code).isdisjoint(DEAR - {"yaml"})
+
+
+@pytest.mark.parametrize("name", ["render", "validate"])
+def test_what_is_recalled_imports_no_compiler(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GPUCTL_NO_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "job.yaml").write_text(
+        "kind: compute\nversion: v0.1\njob: {name: a}\nenvironment: {image: i, command: [x]}\n"
+    )
+    code = (
+        f"import os, sys\nos.chdir({str(tmp_path)!r})\nsys.argv = ['gpuctl', {name!r}, 'job.yaml']\n"
+        "from gpuctl.__main__ import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0, end"
+    )
+    assert not loaded_by(code).isdisjoint(DEAR)
+    assert loaded_by(code).isdisjoint(DEAR)
