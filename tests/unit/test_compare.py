@@ -194,3 +194,11 @@ def test_unstated() -> None:
     assert not unstated({"spec": {"ports": [{"port": 80}]}}, tree)
     assert unstated({"spec": {"ports": [{"port": 81}]}}, tree)
     assert unstated({"spec": {}}, tree)
+
+
+def test_items_without_their_key_are_compared_by_their_place() -> None:
+    """As a list of anything: what has no name cannot be told from what has lost it."""
+    there, desired = live(), copy.deepcopy(DESIRED)
+    container(there)["env"] = [{"name": "A", "value": "1"}, {"value": "2"}]
+    container(desired)["env"] = [{"name": "A", "value": "1"}, {"value": "3"}]
+    assert paths(spec_changes("Deployment", desired, there)) == ["spec.template.spec.containers[main].env[1].value"]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gpuctl.apply.plan.decide import Target, Wish, _in_place
 from gpuctl.apply.plan.request import SetOptions
 from gpuctl.apply.plan.sets import SetRun
+from gpuctl.apply.plan.workload_steps import _lasting_queue, _removed
+from gpuctl.apply.state.compare import Change
 from gpuctl.apply.state.records import records
 from gpuctl.backend.api_resources import Key
 from gpuctl.language.settings import Settings
@@ -29,3 +33,25 @@ def test_a_claim_is_never_changed() -> None:
 def test_a_set_has_a_lease_of_its_own() -> None:
     run = SetRun(SetOptions("web", "team", ("git:jobs",)), None, None)
     assert run.lease == Key("Lease", "team", "gpuctl-set-web")
+
+
+def test_what_a_change_of_metadata_takes_away() -> None:
+    gone = [
+        Change("metadata.labels[example.com/a]", "1", None),
+        Change("metadata.annotations.note", "x", None),
+        Change("metadata.labels.kept", "1", "2"),
+    ]
+    assert _removed(gone, "labels") == ["example.com/a"]
+    assert _removed(gone, "annotations") == ["note"]
+
+
+def test_a_running_jobs_queue_stays() -> None:
+    """Kueue refuses another one while it runs; what is suspended may go elsewhere."""
+
+    def job(queue: str, suspended: bool) -> dict[str, Any]:
+        labels = {"kueue.x-k8s.io/queue-name": queue}
+        return {"kind": "Job", "metadata": {"name": "a", "labels": labels}, "spec": {"suspend": suspended}}
+
+    assert _lasting_queue(job("other", False), job("team", False)) == "team"
+    assert _lasting_queue(job("other", False), job("team", True)) is None
+    assert _lasting_queue(job("team", False), job("team", False)) is None

@@ -15,6 +15,7 @@ from gpuctl.answers.fit_answers import fit_value
 from gpuctl.capacity.fit import Fit, _Admission, _afterwards, _Worlds, fit
 from gpuctl.capacity.placement import Placements, initial
 from gpuctl.capacity.projections import counted_pod, is_seen
+from gpuctl.capacity.selectors import holds
 from gpuctl.capacity.snapshot import DamagedSnapshot, Snapshot, load, render
 from gpuctl.cli.main import cli
 from gpuctl.cli.options.connecting import ClusterFailure
@@ -713,3 +714,28 @@ def test_which_pods_that_wait_are_seen() -> None:
     assert not is_seen({**pod, "spec": {**spec, "schedulerName": "volcano"}})
     assert not is_seen({**pod, "spec": {**spec, "schedulingGates": [{"name": "kueue"}]}})
     assert not is_seen({**pod, "metadata": {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "found"),
+    [
+        ("Gt", "5", True),
+        ("Gt", "4", False),
+        ("Lt", "3", True),
+        ("Lt", "4", False),
+        ("Gt", "many", False),
+        ("Lt", "many", False),
+        ("Gt", None, False),
+    ],
+)
+def test_labels_that_are_compared_as_numbers(operator: str, value: str | None, found: bool) -> None:
+    labels = {} if value is None else {"cards": value}
+    assert holds({"key": "cards", "operator": operator, "values": ["4"]}, labels) is found
+
+
+def test_nodes_that_one_rule_excludes_are_counted() -> None:
+    closed = [node(name, unschedulable=True) for name in "abc"]
+    found = answer(cluster([*closed, node("d", gpus=0)]), job())
+    assert found.verdict == "never"
+    assert "3 excluded by " in found.reason
+    assert "1 excluded by " in found.reason

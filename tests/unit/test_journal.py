@@ -18,6 +18,7 @@ from gpuctl.apply.run.entries import ForeignEntry, JournalEntry, decoded, encode
 from gpuctl.apply.run.journal import Journal
 from gpuctl.apply.state.records import records
 from gpuctl.backend.api_resources import Key
+from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.settings import Settings
 
 Object = dict[str, Any]
@@ -351,3 +352,14 @@ def test_forms_that_are_believed() -> None:
     for old, new in (*forms, (built, job("a")), (built, jobset)):
         entry = JournalEntry(UID.format(1), old, new, "post")
         assert decoded(encoded(entry), SPACE, KEYS) == entry
+
+
+def test_what_is_written_is_as_large_as_what_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the byte: a part that is one byte too large would not be read again."""
+    (entry,) = entries(1)[:1]
+    size = len(json.dumps([encoded(entry)], ensure_ascii=False, separators=(",", ":")).encode())
+    monkeypatch.setattr(journals, "_UNPACKED", size)
+    assert read(secrets_of([entry])).entries == [entry]
+    monkeypatch.setattr(journals, "_UNPACKED", size - 1)
+    with pytest.raises(ClusterError, match="is too large to be remembered"):
+        secrets_of([entry])

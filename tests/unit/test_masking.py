@@ -141,3 +141,8 @@ def test_long_inputs(piece: str) -> None:
     names_a_secret(text)
     masked({"name": text, "value": text, "args": [text, text]})
     masked_lines(text)
+
+
+def test_what_is_no_text_stays() -> None:
+    value = {"replicas": 3, "ratio": 0.5, "on": True, "off": None, "ports": [8000, None]}
+    assert masked(value) == value

@@ -161,3 +161,22 @@ def test_ranks_are_an_order() -> None:
     """One rank a kind, in the order of the table."""
     ranks = list(RANKS.values())
     assert ranks == sorted(set(ranks))
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("limits.cpu", ""),
+        ("requests.hugepages-2Mi", ""),
+        ("limits.gpus", "`limits.gpus` is not an amount"),
+        ("cpu", "`cpu` is not an amount"),
+    ],
+)
+def test_amounts_that_a_container_can_read(reference: str, said: str) -> None:
+    """In a variable without the container's name, which a volume needs."""
+    env = [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": reference}}}]
+    assert said in " ".join(message for _, message in of_container(env=env))
+    assert (of_container(env=env) == []) == (said == "")
+    item = {"path": "a", "resourceFieldRef": {"resource": reference}}
+    ((where, message),) = of_volume(downwardAPI={"items": [item]})[-1:]
+    assert (where, "needs `containerName`" in message) == ("volumes.0.downwardAPI.items.0.resourceFieldRef", True)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
 import gpuctl
+from gpuctl.gitops.breakages import _quota_breakages
+from gpuctl.gitops.rows import QuotaRow
 
 QUOTA = "kind: quota\nversion: v0.1\nquota: {name: team}\nusers: {team: {gpu: 2}}\n"
 
@@ -31,3 +35,19 @@ def told(job: str) -> list[str]:
 def test_every_pod_counts(kind: str, more: str, gpus: int) -> None:
     job = f"kind: {kind}\njob: {{name: a, namespace: team}}\nresources: {{gpu: 3, cpu: 1, memory: 1Gi{more}}}"
     assert told(job) == [f"the jobs of namespace `team` ask for {gpus} nvidia GPUs together; its quota is 2"]
+
+
+@pytest.mark.parametrize(("most", "told_of"), [(2, 0), (3, 1)])
+def test_what_just_fits_is_no_warning(most: int, told_of: int) -> None:
+    scaling = f"autoscaling: {{enabled: true, minReplicas: 1, maxReplicas: {most}}}"
+    head = "kind: inference\nversion: v0.1\njob: {name: a, namespace: team}\nenvironment: {image: 'app:1'}\n"
+    job = f"{head}resources: {{gpu: 1, cpu: 1, memory: 1Gi}}\n{scaling}\n"
+    result = gpuctl.compile(gpuctl.Source("jobs.yaml", f"{job}---\n{QUOTA}"))
+    assert [item.code for item in result.diagnostics].count("GPU405") == told_of
+
+
+@pytest.mark.parametrize(("before", "is_new"), [(2, True), (3, False)])
+def test_a_quota_that_was_just_full_is_broken_now(before: int, is_new: bool) -> None:
+    row = QuotaRow("team", "gpu", Fraction(before), Fraction(3), Fraction(2), Fraction(2))
+    (found,) = _quota_breakages([row])
+    assert found.new is is_new
