@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from gpuctl.answers.fit_answers import fit_value
 from gpuctl.capacity.fit import Fit, _Admission, _afterwards, _Worlds, fit
 from gpuctl.capacity.placement import Placements, initial
-from gpuctl.capacity.projections import counted_pod, is_seen
+from gpuctl.capacity.projections import counted_custom_resource, counted_pod, is_seen
 from gpuctl.capacity.selectors import holds
 from gpuctl.capacity.snapshot import DamagedSnapshot, Snapshot, load, render
 from gpuctl.cli.main import cli
@@ -739,3 +739,9 @@ def test_nodes_that_one_rule_excludes_are_counted() -> None:
     assert found.verdict == "never"
     assert "3 excluded by " in found.reason
     assert "1 excluded by " in found.reason
+
+
+def test_what_is_kept_of_a_kind_that_was_added() -> None:
+    versions = [{"name": "v1", "served": True}, {"name": "v1alpha1", "served": False}]
+    crd = {"metadata": {"name": "jobsets.jobset.x-k8s.io"}, "spec": {"names": {"kind": "JobSet"}, "versions": versions}}
+    assert counted_custom_resource(crd) == {"name": "jobsets.jobset.x-k8s.io", "kind": "JobSet", "versions": ["v1"]}

@@ -1,0 +1,31 @@
+"""Sources are named alike on every machine, and what is read as a manifest has the size of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuctl.gitops import objects
+from gpuctl.gitops.build_error import BuildError
+from gpuctl.gitops.sources import source_names
+
+
+def test_sources_are_named_from_where_all_of_them_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("jobs", "pools"):
+        (tmp_path / "team" / folder).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    name = source_names(["team/jobs", str(tmp_path / "team/pools"), "-"])
+    assert name("team/jobs/a.yaml") == "jobs/a.yaml"
+    assert name(str(tmp_path / "team/pools/b.yaml")) == "pools/b.yaml"
+    assert name("<stdin>") == "<stdin>"
+
+
+def test_a_file_too_large_for_a_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n"
+    (tmp_path / "a.yaml").write_text(text)
+    monkeypatch.setattr(objects, "_LARGEST", len(text))
+    assert [key.name for key in objects.objects_in(tmp_path)] == ["a"]
+    monkeypatch.setattr(objects, "_LARGEST", len(text) - 1)
+    with pytest.raises(BuildError, match="is too large to be a manifest"):
+        objects.objects_in(tmp_path)
