@@ -433,11 +433,18 @@ def test_another_gpuctl_does_not_use_it(tmp_path: Path) -> None:
 
     seen = [fingerprint()]
     assert fingerprint() == seen[0]
-    for name in ("backend/pod.py", "language/job.py", "frontend/linker.py", "backend/schemas/kubernetes-1.36.json"):
+    rooms = (
+        "compilation.py",
+        "backend/pod.py",
+        "language/job.py",
+        "frontend/linker.py",
+        "frontend/codes/value_codes.py",
+    )
+    for name in (*rooms, "backend/schemas/kubernetes-1.36.json"):
         path = tmp_path / "gpuctl" / name
         path.write_bytes(path.read_bytes().replace(b" ", b"\t", 1))
         seen.append(fingerprint())
-    version = tmp_path / "gpuctl" / "__init__.py"
+    version = tmp_path / "gpuctl" / "release.py"
     version.write_text(version.read_text().replace(gpuctl.__version__, "0.1.1"))
     seen.append(fingerprint())
     assert len(set(seen)) == len(seen)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from collections.abc import Iterator
 from functools import cache
 
 from gpuctl.release import __version__
 
-_ROOMS = ("", "language", "frontend", "backend", "backend/schemas", "incremental")
+_ROOMS = ("language", "frontend", "backend", "incremental")
 _LIBRARIES = ("pydantic", "pyyaml", "jsonschema_rs")
 
 
@@ -21,12 +22,23 @@ def fingerprint() -> str:
     """A digest that differs when another gpuctl, or another version of its libraries, might say something else."""
     facts: list[object] = [__version__, sys.version_info[:3], _libraries()]
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    for room in _ROOMS:
-        with os.scandir(os.path.join(package, room)) as entries:
-            files = [(entry.name, entry.stat()) for entry in entries if entry.name.endswith((".py", ".json"))]
+    for folder in (package, *(os.path.join(package, room) for room in _ROOMS)):
         # The last change of an inode cannot be set back, as the time of a file's content can.
-        facts += sorted((room, name, at.st_size, at.st_mtime_ns, at.st_ctime_ns) for name, at in files)
+        facts += sorted(
+            (path[len(package) :], at.st_size, at.st_mtime_ns, at.st_ctime_ns)
+            for path, at in _files(folder, deeply=folder != package)
+        )
     return hashlib.blake2b(repr(facts).encode(), digest_size=16).hexdigest()
+
+
+def _files(folder: str, *, deeply: bool) -> Iterator[tuple[str, os.stat_result]]:
+    """What is run or read of a room, with what is told of it; ``deeply``: of the folders in it, too."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith((".py", ".json")):
+                yield entry.path, entry.stat()
+            elif deeply and entry.is_dir() and entry.name != "__pycache__":
+                yield from _files(entry.path, deeply=True)
 
 
 def _libraries() -> list[str]:
