@@ -145,7 +145,7 @@ def _check_patches(context: Context, loaded: Loaded) -> None:
     from gpuctl.backend.patch import check_own_patch
     from gpuctl.frontend.tentative import Unusable
 
-    if loaded.settings.platform.kubernetes.version.removeprefix("v") in VERSIONS:
+    if loaded.settings.kubernetes_version in VERSIONS:
         context.check_pod_spec = pod_spec_check(validator_of(loaded.settings))
     for document, model in patched:
         with contextlib.suppress(Unusable):
@@ -154,7 +154,7 @@ def _check_patches(context: Context, loaded: Loaded) -> None:
 
 def validator_of(settings: Settings) -> SchemaValidator:
     """The schemas of the platform's Kubernetes version."""
-    return schema_validator(settings.platform.kubernetes.version.removeprefix("v"))
+    return schema_validator(settings.kubernetes_version)
 
 
 def pod_spec_check(validator: SchemaValidator) -> PodSpecCheck:

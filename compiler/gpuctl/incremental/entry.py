@@ -54,17 +54,18 @@ def rows_of(entry: Entry) -> Iterator[tuple[list[Any], str]]:
         start += size
 
 
-def packed(item: Diagnostic) -> list[Any]:
-    """A diagnostic of the whole as plain data."""
-    related = [[told.message, list(told.span)] for told in item.related]
-    place = None if item.span is None else list(item.span)
+def packed(item: Diagnostic, place_of: Callable[[Span], list[Any]] = list) -> list[Any]:
+    """A diagnostic as plain data; ``place_of`` makes that of a place, by default all of it."""
+    related = [[told.message, place_of(told.span)] for told in item.related]
+    place = None if item.span is None else place_of(item.span)
     return [item.severity.value, item.code, item.message, place, list(item.path), item.hint, related]
 
 
-def _unpacked(data: Sequence[Any]) -> Diagnostic:
+def unpacked(data: Sequence[Any], span_of: Callable[[Sequence[Any]], Span] = Span._make) -> Diagnostic:
+    """The diagnostic that :func:`packed` made data of; ``span_of`` undoes ``place_of``."""
     severity, code, message, place, path, hint, related = data
-    told = tuple(Related(words, Span(*at)) for words, at in related)
-    span = None if place is None else Span(*place)
+    told = tuple(Related(words, span_of(at)) for words, at in related)
+    span = None if place is None else span_of(place)
     return Diagnostic(Severity(severity), code, message, span, tuple(path), hint, told)
 
 
@@ -125,7 +126,7 @@ def recalled(entry: Entry, sources: dict[str, Source], load: Callable[[], Settin
         return [Emitted(identity(*row), places[place], shared, text) for (*row, shared, place), text in rows_of(entry)]
 
     return Manifests(
-        [_unpacked(item) for item in head["diagnostics"]],
+        [unpacked(item) for item in head["diagnostics"]],
         sources,
         Settings() if domain is None else _Settings(domain, load),
         head["version"],

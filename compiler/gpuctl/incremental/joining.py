@@ -14,7 +14,7 @@ from gpuctl.frontend.document import Document
 from gpuctl.frontend.linker import link
 from gpuctl.frontend.load import Loaded
 from gpuctl.incremental.manifests import Emitted
-from gpuctl.incremental.parts import Maker, NoPart, Part, Unit, unpacked
+from gpuctl.incremental.parts import Maker, NoPart, Part, Unit, retold
 from gpuctl.language.fields import Block
 from gpuctl.language.kinds import model_of
 
@@ -38,20 +38,17 @@ def joined(loaded: Loaded, maker: Maker, units: Sequence[Unit], parts: Sequence[
     own = list(loaded.documents)
     context = Context(loaded.settings, maker.options)
     for unit, part in zip(units, parts, strict=True):
-        chunk = unit.chunk
-        loaded.diagnostics += [unpacked(item, chunk.source.name, chunk.first_line) for item in part.read]
+        loaded.diagnostics += retold(part.read, unit.chunk)
     found = [_documents(maker, unit, part) for unit, part in zip(units, parts, strict=True)]
     loaded.documents += [document for documents in found for document in documents]
     for unit, part in zip(units, parts, strict=True):
-        chunk = unit.chunk
-        loaded.diagnostics += [unpacked(item, chunk.source.name, chunk.first_line) for item in part.checked]
+        loaded.diagnostics += retold(part.checked, unit.chunk)
     loaded.diagnostics += link(loaded.documents, loaded.settings, maker.namespace)
     parts = [_as_linked(maker, *each) for each in zip(units, parts, found, strict=True)]
     items = [*_lowered_here(maker, context, own), *_rows(parts, found)]
     for part, documents in zip(parts, found, strict=True):
         for piece, document in zip(part.pieces, documents, strict=True):
-            chunk = document.chunk
-            context.diagnostics += [unpacked(item, chunk.source.name, chunk.first_line) for item in piece.told]
+            context.diagnostics += retold(piece.told, document.chunk)
     emitted = merged(context, items)
     lowered = [Lowered(item.object, item.document, item.shared) for item in emitted]  # type: ignore[arg-type]
     compilation = result_of(loaded, context, lowered, strict)

@@ -15,7 +15,7 @@ from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.lower import lower_document
 from gpuctl.compilation import pod_spec_check, validator_of
 from gpuctl.frontend.binder import bind
-from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
+from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span, count
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.document_checks import check
 from gpuctl.frontend.linker import link
@@ -23,6 +23,7 @@ from gpuctl.frontend.load import is_platform
 from gpuctl.frontend.reader import compose, read, split
 from gpuctl.frontend.source import Source
 from gpuctl.frontend.tree import Chunk, RawDocument, ReadError
+from gpuctl.incremental.entry import identity, packed, unpacked
 from gpuctl.language.fields import Block
 from gpuctl.language.job import Workload
 from gpuctl.language.settings import Settings
@@ -56,8 +57,7 @@ class PartRow(NamedTuple):
     @property
     def identity(self) -> Object:
         """The object without what it holds."""
-        metadata = {"name": self.name} if self.namespace is None else {"name": self.name, "namespace": self.namespace}
-        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata}
+        return identity(self.api_version, self.kind, self.namespace, self.name)
 
 
 class Piece(NamedTuple):
@@ -132,7 +132,7 @@ class Maker:
             pass
         pieces = self.pieces([documents for _, documents in found])
         return [
-            Part(filled, _all_packed(read, unit), _all_packed(told, unit), own)
+            Part(filled, _told(read, unit.chunk), _told(told, unit.chunk), own)
             for unit, (filled, _), read, told, own in zip(units, found, said, checked, pieces, strict=True)
         ]
 
@@ -188,8 +188,7 @@ class Maker:
             rows.append(
                 PartRow(obj["apiVersion"], obj["kind"], metadata.get("namespace"), metadata["name"], item.shared, text)
             )
-        said = [packed(item, document.chunk.first_line) for item in told]
-        facts = _facts(document)
+        said, facts = _told(told, document.chunk), _facts(document)
         return Piece(document.kind, document.index, facts, document.namespace, document.gpu_type, said, rows)
 
     def text_of(self, obj: Object) -> str:
@@ -211,7 +210,7 @@ def _raws(unit: Unit, found: list[Diagnostic]) -> Iterator[RawDocument]:
 
 
 def _refuse_errors(diagnostics: Sequence[Diagnostic]) -> None:
-    if any(item.severity is Severity.ERROR for item in diagnostics):
+    if count(diagnostics, Severity.ERROR):
         raise NoPart
 
 
@@ -233,31 +232,31 @@ def _plain(value: Any, only: Sequence[str] | None = None) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
-# Diagnostics as plain data: the file is that of the part, and lines count from where it begins, because what stands
-# before it may change.
+# Of what is told of a part the file is the part's, and lines count from where it begins: what stands before may change.
 
 
-def _all_packed(items: Iterable[Diagnostic], unit: Unit) -> list[Any]:
-    return [packed(item, unit.chunk.first_line) for item in items]
+def _told(items: Iterable[Diagnostic], chunk: Chunk) -> list[Any]:
+    """Diagnostics of a part as plain data."""
+    first = chunk.first_line
+
+    def place_of(span: Span) -> list[Any]:
+        return [span.line - first, span.column, span.end_line - first, span.end_column]
+
+    return [packed(_within_a_file(item), place_of) for item in items]
 
 
-def packed(item: Diagnostic, first: int) -> list[Any]:
-    """A diagnostic of a part that begins after line ``first``."""
-    span = item.span
-    if span is not None and any(related.span.file != span.file for related in item.related):
+def _within_a_file(item: Diagnostic) -> Diagnostic:
+    if item.span is not None and any(related.span.file != item.span.file for related in item.related):
         raise NoPart
-    related = [[told.message, *_lines(told.span, -first)] for told in item.related]
-    place = None if span is None else _lines(span, -first)
-    return [item.severity.value, item.code, item.message, place, list(item.path), item.hint, related]
+    return item
 
 
-def unpacked(data: Sequence[Any], file: str, first: int) -> Diagnostic:
-    """The diagnostic, in a file where the part begins after line ``first``."""
-    severity, code, message, place, path, hint, related = data
-    span = None if place is None else Span(file, *_lines(Span(file, *place), first))
-    told = tuple(Related(words, Span(file, *_lines(Span(file, *at), first))) for words, *at in related)
-    return Diagnostic(Severity(severity), code, message, span, tuple(path), hint, told)
+def retold(items: Iterable[Sequence[Any]], chunk: Chunk) -> list[Diagnostic]:
+    """The diagnostics of a part, where it stands now."""
+    file, first = chunk.source.name, chunk.first_line
 
+    def span_of(place: Sequence[Any]) -> Span:
+        line, column, end_line, end_column = place
+        return Span(file, line + first, column, end_line + first, end_column)
 
-def _lines(span: Span, shift: int) -> list[int]:
-    return [span.line + shift, span.column, span.end_line + shift, span.end_column]
+    return [unpacked(item, span_of) for item in items]

@@ -83,9 +83,6 @@ def manifests(
         return outcome
 
 
-# What the result depends on ---------------------------------------------------------------------------------------
-
-
 def _platforms(found: Sources, named: str | None) -> list[Source]:
     """The files that the platform may come from, beside those that are compiled."""
     if named is not None:
@@ -126,9 +123,6 @@ def _settings(wish: _Wish) -> Settings:
     from gpuctl.frontend.load import open_sources
 
     return open_sources(wish.found, platform=wish.platform, versions=VERSIONS, directory=None)[0].settings
-
-
-# Making it --------------------------------------------------------------------------------------------------------
 
 
 class _Left(NamedTuple):
@@ -191,11 +185,7 @@ def _in_parts(wish: _Wish, found: Sequence[Unit], entry: Entry | None) -> tuple[
 def _outcome(result: Compilation, emitted: list[Emitted]) -> Manifests:
     settings = result.settings
     counts = len(result.documents), len(result.lowered)
-    return Manifests(result.diagnostics, result.sources, settings, _version(settings), counts, lambda: emitted)
-
-
-def _version(settings: Settings) -> str:
-    return settings.platform.kubernetes.version.removeprefix("v")
+    return Manifests(result.diagnostics, result.sources, settings, settings.kubernetes_version, counts, lambda: emitted)
 
 
 def _left(
@@ -225,13 +215,10 @@ def _left(
         "documents": len(result.documents),
         "objects": len(rows),
         "domain": None if result.settings.is_default else result.settings.domain,
-        "version": _version(result.settings),
+        "version": result.settings.kubernetes_version,
         "places": where,
     }
     return _Left(head, [_written(key, part, index) for key, part in parts], rows)
-
-
-# Parts that were kept ---------------------------------------------------------------------------------------------
 
 
 def _keys(wish: _Wish, maker: Maker, found: Iterable[Unit]) -> list[str]:

@@ -22,8 +22,7 @@ from gpuctl.incremental.parts import Maker, NoPart, Part, PartRow, Piece, Unit
 WORKERS = "GPUCTL_WORKERS"
 """The variable that says how many processes a compile may use; 1 is none beside this one."""
 FEWEST = 200
-"""Units of one process below which another costs more than it saves: a fork and its answer take about 20 ms, as long
-as 40 documents take, and a share of work ends with the slowest of them."""
+"""Units of one process below which another is taken to cost more than it saves: estimated, not measured."""
 _MOST = 4
 _MISTAKE, _END = b"mistake", b"\nend\n"
 

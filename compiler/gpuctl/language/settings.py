@@ -78,6 +78,11 @@ class Settings:
         return self._platform is None or not self._platform.model_fields_set
 
     @property
+    def kubernetes_version(self) -> str:
+        """The version of Kubernetes that manifests are for, without a leading ``v``."""
+        return self.platform.kubernetes.version.removeprefix("v")
+
+    @property
     def domain(self) -> str:
         """Prefix of the platform's labels, without the slash."""
         return self._platform.labels.domain if self._platform is not None else DEFAULT_DOMAIN
