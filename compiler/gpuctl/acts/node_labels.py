@@ -26,11 +26,6 @@ class Done:
     node: Object
     before: Mapping[str, str]
 
-    @property
-    def is_changed(self) -> bool:
-        """Whether anything was written."""
-        return dict(labels_of(self.node)) != dict(self.before)
-
 
 @dataclass(frozen=True)
 class Failure:

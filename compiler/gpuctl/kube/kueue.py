@@ -32,10 +32,10 @@ def kueue_resources(session: Session) -> dict[str, Resource] | None:
 def workload_of(workloads: Iterable[Object], job: Object) -> Object | None:
     """The Workload that Kueue made for a Job or JobSet, among those of its namespace."""
     uid = job["metadata"]["uid"]
-    owned = (item for item in workloads if any(
-        owner.get("uid") == uid for owner in item["metadata"].get("ownerReferences") or []
-    ))  # fmt: skip
-    return next(owned, None)
+    for item in workloads:
+        if any(owner.get("uid") == uid for owner in item["metadata"].get("ownerReferences") or []):
+            return item
+    return None
 
 
 def find_workload(session: Session, job: Object) -> Object | None:

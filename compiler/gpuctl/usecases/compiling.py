@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpuctl.frontend.source import Source
     from gpuctl.kube.session import Session
 
-_OF_A_CLUSTER = "GPU401"
+OF_A_CLUSTER = "GPU401"
 """Whether a pool exists is asked of the cluster, not of the documents."""
 
 
@@ -52,7 +52,7 @@ def worth_telling(compilation: Compilation) -> list[Diagnostic]:
     """What is to be said of documents that are applied; nothing where having none is in order."""
     if not compilation.documents:
         return []
-    return [item for item in compilation.diagnostics if item.code != _OF_A_CLUSTER]
+    return [item for item in compilation.diagnostics if item.code != OF_A_CLUSTER]
 
 
 def _is_nothing(result: Compilation, sources: Sequence[str | os.PathLike[str] | Source]) -> bool:

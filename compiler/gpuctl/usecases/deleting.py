@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from gpuctl.apply.operations import execute
@@ -58,11 +58,8 @@ def delete_jobs(
     :raises Refused: something stands against it, or was not confirmed; nothing was changed.
     """
     keys = records(settings)
-    steps: dict[Key, Step] = {}
-    for name in dict.fromkeys(names):
-        for step in _deletion(session, name, namespace, keys).steps:
-            steps.setdefault(step.key, step)
-    return _carry_out(session, Plan(list(steps.values())), keys, run, conversation)
+    plan = _together(_deletion(session, name, namespace, keys) for name in dict.fromkeys(names))
+    return _carry_out(session, plan, keys, run, conversation)
 
 
 def rerun_jobs(
@@ -83,14 +80,22 @@ def rerun_jobs(
     from gpuctl.kube.kueue import find_workload
 
     keys = records(settings)
-    steps: dict[Key, Step] = {}
-    for name in names:
+
+    def again(name: str) -> Plan:
         job, _ = find_job(Scope(session, namespace), name, keys)
         live = workload_of(job)
-        queued = find_workload(session, live)
-        for step in plan_rerun(live, f"{job.identity.kind}/{job.identity.name}", queued).steps:
+        return plan_rerun(live, f"{job.identity.kind}/{job.identity.name}", find_workload(session, live))
+
+    return _carry_out(session, _together(map(again, names)), keys, run, conversation)
+
+
+def _together(plans: Iterable[Plan]) -> Plan:
+    """The steps of all plans; what several names mean is done once."""
+    steps: dict[Key, Step] = {}
+    for plan in plans:
+        for step in plan.steps:
             steps.setdefault(step.key, step)
-    return _carry_out(session, Plan(list(steps.values())), keys, run, conversation)
+    return Plan(list(steps.values()))
 
 
 def _carry_out(session: Session, plan: Plan, keys: Records, run: RunOptions, conversation: Conversation) -> Plan:

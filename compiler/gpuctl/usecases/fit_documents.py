@@ -17,12 +17,13 @@ from gpuctl.frontend.diagnostics import Diagnostic, Severity
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.frontend.source import Source
 from gpuctl.usecases.change_options import InvalidOptions
+from gpuctl.usecases.compiling import OF_A_CLUSTER
 from gpuctl.usecases.snapshot_files import left_out, read_snapshot
 
 if TYPE_CHECKING:
     from gpuctl.kube.connection import Connection
 
-_SETTLED = frozenset({"GPU401", "GPU402", "GPU403"})
+_SETTLED = frozenset({OF_A_CLUSTER, "GPU402", "GPU403"})
 """What nodes know better than documents: whether a pool, a type of GPU, so large a node is there."""
 _SNAPSHOTS_NAMESPACE = "default"
 
@@ -121,5 +122,5 @@ def _told(result: Compilation) -> list[Diagnostic]:
     return [
         item._replace(severity=Severity.WARNING) if item.code in _SETTLED else item
         for item in result.diagnostics
-        if item.code != "GPU401"
+        if item.code != OF_A_CLUSTER
     ]

@@ -12,8 +12,6 @@ from gpuctl.apply.state.records import PART_OF, Records
 from gpuctl.backend.api_resources import Object
 from gpuctl.language.durations import rough_duration
 
-QUEUE = "kueue.x-k8s.io/queue-name"
-"""The label that names a workload's queue of Kueue."""
 _SERVER_METADATA = (
     "uid",
     "resourceVersion",
