@@ -17,7 +17,7 @@ $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@# Compiled modules start faster, also where the environment keeps Python from writing them.
-	@$(BIN)/python -m compileall -q compiler/gpuctl
+	@$(BIN)/python -m compileall -q compiler/gpuctl server/gpuctl_server
 	@touch $@
 
 setup: $(VENV)/.ready ## Install gpuctl and what development needs into .venv
@@ -47,7 +47,7 @@ lint: setup ## ruff, mypy --strict, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	PYTHONPATH=compiler $(BIN)/lint-imports
+	PYTHONPATH=compiler:server $(BIN)/lint-imports
 
 fmt: setup ## Format the Python code
 	$(BIN)/ruff check --fix-only --quiet .

@@ -31,11 +31,12 @@ _PASSING = (429, 500, 502, 503)
 
 
 class Watched(NamedTuple):
-    """A list to follow: a kind, in a namespace or (None) in all, narrowed by labels."""
+    """A list to follow: a kind, in a namespace or (None) in all, narrowed by labels and fields."""
 
     kind: str
     namespace: str | None
     labels: str = ""
+    fields: str = ""
 
 
 class Event(NamedTuple):
@@ -53,15 +54,27 @@ class Event(NamedTuple):
 Heard = Callable[["Event | ClusterError"], None]
 
 
+def _whole(obj: Object) -> Object:
+    return obj
+
+
 class Reflector:
     """Follows lists in threads of its own until :meth:`stop`: nothing is missed, and nothing comes twice.
 
     ``heard`` is called from those threads with each event, and with the error that ends one of them: its list may not
-    be read, or the cluster could not be reached at the start. Without it, :meth:`events` has them in order.
+    be read, or the cluster could not be reached at the start. Without it, :meth:`events` has them in order. ``keep``
+    makes of each object what is told, and remembered, of it: ``metadata.uid`` and ``metadata.resourceVersion`` stay.
     """
 
-    def __init__(self, session: Session, watched: Iterable[Watched], heard: Heard | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        watched: Iterable[Watched],
+        heard: Heard | None = None,
+        keep: Callable[[Object], Object] = _whole,
+    ) -> None:
         self._session = session
+        self._keep = keep
         self._watched = list(watched)
         self._events: queue.SimpleQueue[Event | ClusterError | None] = queue.SimpleQueue()
         self._heard = heard or self._events.put
@@ -126,8 +139,18 @@ class Reflector:
     def _list(self, followed: _Followed) -> None:
         """Read the list, and tell what is different from what is known."""
         watched = followed.watched
-        items, version = self._session.list_objects(RESOURCES[watched.kind], watched.namespace, labels=watched.labels)
-        now = {item["metadata"]["uid"]: item for item in items}
+        now: dict[str, Object] = {}
+        versions: list[str] = []
+        # Page by page: what is kept of a large list may be much less than what comes.
+        for page in self._session.pages(
+            RESOURCES[watched.kind],
+            watched.namespace,
+            labels=watched.labels,
+            fields=watched.fields,
+            on_version=versions.append,
+            on_restart=now.clear,
+        ):
+            now.update((item["metadata"]["uid"], self._keep(item)) for item in page)
         known = followed.known
         for uid in [uid for uid in known if uid not in now]:
             self._tell(Event("DELETED", watched.kind, known.pop(uid), watched))
@@ -136,7 +159,7 @@ class Reflector:
             if before is None or before["metadata"]["resourceVersion"] != item["metadata"]["resourceVersion"]:
                 known[uid] = item
                 self._tell(Event("ADDED" if before is None else "MODIFIED", watched.kind, item, watched))
-        followed.version = version
+        followed.version = versions[-1]
         if not followed.listed:
             followed.listed = True
             self._tell(Event("LISTED", watched.kind, {}, watched))
@@ -146,7 +169,13 @@ class Reflector:
         watched = followed.watched
         followed.told = False
         begun = time.monotonic()
-        watch = self._session.watch(RESOURCES[watched.kind], watched.namespace, followed.version, labels=watched.labels)
+        watch = self._session.watch(
+            RESOURCES[watched.kind],
+            watched.namespace,
+            followed.version,
+            labels=watched.labels,
+            fields=watched.fields,
+        )
         with self._lock:
             self._watches.add(watch)
         try:
@@ -157,7 +186,7 @@ class Reflector:
                     # Most often 410; whatever it is, a fresh list is right.
                     followed.version = ""
                     return followed.told
-                change = followed.take(event)
+                change = followed.take(event, self._keep)
                 if change is not None:
                     self._tell(change)
         finally:
@@ -182,14 +211,14 @@ class _Followed:
         self.failures = 0
         self._silent = 0
 
-    def take(self, event: Object) -> Event | None:
+    def take(self, event: Object, keep: Callable[[Object], Object]) -> Event | None:
         """Take up what a watch says; None when it says only how far it is."""
         self.told = True
         self.version = event["object"]["metadata"]["resourceVersion"]
         if event["type"] == "BOOKMARK":
             return None
         resource = RESOURCES[self.watched.kind]
-        obj = {"apiVersion": resource.api_version, "kind": resource.kind, **event["object"]}
+        obj = keep({"apiVersion": resource.api_version, "kind": resource.kind, **event["object"]})
         if event["type"] == "DELETED":
             self.known.pop(obj["metadata"]["uid"], None)
         else:

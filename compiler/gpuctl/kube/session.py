@@ -254,7 +254,9 @@ class Session:
             raise
         return True
 
-    def watch(self, resource: Resource, namespace: str | None, version: str, *, labels: str = "") -> Watch:
+    def watch(
+        self, resource: Resource, namespace: str | None, version: str, *, labels: str = "", fields: str = ""
+    ) -> Watch:
         """Events ``{"type", "object"}`` since a list's version, until the server or the network ends them.
 
         :raises ApiError: refused.
@@ -264,6 +266,7 @@ class Session:
             "watch": "1",
             "resourceVersion": version,
             "labelSelector": labels,
+            "fieldSelector": fields,
             # Of many watches that began together not all are to begin again together.
             "timeoutSeconds": str(int(WATCH_TIMEOUT * jittered(2 / 3))),
             "allowWatchBookmarks": "true",

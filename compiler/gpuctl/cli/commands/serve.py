@@ -1,0 +1,49 @@
+"""``gpuctl serve``: the REST API."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from gpuctl.cli.options.connecting import ClusterFailure
+
+
+@click.command(
+    "serve",
+    short_help="Serve the REST API.",
+    epilog="Everything else is set in the environment or in the file of --config: see docs/service.md.\n\n"
+    "Examples:\n\n  $ gpuctl serve\n\n  $ gpuctl serve --port 8080 --platform platform.yaml",
+)
+@click.option("--host", metavar="ADDRESS", help="Address to listen on. Default: 127.0.0.1.")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help="Default: 8000; 0 takes a free one.")
+@click.option("--tokens", type=click.Path(), metavar="FILE", help="File of tokens; the first start makes it.")
+@click.option("--platform", type=click.Path(), metavar="FILE", help="The platform's settings.")
+@click.option("--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Settings as YAML.")
+@click.option("--kubeconfig", type=click.Path(), metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one.")
+def command(config: str | None, **given: Any) -> int:
+    """Serve the REST API for the cluster that kubectl would use.
+
+    The first start makes a file of tokens with one of an administrator, and prints it once. The documentation of the
+    API is at /api/v1/docs.
+    """
+    try:
+        from gpuctl_server.running import CannotStart, serve
+        from gpuctl_server.settings import FILE, ServerSettings, SettingsProblem
+    except ModuleNotFoundError as error:
+        raise ClusterFailure(
+            f"what the service needs is not installed ({error.name})\n"
+            "  = install it: `pip install 'gpuctl-k8s[server]'`"
+        ) from None
+    if config is not None:
+        os.environ[FILE] = config
+    try:
+        settings = ServerSettings.made({name: value for name, value in given.items() if value is not None})
+        serve(settings, lambda text: click.echo(text, err=True))
+    except SettingsProblem as error:
+        raise click.UsageError(str(error)) from None
+    except CannotStart as error:
+        raise ClusterFailure(str(error)) from None
+    return 0

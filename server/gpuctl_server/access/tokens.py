@@ -1,0 +1,196 @@
+"""Tokens of our own: random, 256 bits, kept as hashes in a file that only its owner reads."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import stat
+import tempfile
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+from gpuctl_server.access.caller import TokenCaller
+from gpuctl_server.access.rights import ROLES, Rights, Role
+
+PREFIX = "gpuctl_"
+_BYTES = 32
+
+
+class DamagedTokens(ValueError):
+    """The file of tokens is none, or others may read it; ``str()`` is for people."""
+
+
+@dataclass(frozen=True)
+class TokenEntry:
+    """A token as it is kept: ``digest`` is SHA-256 of it in hexadecimal, ``expires`` RFC 3339 in UTC or None."""
+
+    name: str
+    digest: str
+    role: Role
+    namespaces: tuple[str, ...] | None = None
+    pools: tuple[str, ...] | None = None
+    created: str = ""
+    expires: str | None = None
+
+    def is_expired(self, now: datetime) -> bool:
+        """Whether its time is over."""
+        return self.expires is not None and datetime.fromisoformat(self.expires.replace("Z", "+00:00")) <= now
+
+    @property
+    def rights(self) -> Rights:
+        """What its owner may."""
+        return Rights(self.role, _set(self.namespaces), _set(self.pools))
+
+
+def new_token(
+    name: str,
+    role: Role,
+    *,
+    namespaces: Iterable[str] | None = None,
+    pools: Iterable[str] | None = None,
+    lasts: timedelta | None = None,
+) -> tuple[str, TokenEntry]:
+    """A token, and what is kept of it."""
+    token = PREFIX + secrets.token_urlsafe(_BYTES)
+    now = datetime.now(timezone.utc)
+    expires = None if lasts is None else _stamp(now + lasts)
+    entry = TokenEntry(name, digest_of(token), role, _tuple(namespaces), _tuple(pools), _stamp(now), expires)
+    return token, entry
+
+
+def digest_of(token: str) -> str:
+    """What is kept of a token. It is random, so that a plain hash cannot be turned back."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def read_tokens(path: Path) -> list[TokenEntry]:
+    """The tokens of a file.
+
+    :raises DamagedTokens: it is no file of tokens, or others may read it.
+    :raises FileNotFoundError: there is none.
+    """
+    with path.open(encoding="utf-8") as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        # A Secret that Kubernetes mounts is owned by root, and readable for the group of the pod.
+        if mode & 0o007:
+            raise DamagedTokens(f"{path} may be read by everybody (mode {mode:04o}): `chmod 600 {path}`")
+        try:
+            value = json.load(file)
+        except ValueError as error:
+            raise DamagedTokens(f"{path} is no JSON: {error}") from None
+    listed = value.get("tokens") if isinstance(value, dict) else None
+    if not isinstance(listed, list):
+        raise DamagedTokens(f"{path} has no list `tokens`")
+    return [_entry(item, f"tokens[{number}] of {path}") for number, item in enumerate(listed)]
+
+
+def write_tokens(path: Path, entries: Iterable[TokenEntry]) -> None:
+    """Replace a file of tokens by another, which only its owner can read."""
+    value = {"tokens": [_value(entry) for entry in entries]}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(value, file, indent=1)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+class TokenFile:
+    """The tokens of a file, read again when it has changed. A file that is damaged meanwhile changes nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.problem: str | None = None
+        self._lock = threading.Lock()
+        self._state: tuple[int, int, int] | None = None
+        self._entries: list[TokenEntry] = []
+        self._read(strict=True)
+
+    def caller(self, token: str) -> TokenCaller | None:
+        """Whose token it is. All entries are compared, each in constant time."""
+        self._read()
+        digest, now = digest_of(token), datetime.now(timezone.utc)
+        found = None
+        for entry in self._entries:
+            if hmac.compare_digest(entry.digest, digest):
+                found = entry
+        return None if found is None or found.is_expired(now) else TokenCaller(found.name, found.rights)
+
+    def _read(self, *, strict: bool = False) -> None:
+        try:
+            status = self.path.stat()
+            state = (status.st_mtime_ns, status.st_size, status.st_ino)
+            if state == self._state:
+                return
+            with self._lock:
+                self._entries = read_tokens(self.path)
+                self._state, self.problem = state, None
+        except (OSError, DamagedTokens) as error:
+            if strict:
+                raise
+            self.problem = str(error)
+
+
+def _entry(value: Any, where: str) -> TokenEntry:
+    try:
+        entry = TokenEntry(
+            str(value["name"]),
+            str(value["sha256"]),
+            value["role"],
+            _names(value.get("namespaces")),
+            _names(value.get("pools")),
+            str(value.get("created") or ""),
+            value.get("expires"),
+        )
+        entry.is_expired(datetime.now(timezone.utc))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise DamagedTokens(f"{where} is none: it needs name, sha256 and role, and times in RFC 3339") from None
+    if entry.role not in ROLES or len(entry.digest) != 64:
+        raise DamagedTokens(f"{where} is none: its role has to be one of {', '.join(ROLES)}, sha256 64 digits")
+    return entry
+
+
+def _value(entry: TokenEntry) -> dict[str, Any]:
+    value = {
+        "name": entry.name,
+        "sha256": entry.digest,
+        "role": entry.role,
+        "namespaces": entry.namespaces,
+        "pools": entry.pools,
+        "created": entry.created,
+        "expires": entry.expires,
+    }
+    return {key: item for key, item in value.items() if item is not None}
+
+
+def _names(value: Any) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise TypeError("not a list of names")
+    return tuple(value)
+
+
+def _tuple(values: Iterable[str] | None) -> tuple[str, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def _set(values: Iterable[str] | None) -> frozenset[str] | None:
+    return None if values is None else frozenset(values)
+
+
+def _stamp(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,156 @@
+"""The copy itself: objects by kind, found by name, namespace and the job they belong to."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator
+
+from gpuctl.backend.api_resources import Key, Object, key_of, labels_of
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.reflector import Event, Reflector, Watched
+from gpuctl.kube.session import Session
+from gpuctl_server.mirror.selectors import FieldSelector, LabelSelector
+from gpuctl_server.mirror.trimming import Trimmer
+
+APP = "app"
+"""The label with a job's name, on everything that the job is made of."""
+
+
+class _Kept:
+    """The objects of one kind, as of one list that is followed."""
+
+    def __init__(self, watched: Watched) -> None:
+        self.watched = watched
+        self.selector = LabelSelector(watched.labels)
+        self.fields = FieldSelector(watched.fields)
+        self.listed = False
+        self.objects: dict[Key, Object] = {}
+        self._by_app: dict[str, dict[Key, Object]] = {}
+        self._by_name: dict[str, dict[Key, Object]] = {}
+
+    def put(self, obj: Object) -> None:
+        key = key_of(obj)
+        self.drop(key)
+        self.objects[key] = obj
+        self._by_name.setdefault(key.name, {})[key] = obj
+        app = labels_of(obj).get(APP)
+        if app is not None:
+            self._by_app.setdefault(app, {})[key] = obj
+
+    def drop(self, key: Key) -> None:
+        obj = self.objects.pop(key, None)
+        if obj is None:
+            return
+        for index, value in ((self._by_name, key.name), (self._by_app, labels_of(obj).get(APP))):
+            found = index.get(value) if value is not None else None
+            if value is not None and found is not None:
+                found.pop(key, None)
+                if not found:
+                    del index[value]
+
+    def select(self, namespace: str | None, labels: LabelSelector, fields: FieldSelector) -> list[Object]:
+        name, apps = fields.value("metadata.name"), labels.one_of(APP)
+        found: Iterable[Object]
+        if name is not None:
+            found = self._by_name.get(name, {}).values()
+        elif apps is not None:
+            found = [obj for app in dict.fromkeys(apps) for obj in self._by_app.get(app, {}).values()]
+        else:
+            found = self.objects.values()
+        return [
+            obj
+            for obj in found
+            if (namespace is None or obj["metadata"].get("namespace") == namespace)
+            and labels.matches(obj)
+            and fields.matches(obj)
+        ]
+
+
+class Mirror:
+    """Objects as the API server last told of them. Safe to use from several threads.
+
+    ``version`` grows with every change. Nobody changes an object that is given out: the next one replaces it.
+    """
+
+    def __init__(self, session: Session, watched: Iterable[Watched]) -> None:
+        self._kept = {item.kind: _Kept(item) for item in watched}
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._trimmer = Trimmer()
+        self._failure: ClusterError | None = None
+        self.version = 0
+        self.heard_at = time.monotonic()
+        self._reflector = Reflector(
+            session, (kept.watched for kept in self._kept.values()), heard=self._hear, keep=self._trim
+        )
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self._reflector.start()
+
+    def stop(self) -> None:
+        """End, at once."""
+        self._reflector.stop()
+        with self._changed:
+            self._changed.notify_all()
+
+    @property
+    def failure(self) -> ClusterError | None:
+        """Why something is not followed, or no more; None when all is."""
+        return self._failure
+
+    @property
+    def ready(self) -> bool:
+        """Whether every list was read."""
+        return self._failure is None and all(kept.listed for kept in self._kept.values())
+
+    def wait_until_changed(self, version: int, timeout: float) -> int:
+        """The version, as soon as it is another than this; after ``timeout`` seconds in any case."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.version != version, timeout)
+            return self.version
+
+    def covers(self, kind: str, namespace: str | None, labels: LabelSelector, fields: FieldSelector) -> bool:
+        """Whether everything that such a list selects is here."""
+        kept = self._kept.get(kind)
+        return (
+            kept is not None
+            and kept.listed
+            and kept.watched.namespace in (None, namespace)
+            and all(labels.demands(item["key"]) for item in kept.selector.requirements)
+            and set(kept.fields.requirements) <= set(fields.requirements)
+        )
+
+    def select(self, kind: str, namespace: str | None, labels: LabelSelector, fields: FieldSelector) -> list[Object]:
+        """The objects that a list selects."""
+        with self._lock:
+            return self._kept[kind].select(namespace, labels, fields)
+
+    def find(self, key: Key) -> Object | None:
+        """An object."""
+        with self._lock:
+            return self._kept[key.kind].objects.get(key)
+
+    def kinds(self) -> Iterator[tuple[str, int]]:
+        """How many objects of each kind there are."""
+        for kind, kept in self._kept.items():
+            yield kind, len(kept.objects)
+
+    def _trim(self, obj: Object) -> Object:
+        with self._lock:
+            return self._trimmer.trim(obj)
+
+    def _hear(self, event: Event | ClusterError) -> None:
+        with self._changed:
+            if isinstance(event, ClusterError):
+                self._failure = self._failure or event
+            elif event.type == "LISTED":
+                self._kept[event.kind].listed = True
+            elif event.type == "DELETED":
+                self._kept[event.kind].drop(key_of(event.object))
+            else:
+                self._kept[event.kind].put(event.object)
+            self.version += 1
+            self.heard_at = time.monotonic()
+            self._changed.notify_all()

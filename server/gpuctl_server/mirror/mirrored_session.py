@@ -1,0 +1,71 @@
+"""A session whose lists come out of the mirror where they can, narrowed to what somebody may see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from gpuctl.backend.api_resources import Key, Object, Resource
+from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
+from gpuctl_server.mirror.mirror import Mirror
+from gpuctl_server.mirror.selectors import FieldSelector, LabelSelector, NotASelector
+
+Sees = Callable[[str], bool]
+"""Whether the objects of a namespace may be seen."""
+
+
+class MirroredSession(Session):
+    """Looks into the mirror first. For reading only: what is written is decided by what the API server says itself.
+
+    ``sees`` says of which namespaces objects are shown; None: of all.
+    """
+
+    def __init__(self, connection: Connection, mirror: Mirror, sees: Sees | None = None) -> None:
+        super().__init__(connection)
+        self._mirror = mirror
+        self._sees = sees
+
+    def pages(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        on_version: Callable[[str], None] = lambda version: None,
+        on_restart: Callable[[], None] | None = None,
+    ) -> Iterator[list[Object]]:
+        """As :meth:`Session.pages`."""
+        selectors = self._selectors(resource, namespace, labels, fields)
+        if selectors is not None:
+            on_version("")
+            yield self._shown(self._mirror.select(resource.kind, namespace, *selectors))
+            return
+        found = super().pages(
+            resource, namespace, labels=labels, fields=fields, on_version=on_version, on_restart=on_restart
+        )
+        for page in found:
+            yield self._shown(page)
+
+    def get(self, key: Key) -> Object | None:
+        """As :meth:`Session.get`."""
+        if self._sees is not None and key.namespace and not self._sees(key.namespace):
+            return None
+        if self._selectors(key.resource, key.namespace or None, "", "") is not None:
+            return self._mirror.find(key)
+        return super().get(key)
+
+    def _selectors(
+        self, resource: Resource, namespace: str | None, labels: str, fields: str
+    ) -> tuple[LabelSelector, FieldSelector] | None:
+        """The selectors of a list that the mirror has; None where the API server has to be asked."""
+        try:
+            selectors = LabelSelector(labels), FieldSelector(fields)
+        except NotASelector:
+            return None
+        return selectors if self._mirror.covers(resource.kind, namespace, *selectors) else None
+
+    def _shown(self, found: list[Object]) -> list[Object]:
+        if self._sees is None:
+            return found
+        return [obj for obj in found if self._sees(obj["metadata"].get("namespace") or "")]

@@ -1,0 +1,70 @@
+"""JSON or YAML: what a client sends, and what it wants to have."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+JSON = "application/json"
+YAML = "application/yaml"
+_YAML = frozenset({YAML, "application/x-yaml", "text/yaml", "text/x-yaml"})
+
+
+class NotReadable(ValueError):
+    """A body that is not what its content type says; ``str()`` says why."""
+
+
+def sends_yaml(request: Request) -> bool:
+    """Whether the body is YAML."""
+    return _media_type(request.headers.get("content-type", "")) in _YAML
+
+
+def wants_yaml(request: Request) -> bool:
+    """Whether the answer is to be YAML: by ``?accept=``, else by the header, where JSON has not the same weight."""
+    stated = request.query_params.get("accept")
+    if stated is not None:
+        return _media_type(stated) in _YAML
+    weights = _weights(request.headers.get("accept", ""))
+    return max((weights.get(name, 0.0) for name in _YAML), default=0.0) > weights.get(JSON, weights.get("*/*", 0.0))
+
+
+def read_yaml(body: bytes) -> Any:
+    """The one value of a YAML body.
+
+    :raises NotReadable: it is none.
+    """
+    import yaml
+
+    try:
+        return yaml.load(body.decode("utf-8"), Loader=yaml.CSafeLoader)
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise NotReadable(f"the body is no YAML: {' '.join(str(error).split())[:300]}") from None
+
+
+def as_yaml(response: Response) -> Response:
+    """A JSON answer as YAML; any other as it is."""
+    if _media_type(response.headers.get("content-type", "")) != JSON:
+        return response
+    from gpuctl.backend.emitter import emit_object
+
+    headers = {key: value for key, value in response.headers.items() if key not in ("content-type", "content-length")}
+    return Response(emit_object(json.loads(bytes(response.body))), response.status_code, headers, YAML)
+
+
+def _media_type(text: str) -> str:
+    return text.partition(";")[0].strip().lower()
+
+
+def _weights(header: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for part in header.split(","):
+        name, _, rest = part.partition(";")
+        try:
+            weight = float(rest.strip().removeprefix("q=")) if rest.strip().startswith("q=") else 1.0
+        except ValueError:
+            weight = 0.0
+        found[name.strip().lower()] = weight
+    return found

@@ -1,0 +1,71 @@
+"""What routes have in common: who asks, what is asked of lists, and how an answer is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypeVar
+
+import anyio.to_thread
+from fastapi import APIRouter, Depends, Query, Request
+
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.lookups import demand
+from gpuctl_server.problems import Problem, Route
+from gpuctl_server.service import Service
+
+LARGEST_PAGE = 1000
+Item = TypeVar("Item")
+
+
+def api_router() -> APIRouter:
+    """A router whose errors have the service's form."""
+    return APIRouter(route_class=Route)
+
+
+def service_of(request: Request) -> Service:
+    """The service that a request is for."""
+    service: Service = request.app.state.service
+    return service
+
+
+async def caller_of(request: Request) -> Caller:
+    """Who asks.
+
+    :raises Problem: 401.
+    """
+    token = bearer(request.headers.get("authorization", ""))
+    service = service_of(request)
+    # A file is looked at, or the API server asked: neither belongs on the event loop.
+    caller = await anyio.to_thread.run_sync(service.authenticator.caller, token) if token else None
+    if caller is None:
+        raise Problem(401, "the token is missing, wrong, or no longer valid")
+    request.state.caller = caller
+    return caller
+
+
+def bearer(header: str) -> str:
+    """The token of an Authorization header, "" where there is none."""
+    scheme, _, token = header.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def allowed(action: Action, resource: str) -> Callable[[Caller], Caller]:
+    """A dependency: somebody who may do this at least somewhere. The body is not looked at before."""
+
+    def check(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
+        demand(caller, Wish(action, resource))
+        return caller
+
+    return check
+
+
+ServiceOf = Annotated[Service, Depends(service_of)]
+Page = Annotated[int, Query(ge=1, le=2**31, description="Which page, from 1.")]
+PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, description="Items of a page.")]
+
+
+def paged(items: Sequence[Item], page: int, size: int, value: Callable[[Item], dict[str, Any]]) -> dict[str, Any]:
+    """A page of a list: ``total`` of all pages, ``items`` of this one."""
+    start = (page - 1) * size
+    return {"total": len(items), "items": [value(item) for item in items[start : start + size]]}

@@ -1,0 +1,32 @@
+"""Whether the service lives, and whether it is of use."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from starlette.responses import JSONResponse, Response
+
+from gpuctl_server.routes.common import ServiceOf, api_router
+
+router = api_router()
+
+
+@router.get("/healthz", include_in_schema=False)
+async def healthz() -> dict[str, str]:
+    """It answers."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz", include_in_schema=False)
+async def readyz(service: ServiceOf) -> Response:
+    """Whether all lists were read; how old what is known may be."""
+    mirror, failure = service.mirror, service.mirror.failure
+    ready = mirror.ready and service.board.ready
+    value: dict[str, Any] = {
+        "ready": ready,
+        "heardSecondsAgo": round(time.monotonic() - mirror.heard_at, 1),
+        "objects": dict(mirror.kinds()),
+        "problem": None if failure is None else failure.message,
+    }
+    return JSONResponse(value, 200 if ready else 503)

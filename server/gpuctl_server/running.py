@@ -1,0 +1,115 @@
+"""Starting: the cluster as kubectl finds it, tokens, and the server itself."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import uvicorn
+
+from gpuctl.frontend.invalid_documents import InvalidDocuments
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.configuration import connect
+from gpuctl.usecases.compiling import read_platform
+from gpuctl_server.access.caller import Authenticator
+from gpuctl_server.access.tokens import DamagedTokens, TokenFile, new_token, write_tokens
+from gpuctl_server.app import BASE, create_app
+from gpuctl_server.request_log import set_up
+from gpuctl_server.service import Service, make_service
+from gpuctl_server.settings import FILE, ServerSettings, SettingsProblem
+
+FIRST = "admin"
+"""The name of the token that a first start makes."""
+
+
+class CannotStart(Exception):
+    """The service cannot be started as it is set up; ``str()`` says why."""
+
+
+def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
+    """Serve until a signal ends it.
+
+    :param tell: hears the address, and on a first start the token: it is shown once.
+    :raises CannotStart: something that it needs is not there.
+    """
+    service = prepare(settings, tell)
+    scheme = "https" if settings.tls_certificate else "http"
+    config = uvicorn.Config(
+        create_app(service),
+        host=settings.host,
+        port=settings.port,
+        ssl_certfile=settings.tls_certificate,
+        ssl_keyfile=settings.tls_key,
+        timeout_graceful_shutdown=int(settings.shutdown_timeout),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws_max_size=64 * 1024,
+    )
+    server = _Server(config, lambda host, port: tell(f"gpuctl serves {scheme}://{host}:{port}{BASE}"))
+    set_up()
+    server.run()
+
+
+class _Server(uvicorn.Server):
+    """Tells its address once it listens: of a port that was 0 nobody knows it before."""
+
+    def __init__(self, config: uvicorn.Config, listening: Callable[[str, int], None]) -> None:
+        super().__init__(config)
+        self._listening = listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            self._listening(f"[{host}]" if ":" in host else host, port)
+
+
+def prepare(settings: ServerSettings, tell: Callable[[str], None]) -> Service:
+    """A service that is not started yet.
+
+    :raises CannotStart: something that it needs is not there.
+    """
+    try:
+        platform = read_platform(settings.platform).settings
+        connection = connect(kubeconfig=settings.kubeconfig, context=settings.context)
+    except InvalidDocuments as error:
+        raise CannotStart(f"the platform's settings have errors:\n{error}") from None
+    except ClusterError as error:
+        raise CannotStart(error.message + (f"\n{error.hint}" if error.hint else "")) from None
+    return make_service(settings, connection, platform, _authenticator(settings, tell))
+
+
+def _authenticator(settings: ServerSettings, tell: Callable[[str], None]) -> Authenticator:
+    if settings.auth != "tokens":
+        raise CannotStart(f"auth {settings.auth} is not there yet")
+    path = settings.tokens.expanduser()
+    try:
+        if not path.exists():
+            token, entry = new_token(FIRST, "admin")
+            write_tokens(path, [entry])
+            tell(f"token of {FIRST}, shown this once: {token}\nits hash is in {path}")
+        return TokenFile(path)
+    except (OSError, DamagedTokens) as error:
+        raise CannotStart(f"the tokens cannot be used: {error}") from None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """``python -m gpuctl_server``: everything is set by the environment or a file."""
+    parser = argparse.ArgumentParser(prog="python -m gpuctl_server", description=__doc__)
+    parser.add_argument("--config", type=Path, help="file of settings; the environment goes before it")
+    options = parser.parse_args(arguments)
+    if options.config is not None:
+        os.environ[FILE] = str(options.config)
+    with contextlib.suppress(KeyboardInterrupt):
+        try:
+            serve(ServerSettings.made({}), lambda text: print(text, file=sys.stderr, flush=True))
+        except (SettingsProblem, CannotStart) as error:
+            print(f"gpuctl_server: {error}", file=sys.stderr)
+            return 2 if isinstance(error, SettingsProblem) else 3
+    return 0

@@ -1,0 +1,75 @@
+"""How the service is set up: flags, then the environment (``GPUCTL_SERVER_...``), then a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+from yaml import YAMLError
+
+
+class SettingsProblem(ValueError):
+    """Settings that are none; ``str()`` says which, for people."""
+
+
+AuthMode = Literal["tokens", "kubernetes", "oidc"]
+FILE = "GPUCTL_SERVER_CONFIG"
+
+
+class ServerSettings(BaseSettings):
+    """What can be set. Times are in seconds, sizes in bytes."""
+
+    model_config = SettingsConfigDict(env_prefix="GPUCTL_SERVER_", extra="forbid")
+
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    tls_certificate: Path | None = Field(None, description="Certificate chain, PEM.")
+    tls_key: Path | None = Field(None, description="Its private key, PEM.")
+
+    kubeconfig: str | None = Field(None, description="As kubectl's --kubeconfig. In a pod: its service account.")
+    context: str | None = Field(None, description="Context of the kubeconfig.")
+    platform: str | None = Field(None, description="The platform's file.")
+    namespace: str | None = Field(None, description="Namespace of jobs that name none. Default: the context's.")
+
+    auth: AuthMode = Field("tokens", description="Whose tokens are accepted.")
+    tokens: Path = Field(Path("~/.config/gpuctl/server-tokens.json"), description="File of tokens, for auth `tokens`.")
+
+    body_limit: int = Field(1024 * 1024, ge=1024, description="Largest body that is read.")
+    concurrency: int = Field(64, ge=1, description="Requests that are worked on at a time; more wait.")
+    queue: int = Field(256, ge=0, description="Requests that may wait; more are answered with 429.")
+    body_timeout: float = Field(15.0, gt=0, description="How long a body may take to come.")
+    shutdown_timeout: float = Field(10.0, gt=0, description="How long requests may go on once the service is to end.")
+    cors: tuple[str, ...] = Field((), description="Origins that browsers may ask from. Default: none.")
+    prometheus: str | None = Field(None, description="Address of Prometheus, for metrics.")
+    audit: Path | None = Field(None, description="File that a line for each write is added to. Default: the log.")
+
+    @classmethod
+    def made(cls, given: Mapping[str, Any]) -> ServerSettings:
+        """The settings, with what was given before the environment and the file.
+
+        :raises SettingsProblem: they have errors.
+        """
+        try:
+            return cls(**given)
+        except ValidationError as error:
+            wrong = (f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+            raise SettingsProblem(f"the settings have errors: {'; '.join(wrong)}") from None
+        except (OSError, YAMLError) as error:
+            raise SettingsProblem(f"the file of settings cannot be read: {error}") from None
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags before the environment before the file."""
+        path = os.environ.get(FILE)
+        return (init_settings, env_settings, *((YamlConfigSettingsSource(settings_cls, path),) if path else ()))

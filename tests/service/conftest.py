@@ -1,0 +1,62 @@
+"""One control plane, and one service before it, for all tests of this directory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from control_plane import ControlPlane
+from fault_tools.world import Api
+from support.cluster_tools import POOL, Place, places
+from support.real_parts import control_plane_binaries
+from support.served import Served, serving
+
+TEAM = "team-a"
+OTHER = "team-b"
+
+
+@pytest.fixture(scope="session")
+def plane() -> Iterator[ControlPlane]:
+    """A running control plane with nodes; without its programs the tests are skipped, in CI they fail."""
+    with ControlPlane(control_plane_binaries()) as running:
+        running.install_jobset()
+        for number in range(4):
+            running.add_node(f"{POOL}-{number}", labels={"runwhere.ai/pool": POOL}, gpus=64, cpu="512", memory="4Ti")
+        yield running
+
+
+@pytest.fixture(scope="session")
+def api(plane: ControlPlane) -> Api:
+    """The API server, as its admin."""
+    return Api(plane)
+
+
+@pytest.fixture(scope="session")
+def served(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The service, and users of each kind."""
+    users = {
+        "admin": ("admin", None, None),
+        "anna": ("user", (TEAM,), None),
+        "otto": ("user", (OTHER,), (POOL,)),
+        "vera": ("viewer", None, None),
+        "viktor": ("viewer", (TEAM,), None),
+    }
+    with serving(tmp_path_factory.mktemp("service"), plane.kubeconfig(), users) as running:
+        yield running
+
+
+@pytest.fixture
+def place(
+    plane: ControlPlane,
+    api: Api,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> Iterator[Place]:
+    """A namespace of its own, in which the command line works."""
+    title = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:50].strip("-")
+    yield from places(plane, api, tmp_path, capsys, monkeypatch, f"{title}-s")

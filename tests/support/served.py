@@ -1,0 +1,132 @@
+"""A running service: a real uvicorn in a process of its own, before a control plane."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from gpuctl_server.access.rights import Role
+from gpuctl_server.access.tokens import TokenEntry, new_token, write_tokens
+
+STARTS_IN = 60.0
+READY_IN = 60.0
+
+
+class Served:
+    """A service and its tokens: ``client`` gives a client of somebody's."""
+
+    def __init__(self, process: subprocess.Popen[str], url: str, tokens: Mapping[str, str], log: list[str]) -> None:
+        self.process = process
+        self.url = url
+        self.tokens = tokens
+        self.log = log
+        self._clients: dict[str, httpx.Client] = {}
+
+    def client(self, name: str = "admin") -> httpx.Client:
+        """Somebody's client; "" has no token."""
+        if name not in self._clients:
+            headers = {"Authorization": f"Bearer {self.tokens[name]}"} if name else {}
+            self._clients[name] = httpx.Client(base_url=f"{self.url}/api/v1", headers=headers, timeout=60)
+        return self._clients[name]
+
+    def get(self, path: str, name: str = "admin", *, status: int = 200, **query: Any) -> Any:
+        """What a path answers."""
+        return self.call("GET", path, name, status=status, params=query)
+
+    def call(self, method: str, path: str, name: str = "admin", *, status: int = 200, **rest: Any) -> Any:
+        """What a request is answered with, as JSON."""
+        response = self.client(name).request(method, path, **rest)
+        assert response.status_code == status, f"{method} {path}: {response.status_code}\n{response.text}"
+        return response.json()
+
+    def until(self, path: str, condition: Any, name: str = "admin", **query: Any) -> Any:
+        """What a path answers, once it meets a condition."""
+        end = time.monotonic() + 60
+        while True:
+            value = self.get(path, name, **query)
+            if condition(value):
+                return value
+            assert time.monotonic() < end, f"{path} stays {json.dumps(value)[:2000]}"
+            time.sleep(0.1)
+
+    def stop(self) -> int:
+        """End it as Kubernetes does; its exit code."""
+        for client in self._clients.values():
+            client.close()
+        self.process.terminate()
+        return self.process.wait(timeout=60)
+
+
+Rights = tuple[Role, "tuple[str, ...] | None", "tuple[str, ...] | None"]
+"""Role, namespaces, pools."""
+
+
+@contextmanager
+def serving(directory: Path, kubeconfig: Path, users: Mapping[str, Rights], **settings: str) -> Iterator[Served]:
+    """A service that is ready, for as long as the block lasts.
+
+    :param users: name -> rights; each has a token.
+    :param settings: of the service, as in the environment but for the prefix.
+    """
+    made: dict[str, tuple[str, TokenEntry]] = {
+        name: new_token(name, role, namespaces=namespaces, pools=pools)
+        for name, (role, namespaces, pools) in users.items()
+    }
+    path = directory / "tokens.json"
+    write_tokens(path, [entry for _, entry in made.values()])
+    own = {"KUBECONFIG": str(kubeconfig), "tokens": str(path), "port": "0", **settings}
+    environment = {name if name.isupper() else f"GPUCTL_SERVER_{name.upper()}": value for name, value in own.items()}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gpuctl_server"],
+        env={**os.environ, **environment},
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    log: list[str] = []
+    heard = threading.Event()
+    url: list[str] = []
+
+    def read() -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            log.append(line)
+            match = re.match(r"gpuctl serves (\S+)/api/v1$", line)
+            if match:
+                url.append(match[1])
+                heard.set()
+        heard.set()
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        heard.wait(STARTS_IN)
+        assert url, f"the service did not start:\n{''.join(log)}"
+        _wait_until_ready(url[0], log)
+        served = Served(process, url[0], {name: token for name, (token, _) in made.items()}, log)
+        yield served
+        served.stop()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+        reader.join(timeout=10)
+
+
+def _wait_until_ready(url: str, log: list[str]) -> None:
+    end = time.monotonic() + READY_IN
+    while httpx.get(f"{url}/readyz", timeout=30).status_code != 200:
+        assert time.monotonic() < end, f"the service is not ready:\n{''.join(log)}"
+        time.sleep(0.05)
