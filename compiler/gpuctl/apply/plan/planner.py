@@ -21,7 +21,7 @@ from gpuctl.apply.plan.stakes import others_autoscalers
 from gpuctl.apply.plan.trackers import respect_trackers, tracked_by
 from gpuctl.apply.plan.trial import refused
 from gpuctl.apply.state.live_state import COMPANIONS, LiveState, read, survey
-from gpuctl.apply.state.records import PART_OF, is_controlled, is_ours, is_shared, stamp
+from gpuctl.apply.state.records import PART_OF, is_controlled, is_ours, is_shared, marked, stamp
 from gpuctl.apply.state.workload import running
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.backend.context import Lowered
@@ -103,7 +103,7 @@ def make_plan(session: Session, request: Request) -> Plan:
     if not request.create_namespace:
         draft.plan.errors += undeclared(session, draft.plan.steps, request.lowered)
     if request.create_only:
-        _refuse_existing(draft.plan)
+        _refuse_existing(draft.plan, request)
     return draft.plan
 
 
@@ -172,6 +172,13 @@ def _decide(draft: Draft, request: Request, lowered: Lowered, asks: list[tuple[A
     if key in draft.live.unreadable:
         draft.steps[key] = Step("skip", key, draft.live.unreadable[key], desired=desired, shared=True)
         return
+    if request.mark is not None and not shared:
+        live = draft.live.objects.get(key)
+        if live is None:
+            desired = marked(desired, request.keys, request.mark)
+        elif _is_own(request, live):
+            draft.steps[key] = Step("unchanged", key, "was created by this request", desired, live)
+            return
     wish = Wish(
         request.keys,
         relower=request.relower,
@@ -356,7 +363,13 @@ def _is_companion(live: Object, request: Request, document: Document, name: str)
     return other is None or request.part_of is None or other == request.part_of
 
 
-def _refuse_existing(plan: Plan) -> None:
+def _is_own(request: Request, live: Object) -> bool:
+    """Whether this very request has created an object before: it is repeated."""
+    return request.mark is not None and annotations_of(live).get(request.keys.request) == request.mark
+
+
+def _refuse_existing(plan: Plan, request: Request) -> None:
     for step in plan.steps:
-        if step.live is not None and not step.shared and step.key.kind != "Node":
+        if step.live is not None and not step.shared and step.key.kind != "Node" and not _is_own(request, step.live):
+            plan.existing.append(step.key)
             plan.errors.append(f"{step.key} exists already; `gpuctl apply` changes what exists")
