@@ -16,6 +16,7 @@ from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.configuration import connect
 from gpuctl.usecases.compiling import read_platform
+from gpuctl_server import token_commands as tokens
 from gpuctl_server.access.caller import Authenticator
 from gpuctl_server.access.tokens import DamagedTokens, TokenFile, new_token, write_tokens
 from gpuctl_server.app import BASE, create_app
@@ -100,16 +101,25 @@ def _authenticator(settings: ServerSettings, tell: Callable[[str], None]) -> Aut
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """``python -m gpuctl_server``: everything is set by the environment or a file."""
-    parser = argparse.ArgumentParser(prog="python -m gpuctl_server", description=__doc__)
-    parser.add_argument("--config", type=Path, help="file of settings; the environment goes before it")
+    """``gpuctl-server``: serve, or ``gpuctl-server token`` to keep the file of tokens."""
+    parser = argparse.ArgumentParser(
+        prog="gpuctl-server", description="The REST API of gpuctl. Everything is set by the environment or a file."
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings as YAML; the environment goes before it")
+    tokens.add_commands(parser.add_subparsers(dest="command", metavar="COMMAND"))
     options = parser.parse_args(arguments)
     if options.config is not None:
         os.environ[FILE] = str(options.config)
-    with contextlib.suppress(KeyboardInterrupt):
-        try:
-            serve(ServerSettings.made({}), lambda text: print(text, file=sys.stderr, flush=True))
-        except (SettingsProblem, CannotStart) as error:
-            print(f"gpuctl_server: {error}", file=sys.stderr)
-            return 2 if isinstance(error, SettingsProblem) else 3
+    try:
+        settings = ServerSettings.made({})
+        if options.command == "token":
+            return tokens.run(settings.tokens.expanduser(), options)
+        with contextlib.suppress(KeyboardInterrupt):
+            serve(settings, lambda text: print(text, file=sys.stderr, flush=True))
+    except (SettingsProblem, tokens.Misuse) as error:
+        print(f"gpuctl-server: {error}", file=sys.stderr)
+        return 2
+    except (CannotStart, DamagedTokens, OSError) as error:
+        print(f"gpuctl-server: {error}", file=sys.stderr)
+        return 3
     return 0
