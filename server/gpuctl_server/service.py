@@ -53,7 +53,8 @@ class Service:
     @contextmanager
     def asking(self, caller: Caller) -> Iterator[Session]:
         """A session that asks the API server itself, for what is written and for what rests on the very moment."""
-        session = Session(self.connection)
+        connection = caller.connection(self.connection)
+        session = Session(connection, alone=connection is not self.connection)
         try:
             yield session
         finally:
