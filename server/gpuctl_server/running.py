@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -20,8 +21,9 @@ from gpuctl.usecases.compiling import read_platform
 from gpuctl_server import token_commands as tokens
 from gpuctl_server.access.caller import Authenticator
 from gpuctl_server.access.tokens import DamagedTokens, TokenFile, new_token, write_tokens
-from gpuctl_server.app import BASE, create_app
+from gpuctl_server.app import create_app
 from gpuctl_server.request_log import set_up
+from gpuctl_server.routes.common import BASE
 from gpuctl_server.service import Service, make_service
 from gpuctl_server.settings import FILE, ServerSettings, SettingsProblem
 
@@ -53,6 +55,8 @@ def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
         server_header=False,
         ws_max_size=64 * 1024,
     )
+    # uvicorn raises a signal again once everything has come to its end: by then it is no failure.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     server = _Server(config, lambda host, port: tell(f"gpuctl serves {scheme}://{host}:{port}{BASE}"))
     set_up()
     server.run()

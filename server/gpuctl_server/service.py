@@ -15,6 +15,7 @@ from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.access.caller import Authenticator, Caller
+from gpuctl_server.measures import Measures
 from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import MirroredSession
@@ -32,6 +33,7 @@ class Service:
     authenticator: Authenticator
     mirror: Mirror
     board: JobBoard
+    measures: Measures
 
     @property
     def namespace(self) -> str:
@@ -95,4 +97,4 @@ def make_service(
     # Each list is followed by a request of its own, for as long as the service lives.
     mirror = Mirror(Session(connection, threads=1), followed(keys))
     board = JobBoard(connection, mirror, platform)
-    return Service(settings, connection, platform, keys, authenticator, mirror, board)
+    return Service(settings, connection, platform, keys, authenticator, mirror, board, Measures(mirror))

@@ -27,7 +27,8 @@ AUDIENCE = "gpuctl"
 
 
 @pytest.mark.parametrize(
-    "header", ["", "Bearer", "Basic YTpi", "Bearer x y", "bearer \xff", "Bearer  ,", "Bearer " + "x" * 5000, "Token abc"]
+    "header",
+    ["", "Bearer", "Basic YTpi", "Bearer x y", "bearer \xff", "Bearer  ,", "Bearer " + "x" * 5000, "Token abc"],
 )
 def test_what_is_no_token(served: Served, header: str) -> None:
     """Whatever it is, the answer is one and the same."""
