@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from starlette.middleware.cors import CORSMiddleware
 
 from gpuctl.release import __version__
 from gpuctl_server import problems
 from gpuctl_server.gate import Gate
-from gpuctl_server.routes import auth, health, job_changes, jobs
+from gpuctl_server.openapi import as_3_0
+from gpuctl_server.routes import auth, docs, health, job_changes, jobs
+from gpuctl_server.routes.common import BASE
 from gpuctl_server.service import Service
 
-BASE = "/api/v1"
-ROUTERS: tuple[APIRouter, ...] = (jobs.router, job_changes.router, job_changes.previews, auth.router)
+DESCRIPTION = """\
+Jobs on the GPUs of a Kubernetes cluster. Bodies and answers are JSON, or YAML as `application/yaml`. Every request
+needs `Authorization: Bearer TOKEN`. What went wrong is told as `{"error": name, "message": text, "details": [...]}`."""
+ROUTERS: tuple[APIRouter, ...] = (
+    jobs.router,
+    job_changes.router,
+    job_changes.previews,
+    auth.router,
+    docs.router,
+    health.router,
+)
 
 
 def create_app(service: Service) -> FastAPI:
@@ -26,7 +39,7 @@ def create_app(service: Service) -> FastAPI:
         yield
         service.stop()
 
-    app = FastAPI(
+    app = Application(
         title="gpuctl",
         version=__version__,
         lifespan=lifespan,
@@ -37,8 +50,26 @@ def create_app(service: Service) -> FastAPI:
     )
     app.state.service = service
     problems.install(app)
-    app.include_router(health.router)
     for router in ROUTERS:
-        app.include_router(router, prefix=BASE)
-    app.add_middleware(Gate, settings=service.settings)
+        app.include_router(router)
+    app.mount(f"{BASE}{docs.FILES}", docs.files())
+    if service.settings.cors:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=service.settings.cors,
+            allow_methods=("GET", "POST", "PUT", "DELETE"),
+            allow_headers=("Authorization", "Content-Type", "Idempotency-Key"),
+        )
+    app.add_middleware(Gate, settings=service.settings, measures=service.measures)
     return app
+
+
+class Application(FastAPI):
+    """Documents itself in the version that most tools know."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document."""
+        if self.openapi_schema is None:
+            self.openapi_schema = as_3_0(super().openapi())
+            self.openapi_schema["info"]["description"] = DESCRIPTION
+        return self.openapi_schema

@@ -201,7 +201,7 @@ def finish(
     """
     with changing(service, caller) as session:
         found = _unfinished(service, caller, session, namespace)
-        touched += [f"{step.title or step.key} in {step.key.namespace}" for step in found.outlook.steps]
+        touched += [str(step.key) for step in found.outlook.steps]
         conversation = talking(service, confirmed=confirmed)
         return _recoveries(recover(session, namespace, service.platform, RunOptions(), conversation, found))
 

@@ -134,7 +134,7 @@ def _is_others(obj: Object | None, name: str, mark: str) -> bool:
 
 
 def _exists(keys: list[Key]) -> Problem:
-    named = ", ".join(f"{key} in {key.namespace}" for key in keys)
+    named = ", ".join(map(str, keys))
     details = [{"kind": key.kind, "namespace": key.namespace, "name": key.name} for key in keys]
     return Problem(
         409,
@@ -160,7 +160,7 @@ def _answers(service: Service, submission: Submission, live: dict[Key, Object | 
             yield _answer(document, None, None, "created", f"{kind}/{name} is created")
         elif obj is None:
             # Between its creation and this look somebody has deleted it.
-            raise Problem(409, f"{key} in {key.namespace} was deleted meanwhile")
+            raise Problem(409, f"{key} was deleted meanwhile")
         else:
             identity = identity_of(obj, service.keys)
             assert identity is not None

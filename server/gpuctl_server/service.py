@@ -18,6 +18,7 @@ from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.access.caller import Authenticator, Caller
+from gpuctl_server.measures import Measures
 from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import MirroredSession
@@ -36,6 +37,7 @@ class Service:
     authenticator: Authenticator
     mirror: Mirror
     board: JobBoard
+    measures: Measures
     writes: Writes = field(default_factory=Writes)
 
     @property
@@ -64,7 +66,8 @@ class Service:
     @contextmanager
     def asking(self, caller: Caller) -> Iterator[Session]:
         """A session that asks the API server itself, for what is written and for what rests on the very moment."""
-        session = Session(self.connection)
+        connection = caller.connection(self.connection)
+        session = Session(connection, alone=connection is not self.connection)
         try:
             yield session
         finally:
@@ -105,4 +108,4 @@ def make_service(
     # Each list is followed by a request of its own, for as long as the service lives.
     mirror = Mirror(Session(connection, threads=1), followed(keys))
     board = JobBoard(connection, mirror, platform)
-    return Service(settings, connection, platform, keys, authenticator, mirror, board)
+    return Service(settings, connection, platform, keys, authenticator, mirror, board, Measures(mirror))

@@ -14,6 +14,7 @@ from gpuctl.answers.document_answers import diagnostics_answer
 from gpuctl.backend.api_resources import WORKLOADS, Key, key_of
 from gpuctl.frontend.document import Document
 from gpuctl.frontend.source import Source
+from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 from gpuctl.language.job import Workload
 from gpuctl.language.names import is_dns_label
@@ -26,7 +27,7 @@ from gpuctl.usecases.conversation import Conversation
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Wish
 from gpuctl_server.lookups import demand
-from gpuctl_server.negotiation import sends_yaml
+from gpuctl_server.negotiation import read_yaml, sends_yaml
 from gpuctl_server.problems import Problem
 from gpuctl_server.service import Service
 
@@ -86,12 +87,16 @@ class Submission:
         return [title_of(document) for document in self.documents]
 
 
-def parsed(model: type[Body], body: bytes) -> Body:
-    """A body of JSON.
+async def parsed(model: type[Body], request: Request) -> Body:
+    """A body of JSON, or the same as YAML.
 
     :raises RequestValidationError: it is none, or not of this form.
+    :raises NotReadable: it is no YAML.
     """
+    body = await request.body()
     try:
+        if sends_yaml(request):
+            return model.model_validate(read_yaml(body))
         return model.model_validate_json(body)
     except ValidationError as error:
         found = [{**item, "loc": ("body", *item["loc"])} for item in error.errors(include_url=False)]
@@ -104,11 +109,10 @@ async def documents_of(request: Request) -> DocumentsBody:
     :raises RequestValidationError: the body is something else.
     :raises Problem: 400.
     """
-    body = await request.body()
     if not sends_yaml(request):
-        return parsed(DocumentsBody, body)
+        return await parsed(DocumentsBody, request)
     try:
-        return DocumentsBody(yamlContent=body.decode("utf-8"), dryRun=False)
+        return DocumentsBody(yamlContent=(await request.body()).decode("utf-8"), dryRun=False)
     except UnicodeDecodeError:
         raise Problem(400, "the body is no UTF-8 text", error="InvalidDocuments") from None
 
@@ -159,8 +163,18 @@ def demand_homes(caller: Caller, session: Session, documents: list[Document]) ->
     """
     for namespace in {document.namespace for document in documents if isinstance(document.model, Workload)}:
         decision = caller.may(Wish("create", "namespaces", namespace))
-        if not decision.allowed and session.get(Key("Namespace", "", namespace)) is None:
+        if not decision.allowed and not _is_there(session, namespace):
             raise Problem(403, f"there is no namespace {namespace}, and {decision.message}")
+
+
+def _is_there(session: Session, namespace: str) -> bool:
+    """Whether there is a namespace, as far as that may be known; if not, the writes themselves will tell."""
+    try:
+        return session.get(Key("Namespace", "", namespace)) is not None
+    except ApiError as error:
+        if not error.lacks_permission:
+            raise
+        return True
 
 
 def title_of(document: Document) -> str:

@@ -17,13 +17,14 @@ from gpuctl_server.negotiation import NotReadable, read_yaml
 from gpuctl_server.problems import Problem, Route
 from gpuctl_server.service import Service
 
+BASE = "/api/v1"
 LARGEST_PAGE = 1000
 Item = TypeVar("Item")
 
 
-def api_router() -> APIRouter:
+def api_router(base: str = BASE) -> APIRouter:
     """A router whose errors have the service's form."""
-    return APIRouter(route_class=Route)
+    return APIRouter(prefix=base, route_class=Route)
 
 
 class WriteRoute(Route):
@@ -61,7 +62,7 @@ def _result(response: Response) -> str:
 
 def write_router() -> APIRouter:
     """A router of what changes something."""
-    return APIRouter(route_class=WriteRoute)
+    return APIRouter(prefix=BASE, route_class=WriteRoute)
 
 
 def touched_by(request: Request, *, preview: bool = False) -> list[str]:

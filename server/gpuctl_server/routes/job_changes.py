@@ -65,7 +65,7 @@ class BatchBody(BaseModel):
 
 async def batch_of(request: Request) -> BatchBody:
     """The body of a batch."""
-    return parsed(BatchBody, await request.body())
+    return await parsed(BatchBody, request)
 
 
 @router.post(

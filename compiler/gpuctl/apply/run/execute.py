@@ -118,6 +118,9 @@ class Execution:
         for step in deleting:
             assert step.live is not None
             obj = current.get(step.live["metadata"]["uid"])
+            if obj is None and step.action != "replace":
+                # What was to go has gone.
+                continue
             if obj is None or not is_same(step.live, obj, self.how.keys):
                 raise Changed(
                     f"{key_of(step.live)} was changed by somebody else meanwhile", "look at it, and run again"
