@@ -12,14 +12,23 @@ from gpuctl.release import __version__
 from gpuctl_server import problems
 from gpuctl_server.gate import Gate
 from gpuctl_server.openapi import as_3_0
-from gpuctl_server.routes import auth, docs, health, jobs
+from gpuctl_server.routes import auth, docs, health, jobs, labels, nodes, pools, quotas
 from gpuctl_server.service import Service
 
 BASE = "/api/v1"
 DESCRIPTION = """\
 Jobs on the GPUs of a Kubernetes cluster. Bodies and answers are JSON, or YAML as `application/yaml`. Every request
 needs `Authorization: Bearer TOKEN`. What went wrong is told as `{"error": name, "message": text, "details": [...]}`."""
-ROUTERS: tuple[APIRouter, ...] = (jobs.router, auth.router, docs.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    jobs.router,
+    pools.router,
+    # Labels have paths that would be names of nodes.
+    labels.router,
+    nodes.router,
+    quotas.router,
+    auth.router,
+    docs.router,
+)
 
 
 def create_app(service: Service) -> FastAPI:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from gpuctl.apply.state.records import Records, records
-from gpuctl.backend.api_resources import WORKLOADS
+from gpuctl.backend.api_resources import WORKLOADS, Object, key_of
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.reflector import Watched
 from gpuctl.kube.session import Session
@@ -15,10 +16,14 @@ from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.access.caller import Authenticator, Caller
+from gpuctl_server.mirror.fleet import FleetBoard
 from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import MirroredSession
 from gpuctl_server.settings import ServerSettings
+
+SEEN_WITHIN = 2.0
+"""Seconds: how long the answer to a write waits for the watches to tell of it."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Service:
     authenticator: Authenticator
     mirror: Mirror
     board: JobBoard
+    fleet: FleetBoard
 
     @property
     def namespace(self) -> str:
@@ -58,6 +64,16 @@ class Service:
             yield session
         finally:
             session.close()
+
+    def wait_until_seen(self, written: Iterable[Object], timeout: float = SEEN_WITHIN) -> None:
+        """Wait until the mirror has what was written, so that whoever wrote it reads it; no longer than a timeout.
+
+        :param written: the objects as the API server returned them.
+        """
+        end = time.monotonic() + timeout
+        for obj in written:
+            key, left = key_of(obj), max(0.0, end - time.monotonic())
+            self.mirror.wait_for(key.kind, key, str(obj["metadata"].get("resourceVersion") or ""), left)
 
     def start(self) -> None:
         """Begin to follow the cluster."""
@@ -94,4 +110,5 @@ def make_service(
     # Each list is followed by a request of its own, for as long as the service lives.
     mirror = Mirror(Session(connection, threads=1), followed(keys))
     board = JobBoard(connection, mirror, platform)
-    return Service(settings, connection, platform, keys, authenticator, mirror, board)
+    fleet = FleetBoard(connection, mirror, platform)
+    return Service(settings, connection, platform, keys, authenticator, mirror, board, fleet)
