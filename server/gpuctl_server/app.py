@@ -7,15 +7,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from starlette.middleware.cors import CORSMiddleware
 
 from gpuctl.release import __version__
 from gpuctl_server import problems
 from gpuctl_server.gate import Gate
 from gpuctl_server.openapi import as_3_0
 from gpuctl_server.routes import auth, docs, health, jobs, labels, nodes, pools, quotas
+from gpuctl_server.routes.common import BASE
 from gpuctl_server.service import Service
 
-BASE = "/api/v1"
 DESCRIPTION = """\
 Jobs on the GPUs of a Kubernetes cluster. Bodies and answers are JSON, or YAML as `application/yaml`. Every request
 needs `Authorization: Bearer TOKEN`. What went wrong is told as `{"error": name, "message": text, "details": [...]}`."""
@@ -28,6 +29,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     quotas.router,
     auth.router,
     docs.router,
+    health.router,
 )
 
 
@@ -51,11 +53,17 @@ def create_app(service: Service) -> FastAPI:
     )
     app.state.service = service
     problems.install(app)
-    app.include_router(health.router)
     for router in ROUTERS:
-        app.include_router(router, prefix=BASE)
+        app.include_router(router)
     app.mount(f"{BASE}{docs.FILES}", docs.files())
-    app.add_middleware(Gate, settings=service.settings)
+    if service.settings.cors:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=service.settings.cors,
+            allow_methods=("GET", "POST", "PUT", "DELETE"),
+            allow_headers=("Authorization", "Content-Type", "Idempotency-Key"),
+        )
+    app.add_middleware(Gate, settings=service.settings, measures=service.measures)
     return app
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -15,12 +16,14 @@ import uvicorn
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.configuration import connect
+from gpuctl.kube.connection import Connection
 from gpuctl.usecases.compiling import read_platform
 from gpuctl_server import token_commands as tokens
 from gpuctl_server.access.caller import Authenticator
 from gpuctl_server.access.tokens import DamagedTokens, TokenFile, new_token, write_tokens
-from gpuctl_server.app import BASE, create_app
+from gpuctl_server.app import create_app
 from gpuctl_server.request_log import set_up
+from gpuctl_server.routes.common import BASE
 from gpuctl_server.service import Service, make_service
 from gpuctl_server.settings import FILE, ServerSettings, SettingsProblem
 
@@ -52,6 +55,8 @@ def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
         server_header=False,
         ws_max_size=64 * 1024,
     )
+    # uvicorn raises a signal again once everything has come to its end: by then it is no failure.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     server = _Server(config, lambda host, port: tell(f"gpuctl serves {scheme}://{host}:{port}{BASE}"))
     set_up()
     server.run()
@@ -83,12 +88,16 @@ def prepare(settings: ServerSettings, tell: Callable[[str], None]) -> Service:
         raise CannotStart(f"the platform's settings have errors:\n{error}") from None
     except ClusterError as error:
         raise CannotStart(error.message + (f"\n{error.hint}" if error.hint else "")) from None
-    return make_service(settings, connection, platform, _authenticator(settings, tell))
+    return make_service(settings, connection, platform, _authenticator(settings, connection, tell))
 
 
-def _authenticator(settings: ServerSettings, tell: Callable[[str], None]) -> Authenticator:
-    if settings.auth != "tokens":
-        raise CannotStart(f"auth {settings.auth} is not there yet")
+def _authenticator(settings: ServerSettings, connection: Connection, tell: Callable[[str], None]) -> Authenticator:
+    if settings.auth == "kubernetes":
+        from gpuctl_server.access.kubernetes import ClusterUsers
+
+        return ClusterUsers(connection)
+    if settings.auth == "oidc":
+        return _provider_users(settings, connection)
     path = settings.tokens.expanduser()
     try:
         if not path.exists():
@@ -98,6 +107,24 @@ def _authenticator(settings: ServerSettings, tell: Callable[[str], None]) -> Aut
         return TokenFile(path)
     except (OSError, DamagedTokens) as error:
         raise CannotStart(f"the tokens cannot be used: {error}") from None
+
+
+def _provider_users(settings: ServerSettings, connection: Connection) -> Authenticator:
+    from gpuctl_server.access.oidc import Provider, ProviderUsers, is_address
+
+    if not settings.oidc_issuer or not settings.oidc_audience:
+        raise CannotStart("auth oidc needs oidc_issuer and oidc_audience")
+    if not is_address(settings.oidc_issuer):
+        raise CannotStart("oidc_issuer has to be an address of HTTPS")
+    provider = Provider(
+        settings.oidc_issuer,
+        settings.oidc_audience,
+        settings.oidc_username_claim,
+        settings.oidc_groups_claim,
+        settings.oidc_prefix,
+        settings.oidc_impersonation,
+    )
+    return ProviderUsers(connection, provider)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -16,6 +16,7 @@ from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.access.caller import Authenticator, Caller
+from gpuctl_server.measures import Measures
 from gpuctl_server.mirror.fleet import FleetBoard
 from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.mirror import Mirror
@@ -37,6 +38,7 @@ class Service:
     authenticator: Authenticator
     mirror: Mirror
     board: JobBoard
+    measures: Measures
     fleet: FleetBoard
 
     @property
@@ -59,7 +61,8 @@ class Service:
     @contextmanager
     def asking(self, caller: Caller) -> Iterator[Session]:
         """A session that asks the API server itself, for what is written and for what rests on the very moment."""
-        session = Session(self.connection)
+        connection = caller.connection(self.connection)
+        session = Session(connection, alone=connection is not self.connection)
         try:
             yield session
         finally:
@@ -111,4 +114,4 @@ def make_service(
     mirror = Mirror(Session(connection, threads=1), followed(keys))
     board = JobBoard(connection, mirror, platform)
     fleet = FleetBoard(connection, mirror, platform)
-    return Service(settings, connection, platform, keys, authenticator, mirror, board, fleet)
+    return Service(settings, connection, platform, keys, authenticator, mirror, board, Measures(mirror), fleet)

@@ -12,6 +12,7 @@ from control_plane import ControlPlane
 from fault_tools.world import Api
 from support.cluster_tools import POOL, Place, places
 from support.real_parts import control_plane_binaries
+from support.seed_world import documents, populated
 from support.served import Served, serving
 
 TEAM = "team-a"
@@ -46,6 +47,21 @@ def served(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
     }
     with serving(tmp_path_factory.mktemp("service"), plane.kubeconfig(), users) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def seed_world(plane: ControlPlane) -> Iterator[ControlPlane]:
+    """The plane with the cluster of the product's documents."""
+    with populated(plane):
+        yield plane
+
+
+@pytest.fixture
+def seed_place(seed_world: ControlPlane, place: Place) -> Place:
+    """A place in that cluster, whose pools are defined."""
+    if not place.api.list_objects("ConfigMap", SYSTEM, labels=POOL_LABEL):
+        place.anywhere("apply", "-f", place.file(*documents()))
+    return place
 
 
 @pytest.fixture

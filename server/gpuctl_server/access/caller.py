@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
+from gpuctl.kube.connection import Connection
 from gpuctl_server.access.rights import Decision, Rights, Wish
 
 
@@ -20,6 +22,13 @@ class Caller(Protocol):
 
     def may(self, wish: Wish) -> Decision:
         """Whether something may be done."""
+
+    @property
+    def namespaces(self) -> Collection[str] | None:
+        """Those that it is confined to; None when no list of them is known."""
+
+    def connection(self, service: Connection) -> Connection:
+        """As whom it writes: the service itself, or somebody the cluster knows."""
 
 
 class Authenticator(Protocol):
@@ -46,3 +55,12 @@ class TokenCaller:
     def may(self, wish: Wish) -> Decision:
         """As :meth:`Caller.may`."""
         return self.rights.decide(self.name, wish)
+
+    @property
+    def namespaces(self) -> Collection[str] | None:
+        """As :attr:`Caller.namespaces`."""
+        return self.rights.namespaces
+
+    def connection(self, service: Connection) -> Connection:
+        """As :meth:`Caller.connection`: what a token of ours may was decided before."""
+        return service

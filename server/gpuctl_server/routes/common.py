@@ -14,13 +14,14 @@ from gpuctl_server.lookups import demand
 from gpuctl_server.problems import Problem, Route
 from gpuctl_server.service import Service
 
+BASE = "/api/v1"
 LARGEST_PAGE = 1000
 Item = TypeVar("Item")
 
 
-def api_router() -> APIRouter:
+def api_router(base: str = BASE) -> APIRouter:
     """A router whose errors have the service's form."""
-    return APIRouter(route_class=Route)
+    return APIRouter(prefix=base, route_class=Route)
 
 
 def service_of(request: Request) -> Service:

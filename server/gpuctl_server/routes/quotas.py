@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from fastapi import Depends, Path
 
 from gpuctl.answers.quota_answers import quota_answer, quota_list
-from gpuctl.usecases.quota_queries import list_quotas
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.models.quota_models import Quota, QuotaList
+from gpuctl_server.quota_lookups import find_quotas, visible_quotas
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router
 
 router = api_router()
@@ -19,8 +19,7 @@ Reads = Annotated[Caller, Depends(allowed("get", "quotas"))]
 @router.get("/quotas", tags=["quotas"], responses={200: {"model": QuotaList}})
 def list_of_quotas(service: ServiceOf, caller: Reads) -> dict[str, Any]:
     """The quotas of the namespaces that may be seen."""
-    with service.looking(caller) as reader:
-        return quota_list(list_quotas(reader))
+    return quota_list(visible_quotas(service, caller))
 
 
 @router.get("/quotas/{userName}", tags=["quotas"], responses={200: {"model": Quota | QuotaList}})
@@ -30,5 +29,4 @@ def one_quota(
     name: Annotated[str, Path(alias="userName", max_length=253, description="The user.", examples=["elon-musk"])],
 ) -> dict[str, Any]:
     """The quota of a user, and how much of it is used; by the name of a quota's document, those of all its users."""
-    with service.looking(caller) as reader:
-        return quota_answer(list_quotas(reader, [name]))
+    return quota_answer(find_quotas(service, caller, name))
