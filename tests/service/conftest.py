@@ -10,6 +10,7 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
+from support import node_world
 from support.cluster_tools import POOL, Place, places
 from support.real_parts import control_plane_binaries
 from support.seed_world import documents, populated
@@ -57,9 +58,12 @@ def seed_world(plane: ControlPlane) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture
-def seed_place(seed_world: ControlPlane, place: Place) -> Place:
-    """A place in that cluster, whose pools are defined."""
-    if not place.api.list_objects("ConfigMap", SYSTEM, labels=POOL_LABEL):
+def seed_place(
+    seed_world: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Place:
+    """The command line in that cluster, whose pools are defined."""
+    place = node_world.place(seed_world, tmp_path, capsys, monkeypatch)
+    if place.api.get("ConfigMap", node_world.SYSTEM, "pool-training-pool") is None:
         place.anywhere("apply", "-f", place.file(*documents()))
     return place
 

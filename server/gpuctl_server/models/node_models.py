@@ -143,7 +143,7 @@ class NodeDetail(Answer):
     node_name: str = Field(examples=["node-1"])
     status: NodeStatus = Field(examples=["active"])
     gpu_type: str | None = Field(examples=["a100-80g"])
-    k8s_status: NodeConditions
+    k8s_status: NodeConditions = Field(alias="k8sStatus")
     resources: NodeResources
     gpu_detail: list[NodeGpu]
     labels: list[LabelPair]

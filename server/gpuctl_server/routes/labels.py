@@ -47,14 +47,14 @@ def label_of_nodes(
     """One label of all nodes that have it."""
     check_labels({key: None})
     found = labels_with((node.object for node in visible_nodes(service, caller, "labels")), key)
-    return {**label_list(page_of(found, page, size)), "total": len(found)}
+    return {"total": len(found), "items": label_list(page_of(found, page, size))["items"]}
 
 
 @router.get("/nodes/labels/all", tags=["labels"], responses={200: {"model": GpuLabelPage}})
 def gpu_labels(service: ServiceOf, caller: Reads, page: Page = 1, size: PageSize = 20) -> dict[str, Any]:
     """Of all nodes the labels that tell a type of GPU, and the pool."""
     found = visible_nodes(service, caller, "labels")
-    return {**gpu_label_list(page_of(found, page, size)), "total": len(found)}
+    return {"total": len(found), "items": gpu_label_list(page_of(found, page, size))["items"]}
 
 
 @router.post("/nodes/labels/batch", tags=["labels"], responses={200: {"model": BatchReport}})

@@ -64,7 +64,7 @@ def list_of_nodes(
     if pool:
         demand(caller, Wish("get", "nodes", None, pool))
     found = chosen_nodes(service, caller, NodeQuery((), pool or None, gpu_type or None, status.casefold() or None))
-    return {**node_list(page_of(found, page, size)), "total": len(found)}
+    return {"total": len(found), "items": node_list(page_of(found, page, size))["items"]}
 
 
 @router.get("/nodes/gpu-detail", tags=["nodes"], responses={200: {"model": GpuPage}})
