@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from gpuctl.apply.state.records import Records, records
-from gpuctl.backend.api_resources import WORKLOADS
+from gpuctl.backend.api_resources import WORKLOADS, Object, key_of
 from gpuctl.frontend.source import PLATFORM_FILE, Source
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.reflector import Watched
@@ -19,11 +20,15 @@ from gpuctl.language.settings import Settings
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.access.caller import Authenticator, Caller
 from gpuctl_server.measures import Measures
+from gpuctl_server.mirror.fleet import FleetBoard
 from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import MirroredSession
 from gpuctl_server.settings import ServerSettings
 from gpuctl_server.writes import Writes
+
+SEEN_WITHIN = 2.0
+"""Seconds: how long the answer to a write waits for the watches to tell of it."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class Service:
     mirror: Mirror
     board: JobBoard
     measures: Measures
+    fleet: FleetBoard
     writes: Writes = field(default_factory=Writes)
 
     @property
@@ -72,6 +78,16 @@ class Service:
             yield session
         finally:
             session.close()
+
+    def wait_until_seen(self, written: Iterable[Object], timeout: float = SEEN_WITHIN) -> None:
+        """Wait until the mirror has what was written, so that whoever wrote it reads it; no longer than a timeout.
+
+        :param written: the objects as the API server returned them.
+        """
+        end = time.monotonic() + timeout
+        for obj in written:
+            key, left = key_of(obj), max(0.0, end - time.monotonic())
+            self.mirror.wait_for(key.kind, key, str(obj["metadata"].get("resourceVersion") or ""), left)
 
     def start(self) -> None:
         """Begin to follow the cluster."""
@@ -108,4 +124,5 @@ def make_service(
     # Each list is followed by a request of its own, for as long as the service lives.
     mirror = Mirror(Session(connection, threads=1), followed(keys))
     board = JobBoard(connection, mirror, platform)
-    return Service(settings, connection, platform, keys, authenticator, mirror, board, Measures(mirror))
+    fleet = FleetBoard(connection, mirror, platform)
+    return Service(settings, connection, platform, keys, authenticator, mirror, board, Measures(mirror), fleet)

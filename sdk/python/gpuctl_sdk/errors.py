@@ -17,8 +17,8 @@ class Unreachable(GpuctlError):
 class ServiceError(GpuctlError):
     """An answer that is no success.
 
-    ``status`` is HTTP's, ``error`` what programs compare (``NotFound``, ``AlreadyExists``), ``details`` has more, one by
-    one, and ``hint`` says what to do. ``request_id`` finds it in the service's log.
+    ``status`` is HTTP's, ``error`` what programs compare (``NotFound``, ``AlreadyExists``). ``details`` has more, one
+    by one, and ``hint`` says what to do. ``request_id`` finds it in the service's log.
     """
 
     def __init__(

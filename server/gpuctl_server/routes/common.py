@@ -110,6 +110,11 @@ def allowed(action: Action, resource: str) -> Callable[[Caller], Caller]:
     return check
 
 
+def page_of(items: Sequence[Item], page: int, size: int) -> Sequence[Item]:
+    """The items of a page, from 1."""
+    return items[(page - 1) * size : page * size]
+
+
 ServiceOf = Annotated[Service, Depends(service_of)]
 Page = Annotated[int, Query(ge=1, le=2**31, description="Which page, from 1.")]
 PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, description="Items of a page.")]
@@ -117,5 +122,4 @@ PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, descrip
 
 def paged(items: Sequence[Item], page: int, size: int, value: Callable[[Item], dict[str, Any]]) -> dict[str, Any]:
     """A page of a list: ``total`` of all pages, ``items`` of this one."""
-    start = (page - 1) * size
-    return {"total": len(items), "items": [value(item) for item in items[start : start + size]]}
+    return {"total": len(items), "items": [value(item) for item in page_of(items, page, size)]}
