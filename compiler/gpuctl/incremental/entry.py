@@ -23,7 +23,7 @@ class Entry(NamedTuple):
     head: dict[str, Any]
     parts: bytes
     rows: bytes
-    text: bytes
+    text: memoryview
 
 
 def to_bytes(head: dict[str, Any], parts: Sequence[Any], rows: Sequence[Any], texts: Iterable[str]) -> list[bytes]:
@@ -36,21 +36,26 @@ def to_bytes(head: dict[str, Any], parts: Sequence[Any], rows: Sequence[Any], te
 
 def from_bytes(data: bytes) -> Entry | None:
     """The entry; None when it is not one."""
-    lines = data.split(b"\n", 3)
-    if len(lines) != 4:
-        return None
+    lines, start = [], 0
+    for _ in range(3):
+        end = data.find(b"\n", start)
+        if end < 0:
+            return None
+        lines.append(data[start:end])
+        start = end + 1
     try:
         head = json.loads(lines[0])
     except ValueError:
         return None
-    return Entry(head, lines[1], lines[2], lines[3]) if isinstance(head, dict) else None
+    # Most of it is the texts, which are not copied.
+    return Entry(head, lines[1], lines[2], memoryview(data)[start:]) if isinstance(head, dict) else None
 
 
 def rows_of(entry: Entry) -> Iterator[tuple[list[Any], str]]:
     """Each manifest's row and text."""
     start = 0
     for *row, size in json.loads(entry.rows):
-        yield row, entry.text[start : start + size].decode()
+        yield row, str(entry.text[start : start + size], "utf-8")
         start += size
 
 

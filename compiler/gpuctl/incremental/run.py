@@ -106,11 +106,11 @@ def _inputs(wish: _Wish) -> str:
     facts = [*_how(wish), list(wish.found.starts), [packed(item) for item in wish.found.diagnostics]]
     digest.update(json.dumps(facts).encode())
     for sources in (wish.found.sources, wish.beside):
-        digest.update(f"\n{len(sources)}\n".encode())
-        for source in sources:
-            data = source.text.encode()
-            digest.update(json.dumps([source.name, source.direct, source.path, len(data)]).encode())
-            digest.update(data)
+        texts = [source.text.encode() for source in sources]
+        told = [(source.name, source.direct, source.path) for source in sources]
+        digest.update(json.dumps([told, [len(text) for text in texts]]).encode())
+        for text in texts:
+            digest.update(text)
     return digest.hexdigest()
 
 
