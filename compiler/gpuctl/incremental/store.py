@@ -16,7 +16,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 OFF = "GPUCTL_NO_CACHE"
@@ -56,7 +56,7 @@ class Store:
             return None
         return body if head == _head(body) else None
 
-    def write(self, name: str, parts: list[bytes]) -> None:
+    def write(self, name: str, parts: Sequence[bytes | memoryview]) -> None:
         """Keep the parts, one after the other, under a name, for as long as there is room."""
         size = sum(map(len, parts))
         if size > LARGEST - 1024:
