@@ -222,7 +222,8 @@ def decode(name: str, data: bytes) -> str | Diagnostic:
             Severity.ERROR, "GPU002", "the file is UTF-16, not UTF-8", _start(name), hint="save it as UTF-8"
         )
     try:
-        return data.decode("utf-8-sig")
+        # The codec that knows of marks is written in Python, and few files have one.
+        return data.decode("utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8-sig", "replace")
         lines = lines_of(before)
