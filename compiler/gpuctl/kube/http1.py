@@ -1,9 +1,9 @@
 """HTTP/1.1 over one connection: requests as they are sent, answers as they come.
 
-Rules: RFC 9112. It is ours because ``http.client`` takes a part of an answer for the whole (``read1``), loses what comes
-with a head such as 103, reads trailers without an end, and costs `get jobs`, `get nodes` and `get pools` 5 to 12 ms of CPU
-time more, of 140 to 155; urllib3 is built on it. A connection can be cut from another thread, which ends a read that
-waits.
+Rules: RFC 9112. It is ours because ``http.client`` takes a part of an answer for the whole (``read1``), loses what
+comes with a head such as 103, reads trailers without an end, and costs `get jobs`, `get nodes` and `get pools` 5 to
+12 ms of CPU time more, of 140 to 155; urllib3 is built on it. A connection can be cut from another thread, which ends
+a read that waits.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ from gpuctl.apply.state.workload import recreatable
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.backend.order import RANKS
 from gpuctl.kube.api_errors import Changed, ClusterError
-from gpuctl.kube.session import PATIENCE, Session
+from gpuctl.kube.requests import PATIENCE
+from gpuctl.kube.session import Session
 
 _LOOK = 10.0
 
