@@ -17,6 +17,7 @@ from gpuctl.apply.run.departures import Departures, held_by
 from gpuctl.apply.run.entries import entries_of
 from gpuctl.apply.run.how import How
 from gpuctl.apply.run.interrupts import ending_signals
+from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.lease import NAMESPACE_LEASE, Leases
 from gpuctl.apply.run.step_writes import StepWrites, is_outage, is_same
 from gpuctl.apply.state.workload import recreatable
@@ -50,7 +51,7 @@ class Execution:
         self._next_look = time.monotonic() + _LOOK
         self._events: queue.Queue[tuple[str, Key, Any]] = queue.Queue()
         self._leases: Leases | None = None
-        self._journals: list[journals.Journal] = []
+        self._journals: list[Journal] = []
         # Of any stage: what vanishes before its turn has no second event.
         self._gone: set[Key] = set()
         self._deadline = float("inf")

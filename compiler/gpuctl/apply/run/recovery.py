@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run.entries import JournalEntry
-from gpuctl.apply.run.journal import Journal
+from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.lease import NAMESPACE_LEASE, Held, abandoned, holding
 from gpuctl.apply.run.outlook import Outlook, RecoveryProblem, is_replaced, is_taken, stays_with
 from gpuctl.apply.state.records import Records, is_ours
