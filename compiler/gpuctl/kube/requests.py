@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuctl.backend.api_resources import Object
@@ -31,8 +32,9 @@ PATIENCE = 6.0
 _LONGEST_PAUSE = 1.0
 LONGEST_REFUSAL = 1024 * 1024
 """Bytes of a refusal that are read where a stream was asked for."""
+LATE = 3.0
+"""Seconds for which a request is tried when the time is over already: what was begun is to be finished or undone."""
 _SHORTEST = 1.0
-"""Seconds that an answer is waited for even when the time is over."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -42,7 +44,8 @@ class Requests:
     """The requests of one operation: what it was warned of, how patient it is, until when, and the threads it may use.
 
     ``patience`` is how many seconds passing failures are retried; a command raises it once it has begun to change
-    things. ``deadline``, by the monotonic clock, is when nothing is tried or waited for any longer. ``threads`` is how
+    things. ``deadline``, by the monotonic clock, is when nothing is tried or waited for any longer, but for
+    :data:`LATE`. ``threads`` is how
     many requests it sends at once. ``alone`` tells that the connection was made for this session, and is closed with
     it. Safe to use from several threads.
     """
@@ -82,6 +85,15 @@ class Requests:
         """The name of the kubeconfig's context, "" in a cluster."""
         return self.connection.context
 
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """A block whose requests have so many seconds from now for all of them, whatever holds around it."""
+        before, self.deadline = self.deadline, time.monotonic() + seconds
+        try:
+            yield
+        finally:
+            self.deadline = before
+
     def request(
         self,
         method: str,
@@ -109,7 +121,7 @@ class Requests:
             error: ApiError | ConnectionFailed
             try:
                 response = self._transport.send(
-                    method, path, query, body, content_type, accept=accept, within=self._within()
+                    method, path, query, body, content_type, accept=accept, within=self._within(start)
                 )
             except ConnectionFailed as failure:
                 error = failure
@@ -143,13 +155,15 @@ class Requests:
         # A server that has never answered is more likely absent than busy.
         patience = self.patience if self._transport.reached else min(self.patience, 1.0)
         then = time.monotonic() + wait
-        return not self._closed and then <= start + patience and (self.deadline is None or then < self.deadline)
+        return not self._closed and then <= start + patience and then < self._end(start)
 
-    def _within(self) -> float:
-        """How long an answer is waited for."""
-        if self.deadline is None:
-            return READ_TIMEOUT
-        return max(_SHORTEST, min(READ_TIMEOUT, self.deadline - time.monotonic()))
+    def _within(self, start: float) -> float:
+        """How long an answer is waited for, of what began at a time."""
+        return max(_SHORTEST, min(READ_TIMEOUT, self._end(start) - time.monotonic()))
+
+    def _end(self, start: float) -> float:
+        """Until when something is tried that began at a time."""
+        return float("inf") if self.deadline is None else max(self.deadline, start + LATE)
 
     def _decoded(self, response: Response, method: str, path: str) -> Any:
         for warning in response.headers.getlist("Warning"):
@@ -169,7 +183,7 @@ class Requests:
         :raises ApiError: the answer is no success.
         :raises ConnectionFailed: no answer.
         """
-        response = self._transport.send("GET", path, query, within=self._within())
+        response = self._transport.send("GET", path, query, within=self._within(time.monotonic()))
         if response.status != 200:
             raise api_error(response.status, response.data, response.headers)
         return str(response.data.decode("utf-8", "replace"))

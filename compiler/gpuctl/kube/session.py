@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 from gpuctl.backend.api_resources import Key, Object, Resource, key_of
@@ -24,7 +25,8 @@ class Session(Requests):
 
     def less_patient(self, patience: float) -> Session:
         """Another session of the same connection, for what is not worth more than these seconds."""
-        return Session(self.connection, patience=min(self.patience, patience), deadline=self.deadline)
+        deadline = min(self.deadline or float("inf"), time.monotonic() + patience)
+        return Session(self.connection, patience=min(self.patience, patience), deadline=deadline)
 
     def get(self, key: Key) -> Object | None:
         """The object, or None when it is absent (or its kind is)."""

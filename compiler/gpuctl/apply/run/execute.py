@@ -72,14 +72,15 @@ class Execution:
         self.session.patience = max(self.session.patience, min(self.how.timeout, 120.0))
         deleting = [step for step in self.plan.steps if step.deletes]
         try:
-            with self._interruptible():
+            with self._interruptible(), self.session.within(self.how.timeout):
                 if deleting:
                     self._look_afresh(deleting, self._departures.start())
                     self._journals = journals.write(
                         self.session, entries_of(self.plan.steps, self.how.keys), self.how.keys
                     )
                     self._writes.is_journalled = bool(self._journals)
-                self._stages()
+                with self.session.within(self.how.timeout):
+                    self._stages()
                 self._close_journals()
         finally:
             self._departures.stop()

@@ -129,11 +129,13 @@ def recover(
         begun = time.monotonic()
         try:
             with (
+                session.within(timeout),
                 holding(session, {lease}, max(0.0, until - begun), tell, sightings=outlook.sightings) as held,
                 held.interrupts.let_through(),
             ):
                 work.deadline += time.monotonic() - begun
-                _recover_namespace(session, namespaces[namespace], work, recovery)
+                with session.within(work.deadline - time.monotonic()):
+                    _recover_namespace(session, namespaces[namespace], work, recovery)
         except ClusterError as error:
             recovery.problems.append(RecoveryProblem(namespace, error.message, error.hint, isinstance(error, Held)))
     return recovery
