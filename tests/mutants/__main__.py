@@ -54,6 +54,7 @@ SUBJECTS = (
     "apply/plan/workload_steps.py",
     "apply/plan/sets.py",
     "apply/run/journal.py",
+    "apply/run/journal_secrets.py",
 )
 """What is changed, below the package: the pure half, and what decides what is done to a cluster."""
 

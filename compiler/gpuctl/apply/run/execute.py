@@ -17,13 +17,15 @@ from gpuctl.apply.run.departures import Departures, held_by
 from gpuctl.apply.run.entries import entries_of
 from gpuctl.apply.run.how import How
 from gpuctl.apply.run.interrupts import ending_signals
+from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.lease import NAMESPACE_LEASE, Leases
 from gpuctl.apply.run.step_writes import StepWrites, is_outage, is_same
 from gpuctl.apply.state.workload import recreatable
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.backend.order import RANKS
 from gpuctl.kube.api_errors import Changed, ClusterError
-from gpuctl.kube.session import PATIENCE, Session
+from gpuctl.kube.requests import PATIENCE
+from gpuctl.kube.session import Session
 
 _LOOK = 10.0
 
@@ -49,7 +51,7 @@ class Execution:
         self._next_look = time.monotonic() + _LOOK
         self._events: queue.Queue[tuple[str, Key, Any]] = queue.Queue()
         self._leases: Leases | None = None
-        self._journals: list[journals.Journal] = []
+        self._journals: list[Journal] = []
         # Of any stage: what vanishes before its turn has no second event.
         self._gone: set[Key] = set()
         self._deadline = float("inf")
@@ -70,14 +72,15 @@ class Execution:
         self.session.patience = max(self.session.patience, min(self.how.timeout, 120.0))
         deleting = [step for step in self.plan.steps if step.deletes]
         try:
-            with self._interruptible():
+            with self._interruptible(), self.session.within(self.how.timeout):
                 if deleting:
                     self._look_afresh(deleting, self._departures.start())
                     self._journals = journals.write(
                         self.session, entries_of(self.plan.steps, self.how.keys), self.how.keys
                     )
                     self._writes.is_journalled = bool(self._journals)
-                self._stages()
+                with self.session.within(self.how.timeout):
+                    self._stages()
                 self._close_journals()
         finally:
             self._departures.stop()

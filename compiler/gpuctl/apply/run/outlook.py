@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.run.entries import JournalEntry
-from gpuctl.apply.run.journal import Journal, MissingPart
+from gpuctl.apply.run.journal_secrets import Journal, MissingPart
 from gpuctl.apply.run.lease import Sightings, holders
 from gpuctl.apply.run.powers import powers
 from gpuctl.apply.state.live_state import read
