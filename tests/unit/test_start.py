@@ -34,6 +34,28 @@ def test_what_readers_use_needs_no_model(module: str) -> None:
     assert loaded_by(f"import {module}").isdisjoint(DEAR)
 
 
+@pytest.mark.parametrize("family", ["job", "node"])
+def test_what_lists_needs_nothing_of_what_changes_or_explains(family: str) -> None:
+    """Of a small cluster a list costs what it takes to start."""
+    code = f"import gpuctl.cli.main, gpuctl.usecases.{family}_queries, gpuctl.answers.{family}_answers"
+    command = [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    unwanted = {"difflib", "hashlib", "gpuctl.apply.plan", "gpuctl.language.masking", "gpuctl.usecases.change_options"}
+    assert unwanted.isdisjoint(found)
+
+
+def test_an_error_that_is_shown_is_masked_though_what_masks_was_not_loaded() -> None:
+    code = (
+        "import sys\nfrom gpuctl.kube.api_errors import ClusterError\n"
+        "error = ClusterError('password=geheim1 is refused')\n"
+        "assert 'gpuctl.language.masking' not in sys.modules\n"
+        "print(error, repr(error), error.args, error.message)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "geheim1" not in shown
+    assert shown.count("password=*") == shown.count(" is refused") == 2
+
+
 def test_the_settings_of_no_platform_need_no_model() -> None:
     code = (
         "from gpuctl.language.settings import Settings\nsettings = Settings()\n"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from gpuctl.language.masking import redact
 from gpuctl.language.wording import visible
 
 _LONGEST = 600
@@ -29,10 +29,21 @@ class ClusterError(Exception):
     """A failure that is the cluster's, the connection's or the user's rights; ``str()`` is for people."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
-        # What is refused may be quoted.
-        self.message = redact(message)
-        super().__init__(self.message)
+        # Not the exception's argument: what is refused may be quoted.
+        super().__init__()
+        self._quoting = message
         self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message
+
+    @cached_property
+    def message(self) -> str:
+        """What is wrong, without the credentials that it may quote."""
+        # Most errors are never shown, such as that of a kind that the cluster lacks.
+        from gpuctl.language.masking import redact
+
+        return redact(self._quoting)
 
 
 class NotThere(ClusterError):

@@ -36,6 +36,7 @@ class StepWrites:
         self.how = how
         self.deadline = float("inf")
         self.is_journalled = False
+        self._changes_quotas = any(step.key.kind == "ResourceQuota" for step in plan.steps)
 
     def take_away(self, step: Step) -> str:
         """Delete the live object: ``gone``, or ``deleted`` when it has still to be waited for."""
@@ -139,7 +140,7 @@ class StepWrites:
         deadline = max(self.deadline, time.monotonic() + _LATE)
         pause = _QUOTA_PAUSE
         # Right after our own delete, or our own change of a quota, its numbers lag behind.
-        lagging = self.is_journalled or any(step.key.kind == "ResourceQuota" for step in self.plan.steps)
+        lagging = self.is_journalled or self._changes_quotas
         while True:
             try:
                 if apply:
