@@ -18,8 +18,8 @@ from gpuctl.apply.run.entries import entries_of
 from gpuctl.apply.run.how import How
 from gpuctl.apply.run.interrupts import ending_signals
 from gpuctl.apply.run.lease import NAMESPACE_LEASE, Leases
+from gpuctl.apply.run.restoring import remember
 from gpuctl.apply.run.step_writes import StepWrites, is_outage, is_same
-from gpuctl.apply.state.workload import recreatable
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.backend.order import RANKS
 from gpuctl.kube.api_errors import Changed, ClusterError
@@ -73,6 +73,7 @@ class Execution:
             with self._interruptible():
                 if deleting:
                     self._look_afresh(deleting, self._departures.start())
+                    remember(self.session, deleting, self.how.keys)
                     self._journals = journals.write(
                         self.session, entries_of(self.plan.steps, self.how.keys), self.how.keys
                     )
@@ -272,10 +273,10 @@ class Execution:
         mains = {step.key: step for step in self.plan.steps}
         for step in steps:
             main = mains.get(step.companion_of) if step.companion_of is not None else None
-            if main is None or main.result == "done" or step.result != "done" or step.live is None:
+            if main is None or main.result == "done" or step.result != "done" or step.restorable is None:
                 continue
             try:
-                self._writes.create(recreatable(step.live))
+                self._writes.create(step.restorable)
             except ClusterError as error:
                 step.result, step.error = "failed", f"{step.key}: {error.message}"
             else:

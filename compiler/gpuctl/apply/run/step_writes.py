@@ -10,7 +10,7 @@ from gpuctl.apply.plan.trackers import tracking_marks
 from gpuctl.apply.run.how import How
 from gpuctl.apply.state.compare import spec_changes
 from gpuctl.apply.state.records import Records
-from gpuctl.apply.state.workload import is_pod_of, pod_labels, recreatable
+from gpuctl.apply.state.workload import finished, is_pod_of, pod_labels
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, ConnectionFailed
 from gpuctl.kube.session import Session
@@ -116,18 +116,18 @@ class StepWrites:
         """Create the new object where the old one was; if that cannot be, the old one again."""
         assert step.desired is not None
         assert step.live is not None
+        assert step.restorable is not None
         try:
             self.create(step.desired, apply=step.method == "apply")
         except ClusterError as error:
-            old = recreatable(step.live)
             step.error = f"{step.key} could not be created: {error.message}"
             try:
-                self.create(old)
+                self.create(step.restorable)
             except ClusterError as second:
                 self.plan.outage = self.plan.outage or is_outage(second)
                 step.error += f"; nor could the old one again: {second.message}"
                 raise ClusterError(step.error, "`gpuctl recover` creates it when the cause is removed") from None
-            suspended = (old.get("spec") or {}).get("suspend") and not (step.live.get("spec") or {}).get("suspend")
+            suspended = finished(step.live) and not (step.live.get("spec") or {}).get("suspend")
             step.error += "; the old one was created again" + (
                 ", suspended because it had finished" if suspended else ""
             )
