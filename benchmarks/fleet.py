@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from control_plane import BinariesMissing, ControlPlane, find_binaries
+from control_plane import ControlPlane
 
 NODES, NAMESPACES, REPLICAS = 200, 100, 50
 ROUNDS = 5
@@ -43,13 +43,8 @@ service:
 """
 
 
-def measure(directory: Path, report: Report) -> None:
+def measure(directory: Path, binaries: Path, report: Report) -> None:
     """The row of `get jobs`, and for information those of nodes and pools."""
-    try:
-        binaries = find_binaries()
-    except BinariesMissing as error:
-        report("get jobs beside kubectl", "left out", str(error), None)
-        return
     with ControlPlane(binaries) as plane:
         small(plane, report)
         fill(plane, directory)

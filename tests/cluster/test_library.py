@@ -26,7 +26,7 @@ def team(plane: ControlPlane, place: Place) -> Iterator[None]:
     """A node for jobs that name no pool; the namespace of the examples goes afterwards."""
     plane.add_node("library-0", gpus=8, cpu="64", memory="512Gi")
     yield
-    plane.kubectl("delete", "namespace", "team-a", "--ignore-not-found", "--wait=false")
+    plane.kubectl("delete", "namespace", "nlp", "--ignore-not-found", "--wait=false")
     plane.kubectl("delete", "node", "library-0")
 
 

@@ -21,6 +21,7 @@ from gpuctl.backend.api_resources import Key
 from gpuctl.kube.configuration import open_session
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
+from gpuctl.usecases import recovering
 from support.cluster_tools import DOMAIN, HASH, Place, image, inference, outcome, training
 
 Object = dict[str, Any]
@@ -290,11 +291,56 @@ def test_a_secret_that_is_no_journal(place: Place, away: str, data: Any, session
     assert session.get(Key("Secret", away, "mine")) is not None
 
 
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_a_namespace_that_is_being_terminated(
+    place: Place, away: str, session: Session, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Nothing can be created in it, and nothing has to be: what is elsewhere is recovered, and nothing failed."""
+    place.apply(training("a"))
+    place.anywhere("apply", "-f", place.file(training("b", job={"namespace": away})))
+    other = recreatable(json.loads(place.plane.kubectl("get", "job", "b", "-n", away, "-o", "json")))
+    killed(place, session, "a")
+    journals.write(session, [JournalEntry(NO_UID, other, other, "post")], KEYS)
+    place.plane.kubectl("delete", "job", "b", "-n", away)
+    finalizers = {"metadata": {"finalizers": ["example.com/stays"]}}
+    held = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "held", "namespace": away, **finalizers["metadata"]},
+    }
+    session.create(held)
+
+    def terminate() -> None:
+        place.plane.kubectl("delete", "namespace", away, "--wait=false")
+
+    # The journal itself stays, too: the namespace's controller had taken it away otherwise.
+    (index,) = (item for item in place.api.call("GET", f"/api/v1/namespaces/{away}/secrets")["items"])
+    session.patch(Key("Secret", away, index["metadata"]["name"]), finalizers)
+    if when == "before":
+        terminate()
+        shown = place.anywhere("recover", "--dry-run").out
+        assert f"the namespace {away} is being terminated, and everything in it goes" in shown
+        assert "job.batch/b" in shown
+    else:
+        look = recovering.look
+
+        def look_and_lose(*arguments: Any, **options: Any) -> Any:
+            found = look(*arguments, **options)
+            terminate()
+            return found
+
+        monkeypatch.setattr(recovering, "look", look_and_lose)
+    done = place.anywhere("recover", "--yes")
+    assert f"job.batch/b in {away}: the namespace {away} is being terminated" in done.out
+    assert f"job.batch/a in {place.namespace}: the new object was created" in done.out
+    assert done.err == ""
+    for kind, name in (("Secret", index["metadata"]["name"]), ("ConfigMap", "held")):
+        session.patch(Key(kind, away, name), {"metadata": {"finalizers": None}})
+
+
 def test_a_held_lease_keeps_only_its_own_namespace(
     place: Place, away: str, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gpuctl.usecases import recovering
-
     monkeypatch.setattr(recovering, "LEASE_WAIT", 1.0)
     place.apply(training("a"))
     place.anywhere("apply", "-f", place.file(training("b", job={"namespace": away})))

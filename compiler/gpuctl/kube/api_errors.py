@@ -115,6 +115,11 @@ class ApiError(ClusterError):
         return self.status == 409 and self.reason == "AlreadyExists"
 
     @property
+    def namespace_terminates(self) -> bool:
+        """403 of a create in a namespace that is being deleted (a cause ``NamespaceTerminating``)."""
+        return self.status == 403 and any(cause.reason == "NamespaceTerminating" for cause in self.causes)
+
+    @property
     def exceeds_quota(self) -> bool:
         """403 because a ResourceQuota would be exceeded: it may pass once something is given back."""
         return self.status == 403 and is_quota_refusal(self.raw)

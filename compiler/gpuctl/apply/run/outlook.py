@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from gpuctl.apply.run.powers import powers
 from gpuctl.apply.state.live_state import read
 from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.backend.api_resources import Key, Object, annotations_of, labels_of
+from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 
 _NAMED = 8
@@ -60,7 +62,8 @@ class Outlook:
 
     The steps of what will be created are ``create``; the others change nothing. ``fallbacks`` are the old objects that
     are created instead where the server refuses the new ones. ``working`` tells who may still be at
-    work where (namespace -> user and process).
+    work where (namespace -> user and process). ``terminating`` are namespaces that go with everything in them: nothing
+    can be created there.
     """
 
     journals: list[Journal] = field(default_factory=list)
@@ -68,6 +71,7 @@ class Outlook:
     problems: list[RecoveryProblem] = field(default_factory=list)
     fallbacks: dict[Key, Object] = field(default_factory=dict)
     working: dict[str, str] = field(default_factory=dict)
+    terminating: frozenset[str] = frozenset()
     sightings: Sightings = field(default_factory=Sightings)
     spared: Spared = field(default_factory=Spared)
 
@@ -79,11 +83,13 @@ class Outlook:
 
 def look(session: Session, keys: Records, found: Iterable[Journal], spared: Spared | None = None) -> Outlook:
     """What a recovery will do."""
+    found = list(found)
     outlook = Outlook(spared=spared or Spared())
+    outlook.terminating = _terminating(session, {journal.namespace for journal in found})
     for journal in found:
         if journal.unfit is None:
             outlook.journals.append(journal)
-        else:
+        elif journal.namespace not in outlook.terminating:
             outlook.problems.append(
                 RecoveryProblem(
                     journal.namespace,
@@ -99,6 +105,9 @@ def look(session: Session, keys: Records, found: Iterable[Journal], spared: Spar
             wanted.update({entry.key, entry.successor, entry.companion_of or entry.key})
     live = read(session, sorted(wanted))
     for journal in outlook.journals:
+        if journal.namespace in outlook.terminating:
+            outlook.steps += _farewells(journal, keys)
+            continue
         outlook.steps += _steps(journal, live, keys, outlook.spared)
         outlook.fallbacks.update((entry.successor, entry.old) for entry in journal.entries if entry.new is not None)
         problem = incomplete(journal, live, outlook.spared)
@@ -107,6 +116,27 @@ def look(session: Session, keys: Records, found: Iterable[Journal], spared: Spar
         outlook.problems += _taken(journal, live, outlook.spared)
     outlook.working = holders(session, sorted({item.namespace for item in outlook.journals}), outlook.sightings)
     return outlook
+
+
+def goes(namespace: str) -> str:
+    """Why nothing is recovered in a namespace that is being terminated."""
+    return f"the namespace {namespace} is being terminated, and everything in it goes"
+
+
+def _terminating(session: Session, namespaces: Iterable[str]) -> frozenset[str]:
+    """Those of namespaces that are being terminated, as far as that may be read."""
+    found = set()
+    for namespace in sorted(namespaces):
+        with contextlib.suppress(ApiError):
+            obj = session.get(Key("Namespace", "", namespace))
+            if obj is None or obj["metadata"].get("deletionTimestamp"):
+                found.add(namespace)
+    return frozenset(found)
+
+
+def _farewells(journal: Journal, keys: Records) -> Iterator[Step]:
+    for entry in journal.entries:
+        yield Step("skip", entry.successor, goes(journal.namespace), title=_title(entry, keys))
 
 
 def incomplete(journal: Journal, live: Mapping[Key, Object], spared: Spared) -> RecoveryProblem | None:

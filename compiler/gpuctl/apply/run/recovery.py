@@ -17,7 +17,7 @@ from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run.entries import JournalEntry
 from gpuctl.apply.run.journal import Journal
 from gpuctl.apply.run.lease import NAMESPACE_LEASE, Held, abandoned, holding
-from gpuctl.apply.run.outlook import Outlook, RecoveryProblem, is_replaced, is_taken, stays_with
+from gpuctl.apply.run.outlook import Outlook, RecoveryProblem, goes, is_replaced, is_taken, stays_with
 from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.backend.api_resources import Key, Object, key_of
 from gpuctl.kube.api_errors import ApiError, ClusterError
@@ -127,6 +127,9 @@ def recover(
     for namespace in sorted(namespaces, key=lambda namespace: (namespace in outlook.working, namespace)):
         lease = Key("Lease", namespace, NAMESPACE_LEASE)
         begun = time.monotonic()
+        if namespace in outlook.terminating:
+            recovery.results += _lost(namespace, namespaces[namespace])
+            continue
         try:
             with (
                 holding(session, {lease}, max(0.0, until - begun), tell, sightings=outlook.sightings) as held,
@@ -135,8 +138,15 @@ def recover(
                 work.deadline += time.monotonic() - begun
                 _recover_namespace(session, namespaces[namespace], work, recovery)
         except ClusterError as error:
+            if isinstance(error, ApiError) and error.namespace_terminates:
+                recovery.results += _lost(namespace, namespaces[namespace])
+                continue
             recovery.problems.append(RecoveryProblem(namespace, error.message, error.hint, isinstance(error, Held)))
     return recovery
+
+
+def _lost(namespace: str, mine: list[Journal]) -> list[Recovered]:
+    return [Recovered(entry.successor, "gone", goes(namespace)) for journal in mine for entry in journal.entries]
 
 
 def _recover_namespace(session: Session, mine: list[Journal], work: _Work, recovery: Recovery) -> None:
