@@ -316,9 +316,9 @@ def attempt(chosen: list[Change], workers: int) -> list[Outcome]:
     forks.work = work
     left += [change for change in chosen if not change.in_function]
     os.chdir(ROOT)
-    pytest.main([*QUIETLY, *ALL], plugins=[forks])
-    if unfit:
-        raise FailsUnchanged(", ".join(unfit))
+    status = pytest.main([*QUIETLY, *ALL], plugins=[forks])
+    if unfit or status != pytest.ExitCode.OK:
+        raise FailsUnchanged(", ".join(unfit) or f"pytest, which ended with {int(status)}")
     with tempfile.TemporaryDirectory(prefix="gpuctl-mutants-") as directory:
         # Some tests become another user to see what that one may not: he has to come this far.
         os.chmod(directory, 0o755)

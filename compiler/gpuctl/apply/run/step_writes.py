@@ -26,6 +26,7 @@ _MEANWHILE = "{} was changed by somebody else meanwhile"
 class StepWrites:
     """What is sent to the API server for single steps; safe to use from several threads.
 
+    ``leaving`` are namespaces in which nothing can be created any more: they are being deleted, or have gone.
     ``deadline`` is until when late quotas are waited for; ``is_journalled`` tells that something of the plan is
     deleted, so that the numbers of quotas lag behind.
     """
@@ -36,6 +37,7 @@ class StepWrites:
         self.how = how
         self.deadline = float("inf")
         self.is_journalled = False
+        self.leaving: set[str] = set()
 
     def take_away(self, step: Step) -> str:
         """Delete the live object: ``gone``, or ``deleted`` when it has still to be waited for."""
@@ -121,6 +123,8 @@ class StepWrites:
             self.create(step.desired, apply=step.method == "apply")
         except ClusterError as error:
             step.error = f"{step.key} could not be created: {error.message}"
+            if step.key.namespace in self.leaving:
+                raise ClusterError(step.error) from None
             try:
                 self.create(step.restorable)
             except ClusterError as second:
@@ -150,6 +154,8 @@ class StepWrites:
             except ApiError as error:
                 if error.exists_already and self._is_there(obj):
                     return
+                if error.lacks_namespace:
+                    self.leaving.add(obj["metadata"]["namespace"])
                 if not error.exceeds_quota or not lagging or time.monotonic() + pause > deadline:
                     raise
             self.how.tell(f"waiting until the quota in {obj['metadata'].get('namespace')} has room again")
