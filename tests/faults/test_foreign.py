@@ -190,9 +190,10 @@ def test_others_delete_what_is_ours(base: Base, tmp_path: Path, wanted_here: Sna
             counter = Counter(Call("write", number, "alive"))
 
             def delete() -> None:
+                gone = {live.uid for key, live in place.snapshot().items() if key in THEIRS}
                 for key in THEIRS:
                     base.api.delete(key[0], place.namespace, key[1])
-                base.api.wait(lambda: not THEIRS.keys() & place.snapshot().keys(), "what is ours to go")
+                base.api.wait(lambda: not gone & {live.uid for live in place.snapshot().values()}, "what is ours to go")
 
             result = place.disturb(place.apply_arguments, lambda _: on(counter.is_the_call, meanwhile(delete)))
             said = result.stdout + result.stderr

@@ -9,7 +9,7 @@ from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.trackers import tracking_marks
 from gpuctl.apply.run.how import How
 from gpuctl.apply.state.compare import spec_changes
-from gpuctl.apply.state.records import Records
+from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.apply.state.workload import finished, is_pod_of, pod_labels
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, ConnectionFailed
@@ -21,6 +21,10 @@ _ATTEMPTS = 5
 _LATE = 2.0
 """Seconds for which a late quota is waited for after the time is over: what was deleted must have its chance."""
 _MEANWHILE = "{} was changed by somebody else meanwhile"
+
+
+class NameTaken(ClusterError):
+    """What was to be created cannot be: somebody else has created an object of its name."""
 
 
 class StepWrites:
@@ -125,6 +129,8 @@ class StepWrites:
             step.error = f"{step.key} could not be created: {error.message}"
             if step.key.namespace in self.leaving:
                 raise ClusterError(step.error) from None
+            if isinstance(error, NameTaken):
+                raise ClusterError(step.error, "`gpuctl recover` finishes it when that object has gone") from None
             try:
                 self.create(step.restorable)
             except ClusterError as second:
@@ -152,7 +158,8 @@ class StepWrites:
                     self.session.create(obj)
                 return
             except ApiError as error:
-                if error.exists_already and self._is_there(obj):
+                if error.exists_already:
+                    self._must_be_there(obj)
                     return
                 if error.lacks_namespace:
                     self.leaving.add(obj["metadata"]["namespace"])
@@ -162,9 +169,17 @@ class StepWrites:
             time.sleep(pause)
             pause = min(pause * 1.5, _SLOWEST_PAUSE)
 
-    def _is_there(self, obj: Object) -> bool:
-        """Whether another run created the very same object meanwhile."""
+    def _must_be_there(self, obj: Object) -> None:
+        """Another run may have created the very same object meanwhile.
+
+        :raises NameTaken: it is another one.
+        """
         live = self.session.get(key_of(obj))
+        if not self._is_same(obj, live):
+            whose = "is not gpuctl's" if live is not None and not is_ours(live) else "is another"
+            raise NameTaken(f"the object of this name that is there now {whose}, and stays")
+
+    def _is_same(self, obj: Object, live: Object | None) -> bool:
         if live is not None and obj["kind"] == "PriorityClass":
             # Shared by all, so it has no record of one document: what it is is its value.
             return bool(live.get("value") == obj["value"])
