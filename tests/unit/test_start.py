@@ -76,7 +76,7 @@ def test_what_reads_a_cluster_imports_no_model(arguments: tuple[str, ...], tmp_p
     assert loaded_by(code).isdisjoint(DEAR - {"yaml"})
 
 
-@pytest.mark.parametrize("name", ["render", "validate"])
+@pytest.mark.parametrize("name", ["render", "validate", "build -o rendered"])
 def test_what_is_recalled_imports_no_compiler(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPUCTL_NO_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -84,9 +84,11 @@ def test_what_is_recalled_imports_no_compiler(name: str, tmp_path: Path, monkeyp
         "kind: compute\nversion: v0.1\njob: {name: a}\nenvironment: {image: i, command: [x]}\n"
     )
     code = (
-        f"import os, sys\nos.chdir({str(tmp_path)!r})\nsys.argv = ['gpuctl', {name!r}, 'job.yaml']\n"
+        f"import os, sys\nos.chdir({str(tmp_path)!r})\nsys.argv = ['gpuctl', *{name.split()!r}, 'job.yaml']\n"
         "from gpuctl.__main__ import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0, end"
     )
     assert not loaded_by(code).isdisjoint(DEAR)
     assert loaded_by(code).isdisjoint(DEAR)
+    if name.startswith("build"):
+        assert loaded_by(code.replace("'job.yaml']", "'job.yaml', '--check']")).isdisjoint(DEAR)
