@@ -23,7 +23,7 @@ _LATE = 2.0
 _MEANWHILE = "{} was changed by somebody else meanwhile"
 
 
-class NameTaken(ClusterError):
+class _NameTaken(ClusterError):
     """What was to be created cannot be: somebody else has created an object of its name."""
 
 
@@ -129,7 +129,7 @@ class StepWrites:
             step.error = f"{step.key} could not be created: {error.message}"
             if step.key.namespace in self.leaving:
                 raise ClusterError(step.error) from None
-            if isinstance(error, NameTaken):
+            if isinstance(error, _NameTaken):
                 raise ClusterError(step.error, "`gpuctl recover` finishes it when that object has gone") from None
             try:
                 self.create(step.restorable)
@@ -172,12 +172,12 @@ class StepWrites:
     def _must_be_there(self, obj: Object) -> None:
         """Another run may have created the very same object meanwhile.
 
-        :raises NameTaken: it is another one.
+        :raises _NameTaken: it is another one.
         """
         live = self.session.get(key_of(obj))
         if not self._is_same(obj, live):
             whose = "is not gpuctl's" if live is not None and not is_ours(live) else "is another"
-            raise NameTaken(f"the object of this name that is there now {whose}, and stays")
+            raise _NameTaken(f"the object of this name that is there now {whose}, and stays")
 
     def _is_same(self, obj: Object, live: Object | None) -> bool:
         if live is not None and obj["kind"] == "PriorityClass":
