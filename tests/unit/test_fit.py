@@ -161,6 +161,54 @@ def test_equals_are_not_certain_victims() -> None:
     assert "may evict others of the same rank" in found.reason
 
 
+def test_equals_on_one_node_are_not_certain_victims() -> None:
+    """Of two that started at the same time the scheduler's own order decides which one leaves."""
+    pods = [running("x", "a", 4), running("y", "a", 4)]
+    found = answer(cluster([node("a")], pods), job(gpus=4))
+    assert (found.verdict, found.certain, len(found.victims)) == ("preempts", False, 1)
+    assert "may evict others of the same rank" in found.reason
+    both = answer(cluster([node("a")], pods), job(gpus=8))
+    assert (both.verdict, both.certain, len(both.victims)) == ("preempts", True, 2)
+
+
+def apart(name: str = "train") -> Object:
+    """Pods of a job that stay out of each other's zones."""
+    term = {"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": "zone"}
+    return {"podAntiAffinity": {REQUIRED: [term]}}
+
+
+@pytest.mark.parametrize(("pods", "certain"), [(1, True), (2, False)])
+def test_pods_that_wait_for_room_are_not_seen_by_the_next_of_their_job(pods: int, certain: bool) -> None:
+    """One that waits until its victims have left counts on its own node only, so that another may go too near."""
+    nodes = [node("a"), node("b", labels={"zone": "b"})]
+    others = [running("x", "a", 8, 0), running("y", "b", 8, 5)]
+    found = answer(cluster(nodes, others), job(pods=pods, gpus=8, affinity=apart()))
+    assert found.certain is certain
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "verdict"),
+    [
+        ({}, "fits"),
+        ({"nodeSelector": {"zone": "a"}}, "fits"),
+        ({"nodeSelector": {"zone": "b"}}, "never"),
+        ({"overhead": {"cpu": "31"}}, "fits"),
+        ({"overhead": {"cpu": "33"}}, "never"),
+    ],
+    ids=str,
+)
+def test_a_runtime_chooses_nodes_and_takes_room(scheduling: Object, verdict: str) -> None:
+    runtimes = [{"name": "other", "nodeSelector": {"zone": "z"}}, {"name": "kata", **scheduling}]
+    assert answer(cluster([node("a")], runtime_classes=runtimes), job(runtimeClassName="kata")).verdict == verdict
+
+
+def test_a_runtime_tolerates_what_its_nodes_are_tainted_with() -> None:
+    tainted = node("a", taints=[{"key": "sandboxed", "effect": "NoSchedule"}])
+    runtimes = [{"name": "kata", "tolerations": [{"key": "sandboxed", "operator": "Exists"}]}, {"name": "runc"}]
+    for name, verdict in (("kata", "fits"), ("runc", "never")):
+        assert answer(cluster([tainted], runtime_classes=runtimes), job(runtimeClassName=name)).verdict == verdict
+
+
 def test_a_gang_that_cannot_start_evicts_all_the_same() -> None:
     found = answer(cluster([node("a", 4)], [running("x", "a", 4)]), job(pods=2, gpus=3))
     assert (found.verdict, found.starts) == ("never", 1)

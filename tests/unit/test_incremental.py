@@ -141,31 +141,64 @@ def test_what_is_no_number_of_processes_is_passed_over(
     assert workers.processes(9999) == default
 
 
-def test_the_interrupt_ends_all_processes(tree: Path, tmp_path: Path) -> None:
+def interrupted(directory: Path, before: str = "") -> subprocess.Popen[str]:
+    """A compile by two processes that each say that they are at work, and have no end."""
     code = f"""
-import os, sys, time
+import os, signal, sys, time
 from gpuctl.incremental import parts, workers
 workers.FEWEST = 1
+def at_work(process):
+    open(os.path.join({str(directory)!r}, "at-work-%d" % process), "w").close()
 def slow(*_):
-    open(os.path.join({str(tmp_path)!r}, "at-work-%d" % os.getpid()), "w").close()
-    time.sleep(600)
+    at_work(os.getpid())
+    while True:  # A signal just before a sleep is noticed only after it.
+        time.sleep(0.05)
 parts.check = slow
+{before}
 from gpuctl.__main__ import main
 main()
 """
-    environment = {**os.environ, workers.WORKERS: "2"}
-    command = [sys.executable, "-c", code, "render", "."]
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as child:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, "render", "."],
+        env={**os.environ, workers.WORKERS: "2"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def assert_ended(child: subprocess.Popen[str], directory: Path) -> None:
+    output, errors = child.communicate(timeout=120)
+    assert (child.returncode, output, errors) == (130, "", "Interrupted.\n")
+    for path in directory.glob("at-work-*"):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(path.name.removeprefix("at-work-")), 0)
+
+
+def test_the_interrupt_ends_all_processes(tree: Path, tmp_path: Path) -> None:
+    with interrupted(tmp_path) as child:
         while child.poll() is None and len(list(tmp_path.glob("at-work-*"))) < 2:
             time.sleep(0.02)
         os.killpg(child.pid, signal.SIGINT)
-        output, errors = child.communicate(timeout=120)
-    assert (child.returncode, output, errors) == (130, "", "Interrupted.\n")
-    for path in tmp_path.glob("at-work-*"):
-        with pytest.raises(ProcessLookupError):
-            os.kill(int(path.name.removeprefix("at-work-")), 0)
+        assert_ended(child, tmp_path)
+
+
+def test_an_interrupt_while_a_process_is_started_leaves_none_behind(tree: Path, tmp_path: Path) -> None:
+    """It comes when there are two of them, and nobody knows the other one's number yet."""
+    before = """
+fork = os.fork
+def forking():
+    process = fork()
+    if process:
+        at_work(process)
+        os.kill(os.getpid(), signal.SIGINT)
+    return process
+os.fork = forking
+"""
+    with interrupted(tmp_path, before) as child:
+        assert_ended(child, tmp_path)
+        assert list(tmp_path.glob("at-work-*"))
 
 
 # What an earlier run left -----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run import journal_secrets
 from gpuctl.apply.run.entries import ForeignEntry, JournalEntry, decoded, encoded
 from gpuctl.apply.run.journal_secrets import Journal
@@ -68,6 +69,18 @@ def read(found: list[Object]) -> Journal:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part for each entry."""
     monkeypatch.setattr(journal_secrets, "_PACKED", 100)
+
+
+def test_what_a_recovery_would_refuse_is_not_remembered() -> None:
+    """Else it would be deleted, and could not be brought back."""
+    away = {**job("b"), "metadata": {**job("b")["metadata"], "namespace": "team-b"}}
+    group = [*entries(1), JournalEntry(UID.format(5), away, away, "post")]
+    assert journals._by_namespace(group, KEYS) == {SPACE: group[:2], "team-b": group[2:]}
+    strange = JournalEntry(UID.format(6), job("c", labels={}), job("c", labels={}), "post")
+    with pytest.raises(ClusterError, match=f"job.batch/c in {SPACE} would be lost if this were interrupted") as caught:
+        journals._by_namespace([*group, strange], KEYS)
+    assert "lacks the label" in caught.value.message
+    assert caught.value.hint == "nothing was deleted; delete the object yourself if it is to go"
 
 
 def test_what_is_written_is_read() -> None:

@@ -25,16 +25,7 @@ def write(session: Session, entries: Iterable[JournalEntry], keys: Records) -> l
     :raises ClusterError: a recovery would not believe an entry; nothing was written.
     """
     identifier = secrets.token_hex(5)
-    namespaces: dict[str, list[JournalEntry]] = {}
-    for entry in entries:
-        namespaces.setdefault(entry.key.namespace, []).append(entry)
-        try:
-            decoded(encoded(entry), entry.key.namespace, keys)
-        except ForeignEntry as error:
-            raise ClusterError(
-                f"{entry.key} would be lost if this were interrupted, because a recovery would refuse it: {error}",
-                "nothing was deleted; delete the object yourself if it is to go",
-            ) from None
+    namespaces = _by_namespace(entries, keys)
     planned = {namespace: secrets_of(identifier, namespace, group, keys) for namespace, group in namespaces.items()}
     try:
         written = session.each(session.create, [part for _, parts in planned.values() for part in parts])
@@ -85,3 +76,21 @@ def find(session: Session, keys: Records, namespaces: Iterable[str] | None, *, s
     return [
         read_journal(identifier, namespace, group, keys) for (namespace, identifier), group in sorted(groups.items())
     ]
+
+
+def _by_namespace(entries: Iterable[JournalEntry], keys: Records) -> dict[str, list[JournalEntry]]:
+    """The entries of each namespace.
+
+    :raises ClusterError: a recovery would not believe one of them.
+    """
+    namespaces: dict[str, list[JournalEntry]] = {}
+    for entry in entries:
+        namespaces.setdefault(entry.key.namespace, []).append(entry)
+        try:
+            decoded(encoded(entry), entry.key.namespace, keys)
+        except ForeignEntry as error:
+            raise ClusterError(
+                f"{entry.key} would be lost if this were interrupted, because a recovery would refuse it: {error}",
+                "nothing was deleted; delete the object yourself if it is to go",
+            ) from None
+    return namespaces
