@@ -13,7 +13,19 @@ from gpuctl.release import __version__
 from gpuctl_server import problems
 from gpuctl_server.gate import Gate
 from gpuctl_server.openapi import as_3_0
-from gpuctl_server.routes import auth, docs, health, job_changes, jobs, labels, nodes, pools, quotas
+from gpuctl_server.routes import (
+    auth,
+    docs,
+    health,
+    job_changes,
+    jobs,
+    labels,
+    nodes,
+    pool_changes,
+    pools,
+    quota_changes,
+    quotas,
+)
 from gpuctl_server.routes.common import BASE
 from gpuctl_server.service import Service
 
@@ -29,6 +41,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     labels.router,
     nodes.router,
     quotas.router,
+    pool_changes.router,
+    quota_changes.router,
     auth.router,
     docs.router,
     health.router,
