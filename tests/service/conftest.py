@@ -45,6 +45,7 @@ def served(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
         "otto": ("user", (OTHER,), (POOL,)),
         "vera": ("viewer", None, None),
         "viktor": ("viewer", (TEAM,), None),
+        "paula": ("admin", None, (POOL,)),
     }
     with serving(tmp_path_factory.mktemp("service"), plane.kubeconfig(), users) as running:
         yield running

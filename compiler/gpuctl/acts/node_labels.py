@@ -13,8 +13,8 @@ from gpuctl.kube.session import Session
 from gpuctl.language.names import LABEL_MAX, is_label_value, is_qualified_name, nearest_label_value
 
 LABEL_MANAGER = "gpuctl-label"
-_ATTEMPTS = 5
-"""A node's status is written every few minutes, which is a conflict for whoever looks before the write."""
+_ATTEMPTS = 20
+"""Each time somebody else was faster, and has finished then: enough for as many at once."""
 
 
 @dataclass(frozen=True)
