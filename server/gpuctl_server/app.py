@@ -13,7 +13,7 @@ from gpuctl.release import __version__
 from gpuctl_server import problems
 from gpuctl_server.gate import Gate
 from gpuctl_server.openapi import as_3_0
-from gpuctl_server.routes import auth, docs, health, jobs, labels, nodes, pools, quotas
+from gpuctl_server.routes import auth, docs, health, job_changes, jobs, labels, nodes, pools, quotas
 from gpuctl_server.routes.common import BASE
 from gpuctl_server.service import Service
 
@@ -22,6 +22,8 @@ Jobs on the GPUs of a Kubernetes cluster. Bodies and answers are JSON, or YAML a
 needs `Authorization: Bearer TOKEN`. What went wrong is told as `{"error": name, "message": text, "details": [...]}`."""
 ROUTERS: tuple[APIRouter, ...] = (
     jobs.router,
+    job_changes.router,
+    job_changes.previews,
     pools.router,
     # Labels have paths that would be names of nodes.
     labels.router,

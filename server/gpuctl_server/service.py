@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from gpuctl.apply.state.records import Records, records
 from gpuctl.backend.api_resources import WORKLOADS, Object, key_of
+from gpuctl.frontend.source import PLATFORM_FILE, Source
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.reflector import Watched
 from gpuctl.kube.session import Session
@@ -22,6 +25,7 @@ from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import MirroredSession
 from gpuctl_server.settings import ServerSettings
+from gpuctl_server.writes import Writes
 
 SEEN_WITHIN = 2.0
 """Seconds: how long the answer to a write waits for the watches to tell of it."""
@@ -40,11 +44,18 @@ class Service:
     board: JobBoard
     measures: Measures
     fleet: FleetBoard
+    writes: Writes = field(default_factory=Writes)
 
     @property
     def namespace(self) -> str:
         """The namespace of jobs that name none."""
         return self.settings.namespace or self.connection.namespace
+
+    @cached_property
+    def platform_source(self) -> Source:
+        """The platform as a document: what is compiled has the one that the service was started with, and no other."""
+        model = self.platform.platform.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        return Source(PLATFORM_FILE, json.dumps({"version": "v0.1", **model, "kind": "platform"}))
 
     @contextmanager
     def looking(self, caller: Caller | None, namespace: str | None = None) -> Iterator[Reader]:

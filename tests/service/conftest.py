@@ -44,6 +44,7 @@ def served(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
         "anna": ("user", (TEAM,), None),
         "otto": ("user", (OTHER,), (POOL,)),
         "vera": ("viewer", None, None),
+        "nora": ("user", ("not-there",), None),
         "viktor": ("viewer", (TEAM,), None),
         "paula": ("admin", None, (POOL,)),
     }
