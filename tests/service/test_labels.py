@@ -357,6 +357,8 @@ def test_only_admins_write(served: Served, spares: None, seed_place: Place) -> N
         served.call("POST", "/nodes/labels/batch", name, status=status, json=batch)
         served.call("DELETE", f"/nodes/spare-1/labels/{POOL_LABEL}", name, status=status)
         # The right is looked at before what is asked for.
+        assert served.client(name).post("/nodes/spare-1/labels", content="{").status_code == status
+        assert served.client(name).post("/nodes/labels/batch", content="{").status_code == status
         there, absent = (
             served.call("DELETE", f"/nodes/{node}/labels/a", name, status=status) for node in ("spare-1", "none")
         )
@@ -408,17 +410,21 @@ def test_every_write_is_in_the_audit(served: Served, spares: None, seed_place: P
     put(served, "spare-1", "audited", "x")
     put(served, "spare-1", "audited", "y", status=409)
     served.call("DELETE", "/nodes/spare-1/labels/audited")
+    several_nodes = {"nodeNames": ["spare-2", "none"], "key": "audited", "value": "x"}
+    served.call("POST", "/nodes/labels/batch", json=several_nodes)
 
     def written() -> list[dict[str, Any]]:
         found = (json.loads(line) for line in list(served.log) if '"audit"' in line)
-        return [line for line in found if "audited" in line["result"]]
+        return [line for line in found if "label/audited" in line["objects"]]
 
-    seed_place.until(lambda: len(written()) == 3, "the lines of the audit")
+    seed_place.until(lambda: len(written()) == 4, "the lines of the audit")
     lines = written()
-    assert [(line["caller"], line["action"]) for line in lines] == [
-        ("admin", "create labels"),
-        ("admin", "create labels"),
-        ("admin", "delete labels"),
+    one, several = "/api/v1/nodes/{nodeName}/labels", "/api/v1/nodes/labels/batch"
+    assert [(line["caller"], line["action"], line["result"]) for line in lines] == [
+        ("admin", f"POST {one}", "200"),
+        ("admin", f"POST {one}", "409 LabelConflict"),
+        ("admin", f"DELETE {one}/{{key}}", "200"),
+        ("admin", f"POST {several}", "200"),
     ]
-    assert [line["objects"] for line in lines] == [["node/spare-1"]] * 3
-    assert "LabelConflict" in lines[1]["result"]
+    assert [line["objects"][-1] for line in lines[:2]] == ["label/audited"] * 2
+    assert lines[3]["objects"] == ["label/audited", "node/spare-2", "node/none: NodeNotFound"]
