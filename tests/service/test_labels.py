@@ -294,6 +294,7 @@ def test_as_many_nodes_as_are_taken(served: Served, spares: None) -> None:
     body = {"nodeNames": ["spare-1", *(f"none-{number}" for number in range(499))], "key": "a", "value": "x"}
     value = served.call("POST", "/nodes/labels/batch", json=body)
     assert (value["success"], len(value["failed"])) == (["spare-1"], 499)
+    assert value["failed"][0]["message"] == "there is no node none-0", "none is suggested for so many"
     value = served.call("POST", "/nodes/labels/batch", json={**body, "nodeNames": ["none-1", "none-1"]})
     assert (value["success"], [item["nodeName"] for item in value["failed"]]) == ([], ["none-1"])
 
