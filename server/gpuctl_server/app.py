@@ -39,6 +39,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     pools.router,
     # Labels have paths that would be names of nodes.
     labels.router,
+    labels.writes,
     nodes.router,
     quotas.router,
     pool_changes.router,
