@@ -10,11 +10,17 @@ from fastapi import APIRouter, FastAPI
 from gpuctl.release import __version__
 from gpuctl_server import problems
 from gpuctl_server.gate import Gate
-from gpuctl_server.routes import auth, health, jobs
+from gpuctl_server.routes import auth, fit, health, job_questions, jobs, namespaces
 from gpuctl_server.service import Service
 
 BASE = "/api/v1"
-ROUTERS: tuple[APIRouter, ...] = (jobs.router, auth.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    jobs.router,
+    job_questions.router,
+    fit.router,
+    namespaces.router,
+    auth.router,
+)
 
 
 def create_app(service: Service) -> FastAPI:

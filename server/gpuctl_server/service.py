@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from anyio import CapacityLimiter
 
 from gpuctl.apply.state.records import Records, records
 from gpuctl.backend.api_resources import WORKLOADS
@@ -15,10 +18,16 @@ from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.access.caller import Authenticator, Caller
+from gpuctl_server.encoded import Encoded
 from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import MirroredSession
+from gpuctl_server.mirror.progress import ProgressBook
+from gpuctl_server.mirror.veiled_session import VeiledSession
 from gpuctl_server.settings import ServerSettings
+
+WAITS = 16
+"""Requests that may wait for jobs at a time: each follows lists of its own, and holds a thread."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,10 @@ class Service:
     authenticator: Authenticator
     mirror: Mirror
     board: JobBoard
+    progress: ProgressBook
+    encoded: Encoded = field(default_factory=Encoded)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    waits: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(WAITS))
 
     @property
     def namespace(self) -> str:
@@ -45,6 +58,15 @@ class Service:
         :param caller: None for a look at everything, of which nothing may get out that is not theirs.
         """
         session = MirroredSession(self.connection, self.mirror, None if caller is None else caller.sees)
+        try:
+            yield reader_of(session, self.platform, namespace)
+        finally:
+            session.close()
+
+    @contextmanager
+    def weighing(self, caller: Caller, namespace: str | None = None) -> Iterator[Reader]:
+        """A look at the cluster itself, in which what somebody may not see counts, but has no name."""
+        session = VeiledSession(self.connection, caller.sees)
         try:
             yield reader_of(session, self.platform, namespace)
         finally:
@@ -66,8 +88,10 @@ class Service:
 
     def stop(self) -> None:
         """Let go of everything."""
+        self.stopping.set()
         self.board.stop()
         self.mirror.stop()
+        self.progress.stop()
         self.connection.close()
 
 
@@ -94,4 +118,4 @@ def make_service(
     # Each list is followed by a request of its own, for as long as the service lives.
     mirror = Mirror(Session(connection, threads=1), followed(keys))
     board = JobBoard(connection, mirror, platform)
-    return Service(settings, connection, platform, keys, authenticator, mirror, board)
+    return Service(settings, connection, platform, keys, authenticator, mirror, board, ProgressBook(connection))

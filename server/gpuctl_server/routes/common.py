@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, TypeVar
 
 import anyio.to_thread
@@ -10,7 +10,8 @@ from fastapi import APIRouter, Depends, Query, Request
 
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Wish
-from gpuctl_server.lookups import demand
+from gpuctl_server.access.tokens import TokenFile
+from gpuctl_server.lookups import decided, demand
 from gpuctl_server.problems import Problem, Route
 from gpuctl_server.service import Service
 
@@ -23,7 +24,10 @@ def api_router() -> APIRouter:
     return APIRouter(route_class=Route)
 
 
-def service_of(request: Request) -> Service:
+# Dependencies are coroutines: FastAPI gives each that is none a thread, which costs more than they do.
+
+
+async def service_of(request: Request) -> Service:
     """The service that a request is for."""
     service: Service = request.app.state.service
     return service
@@ -35,9 +39,14 @@ async def caller_of(request: Request) -> Caller:
     :raises Problem: 401.
     """
     token = bearer(request.headers.get("authorization", ""))
-    service = service_of(request)
-    # A file is looked at, or the API server asked: neither belongs on the event loop.
-    caller = await anyio.to_thread.run_sync(service.authenticator.caller, token) if token else None
+    service: Service = request.app.state.service
+    authenticator = service.authenticator
+    caller: Caller | None = None
+    if token and isinstance(authenticator, TokenFile):
+        # Whether its file has changed is the one thing that is asked.
+        caller = authenticator.caller(token)
+    elif token:
+        caller = await anyio.to_thread.run_sync(authenticator.caller, token)
     if caller is None:
         raise Problem(401, "the token is missing, wrong, or no longer valid")
     request.state.caller = caller
@@ -50,11 +59,11 @@ def bearer(header: str) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def allowed(action: Action, resource: str) -> Callable[[Caller], Caller]:
+def allowed(action: Action, resource: str) -> Callable[[Caller], Awaitable[Caller]]:
     """A dependency: somebody who may do this at least somewhere. The body is not looked at before."""
 
-    def check(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
-        demand(caller, Wish(action, resource))
+    async def check(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
+        await decided(caller, lambda: demand(caller, Wish(action, resource)))
         return caller
 
     return check
