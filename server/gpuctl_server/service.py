@@ -116,6 +116,6 @@ def make_service(
     """A service that does not yet follow the cluster."""
     keys = records(platform)
     # Each list is followed by a request of its own, for as long as the service lives.
-    mirror = Mirror(Session(connection, threads=1), followed(keys))
+    mirror = Mirror(Session(connection, threads=1), followed(keys), again=settings.mirror_again)
     board = JobBoard(connection, mirror, platform)
     return Service(settings, connection, platform, keys, authenticator, mirror, board, ProgressBook(connection))

@@ -269,13 +269,13 @@ def assert_same(objects: list[Object]) -> None:
         assert read(trimmed) == whole
 
 
-@examples(60)
+@examples(25)
 @given(worlds())
 def test_jobs_of_golden_cases(objects: list[Object]) -> None:
     assert_same(objects)
 
 
-@examples(60)
+@examples(25)
 @given(worlds(), st.data())
 def test_nodes_pools_and_quotas(objects: list[Object], data: st.DataObject) -> None:
     resources = st.sampled_from(["nvidia.com/gpu", "huawei.com/Ascend910", "cpu", "memory", "pods"])

@@ -142,13 +142,13 @@ def test_why_and_timeline_are_those_of_the_command_line(served: Served, place: P
 
 def test_waiting(served: Served, place: Place) -> None:
     """The answer of ``gpuctl wait -o json``; the list is answered meanwhile."""
-    place.apply(inference("chat"), training("done", job=outcome("succeed")), training("stuck", resources={"gpu": 900}))
+    place.apply(inference("chat"), training("done", job=outcome("complete")), training("stuck", resources={"gpu": 900}))
     for name in ("chat", "done", "stuck"):
         job_of(served, place, name)
     for name, condition in (("chat", "ready"), ("done", "done"), ("chat", "running")):
         body = {"condition": condition, "timeout": 50}
         found = served.call("POST", f"/jobs/{name}/wait", json=body, params={"namespace": place.namespace})
-        assert found == place.gpuctl("wait", name, f"--for={condition}", "-o", "json").value
+        assert found == place.gpuctl("wait", name, f"--for={condition}", "--timeout", "60s", "-o", "json").value
     results: list[Any] = []
 
     def wait() -> None:

@@ -80,7 +80,7 @@ def test_progress_is_what_the_log_says(served: Served, place: Place) -> None:
         training("bar"),
         training("epochs"),
         training("silent"),
-        training("over", job=outcome("succeed")),
+        training("over", job=outcome("complete")),
         inference("serves"),
     )
     said = {
