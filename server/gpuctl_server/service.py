@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ from gpuctl_server.mirror.progress import ProgressBook
 from gpuctl_server.mirror.veiled_session import VeiledSession
 from gpuctl_server.settings import ServerSettings
 
+GLANCE = 5.0
+"""Seconds after which an answer out of memory is made again."""
 WAITS = 16
 """Requests that may wait for jobs at a time: each follows lists of its own, and holds a thread."""
 
@@ -50,6 +53,14 @@ class Service:
     def namespace(self) -> str:
         """The namespace of jobs that name none."""
         return self.settings.namespace or self.connection.namespace
+
+    def moment(self) -> tuple[float, ...]:
+        """What every answer out of memory rests on: as long as it is the same, so are they.
+
+        Also what is asked elsewhere is asked again from time to time, though nothing of the cluster has changed.
+        """
+        beside = self.mirror.version_of("Service", "HorizontalPodAutoscaler")
+        return self.board.now().version, beside, self.progress.version, time.monotonic() // GLANCE
 
     @contextmanager
     def looking(self, caller: Caller | None, namespace: str | None = None) -> Iterator[Reader]:

@@ -63,7 +63,7 @@ def changed(change: Callable[[Object], None], name: str) -> Callable[[Exchange],
 
 
 def odd(pod: Object) -> None:
-    """Each pod of three is odd in another way."""
+    """Pods are odd in one of four ways."""
     way = int(pod["metadata"]["resourceVersion"]) % 4
     if way == 0:
         pod["metadata"]["labels"]["app"] = 5
@@ -72,7 +72,7 @@ def odd(pod: Object) -> None:
     elif way == 2:
         pod["metadata"]["ownerReferences"] = {"kind": "Job"}
     else:
-        pod["status"] = []
+        pod["status"] = ["x"]
 
 
 def test_odd_objects_are_left_out_and_others_stay(
@@ -133,7 +133,7 @@ def test_rights_that_are_taken_away_and_come_back(behind: Served, proxy: Proxy, 
     place.apply(inference("before"))
     behind.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
     proxy.reset(on(SERVICES, refuse(403, "Forbidden", "services is forbidden: User cannot list resource services")))
-    proxy.drain()
+    proxy.cut()
     place.until(lambda: not ready(behind)["ready"], "the service to say so")
     assert "services" in ready(behind)["problem"]
     place.apply(inference("after"))
@@ -176,7 +176,7 @@ def test_the_api_server_is_killed_under_load(behind: Served, proxy: Proxy, place
         )
         # Versions that the server does not remember are listed again.
         proxy.reset(on(matching("GET", "/api/v1/pods", watch=True), refuse(410, "Expired", "too old resource version")))
-        proxy.drain()
+        proxy.cut()
         place.kubectl("delete", "pod", "-l", "app=stays", "--force", "--grace-period=0")
         pods = set(place.running("stays"))
         proxy.reset(None)

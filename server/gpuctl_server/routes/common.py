@@ -2,21 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Annotated, Any, TypeVar
 
 import anyio.to_thread
 from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response
 
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.access.rights import Action, Rights, Wish
 from gpuctl_server.access.tokens import TokenFile
 from gpuctl_server.lookups import decided, demand
+from gpuctl_server.negotiation import JSON, wants_yaml
 from gpuctl_server.problems import Problem, Route
 from gpuctl_server.service import Service
 
 LARGEST_PAGE = 1000
 Item = TypeVar("Item")
+
+
+class RememberedRoute(Route):
+    """A route that answers out of memory: what it said to the same rights at this :meth:`Service.moment` it says again.
+
+    Of a request that is repeated most of the time goes to reading its parameters.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def remembering(request: Request) -> Response:
+            service: Service = request.app.state.service
+            rights = _rights_at_once(service, request)
+            if rights is None or wants_yaml(request):
+                return await handle(request)
+            question = (rights, request.scope["path"], request.scope["query_string"])
+            moment = service.moment()
+            body = service.encoded.find(question, moment)
+            if body is not None:
+                return Response(body, media_type=JSON)
+            response = await handle(request)
+            if response.status_code == 200:
+                service.encoded.keep(question, moment, bytes(response.body))
+            return response
+
+        return remembering
+
+
+def _rights_at_once(service: Service, request: Request) -> Rights | None:
+    """The rights of whoever asks, where nobody has to be asked for them, and the token is good."""
+    if not isinstance(service.authenticator, TokenFile):
+        return None
+    token = bearer(request.headers.get("authorization", ""))
+    caller = service.authenticator.caller(token) if token else None
+    return None if caller is None else caller.rights
 
 
 def api_router() -> APIRouter:

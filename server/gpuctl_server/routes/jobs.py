@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 import anyio.to_thread
-from fastapi import Depends, Path, Query
+from fastapi import APIRouter, Depends, Path, Query
 from starlette.responses import Response
 
 from gpuctl.reading.job_facts import read_facts
@@ -25,16 +24,13 @@ from gpuctl_server.job_values import (
 from gpuctl_server.lookups import board_of, decided, demand, find_job, seen_by
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.negotiation import JSON
-from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_router, paged
+from gpuctl_server.routes.common import Page, PageSize, RememberedRoute, ServiceOf, allowed, paged
 from gpuctl_server.service import Service
 
-router = api_router()
+router = APIRouter(route_class=RememberedRoute)
 Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
 Filter = Annotated[str, Query(max_length=253)]
 JobId = Annotated[str, Path(max_length=253, description="A jobId, a job's name, or the name of one of its pods.")]
-
-_GLANCE = 5.0
-"""Seconds for which a page counts: in making it, what logs say is asked again."""
 
 
 @router.get("/jobs", response_model=JobPage)
@@ -53,7 +49,7 @@ async def list_of_jobs(
     board = board_of(service)
     seen = await seen_by(caller, board)
     question = ("jobs", seen, kind, pool, status, namespace, page, pageSize)
-    stamp = (board.version, service.progress.version, time.monotonic() // _GLANCE)
+    stamp = service.moment()
     body = service.encoded.find(question, stamp)
     if body is None:
         wanted = JobFilter(pool, kind, status)
