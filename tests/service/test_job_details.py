@@ -87,7 +87,7 @@ def test_the_api_server_is_not_asked(served: Served, place: Place) -> None:
 def test_a_change_is_in_the_description_soon(served: Served, place: Place) -> None:
     place.apply(compute("web"))
     place.running("web")
-    served.until("/jobs/web", lambda value: value["status"] == "running", namespace=place.namespace)
+    job_of(served, place, "web", status="running")
     place.apply(compute("web", environment={"image": "registry.example.com/compute:v2"}), flags=("--yes",))
     served.until(
         "/jobs/web", lambda value: value["images"] == ["registry.example.com/compute:v2"], namespace=place.namespace

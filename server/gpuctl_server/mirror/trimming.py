@@ -6,7 +6,6 @@ reads these as well. What pods of one template have in common is kept once.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -31,7 +30,7 @@ _CONTAINER_STATUS = ("name", "ready", "started", "restartCount", "state")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _MOST_SHARED = 50_000
 _LARGEST_SHARED = 10_000
-"""Characters as JSON: what is larger than this is hardly ever there twice."""
+"""Characters: what is larger than this is hardly ever there twice."""
 
 
 class LeftOut(Object):
@@ -89,7 +88,8 @@ class Trimmer:
 
     def shared(self, value: Any) -> Any:
         """The one object that stands for all that are equal to it."""
-        text = json.dumps(value, sort_keys=True)
+        # Another order of keys would only be another object.
+        text = repr(value)
         if len(text) > _LARGEST_SHARED:
             return value
         if len(self._shared) > _MOST_SHARED:
