@@ -4,22 +4,50 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
+from starlette.middleware.cors import CORSMiddleware
 
 from gpuctl.release import __version__
 from gpuctl_server import problems
 from gpuctl_server.gate import Gate
-from gpuctl_server.routes import auth, fit, health, job_questions, jobs, namespaces
+from gpuctl_server.openapi import as_3_0
+from gpuctl_server.routes import (
+    auth,
+    docs,
+    fit,
+    health,
+    job_changes,
+    job_questions,
+    jobs,
+    labels,
+    namespaces,
+    nodes,
+    pools,
+    quotas,
+)
+from gpuctl_server.routes.common import BASE
 from gpuctl_server.service import Service
 
-BASE = "/api/v1"
+DESCRIPTION = """\
+Jobs on the GPUs of a Kubernetes cluster. Bodies and answers are JSON, or YAML as `application/yaml`. Every request
+needs `Authorization: Bearer TOKEN`. What went wrong is told as `{"error": name, "message": text, "details": [...]}`."""
 ROUTERS: tuple[APIRouter, ...] = (
     jobs.router,
     job_questions.router,
-    fit.router,
+    job_changes.router,
+    job_changes.previews,
+    pools.router,
+    # Labels have paths that would be names of nodes.
+    labels.router,
+    nodes.router,
+    quotas.router,
     namespaces.router,
+    fit.router,
     auth.router,
+    docs.router,
+    health.router,
 )
 
 
@@ -32,7 +60,7 @@ def create_app(service: Service) -> FastAPI:
         yield
         service.stop()
 
-    app = FastAPI(
+    app = Application(
         title="gpuctl",
         version=__version__,
         lifespan=lifespan,
@@ -43,8 +71,26 @@ def create_app(service: Service) -> FastAPI:
     )
     app.state.service = service
     problems.install(app)
-    app.include_router(health.router)
     for router in ROUTERS:
-        app.include_router(router, prefix=BASE)
-    app.add_middleware(Gate, settings=service.settings)
+        app.include_router(router)
+    app.mount(f"{BASE}{docs.FILES}", docs.files())
+    if service.settings.cors:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=service.settings.cors,
+            allow_methods=("GET", "POST", "PUT", "DELETE"),
+            allow_headers=("Authorization", "Content-Type", "Idempotency-Key"),
+        )
+    app.add_middleware(Gate, settings=service.settings, measures=service.measures)
     return app
+
+
+class Application(FastAPI):
+    """Documents itself in the version that most tools know."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document."""
+        if self.openapi_schema is None:
+            self.openapi_schema = as_3_0(super().openapi())
+            self.openapi_schema["info"]["description"] = DESCRIPTION
+        return self.openapi_schema

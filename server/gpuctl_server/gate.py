@@ -11,6 +11,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gpuctl_server.measures import Measures
 from gpuctl_server.problems import Problem, answer, unexpected
 from gpuctl_server.request_log import LOG, begin_request
 from gpuctl_server.settings import ServerSettings
@@ -19,12 +20,17 @@ _OPEN = frozenset({"/healthz", "/readyz"})
 """Paths that are answered however busy the service is."""
 
 
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_LONGEST = 500
+
+
 class Gate:
     """The outermost layer of the application (ASGI)."""
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:
+    def __init__(self, app: ASGIApp, settings: ServerSettings, measures: Measures) -> None:
         self._app = app
         self._settings = settings
+        self._measures = measures
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._waiting = 0
 
@@ -57,9 +63,15 @@ class Gate:
                 raise
             await unexpected(request, error)(scope, receive, sending)
         finally:
-            taken = round((time.monotonic() - begun) * 1000, 1)
-            fields: dict[str, Any] = {"method": scope["method"], "path": scope["path"], "status": status, "ms": taken}
-            LOG.info("request", extra=fields)
+            self._note(scope, status, time.monotonic() - begun)
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        """A line in the log, and a count by the path of the route: whoever asks chooses the path, and its length."""
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        route = getattr(scope.get("route"), "path", "none")
+        self._measures.answered(method, route, status, seconds)
+        fields: dict[str, Any] = {"method": method, "path": scope["path"][:_LONGEST], "route": route}
+        LOG.info("request", extra={**fields, "status": status, "ms": round(seconds * 1000, 1)})
 
     async def _admitted(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
         body = await self._body(request, receive)
@@ -71,7 +83,8 @@ class Gate:
         finally:
             self._waiting -= 1
         try:
-            await self._app(scope, _given(body, receive), send)
+            with self._measures.under_way.track_inprogress():
+                await self._app(scope, _given(body, receive), send)
         finally:
             self._slots.release()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -15,11 +16,15 @@ import uvicorn
 from gpuctl.frontend.invalid_documents import InvalidDocuments
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.configuration import connect
+from gpuctl.kube.connection import Connection
 from gpuctl.usecases.compiling import read_platform
+from gpuctl_server import token_commands as tokens
 from gpuctl_server.access.caller import Authenticator
 from gpuctl_server.access.tokens import DamagedTokens, TokenFile, new_token, write_tokens
-from gpuctl_server.app import BASE, create_app
-from gpuctl_server.request_log import set_up
+from gpuctl_server.app import create_app
+from gpuctl_server.audit import audit_to
+from gpuctl_server.request_log import LOG, set_up
+from gpuctl_server.routes.common import BASE
 from gpuctl_server.service import Service, make_service
 from gpuctl_server.settings import FILE, ServerSettings, SettingsProblem
 
@@ -51,17 +56,42 @@ def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
         server_header=False,
         ws_max_size=64 * 1024,
     )
-    server = _Server(config, lambda host, port: tell(f"gpuctl serves {scheme}://{host}:{port}{BASE}"))
+    # uvicorn raises a signal again once everything has come to its end: by then it is no failure.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+
+    def listening(host: str, port: int) -> None:
+        tell(f"gpuctl serves {scheme}://{host}:{port}{BASE}")
+
+    server = _Server(config, listening, service.writes.end)
     set_up()
-    server.run()
+    if settings.audit is not None:
+        try:
+            audit_to(settings.audit)
+        except OSError as error:
+            raise CannotStart(f"the audit cannot be written: {error}") from None
+    try:
+        server.run()
+    finally:
+        if service.writes.under_way:
+            # Its thread would be waited for, for minutes perhaps. What it took apart is in its journal.
+            LOG.error("ended in the middle of a change; `gpuctl recover` finishes it")
+            os._exit(1)
 
 
 class _Server(uvicorn.Server):
-    """Tells its address once it listens: of a port that was 0 nobody knows it before."""
+    """Tells its address once it listens: of a port that was 0 nobody knows it before. ``ending`` is called first of all
+    when it is to end."""
 
-    def __init__(self, config: uvicorn.Config, listening: Callable[[str, int], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, listening: Callable[[str, int], None], ending: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self._listening = listening
+        self._ending = ending
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._ending()
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -82,12 +112,16 @@ def prepare(settings: ServerSettings, tell: Callable[[str], None]) -> Service:
         raise CannotStart(f"the platform's settings have errors:\n{error}") from None
     except ClusterError as error:
         raise CannotStart(error.message + (f"\n{error.hint}" if error.hint else "")) from None
-    return make_service(settings, connection, platform, _authenticator(settings, tell))
+    return make_service(settings, connection, platform, _authenticator(settings, connection, tell))
 
 
-def _authenticator(settings: ServerSettings, tell: Callable[[str], None]) -> Authenticator:
-    if settings.auth != "tokens":
-        raise CannotStart(f"auth {settings.auth} is not there yet")
+def _authenticator(settings: ServerSettings, connection: Connection, tell: Callable[[str], None]) -> Authenticator:
+    if settings.auth == "kubernetes":
+        from gpuctl_server.access.kubernetes import ClusterUsers
+
+        return ClusterUsers(connection)
+    if settings.auth == "oidc":
+        return _provider_users(settings, connection)
     path = settings.tokens.expanduser()
     try:
         if not path.exists():
@@ -99,17 +133,44 @@ def _authenticator(settings: ServerSettings, tell: Callable[[str], None]) -> Aut
         raise CannotStart(f"the tokens cannot be used: {error}") from None
 
 
+def _provider_users(settings: ServerSettings, connection: Connection) -> Authenticator:
+    from gpuctl_server.access.oidc import Provider, ProviderUsers, is_address
+
+    if not settings.oidc_issuer or not settings.oidc_audience:
+        raise CannotStart("auth oidc needs oidc_issuer and oidc_audience")
+    if not is_address(settings.oidc_issuer):
+        raise CannotStart("oidc_issuer has to be an address of HTTPS")
+    provider = Provider(
+        settings.oidc_issuer,
+        settings.oidc_audience,
+        settings.oidc_username_claim,
+        settings.oidc_groups_claim,
+        settings.oidc_prefix,
+        settings.oidc_impersonation,
+    )
+    return ProviderUsers(connection, provider)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """``python -m gpuctl_server``: everything is set by the environment or a file."""
-    parser = argparse.ArgumentParser(prog="python -m gpuctl_server", description=__doc__)
-    parser.add_argument("--config", type=Path, help="file of settings; the environment goes before it")
+    """``gpuctl-server``: serve, or ``gpuctl-server token`` to keep the file of tokens."""
+    parser = argparse.ArgumentParser(
+        prog="gpuctl-server", description="The REST API of gpuctl. Everything is set by the environment or a file."
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings as YAML; the environment goes before it")
+    tokens.add_commands(parser.add_subparsers(dest="command", metavar="COMMAND"))
     options = parser.parse_args(arguments)
     if options.config is not None:
         os.environ[FILE] = str(options.config)
-    with contextlib.suppress(KeyboardInterrupt):
-        try:
-            serve(ServerSettings.made({}), lambda text: print(text, file=sys.stderr, flush=True))
-        except (SettingsProblem, CannotStart) as error:
-            print(f"gpuctl_server: {error}", file=sys.stderr)
-            return 2 if isinstance(error, SettingsProblem) else 3
+    try:
+        settings = ServerSettings.made({})
+        if options.command == "token":
+            return tokens.run(settings.tokens.expanduser(), options)
+        with contextlib.suppress(KeyboardInterrupt):
+            serve(settings, lambda text: print(text, file=sys.stderr, flush=True))
+    except (SettingsProblem, tokens.Misuse) as error:
+        print(f"gpuctl-server: {error}", file=sys.stderr)
+        return 2
+    except (CannotStart, DamagedTokens, OSError) as error:
+        print(f"gpuctl-server: {error}", file=sys.stderr)
+        return 3
     return 0

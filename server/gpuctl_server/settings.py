@@ -37,6 +37,16 @@ class ServerSettings(BaseSettings):
 
     auth: AuthMode = Field("tokens", description="Whose tokens are accepted.")
     tokens: Path = Field(Path("~/.config/gpuctl/server-tokens.json"), description="File of tokens, for auth `tokens`.")
+    oidc_issuer: str | None = Field(None, description="For auth `oidc`: the provider, as `iss` of its tokens says.")
+    oidc_audience: str | None = Field(None, description="For auth `oidc`: what `aud` of a token has to contain.")
+    oidc_username_claim: str = Field("sub", description="For auth `oidc`: the claim that is the user's name.")
+    oidc_groups_claim: str = Field("groups", description="For auth `oidc`: the claim with the user's groups.")
+    oidc_prefix: str = Field("oidc:", description="For auth `oidc`: what names of users and groups get before them.")
+    oidc_impersonation: bool = Field(
+        False,
+        description="For auth `oidc`: write by impersonating the user. The risk: whoever takes the service over acts "
+        "as every user that its role may impersonate, so confine that (constrained impersonation, Kubernetes 1.36).",
+    )
 
     body_limit: int = Field(1024 * 1024, ge=1024, description="Largest body that is read.")
     concurrency: int = Field(64, ge=1, description="Requests that are worked on at a time; more wait.")

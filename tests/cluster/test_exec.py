@@ -83,7 +83,8 @@ def test_what_cannot_be_run(note: Place) -> None:
     note.plane.annotate(note.namespace, pod, outcome="complete")
     note.until(lambda: note.get("Pod", pod)["status"]["phase"] == "Succeeded", "the end of the training")
     over = gpuctl(note, "exec", "done", "--", "ls")
-    text = f"error: pod {pod} of training/done does not run: Succeeded\n  = `gpuctl logs done` shows what it printed\n"
+    hint = f"`gpuctl logs done -n {note.namespace}` shows what it printed"
+    text = f"error: pod {pod} of training/done does not run: Succeeded\n  = {hint}\n"
     assert (over.returncode, over.stderr.decode()) == (1, text)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
+import ssl
 import subprocess
 import sys
 import threading
@@ -12,7 +14,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -23,22 +26,43 @@ STARTS_IN = 60.0
 READY_IN = 60.0
 
 
+class Untidied(NamedTuple):
+    """An answer."""
+
+    status: int
+    value: Any
+
+
 class Served:
     """A service and its tokens: ``client`` gives a client of somebody's."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str, tokens: Mapping[str, str], log: list[str]) -> None:
+    def __init__(
+        self,
+        process: subprocess.Popen[str],
+        url: str,
+        tokens: Mapping[str, str],
+        log: list[str],
+        verify: ssl.SSLContext | bool = True,
+    ) -> None:
         self.process = process
         self.url = url
         self.tokens = tokens
         self.log = log
+        self.verify = verify
         self._clients: dict[str, httpx.Client] = {}
 
     def client(self, name: str = "admin") -> httpx.Client:
         """Somebody's client; "" has no token."""
         if name not in self._clients:
             headers = {"Authorization": f"Bearer {self.tokens[name]}"} if name else {}
-            self._clients[name] = httpx.Client(base_url=f"{self.url}/api/v1", headers=headers, timeout=60)
+            self._clients[name] = httpx.Client(
+                base_url=f"{self.url}/api/v1", headers=headers, timeout=60, verify=self.verify
+            )
         return self._clients[name]
+
+    def own_client(self, name: str = "admin") -> httpx.Client:
+        """A client of somebody's, for a thread of its own; it goes away with the process."""
+        return httpx.Client(base_url=f"{self.url}/api/v1", headers=self.client(name).headers, timeout=120)
 
     def get(self, path: str, name: str = "admin", *, status: int = 200, **query: Any) -> Any:
         """What a path answers."""
@@ -49,6 +73,18 @@ class Served:
         response = self.client(name).request(method, path, **rest)
         assert response.status_code == status, f"{method} {path}: {response.status_code}\n{response.text}"
         return response.json()
+
+    def untidied(self, method: str, path: str, name: str = "admin", body: Any = None) -> Untidied:
+        """What a path is answered with that is sent as it is: httpx would tidy ``..`` and the like away."""
+        where = urlsplit(self.url)
+        connection = http.client.HTTPConnection(where.netloc, timeout=60)
+        headers = {"Authorization": f"Bearer {self.tokens[name]}", "Content-Type": "application/json"}
+        try:
+            connection.request(method, f"/api/v1{path}", None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            return Untidied(answer.status, json.loads(answer.read()))
+        finally:
+            connection.close()
 
     def until(self, path: str, condition: Any, name: str = "admin", **query: Any) -> Any:
         """What a path answers, once it meets a condition."""
@@ -73,10 +109,17 @@ Rights = tuple[Role, "tuple[str, ...] | None", "tuple[str, ...] | None"]
 
 
 @contextmanager
-def serving(directory: Path, kubeconfig: Path, users: Mapping[str, Rights], **settings: str) -> Iterator[Served]:
+def serving(
+    directory: Path,
+    kubeconfig: Path,
+    users: Mapping[str, Rights],
+    verify: ssl.SSLContext | bool = True,
+    **settings: str,
+) -> Iterator[Served]:
     """A service that is ready, for as long as the block lasts.
 
     :param users: name -> rights; each has a token.
+    :param verify: whom to trust.
     :param settings: of the service, as in the environment but for the prefix.
     """
     made: dict[str, tuple[str, TokenEntry]] = {
@@ -114,8 +157,8 @@ def serving(directory: Path, kubeconfig: Path, users: Mapping[str, Rights], **se
     try:
         heard.wait(STARTS_IN)
         assert url, f"the service did not start:\n{''.join(log)}"
-        _wait_until_ready(url[0], log)
-        served = Served(process, url[0], {name: token for name, (token, _) in made.items()}, log)
+        _wait_until_ready(url[0], log, verify)
+        served = Served(process, url[0], {name: token for name, (token, _) in made.items()}, log, verify)
         yield served
         served.stop()
     finally:
@@ -125,8 +168,8 @@ def serving(directory: Path, kubeconfig: Path, users: Mapping[str, Rights], **se
         reader.join(timeout=10)
 
 
-def _wait_until_ready(url: str, log: list[str]) -> None:
+def _wait_until_ready(url: str, log: list[str], verify: ssl.SSLContext | bool) -> None:
     end = time.monotonic() + READY_IN
-    while httpx.get(f"{url}/readyz", timeout=30).status_code != 200:
+    while httpx.get(f"{url}/readyz", timeout=30, verify=verify).status_code != 200:
         assert time.monotonic() < end, f"the service is not ready:\n{''.join(log)}"
         time.sleep(0.05)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpuctl.apply.plan.evictions import foresee
 from gpuctl.apply.plan.homes import add_home
-from gpuctl.apply.plan.plan import Forbidden, Plan, Refused
+from gpuctl.apply.plan.plan import Exists, Forbidden, Plan, Refused
 from gpuctl.apply.plan.planner import make_plan
 from gpuctl.apply.plan.request import Request, SetOptions
 from gpuctl.apply.plan.server_checks import CheckOptions, check
@@ -67,7 +67,7 @@ def apply(
     """
     pending = _pending(session, how.keys, _namespaces(session, request, options), dialogue)
     plan, run = _plan(session, request, options, pending, server=True)
-    _refuse(plan, pending)
+    refuse(plan, pending)
     if seen is not None and not _deletions(plan) <= _deletions(seen):
         raise Changed("the cluster has changed: more would be taken away than the plan said", "plan again")
     if plan.questions and not dialogue.ask(plan):
@@ -108,7 +108,7 @@ def _carry_out(
             except Changed:
                 # Planned once more; what takes nothing away that was not confirmed may go on.
                 again, run = _plan(session, request, options, pending, server=True)
-                _refuse(again)
+                refuse(again)
                 if attempt == 2 or not _deletions(again) <= _deletions(plan):
                     raise
                 again.recovery = plan.recovery
@@ -123,15 +123,15 @@ def execute(session: Session, plan: Plan, how: How, dialogue: Dialogue) -> Plan:
 
     What a killed apply left is finished before: afterwards it would bring back what is deleted here.
     """
-    _refuse(plan)
+    refuse(plan)
     pending = _pending(session, how.keys, {step.key.namespace for step in plan.steps}, dialogue)
     pending.join(session, plan, how.keys, {step.key: "it is to be deleted" for step in plan.steps})
-    _refuse(plan)
+    refuse(plan)
     weigh(session, plan)
     if (plan.questions or plan.courtesies) and not dialogue.ask(plan):
         raise Declined("not confirmed", plan)
     check(session, plan)
-    _refuse(plan)
+    refuse(plan)
     _recover(session, pending, plan, how, dialogue)
     if pending.journals:
         _leave_out_gone(session, plan)
@@ -230,7 +230,7 @@ def _plan(
             if before is not None and absent >= before:
                 raise
     if server and not plan.errors:
-        foresee(session, plan, request.keys, request.gpu_resources)
+        foresee(session, plan, request)
     return plan, run
 
 
@@ -251,10 +251,14 @@ def _leave_out_gone(session: Session, plan: Plan) -> None:
                 step.action, step.live, step.reason = "skip", None, "is gone"
 
 
-def _refuse(plan: Plan, pending: Pending | None = None) -> None:
+def refuse(plan: Plan, pending: Pending | None = None) -> None:
+    """See that nothing stands against a plan.
+
+    :raises Refused: something does.
+    """
     if plan.obstacles:
         more = [] if pending is None or not pending.outlook.journals else [pending.advice]
-        kind = Refused if plan.errors or plan.tracked else Forbidden
+        kind = Exists if plan.existing else Refused if plan.errors or plan.tracked else Forbidden
         raise kind("\n".join([*plan.obstacles, *more]), plan)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from gpuctl.kube.credentials import Credential, bearer, impersonation
 from gpuctl.kube.transport import Transport
 
 
@@ -24,6 +26,20 @@ class Connection:
     def server(self) -> str:
         """The API server's address."""
         return self.transport.server
+
+    def with_token(self, token: str) -> Connection:
+        """The same cluster as the owner of a token; none of our credentials go along.
+
+        :raises ConfigurationError: it is none that can be sent, when a request is made.
+        """
+        return replace(self, transport=self.transport.on_behalf(Credential(bearer(token))))
+
+    def acting_as(self, user: str, groups: Sequence[str] = (), uid: str = "") -> Connection:
+        """The same cluster, asking to act as somebody else, which takes the right to impersonate.
+
+        :raises ConfigurationError: a name that cannot be sent.
+        """
+        return replace(self, transport=self.transport.on_behalf(None, impersonation(user, uid, groups)))
 
     def close(self) -> None:
         """Let go of the sockets that wait for a request."""

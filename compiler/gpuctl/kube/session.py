@@ -93,6 +93,8 @@ class Session:
 
     def get(self, key: Key) -> Object | None:
         """The object, or None when it is absent (or its kind is)."""
+        if not key.is_possible:
+            return None
         try:
             found: Object = self.request("GET", key.path)
         except ApiError as error:
@@ -103,6 +105,8 @@ class Session:
 
     def get_metadata(self, key: Key) -> Object | None:
         """As :meth:`get`, of the metadata alone: what the object contains does not leave the server."""
+        if not key.is_possible:
+            return None
         try:
             found: Object = self.request("GET", key.path, accept=_METADATA.format(""))
         except ApiError as error:

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from gpuctl.backend.api_resources import Object
 from gpuctl.kube.api_errors import ConfigurationError, ConnectionFailed
 from gpuctl.kube.connection_pool import ConnectionPool
-from gpuctl.kube.credentials import Certificate, Credential, CredentialSource, Headers
+from gpuctl.kube.credentials import Certificate, Credential, CredentialSource, Fixed, Headers
 from gpuctl.kube.dialing import Dialled, dial, proxy_fields
 from gpuctl.kube.http1 import Fields, Malformed, Reply, Wire
 from gpuctl.kube.proxies import Proxy
@@ -70,6 +70,12 @@ class Transport:
         self._pool: ConnectionPool | None = None
         self._pool_certificate: Certificate | None = None
         self._always, self._prefix = _addressed(access)
+
+    def on_behalf(self, credential: Credential | None, impersonation: Headers = ()) -> Transport:
+        """The way to the same server for somebody else: with a credential of theirs instead of ours, or (None) with
+        ours, asking to act as them. Nothing is shared, no socket either."""
+        source = self._access.source if credential is None else Fixed(credential)
+        return Transport(self._access._replace(source=source, impersonation=impersonation))
 
     def close(self) -> None:
         """Let go of the sockets."""

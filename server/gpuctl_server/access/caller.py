@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
+from gpuctl.kube.connection import Connection
 from gpuctl_server.access.rights import Decision, Rights, Wish
 
 
@@ -15,11 +17,22 @@ class Caller(Protocol):
     def name(self) -> str:
         """Who it is."""
 
+    @property
+    def home(self) -> str | None:
+        """The namespace of their jobs that name none: the first of theirs; None where theirs are all."""
+
     def sees(self, namespace: str) -> bool:
         """Whether what is in a namespace ("" for what is in none) may be looked at."""
 
     def may(self, wish: Wish) -> Decision:
         """Whether something may be done."""
+
+    @property
+    def namespaces(self) -> Collection[str] | None:
+        """Those that it is confined to; None when no list of them is known."""
+
+    def connection(self, service: Connection) -> Connection:
+        """As whom it writes: the service itself, or somebody the cluster knows."""
 
 
 class Authenticator(Protocol):
@@ -38,6 +51,7 @@ class TokenCaller:
 
     name: str
     rights: Rights
+    home: str | None = None
 
     def sees(self, namespace: str) -> bool:
         """As :meth:`Caller.sees`."""
@@ -46,3 +60,12 @@ class TokenCaller:
     def may(self, wish: Wish) -> Decision:
         """As :meth:`Caller.may`."""
         return self.rights.decide(self.name, wish)
+
+    @property
+    def namespaces(self) -> Collection[str] | None:
+        """As :attr:`Caller.namespaces`."""
+        return self.rights.namespaces
+
+    def connection(self, service: Connection) -> Connection:
+        """As :meth:`Caller.connection`: what a token of ours may was decided before."""
+        return service

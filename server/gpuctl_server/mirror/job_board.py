@@ -101,6 +101,7 @@ class JobBoard:
         self._stopped = threading.Event()
         self._board = Board()
         self._rows: dict[Identity, ListedJob] = {}
+        self._made_new = threading.Condition()
         self._thread = threading.Thread(target=self._work, daemon=True, name="gpuctl-board")
 
     def start(self) -> None:
@@ -120,6 +121,11 @@ class JobBoard:
         """The newest board."""
         return self._board
 
+    def wait_for(self, holds: Callable[[Board], bool], timeout: float) -> bool:
+        """Wait until a board is as wanted, for ``timeout`` seconds at most; whether it is."""
+        with self._made_new:
+            return self._made_new.wait_for(lambda: holds(self._board), timeout)
+
     def _work(self) -> None:
         version = -1
         while not self._stopped.is_set():
@@ -129,7 +135,10 @@ class JobBoard:
             begun = time.monotonic()
             try:
                 first = not self.ready
-                self._board = self._made(version)
+                board = self._made(version)
+                with self._made_new:
+                    self._board = board
+                    self._made_new.notify_all()
                 if first:
                     _settle()
             except Exception:

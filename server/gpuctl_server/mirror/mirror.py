@@ -29,10 +29,19 @@ class _Kept:
         self.listed = False
         self.failure: ClusterError | None = None
         self.version = 0
+        self.newest = 0
         self.objects: dict[Key, Object] = {}
         self.left_out: set[str] = set()
         self._by_app: dict[str, dict[Key, Object]] = {}
         self._by_name: dict[str, dict[Key, Object]] = {}
+
+    def has_seen(self, key: Key, version: int) -> bool:
+        """Whether an object is as it was written in this version, or later, or gone since.
+
+        A watch tells changes of a kind in the order of their versions.
+        """
+        obj = self.objects.get(key)
+        return (self.newest if obj is None else version_of(obj)) >= version
 
     def take(self, event: Event) -> None:
         """Keep what an event tells."""
@@ -89,6 +98,12 @@ class _Kept:
         ]
 
 
+def version_of(obj: Object) -> int:
+    """The version of an object. Source: KEP-5504, they are numbers that grow with every write to a cluster."""
+    text = str(obj["metadata"].get("resourceVersion") or "")
+    return int(text) if text.isdigit() else 0
+
+
 class Mirror:
     """Objects as the API server last told of them. Safe to use from several threads.
 
@@ -143,7 +158,7 @@ class Mirror:
         """How many objects are left out."""
         return sum(len(kept.left_out) for kept in self._kept.values())
 
-    def version_of(self, *kinds: str) -> int:
+    def changes_of(self, *kinds: str) -> int:
         """A number that grows with every change of an object of these kinds."""
         return sum(self._kept[kind].version for kind in kinds)
 
@@ -152,6 +167,18 @@ class Mirror:
         with self._changed:
             self._changed.wait_for(lambda: self.version != version, timeout)
             return self.version
+
+    def wait_for(self, kind: str, key: Key, resource_version: str, timeout: float) -> bool:
+        """Wait until a write is known here, so that whoever made it finds it; whether it is.
+
+        :param resource_version: of the object, as the write returned it; of a deletion the one that it had then.
+        :param timeout: seconds; a watch that is interrupted may take longer.
+        """
+        kept = self._kept.get(kind)
+        if kept is None or not resource_version.isdigit():
+            return False
+        with self._changed:
+            return self._changed.wait_for(lambda: kept.has_seen(key, int(resource_version)), timeout)
 
     def covers(self, kind: str, namespace: str | None, labels: LabelSelector, fields: FieldSelector) -> bool:
         """Whether everything that such a list selects is here."""
@@ -195,6 +222,7 @@ class Mirror:
             elif event.type == "LISTED":
                 kept.listed, kept.failure = True, None
             else:
+                kept.newest = max(kept.newest, version_of(event.object))
                 kept.take(event)
             kept.version += 1
             self.version += 1

@@ -21,8 +21,8 @@ class VeiledSession(Session):
     the same other name for as long as the session lasts, and none that an object could have.
     """
 
-    def __init__(self, connection: Connection, sees: Sees) -> None:
-        super().__init__(connection)
+    def __init__(self, connection: Connection, sees: Sees, *, alone: bool = False) -> None:
+        super().__init__(connection, alone=alone)
         self._sees = sees
         self._names: dict[str, str] = {}
 

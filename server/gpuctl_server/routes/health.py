@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from fastapi import Depends
 from starlette.responses import JSONResponse, Response
 
-from gpuctl_server.routes.common import ServiceOf, api_router
+from gpuctl_server.routes.common import ServiceOf, api_router, caller_of
 
-router = api_router()
+router = api_router("")
 
 
 @router.get("/healthz", include_in_schema=False)
@@ -31,3 +32,9 @@ async def readyz(service: ServiceOf) -> Response:
         "problem": None if failure is None else failure.message,
     }
     return JSONResponse(value, 200 if ready else 503)
+
+
+@router.get("/metrics", include_in_schema=False, dependencies=[Depends(caller_of)])
+def metrics(service: ServiceOf) -> Response:
+    """What the service counts of itself. It takes a token, as everything does that tells of the cluster."""
+    return Response(service.measures.text(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import anyio.to_thread
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from starlette.responses import Response
 
 from gpuctl.reading.job_facts import read_facts
@@ -24,10 +24,10 @@ from gpuctl_server.job_values import (
 from gpuctl_server.lookups import board_of, decided, demand, find_job, seen_by
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.negotiation import JSON
-from gpuctl_server.routes.common import Page, PageSize, RememberedRoute, ServiceOf, allowed, paged
+from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, paged, remembering_router
 from gpuctl_server.service import Service
 
-router = APIRouter(route_class=RememberedRoute)
+router = remembering_router()
 Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
 Filter = Annotated[str, Query(max_length=253)]
 JobId = Annotated[str, Path(max_length=253, description="A jobId, a job's name, or the name of one of its pods.")]
@@ -72,7 +72,7 @@ async def description_of_job(service: ServiceOf, caller: Reads, jobId: JobId, na
     metrics = newest_metrics(service, item)
     question = ("job", item.id)
     # What it is made of beside its row: whatever of it changes, this is another object or another number.
-    stamp = (item, service.mirror.version_of("Service", "HorizontalPodAutoscaler"), metrics)
+    stamp = (item, service.mirror.changes_of("Service", "HorizontalPodAutoscaler"), metrics)
     body = service.encoded.find(question, stamp)
     if body is None:
         body = await anyio.to_thread.run_sync(_described, service, item, metrics)

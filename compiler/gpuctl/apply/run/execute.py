@@ -107,12 +107,20 @@ class Execution:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    def _is_interrupted(self) -> bool:
+        if not self.interrupted and self.how.stops():
+            self.interrupted, self.plan.interrupted = True, signal.SIGTERM
+        return self.interrupted
+
     def _look_afresh(self, deleting: list[Step], now: list[Object]) -> None:
         """Time has passed since the plan was made, perhaps with a question to a person in it."""
         current = {obj["metadata"]["uid"]: obj for obj in now}
         for step in deleting:
             assert step.live is not None
             obj = current.get(step.live["metadata"]["uid"])
+            if obj is None and step.action != "replace":
+                # What was to go has gone.
+                continue
             if obj is None or not is_same(step.live, obj, self.how.keys):
                 raise Changed(
                     f"{key_of(step.live)} was changed by somebody else meanwhile", "look at it, and run again"
@@ -128,7 +136,7 @@ class Execution:
                 self.how.done(step)
         failed = False
         for group in _grouped(writing):
-            if failed or self.interrupted:
+            if failed or self._is_interrupted():
                 for step in group:
                     step.result = "not-run"
                     self.how.done(step)
@@ -145,7 +153,7 @@ class Execution:
             self._submit(stage, step, self._take_away if step.deletes else self._bring_about)
         while stage.busy or stage.waiting:
             self._next_event(stage, by_key)
-            if self.interrupted and not self._told:
+            if self._is_interrupted() and not self._told:
                 self._told = True
                 self.how.warn("interrupted: finishing what is under way; once more leaves it to `gpuctl recover`")
         self._restore_companions(steps)
@@ -172,7 +180,7 @@ class Execution:
             self._fail(step, value)
         elif value in ("deleted", "gone"):
             live = key_of(step.live) if step.live is not None else key
-            if value == "gone" or live in self._gone:
+            if value == "gone" or live in self._gone or (step.action != "replace" and not self.how.until_gone):
                 self._is_gone(stage, step)
             else:
                 stage.waiting[live] = step
@@ -206,7 +214,7 @@ class Execution:
         if lost:
             step.error = lost
             return "not-run"
-        if self.interrupted:
+        if self._is_interrupted():
             return "not-run"
         if time.monotonic() >= self._deadline:
             step.error = f"the time of {self.how.timeout:.0f} s was over"
@@ -215,7 +223,7 @@ class Execution:
 
     def _bring_about(self, step: Step) -> str:
         """Create or update in place, unless it is no longer time for that."""
-        return "not-run" if self.interrupted else self._writes.bring_about(step)
+        return "not-run" if self._is_interrupted() else self._writes.bring_about(step)
 
     def _fail(self, step: Step, error: BaseException) -> None:
         step.result = "failed"

@@ -157,13 +157,16 @@ class StepWrites:
             pause = min(pause * 1.5, _SLOWEST_PAUSE)
 
     def _is_there(self, obj: Object) -> bool:
-        """Whether another run created the very same object meanwhile."""
+        """Whether another run created the very same object meanwhile, where it does not matter which of the two did."""
         live = self.session.get(key_of(obj))
         if live is not None and obj["kind"] == "PriorityClass":
             # Shared by all, so it has no record of one document: what it is is its value.
             return bool(live.get("value") == obj["value"])
-        mine = annotations_of(obj).get(self.how.keys.hash)
-        return live is not None and mine is not None and annotations_of(live).get(self.how.keys.hash) == mine
+        if live is None:
+            return False
+        keys, mine, theirs = self.how.keys, annotations_of(obj), annotations_of(live)
+        same_request = mine.get(keys.request) in (None, theirs.get(keys.request))
+        return same_request and keys.hash in mine and theirs.get(keys.hash) == mine[keys.hash]
 
 
 def is_outage(error: BaseException) -> bool:

@@ -1,0 +1,239 @@
+"""The cluster's own users: their tokens are reviewed by the API server, and so is what they may see.
+
+What they write goes out as theirs, so that Kubernetes' own RBAC decides about it. What the service has read for all is
+narrowed by reviews of access: for the whole cluster first, then namespace by namespace as each is met.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+from gpuctl.backend.api_resources import Object
+from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
+from gpuctl_server.access.rights import Decision, Wish
+from gpuctl_server.access.tokens import digest_of
+
+_TOKENS_LAST = 60.0
+_REVIEWS_LAST = 30.0
+_MOST = 10_000
+_AT_ONCE = 8
+"""Reviews that are asked for at the same time: two thousand at once keep an API server busy for minutes."""
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class User(NamedTuple):
+    """A user of the cluster."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+class _Attributes(NamedTuple):
+    """A right, as RBAC has it."""
+
+    verb: str
+    group: str
+    resource: str
+    subresource: str = ""
+    namespaced: bool = True
+
+
+_RIGHTS: dict[tuple[str, str], _Attributes] = {
+    ("jobs", "get"): _Attributes("list", "", "pods"),
+    ("jobs", "create"): _Attributes("create", "batch", "jobs"),
+    ("jobs", "update"): _Attributes("patch", "batch", "jobs"),
+    ("jobs", "delete"): _Attributes("delete", "batch", "jobs"),
+    ("logs", "get"): _Attributes("get", "", "pods", "log"),
+    ("metrics", "get"): _Attributes("list", "", "pods"),
+    ("plans", "create"): _Attributes("list", "", "pods"),
+    ("quotas", "get"): _Attributes("list", "", "resourcequotas"),
+    ("quotas", "create"): _Attributes("create", "", "resourcequotas"),
+    ("quotas", "delete"): _Attributes("delete", "", "resourcequotas"),
+    ("namespaces", "get"): _Attributes("list", "", "namespaces", namespaced=False),
+    ("namespaces", "create"): _Attributes("create", "", "namespaces", namespaced=False),
+    ("recoveries", "get"): _Attributes("list", "", "secrets"),
+    ("recoveries", "create"): _Attributes("create", "", "secrets"),
+    ("audit", "get"): _Attributes("*", "*", "*", namespaced=False),
+}
+_OF_NODES = frozenset({"pools", "nodes", "labels"})
+_ANYWHERE = frozenset({"jobs", "logs", "metrics", "plans", "quotas", "recoveries"})
+"""What may be allowed in some namespaces only: whether in any is found out when one is named."""
+
+
+class Remembered(Generic[Key, Value]):
+    """Answers that hold for a while. Of those who ask for the same at once one finds out, the others wait."""
+
+    def __init__(self, lasts: float) -> None:
+        self._lasts = lasts
+        self._lock = threading.Lock()
+        self._found: dict[Key, tuple[float, Value]] = {}
+        self._asking: dict[Key, threading.Lock] = {}
+
+    def get(self, key: Key, find: Callable[[], Value]) -> Value:
+        """What is known of a key, or found out now."""
+        with self._lock:
+            known = self._known(key)
+            if known is not None:
+                return known[1]
+            turn = self._asking.setdefault(key, threading.Lock())
+        with turn:
+            with self._lock:
+                known = self._known(key)
+            if known is not None:
+                return known[1]
+            try:
+                value = find()
+                with self._lock:
+                    if len(self._found) >= _MOST:
+                        self._found.clear()
+                    self._found[key] = (time.monotonic(), value)
+            finally:
+                with self._lock:
+                    self._asking.pop(key, None)
+            return value
+
+    def _known(self, key: Key) -> tuple[float, Value] | None:
+        known = self._found.get(key)
+        return known if known is not None and time.monotonic() - known[0] < self._lasts else None
+
+
+class Reviewer:
+    """Asks the API server who somebody is, and what they may; as the service, which needs the right to do so."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._users: Remembered[str, User | None] = Remembered(_TOKENS_LAST)
+        self._reviews: Remembered[tuple[User, _Attributes, str], bool] = Remembered(_REVIEWS_LAST)
+        self._slots = threading.Semaphore(_AT_ONCE)
+
+    def user(self, token: str) -> User | None:
+        """Whose token it is; None when it is nobody's.
+
+        :raises ClusterError: that cannot be found out.
+        """
+        return self._users.get(digest_of(token), lambda: self._user(token))
+
+    def may(self, user: User, attributes: _Attributes, namespace: str) -> bool:
+        """Whether somebody has a right: in a namespace, or ("") in all of them.
+
+        :raises ClusterError: that cannot be found out.
+        """
+        return self._reviews.get((user, attributes, namespace), lambda: self._review(user, attributes, namespace))
+
+    def _user(self, token: str) -> User | None:
+        answer = self._ask(
+            "/apis/authentication.k8s.io/v1/tokenreviews",
+            {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}},
+        )
+        if not answer.get("authenticated"):
+            return None
+        found = answer.get("user") or {}
+        extra = tuple(sorted((key, tuple(values)) for key, values in (found.get("extra") or {}).items()))
+        return User(found.get("username") or "", found.get("uid") or "", tuple(found.get("groups") or ()), extra)
+
+    def _review(self, user: User, attributes: _Attributes, namespace: str) -> bool:
+        wanted = {
+            "namespace": namespace,
+            "verb": attributes.verb,
+            "group": attributes.group,
+            "resource": attributes.resource,
+            "subresource": attributes.subresource,
+        }
+        spec = {
+            "user": user.name,
+            "uid": user.uid,
+            "groups": list(user.groups),
+            "extra": {key: list(values) for key, values in user.extra},
+            "resourceAttributes": {key: value for key, value in wanted.items() if value},
+        }
+        kind = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+        return bool(
+            self._ask("/apis/authorization.k8s.io/v1/subjectaccessreviews", {**kind, "spec": spec}).get("allowed")
+        )
+
+    def _ask(self, path: str, body: Object) -> Object:
+        with self._slots:
+            answer: Object = Session(self._connection, threads=1).request("POST", path, body=body)
+        return dict(answer.get("status") or {})
+
+
+@dataclass(frozen=True)
+class ClusterCaller:
+    """A user of the cluster who asks. ``own`` is the connection that is theirs, for what they write."""
+
+    user: User
+    reviewer: Reviewer
+    own: Connection
+
+    @property
+    def name(self) -> str:
+        """The user's name."""
+        return self.user.name
+
+    @property
+    def home(self) -> None:
+        """None is known to be theirs before others."""
+        return
+
+    @property
+    def namespaces(self) -> None:
+        """No list of them is known."""
+        return
+
+    def sees(self, namespace: str) -> bool:
+        """As :meth:`Caller.sees`: whether its pods may be listed."""
+        return not namespace or self._has(_RIGHTS["jobs", "get"], namespace)
+
+    def may(self, wish: Wish) -> Decision:
+        """As :meth:`Caller.may`. What is about no certain namespace is decided when one is known."""
+        attributes = _attributes(wish)
+        if attributes is None:
+            return Decision(False, f"{self.name} may not {wish}: there is no such right")
+        if wish.namespace is None and wish.resource in _ANYWHERE:
+            return Decision(True, f"{self.name} may {wish} where Kubernetes allows it")
+        where = wish.namespace if attributes.namespaced and wish.namespace is not None else ""
+        if self._has(attributes, where):
+            return Decision(True, f"{self.name} may {wish}")
+        right = f"{attributes.verb} {attributes.resource}" + (
+            f"/{attributes.subresource}" if attributes.subresource else ""
+        )
+        return Decision(False, f"{self.name} may not {wish}: Kubernetes does not allow to {right}")
+
+    def connection(self, service: Connection) -> Connection:
+        """As :meth:`Caller.connection`."""
+        return self.own
+
+    def _has(self, attributes: _Attributes, namespace: str) -> bool:
+        if self.reviewer.may(self.user, attributes, ""):
+            return True
+        return bool(namespace) and self.reviewer.may(self.user, attributes, namespace)
+
+
+class ClusterUsers:
+    """Accepts the tokens that the cluster accepts."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._reviewer = Reviewer(connection)
+
+    def caller(self, token: str) -> ClusterCaller | None:
+        """As :meth:`Authenticator.caller`."""
+        if not token.isascii() or not token.isprintable():
+            return None
+        user = self._reviewer.user(token)
+        return None if user is None else ClusterCaller(user, self._reviewer, self._connection.with_token(token))
+
+
+def _attributes(wish: Wish) -> _Attributes | None:
+    if wish.resource in _OF_NODES:
+        return _Attributes("list" if wish.action == "get" else "patch", "", "nodes", namespaced=False)
+    return _RIGHTS.get((wish.resource, wish.action))

@@ -1,0 +1,133 @@
+"""Users of an OpenID Connect provider: signed tokens, whose keys the provider publishes.
+
+Rules: OpenID Connect Core 1.0, section 3.1.3.7; RFC 8725. Only asymmetric algorithms are accepted, so that a public key
+is never taken for a shared secret.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import jwt
+
+from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
+from gpuctl.kube.connection import Connection
+from gpuctl_server.access.kubernetes import ClusterCaller, Reviewer, User
+from gpuctl_server.access.rights import Decision, Wish
+
+_ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+_LEEWAY = 30
+"""Seconds that clocks may differ."""
+_KEYS_LAST = 300
+_LARGEST = 1024 * 1024
+_PATIENCE = 10
+_RESERVED = "system:"
+"""What Kubernetes' own users and groups begin with."""
+
+
+class Provider(NamedTuple):
+    """Whose tokens are accepted. Names of users and groups get ``prefix``, so that they are nobody else's."""
+
+    issuer: str
+    audience: str
+    username: str = "sub"
+    groups: str = "groups"
+    prefix: str = "oidc:"
+    impersonates: bool = False
+
+
+@dataclass(frozen=True)
+class ProviderCaller(ClusterCaller):
+    """A user of the provider, whom Kubernetes knows by name alone: what they write takes impersonation."""
+
+    impersonates: bool = False
+
+    def may(self, wish: Wish) -> Decision:
+        """As :meth:`Caller.may`."""
+        if wish.action != "get" and wish.resource != "plans" and not self.impersonates:
+            return Decision(False, f"{self.name} may not {wish}: the service was not set up to write for users of OIDC")
+        return super().may(wish)
+
+
+class ProviderUsers:
+    """Accepts the tokens of a provider."""
+
+    def __init__(self, connection: Connection, provider: Provider) -> None:
+        self._connection = connection
+        self._provider = provider
+        self._reviewer = Reviewer(connection)
+        self._lock = threading.Lock()
+        self._client: jwt.PyJWKClient | None = None
+
+    def caller(self, token: str) -> ProviderCaller | None:
+        """As :meth:`Authenticator.caller`."""
+        user = self._user(token)
+        if user is None:
+            return None
+        own = self._connection.acting_as(user.name, user.groups)
+        return ProviderCaller(user, self._reviewer, own, self._provider.impersonates)
+
+    def _user(self, token: str) -> User | None:
+        try:
+            header = jwt.get_unverified_header(token)
+            if header.get("alg") not in _ALGORITHMS:
+                return None
+            key = self._keys().get_signing_key_from_jwt(token)
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=[str(header["alg"])],
+                audience=self._provider.audience,
+                issuer=self._provider.issuer,
+                leeway=_LEEWAY,
+                options={"require": ["exp", "iss", "aud"]},
+            )
+        except jwt.PyJWKClientConnectionError as error:
+            raise ConnectionFailed(f"the keys of {self._provider.issuer} cannot be had: {error}") from None
+        except (jwt.InvalidTokenError, jwt.PyJWKClientError, jwt.PyJWKError):
+            return None
+        return self._named(claims)
+
+    def _named(self, claims: dict[str, Any]) -> User | None:
+        provider = self._provider
+        name, groups = claims.get(provider.username), claims.get(provider.groups) or []
+        if isinstance(groups, str):
+            groups = [groups]
+        if not isinstance(name, str) or not name or not isinstance(groups, list):
+            return None
+        named = [provider.prefix + item for item in (name, *map(str, groups))]
+        if any(item.startswith(_RESERVED) or not item.isprintable() for item in named):
+            return None
+        # The API server adds this one to everybody it has let in itself.
+        return User(named[0], groups=(*sorted(named[1:]), "system:authenticated"))
+
+    def _keys(self) -> jwt.PyJWKClient:
+        with self._lock:
+            if self._client is None:
+                found = _fetched(f"{self._provider.issuer.rstrip('/')}/.well-known/openid-configuration")
+                address = found.get("jwks_uri") if found.get("issuer") == self._provider.issuer else None
+                if not isinstance(address, str) or not is_address(address):
+                    raise ClusterError(f"{self._provider.issuer} does not describe itself as OpenID Connect has it")
+                self._client = jwt.PyJWKClient(address, lifespan=_KEYS_LAST, timeout=_PATIENCE)
+            return self._client
+
+
+def is_address(text: str) -> bool:
+    """Whether an address is one that keys may come from: HTTPS, or this very machine."""
+    parts = urlsplit(text)
+    return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost"))
+
+
+def _fetched(address: str) -> dict[str, Any]:
+    try:
+        with urllib.request.urlopen(address, timeout=_PATIENCE) as answer:  # noqa: S310 - checked when set up
+            found = json.loads(answer.read(_LARGEST))
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        raise ConnectionFailed(f"{address} cannot be read: {error}") from None
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,57 @@
+"""What the service counts of itself, for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from gpuctl_server.mirror.mirror import Mirror
+
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+class Measures:
+    """Numbers of one service. Paths are those of routes, never those of requests: there are only so many of them."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "gpuctl_server_requests_total", "Requests.", ("method", "route", "status"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "gpuctl_server_request_seconds",
+            "How long requests took.",
+            ("method", "route"),
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
+        self.under_way = Gauge(
+            "gpuctl_server_requests_under_way", "Requests that are worked on.", registry=self._registry
+        )
+        self._registry.register(_OfMirror(mirror))
+
+    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self._requests.labels(method, route, str(status)).inc()
+        self._seconds.labels(method, route).observe(seconds)
+
+    def text(self) -> bytes:
+        """All of it, in Prometheus' text format 0.0.4."""
+        return generate_latest(self._registry)
+
+
+class _OfMirror(Collector):
+    """How much the mirror has, and how old it may be; looked at when it is asked for."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+
+    def collect(self) -> Iterator[Metric]:
+        objects = GaugeMetricFamily("gpuctl_server_mirror_objects", "Objects that are known.", labels=["kind"])
+        for kind, number in self._mirror.kinds():
+            objects.add_metric([kind], number)
+        yield objects
+        yield GaugeMetricFamily("gpuctl_server_mirror_ready", "1 when every list was read.", float(self._mirror.ready))

@@ -1,0 +1,128 @@
+"""``gpuctl-server token create|list|revoke``: the file of tokens, which a running service reads again by itself."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+from gpuctl.language.names import is_dns_label
+from gpuctl_server.access.rights import ROLES
+from gpuctl_server.access.tokens import TokenEntry, new_token, read_tokens, write_tokens
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}")
+_LASTS = re.compile(r"([1-9][0-9]{0,4})([mhd])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+class Misuse(ValueError):
+    """Arguments that are none; ``str()`` says why."""
+
+
+def add_commands(commands: Any) -> None:
+    """Add ``token`` to the commands of a parser."""
+    token = commands.add_parser("token", help="create, list and revoke tokens")
+    actions = token.add_subparsers(dest="action", required=True, metavar="ACTION")
+    create = actions.add_parser("create", help="print a new token, once")
+    create.add_argument("name", metavar="NAME", help="whose it is: shown in the audit")
+    create.add_argument("--role", choices=ROLES, default="user")
+    create.add_argument("--namespace", action="append", metavar="NAME", help="repeatable; default: all")
+    create.add_argument("--pool", action="append", metavar="NAME", help="repeatable; default: all")
+    create.add_argument("--lasts", default="90d", metavar="TIME", help="as 12h or 90d, or `always` (default: 90d)")
+    actions.add_parser("list", help="whose tokens there are, and what they may")
+    revoke = actions.add_parser("revoke", help="take all tokens of a name away")
+    revoke.add_argument("name", metavar="NAME")
+
+
+def run(path: Path, options: argparse.Namespace) -> int:
+    """Do what was asked for.
+
+    :raises Misuse: the arguments are none.
+    :raises DamagedTokens: the file is none.
+    """
+    if options.action == "create":
+        return _create(path, options)
+    if options.action == "revoke":
+        return _revoke(path, options.name)
+    _print(_read(path))
+    return 0
+
+
+def _create(path: Path, options: argparse.Namespace) -> int:
+    if not _NAME.fullmatch(options.name):
+        raise Misuse(f"`{options.name}` is no name of a token: letters, digits, and . _ @ - within")
+    for name in (*(options.namespace or ()), *(options.pool or ())):
+        if not is_dns_label(name):
+            raise Misuse(f"`{name}` is not a legal name")
+    token, entry = new_token(
+        options.name, options.role, namespaces=options.namespace, pools=options.pool, lasts=_lasts(options.lasts)
+    )
+    with _locked(path):
+        write_tokens(path, [*_read(path), entry])
+    until = f"until {entry.expires}" if entry.expires else "without end"
+    print(f"token of {entry.name} ({entry.role}, {until}), shown this once:", file=sys.stderr)
+    print(token)
+    return 0
+
+
+def _revoke(path: Path, name: str) -> int:
+    with _locked(path):
+        entries = _read(path)
+        left = [entry for entry in entries if entry.name != name]
+        if len(left) == len(entries):
+            raise Misuse(f"there is no token of {name}; `gpuctl-server token list` lists them")
+        write_tokens(path, left)
+    print(f"{len(entries) - len(left)} revoked", file=sys.stderr)
+    return 0
+
+
+def _lasts(text: str) -> timedelta | None:
+    match = _LASTS.fullmatch(text)
+    if match:
+        return timedelta(**{_UNITS[match[2]]: int(match[1])})
+    if text == "always":
+        return None
+    raise Misuse(f"`{text}` is no time: write it as 30m, 12h or 90d, or `always`")
+
+
+def _read(path: Path) -> list[TokenEntry]:
+    try:
+        return read_tokens(path)
+    except FileNotFoundError:
+        return []
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep two commands from taking each other's tokens away."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path.parent / f".{path.name}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _print(entries: Sequence[TokenEntry]) -> None:
+    now = datetime.now(timezone.utc)
+    rows = [("NAME", "ROLE", "NAMESPACES", "POOLS", "CREATED", "EXPIRES")]
+    for entry in entries:
+        expires = (entry.expires or "never") + (" (over)" if entry.is_expired(now) else "")
+        rows.append(
+            (entry.name, entry.role, _listed(entry.namespaces), _listed(entry.pools), entry.created or "-", expires)
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _listed(names: Sequence[str] | None) -> str:
+    return "all" if names is None else ",".join(names) or "none"

@@ -1,0 +1,202 @@
+"""What stands before every route: bodies, how many at once, paths, TLS, browsers, and the end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from control_plane import ControlPlane
+from support.served import Served, serving
+
+ADMIN = {"admin": ("admin", None, None)}
+
+
+def raw(served: Served, data: bytes) -> bytes:
+    """What bytes are answered with."""
+    parts = urlsplit(served.url)
+    with socket.create_connection((parts.hostname, parts.port), timeout=5) as connection:
+        connection.sendall(data)
+        found = b""
+        with contextlib.suppress(TimeoutError):
+            while portion := connection.recv(65536):
+                found += portion
+        return found
+
+
+def head(served: Served, line: str, *fields: str) -> bytes:
+    token = served.tokens["admin"]
+    return "\r\n".join(
+        [line, "Host: x", f"Authorization: Bearer {token}", "Connection: close", *fields, "", ""]
+    ).encode()
+
+
+def test_bodies(served: Served) -> None:
+    """Too large, by what is said or by what comes; none at all; of a wrong kind."""
+    large = b"x" * (1024 * 1024 + 1)
+    for content in (large, iter([large[: 600 * 1024], large[: 600 * 1024]])):
+        found = served.call("POST", "/auth/check", status=413, content=content)
+        assert found["error"] == "RequestEntityTooLarge"
+    for body in (
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"resource": 1}',
+        b'{"resource": "jobs", "action": "get", "more": 1}',
+        b"\xff",
+    ):
+        found = served.call(
+            "POST", "/auth/check", status=400, content=body, headers={"Content-Type": "application/json"}
+        )
+        assert found["message"]
+    nested = b"[" * 100_000
+    assert served.call("POST", "/auth/check", status=400, content=nested)["error"]
+
+
+def test_a_body_that_does_not_come(plane: ControlPlane, tmp_path: Path) -> None:
+    """It is waited for, but not for ever, and keeps nobody else from being answered."""
+    with serving(tmp_path, plane.kubeconfig(), ADMIN, body_timeout="1", concurrency="1") as own:
+        parts = urlsplit(own.url)
+        waiting = [socket.create_connection((parts.hostname, parts.port), timeout=30) for _ in range(20)]
+        for connection in waiting:
+            connection.sendall(head(own, "POST /api/v1/auth/check HTTP/1.1", "Content-Length: 10") + b"{")
+        assert own.get("/jobs")["total"] >= 0
+        for connection in waiting:
+            assert connection.recv(1000).startswith(b"HTTP/1.1 408 ")
+            connection.close()
+
+
+def test_more_at_once_than_can_wait(plane: ControlPlane, tmp_path: Path) -> None:
+    """They are told to come again; health is told whatever else goes on."""
+    with serving(tmp_path, plane.kubeconfig(), ADMIN, concurrency="1", queue="0") as own:
+        statuses: list[int] = []
+
+        def ask() -> None:
+            with httpx.Client(headers={"Authorization": f"Bearer {own.tokens['admin']}"}, timeout=60) as client:
+                for _ in range(30):
+                    statuses.append(client.get(f"{own.url}/api/v1/jobs").status_code)
+
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            assert httpx.get(f"{own.url}/healthz", timeout=30).status_code == 200
+        assert set(statuses) == {200, 429}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/jobs/../../metrics",
+        "/api/v1/%2e%2e/jobs",
+        "/api/v1//jobs",
+        "/api/v1/jobs/",
+        "/api/v1/jobs%00",
+        "/api/v1/jobs/%2e%2e%2f%2e%2e%2fpools",
+        "/api/v1/" + "x" * 4000,
+        "/api/v2/jobs",
+        "//api/v1/jobs",
+        "/API/V1/JOBS",
+    ],
+)
+def test_odd_paths(served: Served, path: str) -> None:
+    """Nothing is at them, or not what stands elsewhere; and nothing fails."""
+    answer = raw(served, head(served, f"GET {path} HTTP/1.1"))
+    status = int(answer.split()[1])
+    assert status in {400, 404}, answer[:300]
+    assert b"Traceback" not in answer
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "GET",
+        "GET /api/v1/jobs HTTP/9.9",
+        "BREW /api/v1/jobs HTTP/1.1",
+        "GET http:// HTTP/1.1",
+        "\x00",
+    ],
+)
+def test_odd_requests(served: Served, line: str) -> None:
+    answer = raw(served, head(served, line))
+    assert not answer or 400 <= int(answer.split()[1]) < 500, answer[:300]
+    assert served.get("/jobs")["total"] >= 0
+
+
+def test_other_methods(served: Served) -> None:
+    assert served.call("PATCH", "/jobs", status=405)["error"] == "MethodNotAllowed"
+    assert served.get("/nothing", status=404) == {
+        "error": "NotFound",
+        "message": "there is nothing at this path",
+        "details": [],
+    }
+
+
+def test_each_answer_has_an_id(served: Served) -> None:
+    """The client's own, when it is harmless; the log has it too."""
+    assert served.client().get("/jobs", headers={"X-Request-ID": "mine-1"}).headers["x-request-id"] == "mine-1"
+    other = served.client().get("/jobs", headers={"X-Request-ID": "a b{}"}).headers["x-request-id"]
+    assert other != "a b{}"
+    lines = [json.loads(line) for line in served.log if line.startswith("{")]
+    assert {"mine-1", other} <= {line.get("requestId") for line in lines}
+    assert not any(served.tokens["admin"] in line for line in served.log)
+
+
+def test_it_counts(served: Served) -> None:
+    served.get("/jobs")
+    assert httpx.get(f"{served.url}/metrics").status_code == 401
+    token = {"Authorization": f"Bearer {served.tokens['vera']}"}
+    text = httpx.get(f"{served.url}/metrics", headers=token).text
+    assert 'gpuctl_server_requests_total{method="GET",route="/api/v1/jobs",status="200"}' in text
+    assert 'gpuctl_server_mirror_objects{kind="Node"} 4.0' in text
+
+
+def test_browsers_from_elsewhere(served: Served, plane: ControlPlane, tmp_path: Path) -> None:
+    """None may ask, unless their origin was set."""
+    wish = {"Origin": "https://portal.example.com", "Access-Control-Request-Method": "GET"}
+    plain = httpx.options(f"{served.url}/api/v1/jobs", headers=wish)
+    assert "access-control-allow-origin" not in plain.headers
+    with serving(tmp_path, plane.kubeconfig(), ADMIN, cors='["https://portal.example.com"]') as own:
+        found = httpx.options(f"{own.url}/api/v1/jobs", headers=wish)
+        assert found.headers["access-control-allow-origin"] == "https://portal.example.com"
+        other = httpx.options(f"{own.url}/api/v1/jobs", headers={**wish, "Origin": "https://evil.example.com"})
+        assert "access-control-allow-origin" not in other.headers
+
+
+def test_tls(plane: ControlPlane, tmp_path: Path) -> None:
+    """With a certificate it speaks TLS, and nothing else."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    form = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    command = ["openssl", "req", "-x509", *form, *names, "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
+    trust = ssl.create_default_context(cafile=str(certificate))
+    options: dict[str, Any] = {"tls_key": str(key), "tls_certificate": str(certificate)}
+    with serving(tmp_path, plane.kubeconfig(), ADMIN, verify=trust, **options) as own:
+        assert own.url.startswith("https://")
+        assert own.get("/jobs")["total"] >= 0
+        with pytest.raises(httpx.HTTPError):
+            httpx.get(own.url.replace("https", "http") + "/healthz")
+
+
+def test_the_end(plane: ControlPlane, tmp_path: Path) -> None:
+    """What is under way is finished, and a client that holds a connection open does not hold it up."""
+    with serving(tmp_path, plane.kubeconfig(), ADMIN) as own:
+        own.get("/jobs")
+        begun = time.monotonic()
+        own.process.send_signal(signal.SIGTERM)
+        assert own.process.wait(timeout=30) == 0
+        assert time.monotonic() - begun < 20
+    assert not any("Traceback" in line for line in own.log), "".join(own.log)

@@ -1,0 +1,188 @@
+"""Tokens: what is accepted, what is no longer, and what the service says of it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import http.server
+import json
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from control_plane import ControlPlane
+from gpuctl_server.access.tokens import new_token, read_tokens, write_tokens
+from support.cluster_tools import Place, training
+from support.served import Served, serving
+
+AUDIENCE = "gpuctl"
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", "Bearer", "Basic YTpi", "Bearer x y", "bearer \xff", "Bearer  ,", "Bearer " + "x" * 5000, "Token abc"],
+)
+def test_what_is_no_token(served: Served, header: str) -> None:
+    """Whatever it is, the answer is one and the same."""
+    found = httpx.get(f"{served.url}/api/v1/jobs", headers=[(b"Authorization", header.encode("latin-1"))])
+    assert found.status_code == 401
+    assert found.json() == {
+        "error": "Unauthorized",
+        "message": "the token is missing, wrong, or no longer valid",
+        "details": [],
+    }
+    assert found.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_a_token_comes_and_goes(plane: ControlPlane, tmp_path: Path) -> None:
+    """The file is read again: a new token works at once, one that is taken away or over does not."""
+    with serving(tmp_path, plane.kubeconfig(), {"admin": ("admin", None, None)}) as own:
+        path = tmp_path / "tokens.json"
+        before = read_tokens(path)
+        token, entry = new_token("new", "viewer", lasts=timedelta(seconds=2))
+        ask = {"headers": {"Authorization": f"Bearer {token}"}}
+        address = f"{own.url}/api/v1/jobs"
+        assert httpx.get(address, **ask).status_code == 401
+        write_tokens(path, [*before, entry])
+        assert httpx.get(address, **ask).status_code == 200
+        time.sleep(2.1)
+        assert httpx.get(address, **ask).status_code == 401
+        lasting, entry = new_token("other", "viewer")
+        write_tokens(path, [*before, entry])
+        ask = {"headers": {"Authorization": f"Bearer {lasting}"}}
+        assert httpx.get(address, **ask).status_code == 200
+        path.write_text("{")
+        assert httpx.get(address, **ask).status_code == 200, "a damaged file changes nothing"
+        write_tokens(path, before)
+        assert httpx.get(address, **ask).status_code == 401
+        assert token not in "".join(own.log)
+
+
+def test_users_of_the_cluster(plane: ControlPlane, tmp_path: Path, place: Place) -> None:
+    """Their own tokens: lists are narrowed to what RBAC lets them list, and roles are none of ours."""
+    place.apply(training("a"), training("b", job={"namespace": "team-b"}))
+    with serving(tmp_path, plane.kubeconfig(), {}, auth="kubernetes") as own:
+        own.tokens = {name: plane.tokens[name] for name in ("admin", "alice", "bob", "reader", "nobody")}
+
+        def names(user: str) -> set[str]:
+            return {item["name"] for item in own.get("/jobs", user, pageSize=1000)["items"]}
+
+        own.until(
+            "/jobs", lambda value: {"a", "b"} <= {item["name"] for item in value["items"]}, "reader", pageSize=1000
+        )
+        assert "a" not in names("alice")
+        assert "b" not in names("alice")
+        assert names("bob") == {"b"}
+        assert names("nobody") == set()
+        check = {"resource": "jobs", "action": "create", "namespace": "team-a"}
+        allowed = {
+            user: own.call("POST", "/auth/check", user, json=check)["allowed"]
+            for user in ("admin", "alice", "bob", "reader")
+        }
+        assert allowed == {"admin": True, "alice": True, "bob": False, "reader": False}
+        own.tokens = {**own.tokens, "stranger": "not-a-token"}
+        own.get("/jobs", "stranger", status=401)
+    place.plane.kubectl("delete", "job", "b", "-n", "team-b")
+
+
+class _Provider:
+    """An OpenID Connect provider: its description and its keys, over HTTP."""
+
+    def __init__(self) -> None:
+        self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self.other = ec.generate_private_key(ec.SECP256R1())
+        own = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                value = own.description() if "openid-configuration" in self.path else own.keys()
+                body = json.dumps(value).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *arguments: Any) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.issuer = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def description(self) -> dict[str, Any]:
+        return {"issuer": self.issuer, "jwks_uri": f"{self.issuer}/keys"}
+
+    def keys(self) -> dict[str, Any]:
+        value = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key()))
+        return {"keys": [{**value, "kid": "one", "use": "sig", "alg": "RS256"}]}
+
+    def token(self, **claims: Any) -> str:
+        own = {"iss": self.issuer, "aud": AUDIENCE, "sub": "alice", "exp": time.time() + 60, **claims}
+        return jwt.encode(own, self.key, "RS256", headers={"kid": "one"})
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[_Provider]:
+    running = _Provider()
+    yield running
+    running.server.shutdown()
+    running.server.server_close()
+
+
+def test_users_of_a_provider(plane: ControlPlane, tmp_path: Path, provider: _Provider) -> None:
+    """Issuer, audience, time, signature and algorithm are all looked at; nobody becomes one of Kubernetes' own."""
+    options = {"auth": "oidc", "oidc_issuer": provider.issuer, "oidc_audience": AUDIENCE, "oidc_prefix": ""}
+    public = base64.b64encode(hashlib.sha256(b"").digest()).decode()
+    now = time.time()
+    with serving(tmp_path, plane.kubeconfig(), {}, **options) as own:
+        refused = {
+            "expired": provider.token(exp=now - 120),
+            "not yet": provider.token(nbf=now + 120),
+            "without end": jwt.encode(
+                {"iss": provider.issuer, "aud": AUDIENCE, "sub": "a"}, provider.key, "RS256", {"kid": "one"}
+            ),
+            "of another audience": provider.token(aud="other"),
+            "of another issuer": provider.token(iss="https://elsewhere.example.com"),
+            "of another key": jwt.encode(
+                {"iss": provider.issuer, "aud": AUDIENCE, "sub": "a", "exp": now + 60},
+                provider.other,
+                "ES256",
+                {"kid": "one"},
+            ),
+            "of an unknown key": jwt.encode(
+                {"iss": provider.issuer, "aud": AUDIENCE, "sub": "a", "exp": now + 60},
+                provider.key,
+                "RS256",
+                {"kid": "two"},
+            ),
+            "signed with a secret": jwt.encode(
+                {"iss": provider.issuer, "aud": AUDIENCE, "sub": "a", "exp": now + 60}, public, "HS256", {"kid": "one"}
+            ),
+            "unsigned": jwt.encode(
+                {"iss": provider.issuer, "aud": AUDIENCE, "sub": "a", "exp": now + 60}, None, "none"
+            ),
+            "of the system": provider.token(sub="system:admin"),
+            "in a group of the system": provider.token(groups=["system:masters"]),
+            "without a name": provider.token(sub=""),
+            "cut": provider.token()[:-10],
+        }
+        own.tokens = {**refused, "alice": provider.token(), "groupless": provider.token(sub="reader", groups=[])}
+        for name in refused:
+            own.get("/jobs", name, status=401)
+        assert own.get("/jobs", "alice")["items"] == []
+        assert (
+            own.call("POST", "/auth/check", "groupless", json={"resource": "nodes", "action": "get"})["allowed"]
+            is False
+        )
+        writing = {"resource": "jobs", "action": "create", "namespace": "team-a"}
+        denied = own.call("POST", "/auth/check", "alice", json=writing)
+        assert denied["allowed"] is False
+        assert "not set up to write" in denied["message"]
