@@ -16,10 +16,13 @@ from gpuctl_server.openapi import as_3_0
 from gpuctl_server.routes import (
     auth,
     docs,
+    fit,
     health,
     job_changes,
+    job_questions,
     jobs,
     labels,
+    namespaces,
     nodes,
     pool_changes,
     pools,
@@ -34,6 +37,7 @@ Jobs on the GPUs of a Kubernetes cluster. Bodies and answers are JSON, or YAML a
 needs `Authorization: Bearer TOKEN`. What went wrong is told as `{"error": name, "message": text, "details": [...]}`."""
 ROUTERS: tuple[APIRouter, ...] = (
     jobs.router,
+    job_questions.router,
     job_changes.router,
     job_changes.previews,
     pools.router,
@@ -44,6 +48,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     quotas.router,
     pool_changes.router,
     quota_changes.router,
+    namespaces.router,
+    fit.router,
     auth.router,
     docs.router,
     health.router,
