@@ -1,0 +1,77 @@
+"""All nodes and pools, worked out once for everybody who asks, and not again before it pays."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpuctl.kube.connection import Connection
+from gpuctl.language.settings import Settings
+from gpuctl.reading.node_rows import NodeState
+from gpuctl.reading.pool_rows import PoolState
+from gpuctl.usecases.looking import reader_of
+from gpuctl.usecases.node_queries import list_pools
+from gpuctl_server.mirror.mirror import Mirror
+from gpuctl_server.mirror.mirrored_session import MirroredSession
+
+_SHARE = 0.25
+"""Of one processor's time, at most, while pods come and go all the time."""
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The pools at one moment, ``default`` last, and their nodes by name.
+
+    It is everybody's: the pods on the nodes, and their names, are not for all who ask.
+    """
+
+    version: int = -1
+    pools: Sequence[PoolState] = ()
+    nodes: Mapping[str, NodeState] = field(default_factory=dict)
+
+
+class FleetBoard:
+    """Has the fleet worked out when somebody asks for it."""
+
+    def __init__(self, connection: Connection, mirror: Mirror, platform: Settings) -> None:
+        self._connection = connection
+        self._mirror = mirror
+        self._platform = platform
+        self._lock = threading.Lock()
+        self._fleet = Fleet()
+        self._good_until = 0.0
+        self._needed = 0
+
+    def require(self, version: int) -> None:
+        """Have nobody given a fleet of before a version of the mirror: something was written, and is known there."""
+        with self._lock:
+            self._needed = max(self._needed, version)
+
+    def now(self) -> Fleet:
+        """The fleet: of this moment, or of one so short ago that it would cost too much to look again."""
+        if self._is_good():
+            return self._fleet
+        with self._lock:
+            # Whoever has waited for another's takes that.
+            if not self._is_good():
+                begun = time.thread_time()
+                self._fleet = self._made(self._mirror.version)
+                self._good_until = time.monotonic() + (time.thread_time() - begun) * (1 / _SHARE - 1)
+            return self._fleet
+
+    def _is_good(self) -> bool:
+        version = self._fleet.version
+        if version < self._needed:
+            return False
+        return version == self._mirror.version or time.monotonic() < self._good_until
+
+    def _made(self, version: int) -> Fleet:
+        session = MirroredSession(self._connection, self._mirror)
+        try:
+            pools = list_pools(reader_of(session, self._platform))
+        finally:
+            session.close()
+        nodes = sorted((node for pool in pools for node in pool.nodes), key=lambda node: node.name)
+        return Fleet(version, pools, {node.name: node for node in nodes})
