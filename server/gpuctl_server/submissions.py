@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -50,6 +50,18 @@ class DocumentsBody(BaseModel):
 
     yamlContent: str = Field(description="The documents.")  # noqa: N815 - as the body has it
     dryRun: bool = Field(False, description="Only check them; nothing is written.")  # noqa: N815
+
+
+DOCUMENTS: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": DocumentsBody.model_json_schema()},
+            "application/yaml": {"schema": {"type": "string", "description": "The documents themselves."}},
+        },
+    }
+}
+"""What the document of the API says of a body of documents, as :func:`documents_of` reads it."""
 
 
 @dataclass(frozen=True)
@@ -132,17 +144,35 @@ def compile_documents(
     :raises InvalidDocuments: there are errors in them.
     :raises Problem: 400, 403.
     """
+    namespace = home_of(service, caller, text, namespace)
+    options = DocumentOptions([Source(NAME, text)], platform=service.platform_source, namespace=namespace)
+    wanted = request_for(session, options, planning or PlanOptions(), Conversation())
+    wanted = replace(wanted, request=replace(wanted.request, sees=caller.sees))
+    refuse_platform(wanted.compilation.documents)
+    return Submission(text, wanted)
+
+
+def home_of(service: Service, caller: Caller, text: str, namespace: str | None) -> str:
+    """The namespace of those jobs of a text that name none.
+
+    :param namespace: as far as it was said.
+    :raises Problem: 400, also where these are too many documents.
+    """
     if sum(line.startswith("---") for line in text.splitlines()) > MOST_DOCUMENTS:
         raise Problem(400, f"these are more than {MOST_DOCUMENTS} documents", error="TooManyDocuments")
     namespace = namespace or caller.home or service.namespace
     if not is_dns_label(namespace):
         raise Problem(400, f"`{namespace}` is not a legal namespace name", error="InvalidOptions")
-    options = DocumentOptions([Source(NAME, text)], platform=service.platform_source, namespace=namespace)
-    wanted = request_for(session, options, planning or PlanOptions(), Conversation())
-    wanted = replace(wanted, request=replace(wanted.request, sees=caller.sees))
-    if any(document.kind == "platform" for document in wanted.compilation.documents):
+    return namespace
+
+
+def refuse_platform(documents: list[Document]) -> None:
+    """See that nobody brings a platform.
+
+    :raises Problem: 400.
+    """
+    if any(document.kind == "platform" for document in documents):
         raise Problem(400, "a document of kind platform is refused: the platform is set where the service is started")
-    return Submission(text, wanted)
 
 
 def demand_documents(caller: Caller, action: Action, documents: list[Document], *, jobs: str = "jobs") -> None:

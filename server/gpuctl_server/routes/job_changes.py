@@ -15,7 +15,7 @@ from gpuctl_server.change_values import Batch, ChangedJob, JobState, PlanAnswer,
 from gpuctl_server.changing import Meant
 from gpuctl_server.creating import Ask
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router, touched_by, write_router
-from gpuctl_server.submissions import DocumentsBody, documents_of, parsed
+from gpuctl_server.submissions import DOCUMENTS, DocumentsBody, documents_of, parsed
 
 router = write_router()
 previews = api_router()
@@ -37,16 +37,6 @@ Key = Annotated[
         description="A name of this request: sent again with it, it is answered from what it has created.",
     ),
 ]
-
-_DOCUMENTS: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {"schema": DocumentsBody.model_json_schema()},
-            "application/yaml": {"schema": {"type": "string", "description": "The documents themselves."}},
-        },
-    }
-}
 
 
 class BatchBody(BaseModel):
@@ -73,7 +63,7 @@ async def batch_of(request: Request) -> BatchBody:
     status_code=201,
     response_model=Submitted,
     responses={200: {"model": Submitted, "description": "Validated: dryRun was true."}},
-    openapi_extra=_DOCUMENTS,
+    openapi_extra=DOCUMENTS,
 )
 def create(
     request: Request,
@@ -116,7 +106,7 @@ def create_batch(
     return batches.create_each(service, caller, body.yamlContents, key, touched_by(request), confirmed=confirm)
 
 
-@router.put("/jobs/{jobId}", response_model=ChangedJob, openapi_extra=_DOCUMENTS)
+@router.put("/jobs/{jobId}", response_model=ChangedJob, openapi_extra=DOCUMENTS)
 def change(
     request: Request,
     service: ServiceOf,
@@ -190,7 +180,7 @@ def rerun(
     return changing.rerun_job(service, caller, Meant(jobId, namespace), touched_by(request), confirmed=confirm)
 
 
-@previews.post("/plan", response_model=PlanAnswer, openapi_extra=_DOCUMENTS)
+@previews.post("/plan", response_model=PlanAnswer, openapi_extra=DOCUMENTS)
 def plan(
     service: ServiceOf, caller: Annotated[Caller, Depends(allowed("create", "plans"))], body: Documents
 ) -> PlanAnswer:

@@ -14,6 +14,7 @@ from gpuctl.usecases.job_queries import explain_job, job_history, wait_for_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.lookups import decided, find_job
 from gpuctl_server.mirror.job_board import ListedJob
+from gpuctl_server.models.question_models import JobTimeline, WaitAnswer, WhyAnswer
 from gpuctl_server.problems import Problem
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router
 from gpuctl_server.service import Service
@@ -36,7 +37,7 @@ class WaitQuestion(BaseModel):
     timeout: float = Field(LONGEST, ge=0, le=LONGEST, description="Seconds.", examples=[30])
 
 
-@router.get("/jobs/{jobId}/why")
+@router.get("/jobs/{jobId}/why", responses={200: {"model": WhyAnswer}})
 def why(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = "") -> dict[str, Any]:  # noqa: N803
     """Why a job is as it is: one cause with its numbers, what speaks for it, what was ruled out, what helps."""
     item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
@@ -44,7 +45,7 @@ def why(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = 
         return why_answer(explain_job(reader, item.reference))
 
 
-@router.get("/jobs/{jobId}/timeline")
+@router.get("/jobs/{jobId}/timeline", responses={200: {"model": JobTimeline}})
 def timeline(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = "") -> dict[str, Any]:  # noqa: N803
     """What happened to a job: the stages of its pods, the conditions of its workload, and its events."""
     item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
@@ -52,7 +53,7 @@ def timeline(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespa
         return history_answer(job_history(reader, item.reference))
 
 
-@router.post("/jobs/{jobId}/wait")
+@router.post("/jobs/{jobId}/wait", responses={200: {"model": WaitAnswer}})
 async def wait(
     question: WaitQuestion,
     service: ServiceOf,
