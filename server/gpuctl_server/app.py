@@ -24,7 +24,9 @@ from gpuctl_server.routes import (
     labels,
     namespaces,
     nodes,
+    pool_changes,
     pools,
+    quota_changes,
     quotas,
 )
 from gpuctl_server.routes.common import BASE
@@ -41,8 +43,11 @@ ROUTERS: tuple[APIRouter, ...] = (
     pools.router,
     # Labels have paths that would be names of nodes.
     labels.router,
+    labels.writes,
     nodes.router,
     quotas.router,
+    pool_changes.router,
+    quota_changes.router,
     namespaces.router,
     fit.router,
     auth.router,

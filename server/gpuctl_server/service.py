@@ -121,6 +121,7 @@ class Service:
         for obj in written:
             key, left = key_of(obj), max(0.0, end - time.monotonic())
             self.mirror.wait_for(key.kind, key, str(obj["metadata"].get("resourceVersion") or ""), left)
+        self.fleet.require(self.mirror.version)
 
     def start(self) -> None:
         """Begin to follow the cluster."""

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpuctl.answers.json_values import listed
-from gpuctl.answers.why_answers import why_value
-from gpuctl.language.masking import masked
 
 if TYPE_CHECKING:
     from gpuctl.reading.access import Addresses
@@ -49,6 +47,9 @@ def row_value(row: Row) -> dict[str, Any]:
 
 def job_answer(detail: JobDetail) -> dict[str, Any]:
     """``describe job -o json``, without credentials."""
+    from gpuctl.answers.why_answers import why_value
+    from gpuctl.language.masking import masked
+
     value = {
         **job_facts_value(detail),
         "timeline": _timeline(detail.timeline),
@@ -95,6 +96,8 @@ def job_facts_value(facts: JobFacts) -> dict[str, Any]:
 
 def history_answer(history: JobHistory) -> dict[str, Any]:
     """What ``describe job -o json`` has of what happened to a job, without credentials."""
+    from gpuctl.language.masking import masked
+
     found: dict[str, Any] = masked(
         {
             "timeline": _timeline(history.timeline),

@@ -165,6 +165,7 @@ def page_of(items: Sequence[Item], page: int, size: int) -> Sequence[Item]:
     return items[(page - 1) * size : page * size]
 
 
+Confirm = Annotated[bool, Query(description="What a plan asks is confirmed: running work may end.")]
 ServiceOf = Annotated[Service, Depends(service_of)]
 Page = Annotated[int, Query(ge=1, le=2**31, description="Which page, from 1.")]
 PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, description="Items of a page.")]

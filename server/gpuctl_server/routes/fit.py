@@ -14,9 +14,9 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.models.question_models import FitAnswer
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router
 from gpuctl_server.submissions import (
-    DOCUMENTS,
     NAME,
     DocumentsBody,
+    body_of,
     demand_documents,
     documents_of,
     home_of,
@@ -26,7 +26,9 @@ from gpuctl_server.submissions import (
 router = api_router()
 
 
-@router.post("/fit", responses={200: {"model": FitAnswer}}, openapi_extra=DOCUMENTS)
+@router.post(
+    "/fit", responses={200: {"model": FitAnswer}}, openapi_extra=body_of(DocumentsBody, "The documents themselves.")
+)
 def fit(
     service: ServiceOf,
     caller: Annotated[Caller, Depends(allowed("get", "plans"))],
