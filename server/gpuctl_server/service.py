@@ -35,7 +35,6 @@ from gpuctl_server.writes import Writes
 
 SEEN_WITHIN = 2.0
 """Seconds: how long the answer to a write waits for the watches to tell of it."""
-
 GLANCE = 5.0
 """Seconds after which an answer out of memory is made again."""
 WAITS = 16

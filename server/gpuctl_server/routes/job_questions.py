@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import anyio.to_thread
 from fastapi import Depends, Path, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from gpuctl.answers.job_answers import history_answer, wait_answer
 from gpuctl.answers.why_answers import why_answer
@@ -15,6 +15,7 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.lookups import decided, find_job
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.models.question_models import JobTimeline, WaitAnswer, WhyAnswer
+from gpuctl_server.models.shapes import Body
 from gpuctl_server.problems import Problem
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router
 from gpuctl_server.service import Service
@@ -28,10 +29,8 @@ LONGEST = 60
 """Seconds for which a request may wait."""
 
 
-class WaitQuestion(BaseModel):
+class WaitQuestion(Body):
     """What is waited for, and for how many seconds."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     condition: Literal["running", "ready", "done", "deleted"] = Field(examples=["done"])
     timeout: float = Field(LONGEST, ge=0, le=LONGEST, description="Seconds.", examples=[30])
