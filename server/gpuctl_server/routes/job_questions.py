@@ -79,7 +79,7 @@ def _waited(
     service: Service, caller: Caller, item: ListedJob | None, text: str, question: WaitQuestion
 ) -> dict[str, Any]:
     def tell(_: str) -> None:
-        if service.stopping.is_set():
+        if service.writes.is_ending():
             raise Problem(503, "the service is being stopped")
 
     if item is None:
