@@ -111,7 +111,7 @@ def prepare(settings: ServerSettings, tell: Callable[[str], None]) -> Service:
     except InvalidDocuments as error:
         raise CannotStart(f"the platform's settings have errors:\n{error}") from None
     except ClusterError as error:
-        raise CannotStart(error.message + (f"\n{error.hint}" if error.hint else "")) from None
+        raise CannotStart(error.message + (f"\n  = {error.hint}" if error.hint else "")) from None
     return make_service(settings, connection, platform, _authenticator(settings, connection, tell))
 
 
