@@ -27,6 +27,7 @@ _OWNER = ("kind", "name", "controller", "uid", "apiVersion")
 _CONTAINER = ("name", "image", "resources", "restartPolicy")
 _CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
 _CONTAINER_STATUS = ("name", "ready", "started", "restartCount", "state")
+_DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _MOST_SHARED = 50_000
 
@@ -75,7 +76,7 @@ def _pod(obj: Object, trimmer: Trimmer) -> Object:
     # Only what differs from pod to pod stands outside of what is shared.
     common = {
         key: [_picked(item, _CONTAINER) for item in spec[key]]
-        for key in ("containers", "initContainers")
+        for key in ("containers", "initContainers", "ephemeralContainers")
         if spec.get(key)
     }
     common |= _picked(spec, ("nodeSelector", "overhead", "resources", "schedulerName", "priority", "priorityClassName"))
@@ -85,10 +86,14 @@ def _pod(obj: Object, trimmer: Trimmer) -> Object:
     known = _picked(status, ("phase", "reason", "message", "podIP", "startTime"))
     if status.get("conditions"):
         known["conditions"] = [trimmer.shared(_picked(item, _CONDITION[:4])) for item in status["conditions"]]
-    for key in ("initContainerStatuses", "containerStatuses"):
+    for key in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
         if status.get(key):
             known[key] = [trimmer.shared(_picked(item, _CONTAINER_STATUS)) for item in status[key]]
-    return {**_head(obj, trimmer), "spec": kept, "status": known}
+    head = _head(obj, trimmer)
+    default = (obj["metadata"].get("annotations") or {}).get(_DEFAULT_CONTAINER)
+    if default is not None:
+        head["metadata"]["annotations"] = {_DEFAULT_CONTAINER: default}
+    return {**head, "spec": kept, "status": known}
 
 
 def _node(obj: Object, trimmer: Trimmer) -> Object:
