@@ -22,6 +22,7 @@ from gpuctl_server import token_commands as tokens
 from gpuctl_server.access.caller import Authenticator
 from gpuctl_server.access.tokens import DamagedTokens, TokenFile, new_token, write_tokens
 from gpuctl_server.app import create_app
+from gpuctl_server.cutting import CuttableHttp, CuttableWebSocket
 from gpuctl_server.request_log import set_up
 from gpuctl_server.routes.common import BASE
 from gpuctl_server.service import Service, make_service
@@ -53,20 +54,25 @@ def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
         log_config=None,
         access_log=False,
         server_header=False,
+        http=CuttableHttp,
+        ws=CuttableWebSocket,
         ws_max_size=64 * 1024,
+        # A compressor for each of a thousand followers would take more memory than everything else.
+        ws_per_message_deflate=False,
     )
     # uvicorn raises a signal again once everything has come to its end: by then it is no failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    server = _Server(config, lambda host, port: tell(f"gpuctl serves {scheme}://{host}:{port}{BASE}"))
+    server = _Server(config, service, lambda host, port: tell(f"gpuctl serves {scheme}://{host}:{port}{BASE}"))
     set_up()
     server.run()
 
 
 class _Server(uvicorn.Server):
-    """Tells its address once it listens: of a port that was 0 nobody knows it before."""
+    """Tells its address once it listens: of a port that was 0 nobody knows it before. Ends what would never end."""
 
-    def __init__(self, config: uvicorn.Config, listening: Callable[[str, int], None]) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, listening: Callable[[str, int], None]) -> None:
         super().__init__(config)
+        self._service = service
         self._listening = listening
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -74,6 +80,10 @@ class _Server(uvicorn.Server):
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             self._listening(f"[{host}]" if ":" in host else host, port)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._service.logs.end()
+        await super().shutdown(sockets)
 
 
 def prepare(settings: ServerSettings, tell: Callable[[str], None]) -> Service:

@@ -15,6 +15,7 @@ from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.access.caller import Authenticator, Caller
+from gpuctl_server.logs.log_hub import LogHub
 from gpuctl_server.measures import Measures
 from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.mirror import Mirror
@@ -34,6 +35,7 @@ class Service:
     mirror: Mirror
     board: JobBoard
     measures: Measures
+    logs: LogHub
 
     @property
     def namespace(self) -> str:
@@ -97,4 +99,5 @@ def make_service(
     # Each list is followed by a request of its own, for as long as the service lives.
     mirror = Mirror(Session(connection, threads=1), followed(keys))
     board = JobBoard(connection, mirror, platform)
-    return Service(settings, connection, platform, keys, authenticator, mirror, board, Measures(mirror))
+    logs = LogHub(connection, platform, settings)
+    return Service(settings, connection, platform, keys, authenticator, mirror, board, Measures(mirror), logs)

@@ -6,8 +6,8 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gpuctl.apply.state.records import Records, is_controlled
@@ -38,6 +38,8 @@ _GRACE = 3.0
 """Seconds for which a job that is gone may come back: apply deletes, then creates."""
 _LINGER = 5.0
 """Seconds that the stream of a pod that was deleted gets for its last lines."""
+_STEADY = 60.0
+"""Seconds: a stream that breaks later has not failed: a container may say nothing for hours, which cuts its stream."""
 _TICK = 0.3
 _BACKLOG = 256
 
@@ -47,6 +49,13 @@ class Notice(NamedTuple):
 
     text: str
     passing: bool = False
+
+
+class PodEnded(NamedTuple):
+    """All of a pod's log has come, and there will be no more of it; ``text`` is a sentence."""
+
+    uid: str
+    text: str
 
 
 class _Ended(NamedTuple):
@@ -61,25 +70,42 @@ class _Run(NamedTuple):
     state: str
 
 
-Item = Batch | Notice | LogProblem
+Item = Batch | Notice | LogProblem | PodEnded
 _Message = Event | Batch | LogProblem | _Ended | ClusterError
 _UNKNOWN = _Run(0, "running")
 
 
 @dataclass(eq=False)
 class _Pod:
-    """A pod that is followed. ``gone`` is when it was seen to be deleted."""
+    """A pod that is followed. ``early`` tells that it had a log when following began, ``gone`` is when it was seen to
+    be deleted, ``told`` whether its end was."""
 
     object: Object
+    early: bool = False
     source: ContainerLog | None = None
     thread: threading.Thread | None = None
     through: bool = False
     gone: float | None = None
+    told: bool = False
 
     @property
     def is_over(self) -> bool:
         """Whether no container of it will run again."""
         return self.gone is not None or self.object.get("status", {}).get("phase") in ("Succeeded", "Failed")
+
+    def is_through(self, now: float) -> bool:
+        """Whether nothing more of its log will come."""
+        lingers = self.gone is not None and now > self.gone + _LINGER
+        return self.is_over and (self.source is None or self.through or lingers)
+
+    def end(self) -> str:
+        """How it ended, in a sentence."""
+        name, status = self.object["metadata"]["name"], pod_status(self.object)
+        if status.phase == "failed":
+            return f"pod {name} failed: {status.reason or status.word}"
+        if self.gone is not None and status.phase != "succeeded":
+            return f"pod {name} is gone"
+        return f"pod {name} has finished"
 
 
 @dataclass(eq=False)
@@ -108,6 +134,7 @@ class _Tail:
         with self.source.lock:
             self.stopped = True
             self.source.lock.notify_all()
+        self.source.close()
 
     def start(self) -> threading.Thread:
         """Begin to read."""
@@ -128,7 +155,7 @@ class _Tail:
         failures = 0
         begun: int | None = None
         while not self.stopped:
-            run, before = self.run, self._lines
+            run, before, opened = self.run, self._lines, time.monotonic()
             if run.number == self._read and run.state == "between":
                 self._wait(run, 5.0)
                 continue
@@ -141,7 +168,8 @@ class _Tail:
             except ClusterError as error:
                 if isinstance(error, ApiError) and error.lacks_permission:
                     raise
-                failures = 1 if self._lines > before else failures + 1
+                steady = self._lines > before or time.monotonic() > opened + _STEADY
+                failures = 1 if steady else failures + 1
                 refused = isinstance(error, ApiError) and error.status < 500 and run.state == "over"
                 gone = isinstance(error, ApiError) and error.is_missing
                 if refused or gone or failures > _TRIES:
@@ -227,9 +255,9 @@ class Following:
         self._mains: dict[str, Object] = {}
         self._unlisted: set[str] = set()
         self._absent: float | None = None
-        self._said = ""
+        self._stopped = threading.Event()
 
-    def items(self) -> Iterator[Item | None]:
+    def items(self) -> Generator[Item | None, None, None]:
         """Lines, notices and problems; None now and then when there is nothing.
 
         :raises ClusterError: what is followed may not be read.
@@ -249,10 +277,12 @@ class Following:
                     yield None
                 else:
                     yield from self._handle(item)
+                yield from self._ended_pods()
                 if not self._unlisted and self._is_over() and self._queue.empty():
                     yield from self._verdict()
                     return
         finally:
+            self._stopped.set()
             reflector.stop()
             for tail in self._tails.values():
                 tail.stop()
@@ -261,9 +291,16 @@ class Following:
         try:
             for event in reflector.events():
                 if event is not None:
-                    self._queue.put(event)
+                    self._pass_on(event)
         except ClusterError as error:
-            self._queue.put(error)
+            self._pass_on(error)
+
+    def _pass_on(self, message: _Message) -> None:
+        """Hand over, unless nobody wants it any more."""
+        while not self._stopped.is_set():
+            with contextlib.suppress(queue.Full):
+                self._queue.put(message, timeout=0.5)
+                return
 
     def _handle(self, item: _Message) -> Iterator[Item]:
         if isinstance(item, ClusterError):
@@ -296,18 +333,21 @@ class Following:
         if self._only not in (None, uid):
             return
         pod = self._pods.get(uid)
+        container = container_of(event.object, self._wanted.container)
         if pod is None:
-            pod = self._pods[uid] = _Pod(event.object)
+            early = "Pod" in self._unlisted and has_log(event.object, container)
+            pod = self._pods[uid] = _Pod(event.object, early)
             if "Pod" not in self._unlisted and len(self._pods) > 1:
                 yield Notice(f"{name} is new")
-        container = container_of(event.object, self._wanted.container)
         before = container_state(pod.object, container).get("restartCount") or 0
         pod.object = event.object
         if event.type == "DELETED":
             pod.gone = time.monotonic()
         if pod.source is None and has_log(event.object, container):
             key = (uid, container)
-            pod.source = self._known.get(key) or ContainerLog(self._session, event.object, container, self._wanted)
+            # Of a log that has just begun nothing is old.
+            wanted = self._wanted if pod.early else replace(self._wanted, tail=None)
+            pod.source = self._known.get(key) or ContainerLog(self._session, event.object, container, wanted)
             tail = self._tails[pod.source] = _Tail(pod.source, self._queue)
             tail.look(event.object, over=pod.is_over)
             pod.thread = tail.start()
@@ -321,11 +361,9 @@ class Following:
     def _is_over(self) -> bool:
         """Whether nothing more can come: pods through, and no others to be expected."""
         now = time.monotonic()
-        for pod in self._pods.values():
-            lingers = pod.gone is not None and now > pod.gone + _LINGER
-            if not pod.is_over or not (pod.source is None or pod.through or lingers):
-                self._absent = None
-                return False
+        if not all(pod.is_through(now) for pod in self._pods.values()):
+            self._absent = None
+            return False
         if self._only is not None or (self._workload is not None and finished(self._workload)):
             return True
         if self._workload is not None:
@@ -334,6 +372,12 @@ class Following:
         self._absent = self._absent or now
         return now > self._absent + _GRACE
 
+    def _ended_pods(self) -> Iterator[PodEnded]:
+        for uid, pod in self._pods.items():
+            if not pod.told and pod.is_through(time.monotonic()) and self._queue.empty():
+                pod.told = True
+                yield PodEnded(uid, pod.end())
+
     def _verdict(self) -> Iterator[Item]:
         """How it ended, and the pods that ended without ever having had a log."""
         for pod in self._pods.values():
@@ -341,12 +385,7 @@ class Following:
                 yield LogProblem(pod.object["metadata"]["name"], f"it has no log: {why_waiting(pod.object)}")
         title = f"{self._job.identity.kind}/{self._job.identity.name}"
         if self._only is not None and self._only in self._pods:
-            pod = self._pods[self._only]
-            status = pod_status(pod.object)
-            if pod.gone is not None and status.phase not in ("succeeded", "failed"):
-                yield Notice(f"pod {pod.object['metadata']['name']} is gone")
-            elif status.phase == "failed":
-                yield Notice(f"pod {pod.object['metadata']['name']} failed: {status.reason or status.word}")
+            yield Notice(self._pods[self._only].end())
         elif self._workload is None:
             yield Notice(f"{title} is gone")
         elif finished(self._workload) == "failed":

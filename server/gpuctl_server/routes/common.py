@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 import anyio.to_thread
 from fastapi import APIRouter, Depends, Query, Request
+from starlette.requests import HTTPConnection
 
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Wish
@@ -24,7 +25,7 @@ def api_router(base: str = BASE) -> APIRouter:
     return APIRouter(prefix=base, route_class=Route)
 
 
-def service_of(request: Request) -> Service:
+def service_of(request: HTTPConnection) -> Service:
     """The service that a request is for."""
     service: Service = request.app.state.service
     return service
@@ -36,12 +37,20 @@ async def caller_of(request: Request) -> Caller:
     :raises Problem: 401.
     """
     token = bearer(request.headers.get("authorization", ""))
-    service = service_of(request)
     # A file is looked at, or the API server asked: neither belongs on the event loop.
-    caller = await anyio.to_thread.run_sync(service.authenticator.caller, token) if token else None
+    request.state.caller = await anyio.to_thread.run_sync(caller_with, service_of(request), token)
+    caller: Caller = request.state.caller
+    return caller
+
+
+def caller_with(service: Service, token: str) -> Caller:
+    """Whose token it is; "" is nobody's.
+
+    :raises Problem: 401.
+    """
+    caller = service.authenticator.caller(token) if token else None
     if caller is None:
         raise Problem(401, "the token is missing, wrong, or no longer valid")
-    request.state.caller = caller
     return caller
 
 

@@ -1,73 +1,50 @@
-"""``/jobs/{jobId}/logs``: what the pods of a job print."""
+"""``/jobs/{jobId}/logs``: what the pods of a job print, and go on to print."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Path, Query
-from pydantic import BaseModel, Field
+from fastapi import Depends, Path, Query, Request
 from starlette.responses import JSONResponse
 
-from gpuctl.usecases.job_logs import LogQuery
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.log_values import DEFAULT_TAIL, LONGEST_TAIL, Choice, LogsValue, named_pod, present_logs, since
-from gpuctl_server.lookups import find_job
-from gpuctl_server.mirror.job_board import ListedJob
-from gpuctl_server.routes.common import ServiceOf, allowed, api_router
-from gpuctl_server.service import Service
+from gpuctl_server.log_values import LogsValue, present_logs
+from gpuctl_server.problems import Problem
+from gpuctl_server.routes.common import ServiceOf, allowed, api_router, bearer
+from gpuctl_server.routes.following_logs import PROTOCOL, LogEvents, follow_by_socket, followed, last_marks
+from gpuctl_server.routes.logs_query import LogsQuery, found
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "logs"))]
 JobId = Annotated[
     str, Path(alias="jobId", max_length=253, description="A job's id, its name, or the name of one of its pods.")
 ]
+_EVENTS = "text/event-stream"
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {
+            _EVENTS: {
+                "schema": {"type": "string"},
+                "example": 'id: AQE...\ndata: {"pod": "p", "container": "main", "timestamp": "...", "text": "..."}\n\n',
+            }
+        }
+    }
+}
 
 
-class LogsQuery(BaseModel):
-    """What may be asked about logs."""
-
-    follow: bool = Field(
-        False,
-        description="Go on with what is written from now on: as a WebSocket, or with `Accept: text/event-stream`.",
-    )
-    tail: int | None = Field(
-        None,
-        ge=0,
-        le=LONGEST_TAIL,
-        description=f"How many of the last lines of each pod. Default: {DEFAULT_TAIL}; with `since` all.",
-    )
-    pod: str = Field("", max_length=253, description="Of this pod alone, by its name or the end of it.")
-    since: str = Field(
-        "", max_length=64, description="Lines not older than this: a length of time (10m, 1h30m), or a time."
-    )
-    grep: str = Field("", max_length=256, description="Only lines that contain this text, exactly as it is.")
-    container: str = Field("", max_length=63, description="Another container than the job's own.")
-    previous: bool = Field(False, description="Of the run before the container was restarted.")
-    namespace: str | None = Field(None, max_length=63, description="Where the job has to be.")
-
-    def choice(self, item: ListedJob, text: str) -> Choice:
-        """Which lines are meant, of a job that a path has named.
-
-        :raises Problem: 400.
-        """
-        tail = DEFAULT_TAIL if self.tail is None and not self.since else self.tail
-        pod = self.pod or named_pod(item, text)
-        query = LogQuery(pod, self.container or None, tail, previous=self.previous, **since(self.since))
-        return Choice(query, self.grep)
-
-
-def found(service: Service, caller: Caller, text: str, query: LogsQuery) -> tuple[ListedJob, Choice]:
-    """The job whose logs are meant, and which of its lines.
-
-    :raises Problem: 400, 403, 404, 409.
-    """
-    item = find_job(service, caller, "get", "logs", text, query.namespace)
-    return item, query.choice(item, text)
-
-
-@router.get("/jobs/{jobId}/logs", response_model=LogsValue)
-def logs(service: ServiceOf, caller: Reads, job: JobId, query: Annotated[LogsQuery, Query()]) -> Any:
+@router.get("/jobs/{jobId}/logs", response_model=LogsValue, responses=_STREAM)
+def logs(request: Request, service: ServiceOf, caller: Reads, job: JobId, query: Annotated[LogsQuery, Query()]) -> Any:
     """What the pods of a job have printed, in the order of time."""
+    if query.follow:
+        if _EVENTS not in request.headers.get("accept", ""):
+            text = f"follow: it takes a WebSocket (subprotocol {PROTOCOL}), or `Accept: {_EVENTS}`"
+            raise Problem(400, text, error="InvalidRequest")
+        token = bearer(request.headers.get("authorization", ""))
+        last = last_marks(request.headers.get("last-event-id", ""))
+        return LogEvents(followed(service, token, caller, job, query, last))
     item, choice = found(service, caller, job, query)
     # Made here and not on the event loop: there may be a hundred thousand lines.
     return JSONResponse(present_logs(service, item, choice))
+
+
+router.add_api_websocket_route("/jobs/{jobId}/logs", follow_by_socket)
