@@ -44,7 +44,7 @@ def wall(command: Sequence[str]) -> float:
 def report(what: str, value: str, bar: str, ok: bool | None) -> None:
     """One row; ``ok`` is None for rows that only inform."""
     mark = {True: "ok", False: "MISSED", None: ""}[ok]
-    print(f"{what:<75} {value:>35}   {bar:<34} {mark}", flush=True)
+    print(f"{what:<75} {value:>55}   {bar:<34} {mark}", flush=True)
     if ok is False:
         FAILED.append(what)
 

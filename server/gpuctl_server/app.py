@@ -13,14 +13,27 @@ from gpuctl.release import __version__
 from gpuctl_server import problems
 from gpuctl_server.gate import Gate
 from gpuctl_server.openapi import as_3_0
-from gpuctl_server.routes import auth, docs, health, jobs, logs
+from gpuctl_server.routes import auth, docs, health, job_changes, jobs, labels, logs, nodes, pools, quotas
 from gpuctl_server.routes.common import BASE
 from gpuctl_server.service import Service
 
 DESCRIPTION = """\
 Jobs on the GPUs of a Kubernetes cluster. Bodies and answers are JSON, or YAML as `application/yaml`. Every request
 needs `Authorization: Bearer TOKEN`. What went wrong is told as `{"error": name, "message": text, "details": [...]}`."""
-ROUTERS: tuple[APIRouter, ...] = (jobs.router, logs.router, auth.router, docs.router, health.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    jobs.router,
+    job_changes.router,
+    job_changes.previews,
+    logs.router,
+    pools.router,
+    # Labels have paths that would be names of nodes.
+    labels.router,
+    nodes.router,
+    quotas.router,
+    auth.router,
+    docs.router,
+    health.router,
+)
 
 
 def create_app(service: Service) -> FastAPI:

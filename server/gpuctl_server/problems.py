@@ -16,7 +16,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
 from gpuctl.answers.failures import meaning_of
-from gpuctl.language.masking import masked
+from gpuctl.apply.plan.plan import Plan
+from gpuctl.language.masking import masked, redact
 from gpuctl_server.negotiation import NotReadable, as_yaml, read_yaml, sends_yaml, wants_yaml
 from gpuctl_server.request_log import LOG, request_id
 
@@ -78,9 +79,15 @@ def problem_of(error: BaseException) -> Problem | None:
     if meaning is None:
         return None
     diagnostics = getattr(error, "diagnostics", None)
-    details = diagnostics_answer(diagnostics)["diagnostics"] if diagnostics else []
+    details = diagnostics_answer(diagnostics)["diagnostics"] if diagnostics else _stakes(error)
     message = getattr(error, "message", None) or str(error)
     return Problem(meaning.status, message, error=meaning.name, details=details, hint=getattr(error, "hint", None))
+
+
+def _stakes(error: BaseException) -> list[dict[str, str]]:
+    """What stands against a plan that was refused, or what has to be confirmed of it."""
+    plan = getattr(error, "plan", None)
+    return [{"message": redact(text)} for text in plan.obstacles or plan.questions] if isinstance(plan, Plan) else []
 
 
 class Route(APIRoute):

@@ -22,8 +22,9 @@ from gpuctl_server import token_commands as tokens
 from gpuctl_server.access.caller import Authenticator
 from gpuctl_server.access.tokens import DamagedTokens, TokenFile, new_token, write_tokens
 from gpuctl_server.app import create_app
+from gpuctl_server.audit import audit_to
 from gpuctl_server.cutting import CuttableHttp, CuttableWebSocket
-from gpuctl_server.request_log import set_up
+from gpuctl_server.request_log import LOG, set_up
 from gpuctl_server.routes.common import BASE
 from gpuctl_server.service import Service, make_service
 from gpuctl_server.settings import FILE, ServerSettings, SettingsProblem
@@ -62,18 +63,34 @@ def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
     )
     # uvicorn raises a signal again once everything has come to its end: by then it is no failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    server = _Server(config, service, lambda host, port: tell(f"gpuctl serves {scheme}://{host}:{port}{BASE}"))
+
+    def listening(host: str, port: int) -> None:
+        tell(f"gpuctl serves {scheme}://{host}:{port}{BASE}")
+
+    server = _Server(config, listening, service)
     set_up()
-    server.run()
+    if settings.audit is not None:
+        try:
+            audit_to(settings.audit)
+        except OSError as error:
+            raise CannotStart(f"the audit cannot be written: {error}") from None
+    try:
+        server.run()
+    finally:
+        if service.writes.under_way:
+            # Its thread would be waited for, for minutes perhaps. What it took apart is in its journal.
+            LOG.error("ended in the middle of a change; `gpuctl recover` finishes it")
+            os._exit(1)
 
 
 class _Server(uvicorn.Server):
-    """Tells its address once it listens: of a port that was 0 nobody knows it before. Ends what would never end."""
+    """Tells its address once it listens: of a port that was 0 nobody knows it before. When it is to end, nothing new
+    is begun, and what would go on for ever ends first."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, listening: Callable[[str, int], None]) -> None:
+    def __init__(self, config: uvicorn.Config, listening: Callable[[str, int], None], service: Service) -> None:
         super().__init__(config)
-        self._service = service
         self._listening = listening
+        self._service = service
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -82,6 +99,7 @@ class _Server(uvicorn.Server):
             self._listening(f"[{host}]" if ":" in host else host, port)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._service.writes.end()
         await self._service.logs.end()
         await super().shutdown(sockets)
 

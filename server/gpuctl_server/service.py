@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from gpuctl.apply.state.records import Records, records
-from gpuctl.backend.api_resources import WORKLOADS
+from gpuctl.backend.api_resources import WORKLOADS, Object, key_of
+from gpuctl.frontend.source import PLATFORM_FILE, Source
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.reflector import Watched
 from gpuctl.kube.session import Session
@@ -17,10 +21,15 @@ from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.access.caller import Authenticator, Caller
 from gpuctl_server.logs.log_hub import LogHub
 from gpuctl_server.measures import Measures
+from gpuctl_server.mirror.fleet import FleetBoard
 from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import MirroredSession
 from gpuctl_server.settings import ServerSettings
+from gpuctl_server.writes import Writes
+
+SEEN_WITHIN = 2.0
+"""Seconds: how long the answer to a write waits for the watches to tell of it."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +44,20 @@ class Service:
     mirror: Mirror
     board: JobBoard
     measures: Measures
+    fleet: FleetBoard
     logs: LogHub
+    writes: Writes = field(default_factory=Writes)
 
     @property
     def namespace(self) -> str:
         """The namespace of jobs that name none."""
         return self.settings.namespace or self.connection.namespace
+
+    @cached_property
+    def platform_source(self) -> Source:
+        """The platform as a document: what is compiled has the one that the service was started with, and no other."""
+        model = self.platform.platform.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        return Source(PLATFORM_FILE, json.dumps({"version": "v0.1", **model, "kind": "platform"}))
 
     @contextmanager
     def looking(self, caller: Caller | None, namespace: str | None = None) -> Iterator[Reader]:
@@ -63,6 +80,16 @@ class Service:
             yield session
         finally:
             session.close()
+
+    def wait_until_seen(self, written: Iterable[Object], timeout: float = SEEN_WITHIN) -> None:
+        """Wait until the mirror has what was written, so that whoever wrote it reads it; no longer than a timeout.
+
+        :param written: the objects as the API server returned them.
+        """
+        end = time.monotonic() + timeout
+        for obj in written:
+            key, left = key_of(obj), max(0.0, end - time.monotonic())
+            self.mirror.wait_for(key.kind, key, str(obj["metadata"].get("resourceVersion") or ""), left)
 
     def start(self) -> None:
         """Begin to follow the cluster."""
@@ -99,5 +126,7 @@ def make_service(
     # Each list is followed by a request of its own, for as long as the service lives.
     mirror = Mirror(Session(connection, threads=1), followed(keys))
     board = JobBoard(connection, mirror, platform)
+    fleet = FleetBoard(connection, mirror, platform)
     logs = LogHub(connection, platform, settings)
-    return Service(settings, connection, platform, keys, authenticator, mirror, board, Measures(mirror), logs)
+    measures = Measures(mirror)
+    return Service(settings, connection, platform, keys, authenticator, mirror, board, measures, fleet, logs)

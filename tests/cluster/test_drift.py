@@ -366,7 +366,7 @@ def test_an_ended_training_stays_and_is_told_how_to_run_again(place: Place, outc
     )
     before = place.records()
     again = place.apply(document)
-    assert f"({word}; `gpuctl rerun train` runs it again)" in again.out
+    assert f"({word}; `gpuctl rerun train -n {place.namespace}` runs it again)" in again.out
     assert place.records() == before
     # Nothing runs, so nothing is lost and nothing is asked.
     place.apply({**document, "environment": image("v2")})

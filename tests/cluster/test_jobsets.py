@@ -89,7 +89,7 @@ def test_completion_logs_and_another_run(queue_place: Place) -> None:
     logs = place.gpuctl("logs", "train").out
     assert {line.split(" | ")[0].split("-")[2] for line in logs.splitlines() if " | " in line} == {"0", "1"}
     again = place.apply(jobset(outcome="complete"))
-    assert "`gpuctl rerun train` runs it again" in again.out
+    assert f"`gpuctl rerun train -n {place.namespace}` runs it again" in again.out
     place.gpuctl("rerun", "train")
     place.gpuctl("wait", "train", "--for", "done", "--timeout", "60")
     assert word(place, "train") == "Succeeded"

@@ -341,6 +341,20 @@ def first_of(*policies: Policy) -> Policy:
     return decide
 
 
+def from_the_first(predicate: Predicate, action: Action) -> Policy:
+    """From the first request that a predicate finds, which itself is let through, every request fails."""
+    begun = threading.Event()
+
+    def policy(request: Request) -> Action | None:
+        if begun.is_set():
+            return action
+        if predicate(request):
+            begun.set()
+        return None
+
+    return policy
+
+
 class _Connection:
     """A TLS connection to the API server that carries one request after another."""
 

@@ -10,8 +10,10 @@ import pytest
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
+from support import node_world
 from support.cluster_tools import POOL, Place, places
 from support.real_parts import control_plane_binaries
+from support.seed_world import documents, populated
 from support.served import Served, serving
 
 TEAM = "team-a"
@@ -42,10 +44,29 @@ def served(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
         "anna": ("user", (TEAM,), None),
         "otto": ("user", (OTHER,), (POOL,)),
         "vera": ("viewer", None, None),
+        "nora": ("user", ("not-there",), None),
         "viktor": ("viewer", (TEAM,), None),
     }
     with serving(tmp_path_factory.mktemp("service"), plane.kubeconfig(), users) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def seed_world(plane: ControlPlane) -> Iterator[ControlPlane]:
+    """The plane with the cluster of the product's documents."""
+    with populated(plane):
+        yield plane
+
+
+@pytest.fixture
+def seed_place(
+    seed_world: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Place:
+    """The command line in that cluster, whose pools are defined."""
+    place = node_world.place(seed_world, tmp_path, capsys, monkeypatch)
+    if place.api.get("ConfigMap", node_world.SYSTEM, "pool-training-pool") is None:
+        place.anywhere("apply", "-f", place.file(*documents()))
+    return place
 
 
 @pytest.fixture

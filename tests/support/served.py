@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
@@ -13,7 +14,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -22,6 +24,13 @@ from gpuctl_server.access.tokens import TokenEntry, new_token, write_tokens
 
 STARTS_IN = 60.0
 READY_IN = 60.0
+
+
+class Untidied(NamedTuple):
+    """An answer."""
+
+    status: int
+    value: Any
 
 
 class Served:
@@ -51,6 +60,10 @@ class Served:
             )
         return self._clients[name]
 
+    def own_client(self, name: str = "admin") -> httpx.Client:
+        """A client of somebody's, for a thread of its own; it goes away with the process."""
+        return httpx.Client(base_url=f"{self.url}/api/v1", headers=self.client(name).headers, timeout=120)
+
     def get(self, path: str, name: str = "admin", *, status: int = 200, **query: Any) -> Any:
         """What a path answers."""
         return self.call("GET", path, name, status=status, params=query)
@@ -60,6 +73,18 @@ class Served:
         response = self.client(name).request(method, path, **rest)
         assert response.status_code == status, f"{method} {path}: {response.status_code}\n{response.text}"
         return response.json()
+
+    def untidied(self, method: str, path: str, name: str = "admin", body: Any = None) -> Untidied:
+        """What a path is answered with that is sent as it is: httpx would tidy ``..`` and the like away."""
+        where = urlsplit(self.url)
+        connection = http.client.HTTPConnection(where.netloc, timeout=60)
+        headers = {"Authorization": f"Bearer {self.tokens[name]}", "Content-Type": "application/json"}
+        try:
+            connection.request(method, f"/api/v1{path}", None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            return Untidied(answer.status, json.loads(answer.read()))
+        finally:
+            connection.close()
 
     def until(self, path: str, condition: Any, name: str = "admin", **query: Any) -> Any:
         """What a path answers, once it meets a condition."""

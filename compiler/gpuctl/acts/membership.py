@@ -19,8 +19,9 @@ from gpuctl.acts.node_labels import (
     missing,
 )
 from gpuctl.apply.plan.plan import Refused
-from gpuctl.apply.plan.pool_labels import POOLS_MANAGER, held_labels, known_pools, labels_to_apply, pool_of
+from gpuctl.apply.plan.pool_labels import POOLS_MANAGER, held_labels, known_pools, labels_to_apply
 from gpuctl.apply.state.compare import applied_fields
+from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.apply.state.records import PART_OF, Records, stamp
 from gpuctl.backend.api_resources import Key, Object, annotations_of, labels_of
 from gpuctl.backend.emitter import emit_object
@@ -110,12 +111,15 @@ def keep_true(session: Session, report: Report, settings: Settings) -> None:
         joined = {move.node: move.gpu_type for move in moves if move.new == pool}
         left = {move.node for move in moves if move.old == pool} - set(joined)
         try:
-            _redefine(session, pool, joined, left, keys)
+            written = _redefine(session, pool, joined, left, keys)
         except ClusterError as error:
             report.notes.append(
                 f"the labels are right, but the definition of pool {pool} (configmap/{config_map_name(pool)} in "
                 f"{SYSTEM_NAMESPACE}) was not changed: {error.message}"
             )
+            continue
+        if written is not None:
+            report.written.append(written)
 
 
 def _move(done: Done, keys: Records, settings: Settings) -> Move | None:
@@ -141,26 +145,27 @@ def _join(session: Session, key: Key, pool: str, keys: Records, *, overwrite: bo
     return Done(key.name, said, changed, have)
 
 
-def _redefine(session: Session, pool: str, joined: Mapping[str, str], left: set[str], keys: Records) -> None:
+def _redefine(session: Session, pool: str, joined: Mapping[str, str], left: set[str], keys: Records) -> Object | None:
     """Write a pool's definition with other nodes, as applying it would; a pool without one needs none.
 
+    :returns: it, where it was written.
     :raises ClusterError: it may not be written, or somebody else (such as Argo CD) holds it.
     """
     key = Key("ConfigMap", SYSTEM_NAMESPACE, config_map_name(pool))
     for attempt in range(1, _ATTEMPTS + 1):
         live = session.get(key)
         if live is None or pool_of(live, keys) != pool:
-            return
+            return None
         desired = with_nodes(live, joined, left, keys)
         if desired is None:
-            return
+            return None
         try:
-            session.apply(desired)
-            return
+            return session.apply(desired)[0]
         except ApiError as error:
             held = any(cause.reason == "FieldManagerConflict" for cause in error.causes)
             if not error.is_conflict or held or attempt == _ATTEMPTS:
                 raise
+    raise AssertionError("unreachable")
 
 
 def with_nodes(live: Object, joined: Mapping[str, str], left: set[str], keys: Records) -> Object | None:

@@ -29,22 +29,39 @@ class Done:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a node could not be done: a word for programs, a sentence for people; ``is_outage`` when the cluster, or the
-    right to change it, is the cause."""
+    """Why a node could not be done: a word for programs, a sentence for people. ``cause`` is what the cluster answered,
+    as far as it was asked; ``is_outage`` when the cluster, or the right to change it, is to blame."""
 
     name: str
     error: str
     message: str
     is_outage: bool = False
+    cause: ClusterError | None = None
 
 
 @dataclass
 class Report:
-    """What became of several nodes: those that can be done are done. ``notes`` are worth knowing."""
+    """What became of several nodes: those that can be done are done. ``notes`` are worth knowing; ``written`` is what
+    was written beside the nodes, such as definitions of pools."""
 
     done: list[Done] = field(default_factory=list)
     failed: list[Failure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    written: list[Object] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class LabelTerms:
+    """How labels are set. ``overwrite`` replaces other values; ``advice`` is what is said where that is wanting.
+
+    ``shows`` is given a node's labels: a node that it is not true of is not there for whoever asks. ``permits`` is
+    given a node's labels as they would be, and may raise :class:`UnexpectedNode`.
+    """
+
+    overwrite: bool = False
+    advice: str = "--overwrite replaces it"
+    shows: Callable[[Mapping[str, str]], bool] = lambda labels: True
+    permits: Callable[[str, Mapping[str, str]], None] = lambda name, labels: None
 
 
 class UnexpectedNode(Exception):
@@ -72,24 +89,26 @@ def mistake_in_value(value: str) -> str | None:
     return f"`{value}` is not a legal label value: {rule}" + (f"; did you mean `{legal}`?" if legal else "")
 
 
-def set_labels(
-    session: Session, names: Iterable[str], labels: Mapping[str, str | None], *, overwrite: bool = False
-) -> Report:
+def set_labels(session: Session, names: Iterable[str], labels: Mapping[str, str | None], terms: LabelTerms) -> Report:
     """Set labels of nodes, or take them away (None).
 
     A label with another value is left alone without ``overwrite``; one that is to go has to be there.
     """
 
     def wanted(name: str, have: Mapping[str, str]) -> dict[str, str | None]:
+        if not terms.shows(have):
+            raise missing(name)
+        after = {key: value for key, value in {**have, **labels}.items() if value is not None}
+        terms.permits(name, after)
         for key, value in labels.items():
             if value is None and key not in have:
                 raise UnexpectedNode("LabelNotFound", f"node {name} has no label {key}")
-            if value is not None and have.get(key, value) != value and not overwrite:
-                said = f"node {name} has {key}={have[key]} already; --overwrite replaces it"
+            if value is not None and have.get(key, value) != value and not terms.overwrite:
+                said = f"node {name} has {key}={have[key]} already; {terms.advice}"
                 raise UnexpectedNode("LabelConflict", said)
         return dict(labels)
 
-    return change_nodes(session, names, wanted)
+    return change_nodes(session, names, wanted, shows=terms.shows)
 
 
 def change_nodes(
@@ -97,11 +116,14 @@ def change_nodes(
     names: Iterable[str],
     wanted: Callable[[str, Mapping[str, str]], dict[str, str | None]],
     manager: str = LABEL_MANAGER,
+    *,
+    shows: Callable[[Mapping[str, str]], bool] = lambda labels: True,
 ) -> Report:
     """Change labels of nodes, sixteen at a time.
 
     :param wanted: from a node's name and labels the labels it is to have (None: not to have); may raise
         :class:`UnexpectedNode`.
+    :param shows: from a node's labels whether it may be suggested for a name that there is not.
     """
 
     def change(name: str) -> Done | Failure:
@@ -116,7 +138,7 @@ def change_nodes(
     report = Report(
         [item for item in results if isinstance(item, Done)], [item for item in results if isinstance(item, Failure)]
     )
-    explain_missing(session, report)
+    explain_missing(session, report, shows)
     return report
 
 
@@ -124,8 +146,8 @@ def failure(name: str, error: ClusterError) -> Failure:
     """A failure of the API as one of a node."""
     if isinstance(error, ApiError):
         reason = error.reason or "Failed"
-        return Failure(name, reason, f"node {name}: {error.message}", error.lacks_permission or error.is_outage)
-    return Failure(name, "Unreachable", f"node {name}: {error.message}", isinstance(error, ConnectionFailed))
+        return Failure(name, reason, f"node {name}: {error.message}", error.lacks_permission or error.is_outage, error)
+    return Failure(name, "Unreachable", f"node {name}: {error.message}", isinstance(error, ConnectionFailed), error)
 
 
 def missing(name: str) -> UnexpectedNode:
@@ -133,15 +155,18 @@ def missing(name: str) -> UnexpectedNode:
     return UnexpectedNode("NodeNotFound", f"there is no node {name}")
 
 
-def explain_missing(session: Session, report: Report) -> None:
+def explain_missing(
+    session: Session, report: Report, shows: Callable[[Mapping[str, str]], bool] = lambda labels: True
+) -> None:
     """Say of names that no node has which one may be meant, where nodes may be listed."""
     absent = [item for item in report.failed if item.error == "NodeNotFound"]
     if not absent:
         return
     try:
-        there = [node["metadata"]["name"] for node in session.list_objects(RESOURCES["Node"])[0]]
+        nodes = session.list_objects(RESOURCES["Node"])[0]
     except ApiError:
         return
+    there = [node["metadata"]["name"] for node in nodes if shows(labels_of(node))]
     report.failed = [
         Failure(item.name, item.error, f"{item.message}; {suggestion(item.name, there)}") if item in absent else item
         for item in report.failed

@@ -66,7 +66,7 @@ def _change(session: Session, workload: Object, change: Callable[[Object], Pause
             raise NotPausable(f"{key} is being deleted")
         ended = finished(live)
         if ended:
-            again = f"`gpuctl rerun {key.name}` runs it again"
+            again = f"`gpuctl rerun {key.name} -n {key.namespace}` runs it again"
             raise NotPausable(f"{key} has {'failed' if ended == 'failed' else 'finished'}", again)
         try:
             return change(live)

@@ -37,6 +37,7 @@ MEANINGS: dict[str, Meaning] = {
     "NotForwarded": Meaning(3, 409, "NotForwarded"),
     "NotStarted": Meaning(3, 409, "NotStarted"),
     "Refused": Meaning(1, 409, "Refused"),
+    "Exists": Meaning(1, 409, "AlreadyExists"),
     "Forbidden": Meaning(3, 403, "Forbidden"),
     "Declined": Meaning(1, 409, "NotConfirmed"),
     "Unasked": Meaning(2, 409, "NotConfirmed"),

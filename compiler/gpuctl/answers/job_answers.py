@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from gpuctl.answers.json_values import listed
-from gpuctl.answers.why_answers import why_value
-from gpuctl.language.masking import masked
 
 if TYPE_CHECKING:
     from gpuctl.reading.access import Addresses
@@ -48,6 +46,9 @@ def row_value(row: Row) -> dict[str, Any]:
 
 def job_answer(detail: JobDetail) -> dict[str, Any]:
     """``describe job -o json``, without credentials: the fields of ``GET /jobs/{jobId}``, and more."""
+    from gpuctl.answers.why_answers import why_value
+    from gpuctl.language.masking import masked
+
     identity, workload = detail.job.identity, detail.job.workload
     value = {
         "jobId": detail.row.job_id,

@@ -125,8 +125,13 @@ def label_list(labels: Iterable[Label]) -> dict[str, Any]:
 
 
 def label_answer(label: Label) -> dict[str, Any]:
-    """``get labels NODE --key KEY -o json``. Kubernetes does not keep when a label was first set."""
-    value = {"key": label.key, "value": label.value, "createdAt": None, "lastUpdatedAt": label.updated_at}
+    """``get labels NODE --key KEY -o json``. It was set at ``createdAt`` at the latest: more is not kept."""
+    value = {
+        "key": label.key,
+        "value": label.value,
+        "createdAt": label.created_at,
+        "lastUpdatedAt": label.updated_at,
+    }
     return {"nodeName": label.node, "label": value}
 
 

@@ -71,7 +71,11 @@ def _change(change: Change) -> dict[str, Any]:
 
 
 def _victim(job: EvictedJob) -> dict[str, Any]:
-    return {**job._asdict(), "pods": list(job.pods)}
+    """An evicted job; of one that whoever asked may not see, only how important it is and how long it runs."""
+    value = {**job._asdict(), "pods": list(job.pods)}
+    if not value.pop("seen"):
+        value |= {"namespace": None, "job": None, "pods": []}
+    return value
 
 
 def _lost(field: LostField) -> dict[str, Any]:

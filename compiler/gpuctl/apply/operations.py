@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpuctl.apply.plan.evictions import foresee
 from gpuctl.apply.plan.homes import add_home
-from gpuctl.apply.plan.plan import Forbidden, Plan, Refused
+from gpuctl.apply.plan.plan import Exists, Forbidden, Plan, Refused
 from gpuctl.apply.plan.planner import make_plan
 from gpuctl.apply.plan.request import Request, SetOptions
 from gpuctl.apply.plan.server_checks import CheckOptions, check
@@ -65,22 +65,26 @@ def apply(
     :raises Refused: something stands against it, or somebody was asked and said no; nothing was changed.
     :raises Held: another run is at work; nothing was changed.
     """
-    pending = _pending(session, how.keys, _namespaces(session, request, options), dialogue)
-    plan, run = _plan(session, request, options, pending, server=True)
-    _refuse(plan, pending)
+    with session.within(how.timeout):
+        pending = _pending(session, how.keys, _namespaces(session, request, options), dialogue)
+    with session.within(how.timeout):
+        plan, run = _plan(session, request, options, pending, server=True)
+    refuse(plan, pending)
     if seen is not None and not _deletions(plan) <= _deletions(seen):
         raise Changed("the cluster has changed: more would be taken away than the plan said", "plan again")
     if plan.questions and not dialogue.ask(plan):
         raise Declined("not confirmed", plan)
     _recover(session, pending, plan, how, dialogue)
-    if pending.journals:
-        _leave_out_gone(session, plan)
-    if not plan.writes and (run is None or run.is_settled):
-        Execution(session, plan, how).run()
-        return plan
-    plan = _carry_out(session, plan, run, request, how, dialogue, options, pending)
-    if pending.is_left:
-        _finish(session, pending, plan, how)
+    # The time that somebody took to answer is nobody's.
+    with session.within(how.timeout):
+        if pending.journals:
+            _leave_out_gone(session, plan)
+        if not plan.writes and (run is None or run.is_settled):
+            Execution(session, plan, how).run()
+            return plan
+        plan = _carry_out(session, plan, run, request, how, dialogue, options, pending)
+        if pending.is_left:
+            _finish(session, pending, plan, how)
     return plan
 
 
@@ -108,7 +112,7 @@ def _carry_out(
             except Changed:
                 # Planned once more; what takes nothing away that was not confirmed may go on.
                 again, run = _plan(session, request, options, pending, server=True)
-                _refuse(again)
+                refuse(again)
                 if attempt == 2 or not _deletions(again) <= _deletions(plan):
                     raise
                 again.recovery = plan.recovery
@@ -123,24 +127,27 @@ def execute(session: Session, plan: Plan, how: How, dialogue: Dialogue) -> Plan:
 
     What a killed apply left is finished before: afterwards it would bring back what is deleted here.
     """
-    _refuse(plan)
-    pending = _pending(session, how.keys, {step.key.namespace for step in plan.steps}, dialogue)
-    pending.join(session, plan, how.keys, {step.key: "it is to be deleted" for step in plan.steps})
-    _refuse(plan)
-    weigh(session, plan)
+    refuse(plan)
+    with session.within(how.timeout):
+        pending = _pending(session, how.keys, {step.key.namespace for step in plan.steps}, dialogue)
+        pending.join(session, plan, how.keys, {step.key: "it is to be deleted" for step in plan.steps})
+        refuse(plan)
+        weigh(session, plan)
     if (plan.questions or plan.courtesies) and not dialogue.ask(plan):
         raise Declined("not confirmed", plan)
-    check(session, plan)
-    _refuse(plan)
+    with session.within(how.timeout):
+        check(session, plan)
+    refuse(plan)
     _recover(session, pending, plan, how, dialogue)
-    if pending.journals:
-        _leave_out_gone(session, plan)
     execution = Execution(session, plan, how)
     leases = execution.lease_keys()
-    with holding(session, leases, LEASE_WAIT, dialogue.tell, optional=True) as held, held.interrupts.let_through():
-        execution.run(held)
-    if pending.is_left:
-        _finish(session, pending, plan, how)
+    with session.within(how.timeout):
+        if pending.journals:
+            _leave_out_gone(session, plan)
+        with holding(session, leases, LEASE_WAIT, dialogue.tell, optional=True) as held, held.interrupts.let_through():
+            execution.run(held)
+        if pending.is_left:
+            _finish(session, pending, plan, how)
     return plan
 
 
@@ -230,7 +237,7 @@ def _plan(
             if before is not None and absent >= before:
                 raise
     if server and not plan.errors:
-        foresee(session, plan, request.keys, request.gpu_resources)
+        foresee(session, plan, request)
     return plan, run
 
 
@@ -251,10 +258,14 @@ def _leave_out_gone(session: Session, plan: Plan) -> None:
                 step.action, step.live, step.reason = "skip", None, "is gone"
 
 
-def _refuse(plan: Plan, pending: Pending | None = None) -> None:
+def refuse(plan: Plan, pending: Pending | None = None) -> None:
+    """See that nothing stands against a plan.
+
+    :raises Refused: something does.
+    """
     if plan.obstacles:
         more = [] if pending is None or not pending.outlook.journals else [pending.advice]
-        kind = Refused if plan.errors or plan.tracked else Forbidden
+        kind = Exists if plan.existing else Refused if plan.errors or plan.tracked else Forbidden
         raise kind("\n".join([*plan.obstacles, *more]), plan)
 
 

@@ -77,6 +77,9 @@ QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """The label that puts a workload into one of Kueue's queues."""
 
 
+_DOTS = (".", "..")
+
+
 class Key(NamedTuple):
     """Which object: kind, namespace ("" at cluster scope), name."""
 
@@ -88,6 +91,14 @@ class Key(NamedTuple):
     def resource(self) -> Resource:
         """The resource of its kind."""
         return RESOURCES[self.kind]
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether anything can be called so: as a part of a path `..` and the like mean another resource.
+
+        Source: ``apimachinery/pkg/api/validation/path/name.go``, IsValidPathSegmentName.
+        """
+        return self.name not in ("", *_DOTS) and self.namespace not in _DOTS and not set("/%") & set(self.name)
 
     @property
     def path(self) -> str:

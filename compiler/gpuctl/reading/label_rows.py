@@ -12,11 +12,16 @@ from gpuctl.reading.node_rows import NodeState
 
 @dataclass(frozen=True)
 class Label:
-    """One label of one node."""
+    """One label of one node.
+
+    Kubernetes keeps when whoever set a label last wrote to the node. So the label was there by ``created_at``, and has
+    not changed since ``updated_at``, which is later where several hold it. Both are None where nobody holds it.
+    """
 
     node: str
     key: str
     value: str
+    created_at: str | None
     updated_at: str | None
 
 
@@ -29,7 +34,7 @@ def labels_with(nodes: Iterable[Object], key: str) -> list[Label]:
 def labels(node: Object) -> list[Label]:
     """All labels of a node, by key."""
     name = node["metadata"]["name"]
-    return [Label(name, key, value, _updated(node, key)) for key, value in sorted(labels_of(node).items())]
+    return [Label(name, key, value, *_times(node, key)) for key, value in sorted(labels_of(node).items())]
 
 
 @dataclass(frozen=True)
@@ -68,12 +73,12 @@ def _gpu_type(name: str, nodes: list[NodeState], gpus: Gpus) -> GpuType:
     )
 
 
-def _updated(node: Object, key: str) -> str | None:
-    """When whoever holds a label last wrote to the node: the label has not changed since."""
+def _times(node: Object, key: str) -> tuple[str | None, str | None]:
+    """When those that hold a label last wrote to the node: the first of them, and the last."""
     times = [
         str(entry["time"])
         for entry in node["metadata"].get("managedFields") or []
         if entry.get("time")
         and f"f:{key}" in ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:labels", {})
     ]
-    return max(times, default=None)
+    return min(times, default=None), max(times, default=None)

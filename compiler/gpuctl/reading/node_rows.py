@@ -91,6 +91,11 @@ class NodeState:
         return _is_cordoned(self.object)
 
     @property
+    def has_gpus(self) -> bool:
+        """Whether it has any, in order or not."""
+        return bool(self.gpu_total or self.broken_gpus)
+
+    @property
     def gpus(self) -> list[GpuOnNode]:
         """Its GPUs one by one."""
         used = self.gpu_used

@@ -33,7 +33,7 @@ class Conversation:
 
     ``confirm`` returns whether a plan may go on. ``diagnosed`` hears what is to be said of documents that are in order,
     with their sources; ``done`` of each finished step; ``wait`` of what is being waited for, which is of no interest
-    afterwards; ``say`` of what has to be known.
+    afterwards; ``say`` of what has to be known. ``stops`` tells that nothing new is to be begun any more.
     """
 
     confirm: Callable[[Plan], bool] = ask_nobody
@@ -41,10 +41,20 @@ class Conversation:
     done: Callable[[Step], None] = lambda step: None
     wait: Callable[[str], None] = lambda text: None
     say: Callable[[str], None] = lambda text: None
+    stops: Callable[[], bool] = lambda: False
 
     def how(self, keys: Records, run: RunOptions) -> How:
         """The manner of carrying a plan out."""
-        return How(keys, timeout=run.timeout, force=run.force, done=self.done, tell=self.wait, warn=self.say)
+        return How(
+            keys,
+            timeout=run.timeout,
+            force=run.force,
+            until_gone=run.until_gone,
+            stops=self.stops,
+            done=self.done,
+            tell=self.wait,
+            warn=self.say,
+        )
 
     def dialogue(self) -> Dialogue:
         """The part of it that a whole operation needs."""

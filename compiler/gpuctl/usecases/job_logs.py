@@ -121,7 +121,7 @@ class JobLogs:
         sources, missing = sources_of(session, self._pods, self._query.wanted(follow=False))
         if not sources:
             name = self.job.identity.name
-            hint = f"`gpuctl why {name}` tells more; `gpuctl logs -f` waits for it"
+            hint = f"`gpuctl why {name} -n {self.job.identity.namespace}` tells more; `gpuctl logs -f` waits for it"
             raise NoLog(f"{self.job.identity.kind}/{name} has no log yet: {self._why_none(missing)}", hint)
         return PresentLogs(Reading(session, sources), {source.name for source in sources}, missing)
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
 from gpuctl.reading import job_rows
-from gpuctl.reading.find import find_job, find_jobs
 from gpuctl.reading.job_rows import Identity, Job, JobFilter, Row
 from gpuctl.usecases.looking import Reader, opened
 
@@ -91,6 +90,8 @@ def _rows(reader: Reader, query: JobQuery, listing: JobListing, *, in_pages: boo
 
 def _batches(reader: Reader, query: JobQuery, *, in_pages: bool) -> Iterable[list[Job]]:
     if query.names:
+        from gpuctl.reading.find import find_jobs
+
         return [find_jobs(reader.scope, query.names, reader.keys, query.selector)]
     if query.by_job or not in_pages:
         return [job_rows.read(reader.scope, reader.keys, query.selector)]
@@ -148,6 +149,7 @@ def describe_job(reader: Reader, name: str) -> JobDetail:
     :raises NoSuchJob: there is none, or several.
     """
     from gpuctl.reading.describe_job import describe
+    from gpuctl.reading.find import find_job
 
     job, _ = find_job(reader.scope, name, reader.keys)
     return describe(reader.scope, job, reader.keys, reader.settings)
@@ -173,6 +175,7 @@ def why(
     :raises InvalidDocuments: the platform's file has errors.
     :raises InvalidOptions: the name is none of a namespace.
     """
+    from gpuctl.reading.find import find_job
     from gpuctl.reading.why.answer import why as cause_of_job
 
     with opened(cluster, platform, namespace) as reader:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from gpuctl.acts.membership import keep_true
-from gpuctl.acts.node_labels import mistake_in_key, mistake_in_value, set_labels
+from gpuctl.acts.node_labels import LabelTerms, mistake_in_key, mistake_in_value, set_labels
 from gpuctl.apply.state.records import records
 from gpuctl.backend.api_resources import Key
 from gpuctl.backend.pool import config_map_name
@@ -26,16 +26,14 @@ def label_nodes(
     nodes: Iterable[str],
     labels: Mapping[str, str | None],
     settings: Settings,
-    *,
-    overwrite: bool = False,
+    terms: LabelTerms,
 ) -> Report:
     """Set labels of nodes, or delete them (None). What can be done is done; the report has the rest.
 
-    :param overwrite: replace other values.
     :raises InvalidOptions: Kubernetes would refuse a key or a value.
     """
     check_labels(labels)
-    report = set_labels(session, nodes, labels, overwrite=overwrite)
+    report = set_labels(session, nodes, labels, terms)
     if records(settings).pool in labels:
         keep_true(session, report, settings)
     if report.done:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from gpuctl.backend.api_resources import Key, Object
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import NotThere
+from gpuctl.kube.session import Session
 from gpuctl.reading import inventory
 from gpuctl.reading.label_rows import GpuType, Label, gpu_types, labels, labels_with
 from gpuctl.reading.node_gpus import Gpus
@@ -52,11 +54,22 @@ def list_nodes(reader: Reader, query: NodeQuery) -> NodeListing:
     if query.label is not None and "=" in query.label:
         query = replace(query, selector=",".join(filter(None, (query.selector, query.label))), label=None)
     found = inventory.take(reader.scope, reader.keys, labels=query.selector, pods=query.label is None)
-    if query.label is None and query.gpu_type and gpus.is_key(query.gpu_type, found.nodes):
-        query = replace(query, label=query.gpu_type, gpu_type=None)
+    query = label_query(query, found.nodes, gpus)
     nodes = read_nodes(found.nodes, found.pods, reader.keys, gpus)
     check_names("node", query.names, [node.name for node in nodes])
-    return NodeListing([node for node in nodes if _takes(query, node, gpus)], nodes, query)
+    return NodeListing(select_nodes(nodes, query, gpus), nodes, query)
+
+
+def label_query(query: NodeQuery, nodes: Iterable[Object], gpus: Gpus) -> NodeQuery:
+    """A query whose ``gpu_type`` is a label's key as the one for that label; any other as it is."""
+    if query.label is None and query.gpu_type and gpus.is_key(query.gpu_type, nodes):
+        return replace(query, label=query.gpu_type, gpu_type=None)
+    return query
+
+
+def select_nodes(nodes: Iterable[NodeState], query: NodeQuery, gpus: Gpus) -> list[NodeState]:
+    """Those of nodes that a query means by name, pool, status and type of GPU."""
+    return [node for node in nodes if _takes(query, node, gpus)]
 
 
 def _takes(wanted: NodeQuery, node: NodeState, gpus: Gpus) -> bool:
@@ -99,6 +112,12 @@ def list_labels(reader: Reader, names: Sequence[str], key: str | None = None) ->
         hint = f"did you mean `{close}`?" if close else f"`gpuctl get labels {lacking[0]}` lists its labels"
         raise NotThere(f"node {', '.join(lacking)}: no label {key}", hint)
     return having
+
+
+def labels_of_node(session: Session, name: str) -> list[Label] | None:
+    """The labels of one node, by a request for that node alone; None when there is none of the name."""
+    node = session.get(Key("Node", "", name))
+    return None if node is None else labels(node)
 
 
 def list_gpu_labels(reader: Reader) -> list[NodeState]:

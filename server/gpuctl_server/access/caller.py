@@ -17,6 +17,10 @@ class Caller(Protocol):
     def name(self) -> str:
         """Who it is."""
 
+    @property
+    def home(self) -> str | None:
+        """The namespace of their jobs that name none: the first of theirs; None where theirs are all."""
+
     def sees(self, namespace: str) -> bool:
         """Whether what is in a namespace ("" for what is in none) may be looked at."""
 
@@ -47,6 +51,7 @@ class TokenCaller:
 
     name: str
     rights: Rights
+    home: str | None = None
 
     def sees(self, namespace: str) -> bool:
         """As :meth:`Caller.sees`."""

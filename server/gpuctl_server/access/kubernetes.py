@@ -59,6 +59,7 @@ _RIGHTS: dict[tuple[str, str], _Attributes] = {
     ("quotas", "create"): _Attributes("create", "", "resourcequotas"),
     ("quotas", "delete"): _Attributes("delete", "", "resourcequotas"),
     ("namespaces", "get"): _Attributes("list", "", "namespaces", namespaced=False),
+    ("namespaces", "create"): _Attributes("create", "", "namespaces", namespaced=False),
     ("recoveries", "get"): _Attributes("list", "", "secrets"),
     ("recoveries", "create"): _Attributes("create", "", "secrets"),
     ("audit", "get"): _Attributes("*", "*", "*", namespaced=False),
@@ -177,6 +178,11 @@ class ClusterCaller:
     def name(self) -> str:
         """The user's name."""
         return self.user.name
+
+    @property
+    def home(self) -> None:
+        """None is known to be theirs before others."""
+        return
 
     @property
     def namespaces(self) -> None:

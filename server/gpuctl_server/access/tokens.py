@@ -44,6 +44,11 @@ class TokenEntry:
         return self.expires is not None and datetime.fromisoformat(self.expires.replace("Z", "+00:00")) <= now
 
     @property
+    def caller(self) -> TokenCaller:
+        """Its owner."""
+        return TokenCaller(self.name, self.rights, self.namespaces[0] if self.namespaces else None)
+
+    @property
     def rights(self) -> Rights:
         """What its owner may."""
         return Rights(self.role, _set(self.namespaces), _set(self.pools))
@@ -127,7 +132,7 @@ class TokenFile:
         for entry in self._entries:
             if hmac.compare_digest(entry.digest, digest):
                 found = entry
-        return None if found is None or found.is_expired(now) else TokenCaller(found.name, found.rights)
+        return None if found is None or found.is_expired(now) else found.caller
 
     def _read(self, *, strict: bool = False) -> None:
         try:

@@ -71,6 +71,7 @@ class JobBoard:
         self._platform = platform
         self._stopped = threading.Event()
         self._board = Board()
+        self._made_new = threading.Condition()
         self._thread = threading.Thread(target=self._work, daemon=True, name="gpuctl-board")
 
     def start(self) -> None:
@@ -90,6 +91,11 @@ class JobBoard:
         """The newest board."""
         return self._board
 
+    def wait_for(self, holds: Callable[[Board], bool], timeout: float) -> bool:
+        """Wait until a board is as wanted, for ``timeout`` seconds at most; whether it is."""
+        with self._made_new:
+            return self._made_new.wait_for(lambda: holds(self._board), timeout)
+
     def _work(self) -> None:
         version = -1
         while not self._stopped.is_set():
@@ -97,7 +103,10 @@ class JobBoard:
             if not self._mirror.ready or version == self._board.version:
                 continue
             try:
-                self._board = self._made(version)
+                board = self._made(version)
+                with self._made_new:
+                    self._board = board
+                    self._made_new.notify_all()
             except Exception:
                 # Whoever may write a pod must not be able to end it for all.
                 LOG.exception("the list of jobs could not be worked out")

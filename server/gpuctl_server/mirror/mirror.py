@@ -25,9 +25,18 @@ class _Kept:
         self.selector = LabelSelector(watched.labels)
         self.fields = FieldSelector(watched.fields)
         self.listed = False
+        self.newest = 0
         self.objects: dict[Key, Object] = {}
         self._by_app: dict[str, dict[Key, Object]] = {}
         self._by_name: dict[str, dict[Key, Object]] = {}
+
+    def has_seen(self, key: Key, version: int) -> bool:
+        """Whether an object is as it was written in this version, or later, or gone since.
+
+        A watch tells changes of a kind in the order of their versions.
+        """
+        obj = self.objects.get(key)
+        return (self.newest if obj is None else version_of(obj)) >= version
 
     def put(self, obj: Object) -> None:
         key = key_of(obj)
@@ -65,6 +74,12 @@ class _Kept:
             and labels.matches(obj)
             and fields.matches(obj)
         ]
+
+
+def version_of(obj: Object) -> int:
+    """The version of an object. Source: KEP-5504, they are numbers that grow with every write to a cluster."""
+    text = str(obj["metadata"].get("resourceVersion") or "")
+    return int(text) if text.isdigit() else 0
 
 
 class Mirror:
@@ -111,6 +126,18 @@ class Mirror:
             self._changed.wait_for(lambda: self.version != version, timeout)
             return self.version
 
+    def wait_for(self, kind: str, key: Key, resource_version: str, timeout: float) -> bool:
+        """Wait until a write is known here, so that whoever made it finds it; whether it is.
+
+        :param resource_version: of the object, as the write returned it; of a deletion the one that it had then.
+        :param timeout: seconds; a watch that is interrupted may take longer.
+        """
+        kept = self._kept.get(kind)
+        if kept is None or not resource_version.isdigit():
+            return False
+        with self._changed:
+            return self._changed.wait_for(lambda: kept.has_seen(key, int(resource_version)), timeout)
+
     def covers(self, kind: str, namespace: str | None, labels: LabelSelector, fields: FieldSelector) -> bool:
         """Whether everything that such a list selects is here."""
         kept = self._kept.get(kind)
@@ -147,10 +174,13 @@ class Mirror:
                 self._failure = self._failure or event
             elif event.type == "LISTED":
                 self._kept[event.kind].listed = True
-            elif event.type == "DELETED":
-                self._kept[event.kind].drop(key_of(event.object))
             else:
-                self._kept[event.kind].put(event.object)
+                kept = self._kept[event.kind]
+                kept.newest = max(kept.newest, version_of(event.object))
+                if event.type == "DELETED":
+                    kept.drop(key_of(event.object))
+                else:
+                    kept.put(event.object)
             self.version += 1
             self.heard_at = time.monotonic()
             self._changed.notify_all()

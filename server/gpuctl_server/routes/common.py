@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Annotated, Any, TypeVar
 
 import anyio.to_thread
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.requests import HTTPConnection
+from starlette.responses import Response
 
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.audit import audit
 from gpuctl_server.lookups import demand
+from gpuctl_server.negotiation import NotReadable, read_yaml
 from gpuctl_server.problems import Problem, Route
 from gpuctl_server.service import Service
 
@@ -23,6 +26,52 @@ Item = TypeVar("Item")
 def api_router(base: str = BASE) -> APIRouter:
     """A router whose errors have the service's form."""
     return APIRouter(prefix=base, route_class=Route)
+
+
+class WriteRoute(Route):
+    """A route that changes something: the audit hears of each request, whatever became of it."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def noted(request: Request) -> Response:
+            result = "interrupted"
+            try:
+                response = await handle(request)
+                result = _result(response)
+                return response
+            finally:
+                if not getattr(request.state, "preview", False) or result != "200":
+                    caller = getattr(request.state, "caller", None)
+                    objects = getattr(request.state, "touched", None) or list(map(str, request.path_params.values()))
+                    name = "" if caller is None else caller.name
+                    audit(name, f"{request.method} {self.path_format}", [item[:300] for item in objects], result)
+
+        return noted
+
+
+def _result(response: Response) -> str:
+    """The status of an answer, and the name of its error."""
+    if response.status_code < 400:
+        return str(response.status_code)
+    try:
+        value = read_yaml(bytes(response.body))
+    except NotReadable:
+        value = None
+    return f"{response.status_code} {value.get('error', '') if isinstance(value, dict) else ''}".strip()
+
+
+def write_router() -> APIRouter:
+    """A router of what changes something."""
+    return APIRouter(prefix=BASE, route_class=WriteRoute)
+
+
+def touched_by(request: Request, *, preview: bool = False) -> list[str]:
+    """Where to note the names of what a request is about, for the audit; of a preview it hears only if it fails."""
+    request.state.preview = preview
+    touched: list[str] = []
+    request.state.touched = touched
+    return touched
 
 
 def service_of(request: HTTPConnection) -> Service:
@@ -70,6 +119,11 @@ def allowed(action: Action, resource: str) -> Callable[[Caller], Caller]:
     return check
 
 
+def page_of(items: Sequence[Item], page: int, size: int) -> Sequence[Item]:
+    """The items of a page, from 1."""
+    return items[(page - 1) * size : page * size]
+
+
 ServiceOf = Annotated[Service, Depends(service_of)]
 Page = Annotated[int, Query(ge=1, le=2**31, description="Which page, from 1.")]
 PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, description="Items of a page.")]
@@ -77,5 +131,4 @@ PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, descrip
 
 def paged(items: Sequence[Item], page: int, size: int, value: Callable[[Item], dict[str, Any]]) -> dict[str, Any]:
     """A page of a list: ``total`` of all pages, ``items`` of this one."""
-    start = (page - 1) * size
-    return {"total": len(items), "items": [value(item) for item in items[start : start + size]]}
+    return {"total": len(items), "items": [value(item) for item in page_of(items, page, size)]}

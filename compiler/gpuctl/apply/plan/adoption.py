@@ -90,9 +90,13 @@ def keep(built: Built, title: str, wish: Wish) -> list[Step]:
 
     They stay, under their names: all join the set that is applied, and are taken over together.
     """
-    job = built.wanted.name
+    job, namespace = built.wanted.name, built.wanted.namespace
     ended = finished(built.live)
-    reason = f"{ended}; `gpuctl rerun {job}` runs it again" if ended else "made from an equal document by `build`"
+    reason = (
+        f"{ended}; `gpuctl rerun {job} -n {namespace}` runs it again"
+        if ended
+        else "made from an equal document by `build`"
+    )
     first = Step("unchanged", key_of(built.live), reason, live=built.live, title=title)
     others = [Step("unchanged", key_of(obj), live=obj, title=title) for obj in built.beside]
     return [joined(step, obj, wish) for step, obj in zip([first, *others], [built.live, *built.beside], strict=True)]

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step
+from gpuctl.apply.plan.request import Request
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
-from gpuctl.apply.state.records import Records
 from gpuctl.apply.state.workload import age
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object
 from gpuctl.capacity.fit import Fit, Victim, fit
@@ -25,7 +25,7 @@ class _Class(NamedTuple):
     preempts: bool
 
 
-def foresee(session: Session, plan: Plan, keys: Records, gpu_resources: frozenset[str]) -> None:
+def foresee(session: Session, plan: Plan, request: Request) -> None:
     """Write into the plan's steps what becomes of their pods, into its ``confirm`` whom they would evict, into its
     notes which would wait.
 
@@ -38,8 +38,8 @@ def foresee(session: Session, plan: Plan, keys: Records, gpu_resources: frozense
     try:
         classes = _classes(session, plan)
         bold = [step for step in steps if _may_evict(step, classes)]
-        if bold or any(_asks_for(step, gpu_resources) for step in steps):
-            _foresee(session, plan, steps, bold, keys)
+        if bold or any(_asks_for(step, request.gpu_resources) for step in steps):
+            _foresee(session, plan, steps, bold, request)
     except ClusterError as error:
         plan.notes.append(f"{_UNKNOWN}: {error.message}")
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -50,7 +50,7 @@ def foresee(session: Session, plan: Plan, keys: Records, gpu_resources: frozense
 _UNKNOWN = "whether these jobs fit, and whom they evict, is not known"
 
 
-def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], keys: Records) -> None:
+def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], request: Request) -> None:
     mounted = any(template["spec"].get("volumes") for step in steps for template in _templates(step))
     left_out = frozenset({"custom_resources"}) if mounted else _VOLUMES | {"custom_resources"}
     try:
@@ -66,7 +66,7 @@ def _foresee(session: Session, plan: Plan, steps: list[Step], bold: list[Step], 
     by_key = {step.key: step for step in steps}
     for answer in fit(snapshot, _objects(plan, steps)):
         step = by_key[Key(answer.demand.kind, answer.demand.namespace, answer.demand.name)]
-        _tell(plan, step, answer, snapshot, keys, may_evict=step in bold)
+        _tell(plan, step, answer, snapshot, request, may_evict=step in bold)
 
 
 def _makes_pods(step: Step) -> bool:
@@ -123,9 +123,9 @@ def _objects(plan: Plan, steps: list[Step]) -> list[Object]:
     return [*mine, *others]
 
 
-def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, keys: Records, *, may_evict: bool) -> None:
+def _tell(plan: Plan, step: Step, answer: Fit, snapshot: Snapshot, request: Request, *, may_evict: bool) -> None:
     step.verdict = answer.verdict
-    step.victims = _losses(answer.victims, snapshot, keys)
+    step.victims = _losses(answer.victims, snapshot, request)
     title = f"{step.title or step.key} in {step.key.namespace}"
     if step.victims:
         perhaps = "" if answer.certain else " (or others of the same priority)"
@@ -153,7 +153,7 @@ def _has_lesser(answer: Fit, snapshot: Snapshot) -> bool:
     return any("node" in pod and pod.get("priority", 0) < answer.demand.priority for pod in snapshot.pods)
 
 
-def _losses(victims: Iterable[Victim], snapshot: Snapshot, keys: Records) -> list[EvictedJob]:
+def _losses(victims: Iterable[Victim], snapshot: Snapshot, request: Request) -> list[EvictedJob]:
     """The victims by the jobs that they belong to."""
     from datetime import datetime
 
@@ -163,7 +163,7 @@ def _losses(victims: Iterable[Victim], snapshot: Snapshot, keys: Records) -> lis
     for victim in victims:
         item = pods[victim.pod.namespace, victim.pod.name]
         labels = item.get("labels") or {}
-        kind, name = labels.get(keys.job_type), labels.get("app")
+        kind, name = labels.get(request.keys.job_type), labels.get("app")
         job = f"{kind}/{name}" if kind and name else victim.pod.owner
         found.setdefault((victim.pod.namespace, job, victim.pod.priority), []).append(item)
     result = []
@@ -176,6 +176,7 @@ def _losses(victims: Iterable[Victim], snapshot: Snapshot, keys: Records) -> lis
                 priority,
                 tuple(item["name"] for item in items),
                 age(min(started), taken) if started else None,
+                request.sees(namespace),
             )
         )
     return result

@@ -24,18 +24,23 @@ WRITING = DELETING | {"create", "update"}
 
 
 class EvictedJob(NamedTuple):
-    """Somebody's pods that a plan's pods would evict. ``runtime`` is for how long they run, None when they do not."""
+    """Somebody's pods that a plan's pods would evict. ``runtime`` is for how long they run, None when they do not.
+
+    ``seen`` is whether whoever asked may know whose they are.
+    """
 
     namespace: str
     job: str
     priority: int
     pods: tuple[str, ...]
     runtime: str | None
+    seen: bool = True
 
     def __str__(self) -> str:
         pods = "1 pod" if len(self.pods) == 1 else f"{len(self.pods)} pods"
         state = f"running for {self.runtime}" if self.runtime else "not running yet"
-        return f"{self.job} in {self.namespace} ({pods}, {state})"
+        whose = f"{self.job} in {self.namespace}" if self.seen else "a job in another namespace"
+        return f"{whose} ({pods}, {state})"
 
 
 @dataclass
@@ -49,7 +54,8 @@ class Step:
     workload back, so that its pods come when there is quota for them. ``verdict`` is what ``fit`` says of
     the pods that come (None: not asked), ``victims`` are whom they would evict. ``lost`` is what others put into the
     live object and a replacement drops; ``dependents`` names the objects that garbage collection deletes with it,
-    ``unseen`` the kinds that may not be looked through for them.
+    ``unseen`` the kinds that may not be looked through for them. ``restorable`` is the live object as it is created
+    again where its successor cannot be; None before the plan is carried out.
     """
 
     action: Action
@@ -71,6 +77,7 @@ class Step:
     lost: list[LostField] = field(default_factory=list)
     dependents: list[Key] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
+    restorable: Object | None = None
     result: Result = "planned"
     error: str | None = None
 
@@ -105,8 +112,8 @@ class Step:
 class Plan:
     """All steps, in the order in which they are carried out.
 
-    ``errors`` forbid carrying it out. So do the rights that are ``lacking`` and the objects that a GitOps controller
-    has ``tracked``, but not a look at it.
+    ``errors`` forbid carrying it out; ``existing`` are the objects that are there and should not be. So do the rights
+    that are ``lacking`` and the objects that a GitOps controller has ``tracked``, but not a look at it.
     ``notes`` are worth knowing; ``confirm`` are further reasons to ask first. ``interrupted`` is the signal
     that stopped it on the way (0: none); ``outage`` tells that the cluster failed, or did not allow it, ``unfinished``
     that a journal stays. ``recovery`` is what is done first about what killed runs left; its ``create`` steps bring
@@ -115,6 +122,7 @@ class Plan:
 
     steps: list[Step] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    existing: list[Key] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)
     tracked: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -209,6 +217,10 @@ class Refused(ClusterError):
     def __init__(self, message: str, plan: Plan | None = None) -> None:
         super().__init__(message, "nothing was changed")
         self.plan = plan
+
+
+class Exists(Refused):
+    """What was to be created is there already; nothing was changed."""
 
 
 class Forbidden(Refused):

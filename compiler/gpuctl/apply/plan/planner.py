@@ -21,7 +21,7 @@ from gpuctl.apply.plan.stakes import others_autoscalers
 from gpuctl.apply.plan.trackers import respect_trackers, tracked_by
 from gpuctl.apply.plan.trial import refused
 from gpuctl.apply.state.live_state import COMPANIONS, LiveState, read, survey
-from gpuctl.apply.state.records import PART_OF, is_controlled, is_ours, is_shared, stamp
+from gpuctl.apply.state.records import PART_OF, is_controlled, is_ours, is_shared, marked, stamp
 from gpuctl.apply.state.workload import running
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.backend.context import Lowered
@@ -41,6 +41,7 @@ _FORMS = frozenset({"Job", "JobSet"})
 class Draft:
     """A plan in the making, with the live state it rests on.
 
+    ``own`` is what the very request that is planned has created before.
     ``unchanged_documents`` are the ids of documents whose live main object was made from an equal one;
     ``in_other_sets`` are the ids of sets to which objects belong already; ``autoscaled`` are the workloads whose
     replicas an autoscaler of somebody else sets.
@@ -48,6 +49,7 @@ class Draft:
 
     plan: Plan
     live: LiveState
+    own: frozenset[Key] = frozenset()
     steps: dict[Key, Step] = field(default_factory=dict)
     unchanged_documents: frozenset[int] = frozenset()
     in_other_sets: dict[Key, str] = field(default_factory=dict)
@@ -73,7 +75,7 @@ def make_plan(session: Session, request: Request) -> Plan:
     live = survey(session, wanted, jobs)
     if request.adopt:
         live.objects.update(read(session, wanted - live.objects.keys() - live.unreadable.keys()))
-    draft = Draft(Plan(), live, unchanged_documents=_unchanged_documents(request, live))
+    draft = Draft(Plan(), live, _created_before(request, live), unchanged_documents=_unchanged_documents(request, live))
     _leave_to_autoscalers(session, draft, request)
     asks: list[tuple[Ask, Wish]] = []
     in_old_form = _keep_old_forms(draft, request)
@@ -103,7 +105,7 @@ def make_plan(session: Session, request: Request) -> Plan:
     if not request.create_namespace:
         draft.plan.errors += undeclared(session, draft.plan.steps, request.lowered)
     if request.create_only:
-        _refuse_existing(draft.plan)
+        _refuse_existing(draft.plan, draft.own)
     return draft.plan
 
 
@@ -172,6 +174,13 @@ def _decide(draft: Draft, request: Request, lowered: Lowered, asks: list[tuple[A
     if key in draft.live.unreadable:
         draft.steps[key] = Step("skip", key, draft.live.unreadable[key], desired=desired, shared=True)
         return
+    if request.mark is not None and not shared:
+        if key in draft.own:
+            live = draft.live.objects[key]
+            draft.steps[key] = Step("unchanged", key, "was created by this request", live=live)
+            return
+        if key not in draft.live.objects:
+            desired = marked(desired, request.keys, request.mark)
     wish = Wish(
         request.keys,
         relower=request.relower,
@@ -356,7 +365,22 @@ def _is_companion(live: Object, request: Request, document: Document, name: str)
     return other is None or request.part_of is None or other == request.part_of
 
 
-def _refuse_existing(plan: Plan) -> None:
+def _created_before(request: Request, live: LiveState) -> frozenset[Key]:
+    """What this very request has created before: it is repeated. With a workload all of its job."""
+    if request.mark is None:
+        return frozenset()
+    there = [item for item in request.lowered if not item.shared and key_of(item.object) in live.objects]
+    has_mark = {
+        key_of(item.object)
+        for item in there
+        if annotations_of(live.objects[key_of(item.object)]).get(request.keys.request) == request.mark
+    }
+    jobs = {id(item.document) for item in there if key_of(item.object) in has_mark and item.object["kind"] in WORKLOADS}
+    return frozenset(has_mark | {key_of(item.object) for item in there if id(item.document) in jobs})
+
+
+def _refuse_existing(plan: Plan, own: frozenset[Key]) -> None:
     for step in plan.steps:
-        if step.live is not None and not step.shared and step.key.kind != "Node":
+        if step.live is not None and not step.shared and step.key.kind != "Node" and step.key not in own:
+            plan.existing.append(step.key)
             plan.errors.append(f"{step.key} exists already; `gpuctl apply` changes what exists")

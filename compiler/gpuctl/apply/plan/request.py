@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.context import Lowered
 from gpuctl.language.settings import Settings
+
+
+def _everywhere(namespace: str) -> bool:
+    return True
 
 
 @dataclass(frozen=True)
@@ -16,7 +21,9 @@ class Request:
     ``create_only`` refuses what exists, ``offline`` decides without the server's dry-runs, ``rolling`` changes
     Deployments and StatefulSets in place (None: as the document or platform says). ``no_probe`` makes notes of what is
     refused to pods that are tried; ``create_namespace`` creates also a namespace that no document names. ``unread`` are
-    the files that may hold documents and were not read.
+    the files that may hold documents and were not read. ``mark`` is written on what is created; what has it already was
+    created by this very request, and stays as it is. ``sees`` tells of which namespaces whoever asked may see the jobs:
+    those of others that would be evicted are told without their names.
     """
 
     lowered: list[Lowered]
@@ -33,6 +40,8 @@ class Request:
     gpu_resources: frozenset[str] = frozenset()
     settings: Settings = field(default_factory=Settings)
     unread: tuple[str, ...] = ()
+    mark: str | None = None
+    sees: Callable[[str], bool] = _everywhere
 
 
 @dataclass(frozen=True)

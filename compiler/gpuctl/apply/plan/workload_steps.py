@@ -53,8 +53,7 @@ def workload_step(target: Target, live: Object, wish: Wish, changes: list[Change
 def _hint(step: Step, live: Object, queue: str | None) -> Step:
     ended = finished(live)
     if ended:
-        name = step.key.name
-        step.reason = f"{ended}; `gpuctl rerun {name}` runs it again"
+        step.reason = f"{ended}; `gpuctl rerun {step.key.name} -n {step.key.namespace}` runs it again"
     elif queue is not None and not is_held(live):
         where = f"in Kueue's queue {queue}" if queue else "in no queue of Kueue"
         step.reason = f"stays {where} as long as it runs; --relower replaces it"

@@ -14,12 +14,16 @@ class How:
     """The manner of carrying out.
 
     ``timeout`` in seconds is how long deletions and late quotas are waited for in all; ``force`` ends pods without
-    grace; ``done`` hears of each finished step, ``tell`` of what is waited for, ``warn`` of what has to be known.
+    grace; without ``until_gone`` what is deleted and has no successor is not waited for. ``stops`` tells that nothing
+    new is to be begun: the process is to end. ``done`` hears of each finished step, ``tell`` of what is waited for,
+    ``warn`` of what has to be known.
     """
 
     keys: Records
     timeout: float = 300.0
     force: bool = False
+    until_gone: bool = True
+    stops: Callable[[], bool] = lambda: False
     done: Callable[[Step], None] = lambda step: None
     tell: Callable[[str], None] = lambda text: None
     warn: Callable[[str], None] = lambda text: None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import NamedTuple
 
@@ -26,15 +25,16 @@ class Records(NamedTuple):
     job_type: str
     pool: str
     journal: str
+    request: str
 
     def is_record(self, key: str) -> bool:
         """Whether an annotation or label is written by commands, not by lowering."""
-        return key in (self.hash, self.lowered_by, self.paused, PART_OF)
+        return key in (self.hash, self.lowered_by, self.paused, self.request, PART_OF)
 
 
 def records(settings: Settings) -> Records:
     """The record keys of a platform."""
-    names = ("hash", "lowered-by", "document", "paused", "shared", "strategy", "job-type", "pool", "journal")
+    names = ("hash", "lowered-by", "document", "paused", "shared", "strategy", "job-type", "pool", "journal", "request")
     return Records(*(settings.label(name) for name in names))
 
 
@@ -43,6 +43,8 @@ def stamp(obj: Object, keys: Records, part_of: str | None) -> Object:
 
     The hash is of the object as lowered; it says nothing about the set.
     """
+    import hashlib
+
     text = json.dumps(obj, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
     metadata = dict(obj["metadata"])
@@ -54,6 +56,12 @@ def stamp(obj: Object, keys: Records, part_of: str | None) -> Object:
     if part_of is not None:
         metadata["labels"] = {**(metadata.get("labels") or {}), PART_OF: part_of}
     return {**obj, "metadata": metadata}
+
+
+def marked(obj: Object, keys: Records, mark: str) -> Object:
+    """The object with the mark of the request that creates it: that request knows its own by it, if it is repeated."""
+    metadata = obj["metadata"]
+    return {**obj, "metadata": {**metadata, "annotations": {**annotations_of(obj), keys.request: mark}}}
 
 
 def is_ours(obj: Object) -> bool:

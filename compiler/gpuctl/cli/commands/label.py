@@ -62,6 +62,7 @@ def node(
     Any key may be set; jobs select nodes by runwhere.ai/pool and runwhere.ai/gpu-type. A label that has another value
     stays without --overwrite. With several nodes all that can be done is done; the exit code is 1 if one failed.
     """
+    from gpuctl.acts.node_labels import LabelTerms
     from gpuctl.cli.output.outcomes import show_report
     from gpuctl.usecases.labelling_nodes import label_nodes
 
@@ -69,7 +70,7 @@ def node(
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, as_json=as_json) as looking:
         session, settings = looking.scope.session, looking.settings
-        report = label_nodes(session, order.nodes, order.labels, settings, overwrite=overwrite)
+        report = label_nodes(session, order.nodes, order.labels, settings, LabelTerms(overwrite))
         return show_report(report, "labelled", as_json=as_json)
 
 

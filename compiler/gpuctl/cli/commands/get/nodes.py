@@ -144,7 +144,7 @@ def _show_gpus(looking: Reader, nodes: Sequence[NodeState], looks: ListOptions) 
     from gpuctl.answers.node_answers import gpu_list
     from gpuctl.cli.commands.get.listing import ListEntry, show_list
 
-    nodes = [node for node in nodes if node.gpu_total or node.broken_gpus]
+    nodes = [node for node in nodes if node.has_gpus]
     headers = ("NODE NAME", "GPU ID", "GPU TYPE", "COUNTED AS")
     if nodes and not looks.is_machine:
         looking.scope.note(

@@ -1,0 +1,307 @@
+"""Changing jobs that are there, through the plans of the command line; and looking at plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from gpuctl.answers.plan_answers import recovery_value
+from gpuctl.apply.operations import Unasked, refuse
+from gpuctl.apply.plan.plan import Plan
+from gpuctl.backend.api_resources import Key, Object, key_of
+from gpuctl.kube.scope import Scope
+from gpuctl.kube.session import Session
+from gpuctl.language.masking import redact
+from gpuctl.reading.find import workload_of
+from gpuctl.reading.job_rows import Job, identity_of
+from gpuctl.usecases.applying import apply_request, preview_request
+from gpuctl.usecases.change_options import RunOptions
+from gpuctl.usecases.conversation import Conversation
+from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
+from gpuctl.usecases.looking import reader_of
+from gpuctl.usecases.recovering import Unfinished, look_at_unfinished, recover
+from gpuctl.usecases.suspending import pause_jobs, resume_jobs
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.change_values import (
+    ChangedJob,
+    JobState,
+    PlanAnswer,
+    Recoveries,
+    RerunJob,
+    full_plan,
+    see_that_all_was_done,
+)
+from gpuctl_server.lookups import demand, find_job
+from gpuctl_server.mirror.job_board import ListedJob, job_id
+from gpuctl_server.problems import Problem, forbidden, not_found
+from gpuctl_server.service import Service
+from gpuctl_server.submissions import Submission, compile_documents, demand_documents, demand_homes, title_of
+
+_LISTED_WITHIN = 2.0
+"""Seconds until what was created is in the list of jobs, at most."""
+_DONE = {"replace": "replaced", "update": "updated", "create": "created"}
+
+
+class Meant(NamedTuple):
+    """The job that a path means: its id, name or a pod's name, and where it is, as far as that was said."""
+
+    text: str
+    namespace: str | None = None
+
+
+@contextmanager
+def changing(service: Service, caller: Caller) -> Iterator[Session]:
+    """A session for a change, of which there are only so many at a time.
+
+    :raises Problem: 429, or 503 when the service is to end.
+    """
+    if service.writes.is_ending():
+        raise Problem(503, "the service ends; nothing was changed")
+    if not service.writes.begin():
+        raise Problem(429, "too many changes are under way; nothing was changed, try again in a moment")
+    try:
+        with service.asking(caller) as session:
+            yield session
+    finally:
+        service.writes.done()
+
+
+def await_listed(service: Service, ids: Iterable[str | None]) -> None:
+    """Wait until jobs are in the list, so that whoever is given their ids can use them."""
+    wanted = [one for one in ids if one is not None]
+    service.board.wait_for(lambda board: all(one in board.ids for one in wanted), _LISTED_WITHIN)
+
+
+def talking(service: Service, *, confirmed: bool = False) -> Conversation:
+    """A conversation with somebody who has said beforehand whether a plan may go on, whatever it asks."""
+
+    def confirm(plan: Plan) -> bool:
+        if plan.questions and not confirmed:
+            error = Unasked(f"this has to be confirmed: {'; '.join(plan.questions)}", plan)
+            error.hint = "nothing was changed; the same request with ?confirm=true confirms it"
+            raise error
+        return True
+
+    return Conversation(confirm=confirm, stops=service.writes.is_ending)
+
+
+def plan_documents(service: Service, caller: Caller, text: str) -> PlanAnswer:
+    """What applying documents would do; nothing is written.
+
+    :raises Problem: 400, 403.
+    """
+    with service.asking(caller) as session:
+        submission = compile_documents(service, caller, session, text)
+        demand_documents(caller, "create", submission.documents, jobs="plans")
+        return PlanAnswer(**full_plan(preview_request(session, submission.wanted, talking(service))))
+
+
+def change_job(
+    service: Service, caller: Caller, meant: Meant, text: str, touched: list[str], *, confirmed: bool, dry_run: bool
+) -> ChangedJob:
+    """Apply the changed document of a job that is there.
+
+    :raises Problem: 400, 403, 404, 409.
+    """
+    item = _meant(service, caller, "update", meant, touched)
+    with changing(service, caller) as session:
+        _present(session, item, meant)
+        submission = compile_documents(service, caller, session, text, namespace=item.row.identity.namespace)
+        key = _same_job(submission, item)
+        demand_documents(caller, "update", submission.documents)
+        demand_homes(caller, session, submission.documents)
+        if dry_run:
+            plan = preview_request(session, submission.wanted, talking(service))
+            refuse(plan)
+        else:
+            plan = apply_request(session, submission.wanted, RunOptions(), talking(service, confirmed=confirmed))
+            see_that_all_was_done(plan)
+        changed = _changed(service, submission, item, plan, session.get(key), dry_run=dry_run)
+    await_listed(service, [changed.jobId])
+    return changed
+
+
+def delete_job(service: Service, caller: Caller, meant: Meant, touched: list[str], *, force: bool) -> JobState:
+    """Have a job deleted; its pods are not waited for.
+
+    :raises Problem: 403, 404, 409.
+    """
+    item = _meant(service, caller, "delete", meant, touched)
+    identity = item.row.identity
+    with changing(service, caller) as session:
+        live = _present(session, item, meant)
+        run = RunOptions(force=force, until_gone=False)
+        plan = delete_jobs(session, [identity.object_name], identity.namespace, service.platform, run, talking(service))
+    see_that_all_was_done(plan)
+    ends = "its pods are ended without their grace period" if force else "its pods end within their grace period"
+    return JobState(
+        jobId=_id_of(service, live), status="terminating", message=f"{_title(item)} is being deleted; {ends}"
+    )
+
+
+def pause_job(service: Service, caller: Caller, meant: Meant, touched: list[str]) -> JobState:
+    """End a job's pods and keep the job.
+
+    :raises Problem: 403, 404, 409.
+    """
+    return _suspended(service, caller, meant, touched, pausing=True)
+
+
+def resume_job(service: Service, caller: Caller, meant: Meant, touched: list[str]) -> JobState:
+    """Let a paused job make its pods again.
+
+    :raises Problem: 403, 404, 409.
+    """
+    return _suspended(service, caller, meant, touched, pausing=False)
+
+
+def rerun_job(service: Service, caller: Caller, meant: Meant, touched: list[str], *, confirmed: bool) -> RerunJob:
+    """Run a training again that has ended.
+
+    :raises Problem: 403, 404, 409.
+    """
+    item = _meant(service, caller, "update", meant, touched)
+    identity = item.row.identity
+    with changing(service, caller) as session:
+        live = _present(session, item, meant)
+        conversation = talking(service, confirmed=confirmed)
+        plan = rerun_jobs(
+            session, [identity.object_name], identity.namespace, service.platform, RunOptions(), conversation
+        )
+        see_that_all_was_done(plan)
+        again = session.get(key_of(live))
+    identity_now = item.id if again is None else _id_of(service, again)
+    await_listed(service, [identity_now])
+    return RerunJob(
+        jobId=identity_now,
+        status="pending",
+        message=f"{_title(item)} runs again",
+        plan=PlanAnswer(**full_plan(plan)),
+    )
+
+
+def unfinished(service: Service, caller: Caller, namespace: str | None) -> Recoveries:
+    """What killed runs left.
+
+    :raises Problem: 403.
+    """
+    with service.asking(caller) as session:
+        found = _unfinished(service, caller, session, namespace)
+    return _recoveries(found)
+
+
+def finish(
+    service: Service, caller: Caller, namespace: str | None, touched: list[str], *, confirmed: bool
+) -> Recoveries:
+    """Finish what killed runs left.
+
+    :raises Problem: 403, 409.
+    """
+    with changing(service, caller) as session:
+        found = _unfinished(service, caller, session, namespace)
+        touched += [str(step.key) for step in found.outlook.steps]
+        conversation = talking(service, confirmed=confirmed)
+        return _recoveries(recover(session, namespace, service.platform, RunOptions(), conversation, found))
+
+
+def _meant(service: Service, caller: Caller, action: Action, meant: Meant, touched: list[str]) -> ListedJob:
+    item = find_job(service, caller, action, "jobs", meant.text, meant.namespace)
+    touched.append(_title(item))
+    return item
+
+
+def _present(session: Session, item: ListedJob, meant: Meant) -> Object:
+    """The main object of the job that was meant, as it is now: the list may be a moment old. An id means one object,
+    a name the one that has it.
+
+    :raises Problem: 404.
+    """
+    workload = workload_of(item.job)
+    live = session.get(key_of(workload))
+    named = meant.text in (item.row.identity.name, item.row.identity.object_name)
+    if live is None or (live["metadata"]["uid"] != workload["metadata"]["uid"] and not named):
+        raise not_found(
+            f"there is no job {meant.text}" + (f" in the namespace {meant.namespace}" if meant.namespace else "")
+        )
+    return live
+
+
+def _same_job(submission: Submission, item: ListedJob) -> Key:
+    """The key of the one job that the documents describe, which has to be the one that is changed.
+
+    :raises Problem: 400.
+    """
+    documents = submission.documents
+    wanted = _title(item)
+    if len(documents) != 1 or title_of(documents[0]) != wanted:
+        found = ", ".join(submission.titles)
+        raise Problem(400, f"the document has to be that of {wanted}, and is of {found}", error="AnotherJob")
+    key = submission.main(documents[0])
+    assert key is not None
+    return key
+
+
+def _changed(
+    service: Service, submission: Submission, item: ListedJob, plan: Plan, live: Object | None, *, dry_run: bool
+) -> ChangedJob:
+    actions = [step.action for step in plan.steps if not step.shared]
+    done = next((word for action, word in _DONE.items() if action in actions), "unchanged")
+    document = submission.documents[0]
+    title = f"{document.kind}/{item.row.identity.name}"
+    said = f"{title} would be {done}; nothing is changed" if dry_run else f"{title} is {done}"
+    return ChangedJob(
+        jobId=item.id if live is None else _id_of(service, live),
+        name=item.row.identity.name,
+        namespace=document.namespace,
+        kind=document.kind,
+        pool=document.model.resources.pool,  # type: ignore[union-attr]
+        status="validated" if dry_run else done,
+        createdAt=None if live is None else str(live["metadata"]["creationTimestamp"]),
+        message=said,
+        plan=PlanAnswer(**full_plan(plan)),
+        warnings=submission.warnings,
+    )
+
+
+def _suspended(service: Service, caller: Caller, meant: Meant, touched: list[str], *, pausing: bool) -> JobState:
+    item = _meant(service, caller, "update", meant, touched)
+    identity = item.row.identity
+    with changing(service, caller) as session:
+        live = _present(session, item, meant)
+        act = pause_jobs if pausing else resume_jobs
+        scope = Scope(session, identity.namespace)
+        done = next(act(scope, [f"{identity.kind}/{identity.object_name}"], service.platform))
+    return JobState(
+        jobId=_id_of(service, live), status=done.result.status, message=f"{_title(item)} {done.result.message}"
+    )
+
+
+def _unfinished(service: Service, caller: Caller, session: Session, namespace: str | None) -> Unfinished:
+    """What killed runs left where somebody may see it; who may not see all of it has to say where."""
+    demand(caller, Wish("get", "recoveries", namespace))
+    found = look_at_unfinished(
+        session, reader_of(session, service.platform, namespace).scope.namespace, service.platform
+    )
+    places = {journal.namespace for journal in found.outlook.journals}
+    places |= {problem.namespace for problem in found.outlook.problems}
+    if not all(map(caller.sees, places)):
+        raise forbidden("name one of your namespaces with ?namespace=")
+    return found
+
+
+def _recoveries(found: Unfinished) -> Recoveries:
+    value = recovery_value(found.outlook, found.result, found.keys)
+    return Recoveries(**value, questions=[redact(text) for text in found.plan.questions])
+
+
+def _id_of(service: Service, obj: Object) -> str:
+    identity = identity_of(obj, service.keys)
+    assert identity is not None
+    return job_id(Job(identity, obj))
+
+
+def _title(item: ListedJob) -> str:
+    identity = item.row.identity
+    return f"{identity.kind}/{identity.name} in {identity.namespace}"

@@ -1,0 +1,198 @@
+"""Creating what documents describe, each request once: a repeated one is answered from what the first has created."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from gpuctl.apply.operations import refuse
+from gpuctl.apply.plan.plan import Exists
+from gpuctl.apply.state.records import is_ours
+from gpuctl.backend.api_resources import Key, Object, annotations_of
+from gpuctl.frontend.document import Document
+from gpuctl.kube.session import Session
+from gpuctl.language.job import Workload
+from gpuctl.reading.job_rows import Job, identity_of
+from gpuctl.usecases.applying import apply_request, preview_request
+from gpuctl.usecases.change_options import PlanOptions, RunOptions
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.change_values import Submitted, SubmittedJob, see_that_all_was_done
+from gpuctl_server.changing import changing, talking
+from gpuctl_server.mirror.job_board import job_id
+from gpuctl_server.problems import Problem
+from gpuctl_server.service import Service
+from gpuctl_server.submissions import (
+    Submission,
+    compile_documents,
+    demand_documents,
+    demand_homes,
+    name_of,
+)
+
+
+class Ask(NamedTuple):
+    """A wish to create what documents describe.
+
+    ``key`` is the client's for this request (None: it has none), ``confirmed`` whether it has confirmed what a plan
+    asks.
+    """
+
+    text: str
+    key: str | None = None
+    confirmed: bool = False
+
+
+def create(service: Service, caller: Caller, ask: Ask, touched: list[str]) -> Submitted:
+    """Create what documents describe. :func:`await_listed` follows, once for all.
+
+    :param touched: hears the names of what they are about.
+    :raises Problem: 400, 403, 409.
+    """
+    with changing(service, caller) as session:
+        submission = _submission(service, caller, session, ask, touched)
+        mark = _mark(caller, ask)
+        submission = _marked(submission, mark)
+        if ask.key is None or not _is_created(service, session, submission, mark):
+            demand_homes(caller, session, submission.documents)
+            _apply(service, session, submission, ask, mark)
+        return _submitted(submission, _created(service, session, submission))
+
+
+def validate(service: Service, caller: Caller, ask: Ask, touched: list[str]) -> Submitted:
+    """Check documents here and at the API server, which writes nothing.
+
+    :raises Problem: 400, 403, 409.
+    """
+    with service.asking(caller) as session:
+        submission = _submission(service, caller, session, ask, touched)
+        demand_homes(caller, session, submission.documents)
+        refuse(preview_request(session, submission.wanted, talking(service)))
+    return _submitted(submission, [_validated(document) for document in submission.documents])
+
+
+def _submission(service: Service, caller: Caller, session: Session, ask: Ask, touched: list[str]) -> Submission:
+    submission = compile_documents(service, caller, session, ask.text, planning=PlanOptions(create_only=True))
+    touched += submission.titles
+    demand_documents(caller, "create", submission.documents)
+    return submission
+
+
+def _mark(caller: Caller, ask: Ask) -> str:
+    """What is written on objects: the request's key, which is its sender's alone, and which documents it had."""
+    given = secrets.token_hex(16) if ask.key is None else _digest(f"{caller.name}\0{ask.key}")
+    return f"{given}.{_digest(ask.text)[:16]}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _marked(submission: Submission, mark: str) -> Submission:
+    wanted = submission.wanted
+    return replace(submission, wanted=replace(wanted, request=replace(wanted.request, mark=mark)))
+
+
+def _is_created(service: Service, session: Session, submission: Submission, mark: str) -> bool:
+    """Whether this very request has created all jobs already.
+
+    :raises Problem: 409 for another request under the same key.
+    """
+    name = service.keys.request
+    given = mark.partition(".")[0]
+    live = session.each(session.get, submission.mains)
+    known = [annotations_of(obj).get(name, "") for obj in live if obj is not None]
+    others = (item.job.workload for item in service.board.now().jobs)
+    known += [annotations_of(obj).get(name, "") for obj in others if obj is not None]
+    if any(text.partition(".")[0] == given and text != mark for text in known):
+        raise Problem(
+            409,
+            "other documents were sent under this Idempotency-Key; each request has one of its own",
+            error="IdempotencyKeyReused",
+        )
+    return bool(live) and all(obj is not None and annotations_of(obj).get(name) == mark for obj in live)
+
+
+def _apply(service: Service, session: Session, submission: Submission, ask: Ask, mark: str) -> None:
+    conversation = talking(service, confirmed=ask.confirmed)
+    try:
+        plan = apply_request(session, submission.wanted, RunOptions(), conversation)
+    except Exists as error:
+        raise _exists(error.plan.existing if error.plan else []) from None
+    lost = [step.key for step in plan.steps if step.action == "create" and step.result == "failed"]
+    taken = [key for key in lost if _is_others(session.get(key), service.keys.request, mark)]
+    if taken:
+        raise _exists(taken)
+    see_that_all_was_done(plan)
+
+
+def _is_others(obj: Object | None, name: str, mark: str) -> bool:
+    """Whether another request was faster."""
+    return obj is not None and is_ours(obj) and annotations_of(obj).get(name) != mark
+
+
+def _exists(keys: list[Key]) -> Problem:
+    named = ", ".join(map(str, keys))
+    details = [{"kind": key.kind, "namespace": key.namespace, "name": key.name} for key in keys]
+    return Problem(
+        409,
+        f"{named} {'exists' if len(keys) == 1 else 'exist'} already",
+        error="AlreadyExists",
+        details=details,
+        hint="PUT /jobs/{jobId} changes what exists; nothing was changed by this request",
+    )
+
+
+def _created(service: Service, session: Session, submission: Submission) -> list[SubmittedJob]:
+    """The answer for each document, from what is in the cluster now."""
+    live = dict(zip(submission.mains, session.each(session.get, submission.mains), strict=True))
+    return list(_answers(service, submission, live))
+
+
+def _answers(service: Service, submission: Submission, live: dict[Key, Object | None]) -> Iterator[SubmittedJob]:
+    for document in submission.documents:
+        key = submission.main(document)
+        obj = live.get(key) if key is not None else None
+        if key is None:
+            kind, name = document.kind, name_of(document)
+            yield _answer(document, None, None, "created", f"{kind}/{name} is created")
+        elif obj is None:
+            # Between its creation and this look somebody has deleted it.
+            raise Problem(409, f"{key} was deleted meanwhile")
+        else:
+            identity = identity_of(obj, service.keys)
+            assert identity is not None
+            text = f"{document.kind}/{identity.name} is submitted to the pool {_pool(document)}"
+            created = str(obj["metadata"]["creationTimestamp"])
+            yield _answer(document, job_id(Job(identity, obj)), created, "pending", text)
+
+
+def _validated(document: Document) -> SubmittedJob:
+    where = f"; it would be submitted to the pool {_pool(document)}" if _pool(document) else ""
+    return _answer(
+        document, None, None, "validated", f"{document.kind}/{name_of(document)} is valid{where}; nothing is created"
+    )
+
+
+def _answer(document: Document, job: str | None, created: str | None, status: str, message: str) -> SubmittedJob:
+    return SubmittedJob(
+        jobId=job,
+        name=name_of(document),
+        namespace=document.namespace or None,
+        kind=document.kind,
+        pool=_pool(document),
+        status=status,
+        createdAt=created,
+        message=message,
+    )
+
+
+def _pool(document: Document) -> str | None:
+    return document.model.resources.pool if isinstance(document.model, Workload) else None
+
+
+def _submitted(submission: Submission, jobs: list[SubmittedJob]) -> Submitted:
+    several = jobs if len(jobs) > 1 else None
+    return Submitted(**jobs[0].model_dump(), jobs=several, warnings=submission.warnings)

@@ -1,0 +1,71 @@
+"""Labels of nodes that callers set: the command line's rules, within what is the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gpuctl.acts.node_labels import Failure, LabelTerms, Report, UnexpectedNode
+from gpuctl.language.names import DEFAULT_POOL
+from gpuctl.usecases.labelling_nodes import label_nodes
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.audit import audit
+from gpuctl_server.node_lookups import pool_filter
+from gpuctl_server.problems import Problem
+from gpuctl_server.service import Service
+
+_STATUS = {"NodeNotFound": 404, "LabelNotFound": 404, "LabelConflict": 409, "Forbidden": 403}
+
+
+def label(
+    service: Service,
+    caller: Caller,
+    action: Action,
+    names: Iterable[str],
+    labels: Mapping[str, str | None],
+    *,
+    overwrite: bool = False,
+) -> Report:
+    """Set labels of nodes, or delete them (None), and wait until the service itself knows of it.
+
+    :raises InvalidOptions: Kubernetes would refuse a key or a value.
+    """
+    visible = pool_filter(caller, "get", "nodes")
+
+    def pool_of(have: Mapping[str, str]) -> str:
+        return have.get(service.keys.pool) or DEFAULT_POOL
+
+    def permits(name: str, after: Mapping[str, str]) -> None:
+        decision = caller.may(Wish(action, "labels", None, pool_of(after)))
+        if not decision.allowed:
+            raise UnexpectedNode("Forbidden", f"node {name}: {decision.message}")
+
+    terms = LabelTerms(overwrite, "set overwrite=true to replace it", lambda have: visible(pool_of(have)), permits)
+    with service.asking(caller) as session:
+        report = label_nodes(session, names, labels, service.platform, terms)
+    said = ", ".join(key if value is None else f"{key}={value}" for key, value in labels.items())
+    for done in report.done:
+        audit(caller.name, f"{action} labels", f"node/{done.name}", done.text)
+    for failed in report.failed:
+        audit(caller.name, f"{action} labels", f"node/{failed.name}", f"{said}: {failed.error}")
+    service.wait_until_seen([*(done.node for done in report.done), *report.written])
+    return report
+
+
+def label_one(
+    service: Service, caller: Caller, action: Action, name: str, key: str, value: str | None, *, overwrite: bool = False
+) -> tuple[str, list[str]]:
+    """Set a label of one node, or delete it (None): what was done, and notes on it.
+
+    :raises Problem: 404 for the node or the label, 409 for another value, 403.
+    :raises ClusterError: as the cluster answers.
+    """
+    report = label(service, caller, action, [name], {key: value}, overwrite=overwrite)
+    for failed in report.failed:
+        raise failed.cause or _problem(failed)
+    (done,) = report.done
+    return f"node {name}: {done.text}", report.notes
+
+
+def _problem(failed: Failure) -> Problem:
+    return Problem(_STATUS[failed.error], failed.message, error=failed.error)

@@ -1,0 +1,117 @@
+"""Which pools and nodes somebody sees, and whose names on them: what may not be seen is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from gpuctl.backend.api_resources import labels_of
+from gpuctl.kube.absent import no_such
+from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.node_rows import NodeState, PodOnNode
+from gpuctl.reading.pool_rows import PoolState
+from gpuctl.usecases.node_queries import NodeQuery, label_query, select_nodes
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.lookups import demand
+from gpuctl_server.problems import Problem, not_found
+from gpuctl_server.service import Service
+
+
+class JobHere(NamedTuple):
+    """A job that holds GPUs or other room of a pool or node: ``gpu`` of them there.
+
+    ``id`` and ``kind`` are None of pods that are no job of gpuctl's.
+    """
+
+    id: str | None
+    name: str
+    namespace: str
+    kind: str | None
+    gpu: int
+
+
+def pool_filter(caller: Caller, action: Action, resource: str) -> Callable[[str], bool]:
+    """Whether somebody may do something with what is in a pool; each pool is asked about once."""
+    known: dict[str, bool] = {}
+
+    def takes(pool: str) -> bool:
+        if pool not in known:
+            known[pool] = caller.may(Wish(action, resource, None, pool)).allowed
+        return known[pool]
+
+    return takes
+
+
+def visible_pools(service: Service, caller: Caller) -> list[PoolState]:
+    """The pools that somebody sees, ``default`` last."""
+    takes = pool_filter(caller, "get", "pools")
+    return [pool for pool in service.fleet.now().pools if takes(pool.name)]
+
+
+def find_pool(service: Service, caller: Caller, name: str) -> PoolState:
+    """A pool.
+
+    :raises Problem: 403 for one that is not theirs, whether or not there is one of the name.
+    :raises NotThere: there is none of the name.
+    """
+    demand(caller, Wish("get", "pools", None, name))
+    pools = visible_pools(service, caller)
+    found = next((pool for pool in pools if pool.name == name), None)
+    if found is None:
+        raise no_such("pool", name, (pool.name for pool in pools))
+    return found
+
+
+def visible_nodes(service: Service, caller: Caller, resource: str = "nodes") -> list[NodeState]:
+    """The nodes of the pools that are somebody's, by name."""
+    takes = pool_filter(caller, "get", resource)
+    return [node for node in service.fleet.now().nodes.values() if takes(node.pool)]
+
+
+def chosen_nodes(service: Service, caller: Caller, query: NodeQuery) -> list[NodeState]:
+    """Those of them that a query means; one for a label means the nodes that have it."""
+    nodes, gpus = visible_nodes(service, caller), Gpus(service.platform)
+    query = label_query(query, (node.object for node in nodes), gpus)
+    found = select_nodes(nodes, query, gpus)
+    return [node for node in found if query.label is None or query.label in labels_of(node.object)]
+
+
+def find_node(service: Service, caller: Caller, name: str, resource: str = "nodes") -> NodeState:
+    """A node.
+
+    :raises Problem: 404.
+    """
+    found = service.fleet.now().nodes.get(name)
+    if found is None or not pool_filter(caller, "get", resource)(found.pool):
+        raise no_node(name, (node.name for node in visible_nodes(service, caller, resource)))
+    return found
+
+
+def no_node(name: str, there: Iterable[str]) -> Problem:
+    """404 for a node, with the names that may have been meant."""
+    missing = no_such("node", name, there)
+    problem = not_found(missing.message, "NodeNotFound")
+    problem.hint = missing.hint
+    return problem
+
+
+def jobs_of(service: Service, caller: Caller, pods: Iterable[PodOnNode] | None) -> list[JobHere] | None:
+    """The jobs that pods belong to, of those that somebody sees; None when nobody knows the pods.
+
+    A job that is younger than the list of jobs is not among them yet.
+    """
+    if pods is None:
+        return None
+    index = service.board.now().pods
+    found: dict[tuple[str, str, str | None], JobHere] = {}
+    for pod in pods:
+        if not caller.sees(pod.namespace):
+            continue
+        job = next((job for job in index.get(pod.job_id, ()) if job.row.identity.namespace == pod.namespace), None)
+        if job is None and pod.kind is not None:
+            continue
+        key = (pod.namespace, pod.name, job.id if job is not None else None)
+        before = found[key].gpu if key in found else 0
+        found[key] = JobHere(key[2], pod.name, pod.namespace, pod.kind, before + pod.gpu)
+    return list(found.values())

@@ -1,0 +1,223 @@
+"""``/jobs``, what changes them: create, change, delete, pause, resume, run again; and plans of documents."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Header, Query, Request
+from fastapi import Path as InPath
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from starlette.responses import JSONResponse, Response
+
+from gpuctl_server import batches, changing, creating
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.change_values import Batch, ChangedJob, JobState, PlanAnswer, Recoveries, RerunJob, Submitted
+from gpuctl_server.changing import Meant
+from gpuctl_server.creating import Ask
+from gpuctl_server.routes.common import ServiceOf, allowed, api_router, touched_by, write_router
+from gpuctl_server.submissions import DocumentsBody, documents_of, parsed
+
+router = write_router()
+previews = api_router()
+
+Creates = Annotated[Caller, Depends(allowed("create", "jobs"))]
+Updates = Annotated[Caller, Depends(allowed("update", "jobs"))]
+Deletes = Annotated[Caller, Depends(allowed("delete", "jobs"))]
+Documents = Annotated[DocumentsBody, Depends(documents_of)]
+JobId = Annotated[str, InPath(max_length=253, description="A jobId, a job's name, or the name of one of its pods.")]
+Namespace = Annotated[str | None, Query(max_length=63, description="Where the job is, if its name is in several.")]
+Confirm = Annotated[bool, Query(description="What a plan asks is confirmed: running work may end.")]
+DryRun = Annotated[bool, Query(alias="dryRun", description="Only look: nothing is written.")]
+Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        description="A name of this request: sent again with it, it is answered from what it has created.",
+    ),
+]
+
+_DOCUMENTS: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": DocumentsBody.model_json_schema()},
+            "application/yaml": {"schema": {"type": "string", "description": "The documents themselves."}},
+        },
+    }
+}
+
+
+class BatchBody(BaseModel):
+    """Documents that are created each on their own."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"example": {"yamlContents": ["kind: training\nversion: v0.1\njob:\n  name: task1\n"]}},
+    )
+
+    yamlContents: list[Annotated[str, StringConstraints()]] = Field(  # noqa: N815 - as the body has it
+        min_length=1, max_length=batches.MOST, description="The documents, an entry each."
+    )
+
+
+async def batch_of(request: Request) -> BatchBody:
+    """The body of a batch."""
+    return await parsed(BatchBody, request)
+
+
+@router.post(
+    "/jobs",
+    status_code=201,
+    response_model=Submitted,
+    responses={200: {"model": Submitted, "description": "Validated: dryRun was true."}},
+    openapi_extra=_DOCUMENTS,
+)
+def create(
+    request: Request,
+    service: ServiceOf,
+    caller: Creates,
+    body: Documents,
+    key: Key = None,
+    confirm: Confirm = False,
+    dry_run: DryRun = False,
+) -> Response:
+    """Create what documents describe; what exists already is 409. With ``dryRun`` they are only checked."""
+    if body.dryRun or dry_run:
+        made = creating.validate(service, caller, Ask(body.yamlContent), touched_by(request, preview=True))
+        return JSONResponse(_submitted(made), 200)
+    made = creating.create(service, caller, Ask(body.yamlContent, key, confirm), touched_by(request))
+    changing.await_listed(service, (job.jobId for job in made.jobs or [made]))
+    return JSONResponse(_submitted(made), 201)
+
+
+@router.post(
+    "/jobs/batch",
+    status_code=201,
+    response_model=Batch,
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": BatchBody.model_json_schema()}},
+        }
+    },
+)
+def create_batch(
+    request: Request,
+    service: ServiceOf,
+    caller: Creates,
+    body: Annotated[BatchBody, Depends(batch_of)],
+    key: Key = None,
+    confirm: Confirm = False,
+) -> Batch:
+    """Create what each entry describes, each on its own: what failed says why."""
+    return batches.create_each(service, caller, body.yamlContents, key, touched_by(request), confirmed=confirm)
+
+
+@router.put("/jobs/{jobId}", response_model=ChangedJob, openapi_extra=_DOCUMENTS)
+def change(
+    request: Request,
+    service: ServiceOf,
+    caller: Updates,
+    jobId: JobId,  # noqa: N803 - as the path has it
+    body: Documents,
+    namespace: Namespace = None,
+    confirm: Confirm = False,
+    dry_run: DryRun = False,
+) -> ChangedJob:
+    """Apply the changed document of a job. What ends running work has to be confirmed."""
+    only_look = body.dryRun or dry_run
+    return changing.change_job(
+        service,
+        caller,
+        Meant(jobId, namespace),
+        body.yamlContent,
+        touched_by(request, preview=only_look),
+        confirmed=confirm,
+        dry_run=only_look,
+    )
+
+
+@router.delete("/jobs/{jobId}", response_model=JobState)
+def delete(
+    request: Request,
+    service: ServiceOf,
+    caller: Deletes,
+    jobId: JobId,  # noqa: N803
+    namespace: Namespace = None,
+    force: Annotated[bool, Query(description="End the pods without their grace period.")] = False,
+) -> JobState:
+    """Have a job deleted."""
+    return changing.delete_job(service, caller, Meant(jobId, namespace), touched_by(request), force=force)
+
+
+@router.post("/jobs/{jobId}/pause", response_model=JobState)
+def pause(
+    request: Request,
+    service: ServiceOf,
+    caller: Updates,
+    jobId: JobId,  # noqa: N803
+    namespace: Namespace = None,
+) -> JobState:
+    """End a job's pods, which frees its GPUs, and keep the job."""
+    return changing.pause_job(service, caller, Meant(jobId, namespace), touched_by(request))
+
+
+@router.post("/jobs/{jobId}/resume", response_model=JobState)
+def resume(
+    request: Request,
+    service: ServiceOf,
+    caller: Updates,
+    jobId: JobId,  # noqa: N803
+    namespace: Namespace = None,
+) -> JobState:
+    """Let a paused job make its pods again."""
+    return changing.resume_job(service, caller, Meant(jobId, namespace), touched_by(request))
+
+
+@router.post("/jobs/{jobId}/rerun", response_model=RerunJob)
+def rerun(
+    request: Request,
+    service: ServiceOf,
+    caller: Updates,
+    jobId: JobId,  # noqa: N803
+    namespace: Namespace = None,
+    confirm: Confirm = False,
+) -> RerunJob:
+    """Run a training again that has ended."""
+    return changing.rerun_job(service, caller, Meant(jobId, namespace), touched_by(request), confirmed=confirm)
+
+
+@previews.post("/plan", response_model=PlanAnswer, openapi_extra=_DOCUMENTS)
+def plan(
+    service: ServiceOf, caller: Annotated[Caller, Depends(allowed("create", "plans"))], body: Documents
+) -> PlanAnswer:
+    """What applying documents would do; nothing is written."""
+    return changing.plan_documents(service, caller, body.yamlContent)
+
+
+@previews.get("/recoveries", response_model=Recoveries)
+def look_at_recoveries(
+    service: ServiceOf, caller: Annotated[Caller, Depends(allowed("get", "recoveries"))], namespace: Namespace = None
+) -> Recoveries:
+    """What killed runs left, and what would be done about it."""
+    return changing.unfinished(service, caller, namespace)
+
+
+@router.post("/recoveries", response_model=Recoveries)
+def recover(
+    request: Request,
+    service: ServiceOf,
+    caller: Annotated[Caller, Depends(allowed("create", "recoveries"))],
+    namespace: Namespace = None,
+    confirm: Confirm = False,
+) -> Recoveries:
+    """Finish what killed runs left. The creation of objects has to be confirmed."""
+    return changing.finish(service, caller, namespace, touched_by(request), confirmed=confirm)
+
+
+def _submitted(made: Submitted) -> dict[str, Any]:
+    value = made.model_dump()
+    return value if made.jobs is not None else {key: item for key, item in value.items() if key != "jobs"}

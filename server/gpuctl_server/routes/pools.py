@@ -1,0 +1,34 @@
+"""``/pools``: which there are, how full they are, and who is in them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Path
+
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.models.node_models import PoolDetail, PoolList
+from gpuctl_server.node_lookups import find_pool, jobs_of, visible_pools
+from gpuctl_server.node_values import pool_items, pool_value
+from gpuctl_server.routes.common import ServiceOf, allowed, api_router
+
+router = api_router()
+Reads = Annotated[Caller, Depends(allowed("get", "pools"))]
+
+
+@router.get("/pools", tags=["pools"], responses={200: {"model": PoolList}})
+def list_of_pools(service: ServiceOf, caller: Reads) -> dict[str, Any]:
+    """The pools by name; `default` has the nodes that are in no other."""
+    items = pool_items(visible_pools(service, caller))
+    return {"total": len(items), "items": items}
+
+
+@router.get("/pools/{poolName}", tags=["pools"], responses={200: {"model": PoolDetail}})
+def one_pool(
+    service: ServiceOf,
+    caller: Reads,
+    name: Annotated[str, Path(alias="poolName", max_length=253, description="The pool.", examples=["training-pool"])],
+) -> dict[str, Any]:
+    """A pool: its nodes, its GPUs by type, and of the jobs in it those that may be seen."""
+    pool = find_pool(service, caller, name)
+    return pool_value(pool, jobs_of(service, caller, pool.jobs), jobs_of(service, caller, pool.waiting))

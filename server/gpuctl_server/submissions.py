@@ -1,0 +1,204 @@
+"""Documents that somebody sends: compiled with the service's platform, and held against what the sender may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import Request
+
+from gpuctl.answers.document_answers import diagnostics_answer
+from gpuctl.backend.api_resources import WORKLOADS, Key, key_of
+from gpuctl.frontend.document import Document
+from gpuctl.frontend.source import Source
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.session import Session
+from gpuctl.language.job import Workload
+from gpuctl.language.names import is_dns_label
+from gpuctl.language.pool import Pool
+from gpuctl.language.quota import Quota
+from gpuctl.usecases.applying import DocumentRequest, request_for
+from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
+from gpuctl.usecases.compiling import worth_telling
+from gpuctl.usecases.conversation import Conversation
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.lookups import demand
+from gpuctl_server.negotiation import read_yaml, sends_yaml
+from gpuctl_server.problems import Problem
+from gpuctl_server.service import Service
+
+NAME = "yamlContent"
+"""What diagnostics call the text: the field that it comes in."""
+MOST_DOCUMENTS = 100
+Body = TypeVar("Body", bound=BaseModel)
+
+
+class DocumentsBody(BaseModel):
+    """Documents as a field of JSON."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "example": {"yamlContent": "kind: training\nversion: v0.1\njob:\n  name: qwen2-7b-sft\n", "dryRun": False}
+        },
+    )
+
+    yamlContent: str = Field(description="The documents.")  # noqa: N815 - as the body has it
+    dryRun: bool = Field(False, description="Only check them; nothing is written.")  # noqa: N815
+
+
+@dataclass(frozen=True)
+class Submission:
+    """Documents that compile, with what is asked of the cluster by them."""
+
+    text: str
+    wanted: DocumentRequest
+
+    @property
+    def documents(self) -> list[Document]:
+        """They, in the order written."""
+        return self.wanted.compilation.documents
+
+    @property
+    def warnings(self) -> list[dict[str, object]]:
+        """What is to be said of them though they are in order."""
+        return list(diagnostics_answer(worth_telling(self.wanted.compilation))["diagnostics"])
+
+    def main(self, document: Document) -> Key | None:
+        """What runs a document's job; None of other kinds of documents."""
+        lowered = self.wanted.compilation.lowered
+        return next(
+            (key_of(i.object) for i in lowered if i.document is document and i.object["kind"] in WORKLOADS), None
+        )
+
+    @property
+    def mains(self) -> list[Key]:
+        """What runs the jobs."""
+        return [key for key in map(self.main, self.documents) if key is not None]
+
+    @property
+    def titles(self) -> list[str]:
+        """The documents by name."""
+        return [title_of(document) for document in self.documents]
+
+
+async def parsed(model: type[Body], request: Request) -> Body:
+    """A body of JSON, or the same as YAML.
+
+    :raises RequestValidationError: it is none, or not of this form.
+    :raises NotReadable: it is no YAML.
+    """
+    body = await request.body()
+    try:
+        if sends_yaml(request):
+            return model.model_validate(read_yaml(body))
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        found = [{**item, "loc": ("body", *item["loc"])} for item in error.errors(include_url=False)]
+        raise RequestValidationError(found) from None
+
+
+async def documents_of(request: Request) -> DocumentsBody:
+    """The documents of a request: a body of YAML is they themselves.
+
+    :raises RequestValidationError: the body is something else.
+    :raises Problem: 400.
+    """
+    if not sends_yaml(request):
+        return await parsed(DocumentsBody, request)
+    try:
+        return DocumentsBody(yamlContent=(await request.body()).decode("utf-8"), dryRun=False)
+    except UnicodeDecodeError:
+        raise Problem(400, "the body is no UTF-8 text", error="InvalidDocuments") from None
+
+
+def compile_documents(
+    service: Service,
+    caller: Caller,
+    session: Session,
+    text: str,
+    *,
+    namespace: str | None = None,
+    planning: PlanOptions | None = None,
+) -> Submission:
+    """Compile documents as whoever sends them means them. Nothing is asked of the cluster.
+
+    :param namespace: of jobs that name none; default: the sender's.
+    :raises InvalidDocuments: there are errors in them.
+    :raises Problem: 400, 403.
+    """
+    if sum(line.startswith("---") for line in text.splitlines()) > MOST_DOCUMENTS:
+        raise Problem(400, f"these are more than {MOST_DOCUMENTS} documents", error="TooManyDocuments")
+    namespace = namespace or caller.home or service.namespace
+    if not is_dns_label(namespace):
+        raise Problem(400, f"`{namespace}` is not a legal namespace name", error="InvalidOptions")
+    options = DocumentOptions([Source(NAME, text)], platform=service.platform_source, namespace=namespace)
+    wanted = request_for(session, options, planning or PlanOptions(), Conversation())
+    wanted = replace(wanted, request=replace(wanted.request, sees=caller.sees))
+    if any(document.kind == "platform" for document in wanted.compilation.documents):
+        raise Problem(400, "a document of kind platform is refused: the platform is set where the service is started")
+    return Submission(text, wanted)
+
+
+def demand_documents(caller: Caller, action: Action, documents: list[Document], *, jobs: str = "jobs") -> None:
+    """See that somebody may do this with what documents are about.
+
+    :param jobs: the resource that stands for jobs, which is ``plans`` where nothing is written.
+    :raises Problem: 403.
+    """
+    for document in documents:
+        for wish in _wishes(action, document, jobs):
+            demand(caller, wish)
+
+
+def demand_homes(caller: Caller, session: Session, documents: list[Document]) -> None:
+    """See that jobs have a namespace: one that a document names is created, but not by everybody.
+
+    :raises Problem: 403.
+    """
+    for namespace in {document.namespace for document in documents if isinstance(document.model, Workload)}:
+        decision = caller.may(Wish("create", "namespaces", namespace))
+        if not decision.allowed and not _is_there(session, namespace):
+            raise Problem(403, f"there is no namespace {namespace}, and {decision.message}")
+
+
+def _is_there(session: Session, namespace: str) -> bool:
+    """Whether there is a namespace, as far as that may be known; if not, the writes themselves will tell."""
+    try:
+        return session.get(Key("Namespace", "", namespace)) is not None
+    except ApiError as error:
+        if not error.lacks_permission:
+            raise
+        return True
+
+
+def title_of(document: Document) -> str:
+    """A document as messages and the audit name it."""
+    model = document.model
+    if isinstance(model, Workload):
+        return f"{document.kind}/{model.job.name} in {document.namespace}"
+    return f"{document.kind}/{name_of(document)}"
+
+
+def name_of(document: Document) -> str:
+    """The name that a document gives to what it is about."""
+    model = document.model
+    if isinstance(model, Workload):
+        return model.job.name
+    return model.header.name if isinstance(model, Pool | Quota) else ""
+
+
+def _wishes(action: Action, document: Document, jobs: str) -> Iterator[Wish]:
+    model = document.model
+    if isinstance(model, Workload):
+        yield Wish(action, jobs, document.namespace, model.resources.pool)
+    elif isinstance(model, Pool):
+        yield Wish(action, "pools", pool=model.header.name)
+    elif isinstance(model, Quota):
+        for name in model.entries:
+            yield Wish(action, "quotas", name)

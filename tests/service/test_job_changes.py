@@ -1,0 +1,477 @@
+"""``POST``, ``PUT`` and ``DELETE`` of jobs, pausing and running again: what the seeds print, done as the command line does it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from fault_tools.world import Api
+from support.cluster_tools import POOL, Place, compute, image, inference, outcome, training
+from support.documents_sent import YAML, sent, text_of
+from support.served import Served
+
+SEED = """\
+kind: training
+version: v0.1
+job:
+  name: qwen2-7b-sft
+  namespace: {namespace}
+  priority: "high"
+  description: "llama3推理任务"
+environment:
+  image: registry.example.com/llama-factory-deepspeed:v0.8.0
+  command: ["llama-factory-cli", "train", "--stage", "sft"]
+  env:
+    - name: NVIDIA_FLASH_ATTENTION
+      value: "1"
+resources:
+  pool: drill
+  gpu: 4
+  cpu: 32
+  memory: 128Gi
+storage:
+  workdirs:
+    - path: /output/qwen2-sft
+"""
+
+
+def test_a_job_is_created_as_the_document_prints(served: Served, place: Place) -> None:
+    """And the list has it under the id that was given, and the command line has nothing to change about it."""
+    text = SEED.format(namespace=place.namespace)
+    made = served.call("POST", "/jobs", status=201, json={"yamlContent": text, "dryRun": False})
+    live = place.get("Job", "qwen2-7b-sft")
+    assert made == {
+        "jobId": made["jobId"],
+        "name": "qwen2-7b-sft",
+        "namespace": place.namespace,
+        "kind": "training",
+        "pool": POOL,
+        "status": "pending",
+        "createdAt": live["metadata"]["creationTimestamp"],
+        "message": f"training/qwen2-7b-sft is submitted to the pool {POOL}",
+        "warnings": made["warnings"],
+    }
+    assert [item["code"] for item in made["warnings"]] == ["GPU505"]
+    listed = served.get("/jobs", namespace=place.namespace)["items"]
+    assert [item["jobId"] for item in listed] == [made["jobId"]]
+    (place.directory / "seed.yaml").write_text(text)
+    assert set(place.anywhere("apply", "-f", str(place.directory / "seed.yaml"), "-o", "json").actions.values()) == {
+        "unchanged"
+    }
+
+
+def test_yaml_is_the_documents_themselves(served: Served, place: Place) -> None:
+    """Several are created together; the first is told as a single one is."""
+    text = text_of(training("a"), inference("b"), namespace=place.namespace)
+    made = served.call("POST", "/jobs", status=201, content=text, headers=YAML)
+    assert made["name"] == "a"
+    assert [(job["name"], job["kind"]) for job in made["jobs"]] == [("a", "training"), ("b", "inference")]
+    assert made["jobs"][0]["jobId"] == made["jobId"]
+    assert {"Job/a", "Deployment/b", "Service/svc-b"} <= place.names()
+    ids = {item["jobId"] for item in served.get("/jobs", namespace=place.namespace)["items"]}
+    assert ids == {job["jobId"] for job in made["jobs"]}
+
+
+def test_what_exists_is_a_conflict(served: Served, place: Place) -> None:
+    served.call("POST", "/jobs", status=201, json=sent(inference("a"), namespace=place.namespace))
+    before = place.records()
+    other = sent(inference("a", environment=image("v2")), training("b"), namespace=place.namespace)
+    refused = served.call("POST", "/jobs", status=409, json=other)
+    assert refused["error"] == "AlreadyExists"
+    assert {"kind": "Deployment", "namespace": place.namespace, "name": "a"} in refused["details"]
+    assert place.records() == before
+
+
+def test_dry_run_writes_nothing(served: Served, place: Place) -> None:
+    """Nothing in the namespace has another version afterwards, whatever is tried."""
+    place.apply(training("there"))
+    place.running("there")
+
+    def versions() -> dict[str, str]:
+        found = place.objects((*("Job", "Deployment", "Service", "Secret", "Lease", "ResourceQuota", "ConfigMap"),))
+        return {name: obj["metadata"]["resourceVersion"] for name, obj in found.items()}
+
+    before = versions()
+    checked = served.call("POST", "/jobs", json=sent(training("a"), namespace=place.namespace, dryRun=True))
+    assert (checked["jobId"], checked["status"], checked["createdAt"]) == (None, "validated", None)
+    text = text_of(training("b"), compute("c"), namespace=place.namespace)
+    checked = served.call("POST", "/jobs", params={"dryRun": "true"}, content=text, headers=YAML)
+    assert [job["status"] for job in checked["jobs"]] == ["validated"] * 2
+    body = sent(training("there"), namespace=place.namespace, dryRun=True)
+    assert served.call("POST", "/jobs", status=409, json=body)["error"] == "AlreadyExists"
+    changed = sent(training("there", environment=image("v2")), namespace=place.namespace)
+    path = "/jobs/there"
+    query = {"namespace": place.namespace, "dryRun": "true"}
+    plan = served.call("PUT", path, json=changed, params=query)
+    assert (plan["status"], plan["plan"]["summary"]["replace"]) == ("validated", 1)
+    assert served.call("POST", "/plan", json=changed)["summary"]["replace"] == 1
+    assert versions() == before
+
+
+def test_the_server_s_own_checks_count(served: Served, place: Place) -> None:
+    """A quota that leaves no room, and a namespace that is not there."""
+    place.create(
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "small"},
+            "spec": {"hard": {"requests.nvidia.com/gpu": "1"}},
+        }
+    )
+    place.until(lambda: place.get("ResourceQuota", "small").get("status", {}).get("hard"), "the quota to count")
+    for given in ({}, {"dryRun": True}):
+        body = sent(training("a", resources={"gpu": 2}), namespace=place.namespace, **given)
+        refused = served.call("POST", "/jobs", status=409, json=body)
+        assert refused["error"] == "Refused"
+        assert "small" in refused["message"]
+        assert refused["details"] == [{"message": refused["message"]}]
+    assert place.names() == {"ResourceQuota/small"}
+
+
+def test_mistakes_in_documents_are_told_with_their_places(served: Served) -> None:
+    refused = served.call("POST", "/jobs", status=400, json={"yamlContent": "kind: training\njob: {name: A}\n"})
+    assert refused["error"] == "InvalidDocuments"
+    errors = {item["code"]: item for item in refused["details"] if item["severity"] == "error"}
+    assert errors.keys() == {"GPU201", "GPU207"}
+    assert (errors["GPU207"]["line"], errors["GPU207"]["column"], errors["GPU207"]["path"]) == (2, 13, "job.name")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'"text"',
+        b"{}",
+        b'{"yamlContent": null}',
+        b'{"yamlContent": 1}',
+        b'{"yamlContent": ["kind: training"]}',
+        b'{"yamlContent": ""}',
+        b'{"yamlContent": "a: [", "dryRun": false}',
+        b'{"yamlContent": "kind: training", "dryRun": "yes"}',
+        b'{"yamlContent": "kind: training", "dryRun": null}',
+        b'{"yamlContent": "kind: training", "more": 1}',
+        b'{"yamlContent": "\\ud800"}',
+        b'{"yamlContent": "a\\u0000b"}',
+        b'{"yamlContent": "- - - -"}',
+        b'{"yamlContent": "kind: platform\\nversion: v0.1\\n"}',
+        b'{"yamlContent": "kind: platform\\nversion: v0.1\\nlabels: {domain: evil.example}\\n"}',
+        b'{"yamlContent": "apiVersion: v1\\nkind: Pod\\n"}',
+        b'{"yamlContent": "a: &a [*a]"}',
+        b'{"yamlContent": "x: &a [1,1]\\ny: &b [*a,*a]\\nz: &c [*b,*b]\\nkind: training"}',
+        b"\xff\xfe",
+        b"[" * 5000,
+        b'{"yamlContent": "' + b"---\\n" * 2000 + b'"}',
+        b'{"yamlContent": "' + b"[" * 20000 + b'"}',
+    ],
+)
+def test_bodies_that_are_none(served: Served, body: bytes) -> None:
+    """Whatever is sent as JSON or YAML is refused as the sender's mistake, to every path that takes documents."""
+    headers = {"Content-Type": "application/json"}
+    for method, path in (("POST", "/jobs"), ("POST", "/plan"), ("POST", "/jobs/batch")):
+        assert served.call(method, path, status=400, content=body, headers=headers)["error"]
+    for path in ("/jobs", "/plan"):
+        assert served.call("POST", path, status=400, content=body, headers=YAML)["error"]
+
+
+def test_documents_that_are_not_the_sender_s(served: Served, place: Place) -> None:
+    """A namespace or a pool of others is refused, whether it is there or not, and kinds that are the admins'."""
+    for name, document in (
+        ("anna", training("a", job={"namespace": place.namespace})),
+        ("anna", training("a", job={"namespace": "kube-system"})),
+        ("anna", training("a", job={"namespace": "no-such-place"})),
+        ("otto", training("a", job={"namespace": "team-b"}, resources={"pool": "others"})),
+        ("otto", training("a", job={"namespace": "team-b"}, resources={"pool": None})),
+        ("anna", {"kind": "pool", "version": "v0.1", "pool": {"name": "drill"}, "nodes": {"drill-0": {}}}),
+        ("anna", {"kind": "quota", "version": "v0.1", "quota": {"name": "q"}, "users": {"team-a": {"gpu": 999}}}),
+    ):
+        for path, given in (("/jobs", {}), ("/jobs", {"dryRun": True}), ("/plan", {})):
+            refused = served.call("POST", path, name, status=403, json=sent(document, **given))
+            assert refused["error"] == "Forbidden", refused
+    both = sent(training("a"), training("b", job={"namespace": place.namespace}))
+    assert served.call("POST", "/jobs", "anna", status=403, json=both)["error"] == "Forbidden"
+    assert place.names() == set()
+
+
+def test_jobs_that_name_no_namespace_go_to_the_sender_s_own(served: Served) -> None:
+    made = served.call("POST", "/jobs", "anna", status=201, json=sent(training("at-home")))
+    assert made["namespace"] == "team-a"
+    assert served.call("DELETE", f"/jobs/{made['jobId']}", "otto", status=404)["error"] == "NotFound"
+    assert served.call("DELETE", f"/jobs/{made['jobId']}", "anna")["status"] == "terminating"
+
+
+def test_who_may_not_create_namespaces_does_not_by_a_job(served: Served, api: Api) -> None:
+    """The namespace of nora is not there: a document that names it does not make it, and one that names none neither."""
+    for document in (training("a", job={"namespace": "not-there"}), training("a")):
+        refused = served.call("POST", "/jobs", "nora", status=403, json=sent(document))
+        assert refused["message"].startswith("there is no namespace not-there, and nora may not create namespaces")
+    assert api.request("GET", "/api/v1/namespaces/not-there")[0] == 404
+
+
+WRITES: dict[tuple[str, str], dict[str, Any]] = {
+    ("POST", "/jobs"): {"json": sent(training("role"))},
+    ("POST", "/jobs/batch"): {"json": {"yamlContents": [text_of(training("role"))]}},
+    ("PUT", "/jobs/role-job"): {"json": sent(training("role-job"))},
+    ("DELETE", "/jobs/role-job"): {},
+    ("POST", "/jobs/role-job/pause"): {},
+    ("POST", "/jobs/role-job/resume"): {},
+    ("POST", "/jobs/role-job/rerun"): {},
+    ("POST", "/recoveries"): {},
+}
+FOR_ADMINS = {"/recoveries"}
+
+
+@pytest.mark.parametrize(("method", "path"), WRITES)
+def test_each_role_at_each_write(served: Served, place: Place, method: str, path: str) -> None:
+    """Nobody without a token; viewers nothing; users what is theirs, and what is not is not there for them."""
+    place.apply(training("role-job"))
+    served.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
+    before = place.records()
+    given = WRITES[method, path]
+    for name, status in (("", 401), ("vera", 403), ("viktor", 403)):
+        assert served.call(method, path, name, status=status, **given)["error"] in {"Unauthorized", "Forbidden"}
+        # Before the body is looked at.
+        assert served.call(method, path, name, status=status, content=b"{")["error"]
+    if path in FOR_ADMINS:
+        assert served.call(method, path, "anna", status=403)["error"] == "Forbidden"
+    elif "role-job" in path:
+        absent = served.call(method, path.replace("role-job", "never-was"), "anna", status=404, **given)
+        there = served.call(method, path, "anna", status=404, **given)
+        assert there["message"].replace("role-job", "X") == absent["message"].replace("never-was", "X")
+        assert served.call(method, path, "anna", status=403, params={"namespace": place.namespace}, **given)["error"]
+    assert place.records() == before
+
+
+def test_a_batch_does_each_on_its_own(served: Served, place: Place) -> None:
+    place.apply(training("there"))
+    texts = [
+        text_of(training("task1"), namespace=place.namespace),
+        "kind: training\njob: {name: task2}\n",
+        text_of(training("there"), namespace=place.namespace),
+        text_of(training("task3"), compute("task4"), namespace=place.namespace),
+        text_of(training("task1"), namespace=place.namespace),
+    ]
+    done = served.call("POST", "/jobs/batch", status=201, json={"yamlContents": texts})
+    assert [item["name"] for item in done["success"]] == ["task1", "task3", "task4"]
+    assert [(item["index"], item["name"], item["error"]) for item in done["failed"]] == [
+        (1, None, "InvalidDocuments"),
+        (2, "there", "AlreadyExists"),
+        (4, "task1", "AlreadyExists"),
+    ]
+    listed = {item["jobId"] for item in served.get("/jobs", namespace=place.namespace)["items"]}
+    assert {item["jobId"] for item in done["success"]} < listed
+    some = served.call("POST", "/jobs/batch", "anna", status=201, json={"yamlContents": texts[:1]})
+    assert (some["success"], some["failed"][0]["error"]) == ([], "Forbidden")
+    for texts in ([], ["a"] * 101, "kind: training", [1], None):
+        assert served.call("POST", "/jobs/batch", status=400, json={"yamlContents": texts})["error"] == "InvalidRequest"
+
+
+def test_a_repeated_request_is_answered_from_what_it_created(served: Served, place: Place) -> None:
+    body, key = sent(inference("a"), training("b"), namespace=place.namespace), {"Idempotency-Key": "once-1"}
+    made = served.call("POST", "/jobs", status=201, json=body, headers=key)
+    before = place.records()
+    assert served.call("POST", "/jobs", status=201, json=body, headers=key) == made
+    assert place.records() == before
+    # Without the key, with another, of somebody else, or with other documents it is another request.
+    assert served.call("POST", "/jobs", status=409, json=body)["error"] == "AlreadyExists"
+    other = {"Idempotency-Key": "once-2"}
+    assert served.call("POST", "/jobs", status=409, json=body, headers=other)["error"] == "AlreadyExists"
+    for document in (training("b", environment=image("v2")), training("c")):
+        refused = served.call("POST", "/jobs", status=409, json=sent(document, namespace=place.namespace), headers=key)
+        assert refused["error"] == "IdempotencyKeyReused"
+    # A change in place does not make another job of it; nor does the command line.
+    served.call("PUT", f"/jobs/{made['jobId']}", json=sent(inference("a", job={"description": "new"})))
+    place.apply(inference("a", job={"description": "newer"}), training("b"))
+    assert served.call("POST", "/jobs", status=201, json=body, headers=key) == made
+    # What is gone is created again, and what is there stays.
+    served.call("DELETE", f"/jobs/{made['jobs'][1]['jobId']}")
+    place.until(lambda: not place.exists("Job", "b"), "the job to go")
+    again = served.call("POST", "/jobs", status=201, json=body, headers=key)
+    assert again["jobId"] == made["jobId"]
+    assert again["jobs"][1]["jobId"] != made["jobs"][1]["jobId"]
+    for wrong in ("", "x" * 201):
+        assert served.call("POST", "/jobs", status=400, json=body, headers={"Idempotency-Key": wrong})["error"]
+
+
+@pytest.mark.parametrize("key", [None, "together"])
+def test_of_two_that_create_the_same_one_wins(served: Served, place: Place, key: str | None) -> None:
+    """Also where both send the very same document; with one key it is one request that was sent twice."""
+    answers: list[tuple[int, Any]] = []
+    body = sent(training("same"), namespace=place.namespace)
+    start = threading.Barrier(4)
+
+    def create() -> None:
+        client = served.own_client()
+        start.wait()
+        response = client.post("/jobs", json=body, headers={"Idempotency-Key": key} if key else {})
+        answers.append((response.status_code, response.json()))
+
+    threads = [threading.Thread(target=create) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    created = [value for status, value in answers if status == 201]
+    if key:
+        assert len(created) == 4
+        assert len({value["jobId"] for value in created}) == 1
+    else:
+        assert sorted(status for status, _ in answers) == [201, 409, 409, 409], answers
+        assert {value["error"] for status, value in answers if status == 409} == {"AlreadyExists"}
+
+
+def test_a_changed_document_is_applied(served: Served, place: Place) -> None:
+    """What ends running work has to be confirmed; the job that comes has an id of its own."""
+    made = served.call("POST", "/jobs", status=201, json=sent(training("a"), namespace=place.namespace))
+    place.running("a")
+    path, uid = f"/jobs/{made['jobId']}", place.uid("Job", "a")
+    same = served.call("PUT", path, json=sent(training("a")))
+    assert (same["jobId"], same["status"]) == (made["jobId"], "unchanged")
+    changed = sent(training("a", environment=image("v2")))
+    refused = served.call("PUT", path, status=409, json=changed)
+    assert refused["error"] == "NotConfirmed"
+    assert [item["message"][:20] for item in refused["details"]] == ["replaces training/a "]
+    assert "confirm=true" in refused["hint"]
+    assert place.uid("Job", "a") == uid
+    done = served.call("PUT", path, json=changed, params={"confirm": "true"})
+    assert (done["status"], done["plan"]["summary"]["replace"]) == ("replaced", 1)
+    assert place.uid("Job", "a") != uid
+    assert done["jobId"] != made["jobId"]
+    # The id was of the job that is gone; the new one and the name are of the new job.
+    assert served.call("PUT", path, status=404, json=changed)["error"] == "NotFound"
+    assert served.call("PUT", f"/jobs/{done['jobId']}", json=changed)["status"] == "unchanged"
+    query = {"namespace": place.namespace}
+    assert served.call("PUT", "/jobs/a", json=changed, params=query)["jobId"] == done["jobId"]
+    for other in (training("b"), compute("a"), training("a", job={"namespace": "default"})):
+        refused = served.call("PUT", "/jobs/a", status=400, json=sent(other), params=query)
+        assert refused["error"] == "AnotherJob", other
+    two = sent(training("a"), training("b"))
+    assert served.call("PUT", "/jobs/a", status=400, json=two, params=query)["error"] == "AnotherJob"
+    assert place.names() == {"Job/a"}
+
+
+def test_a_job_is_deleted(served: Served, place: Place) -> None:
+    made = served.call("POST", "/jobs", status=201, json=sent(inference("a"), namespace=place.namespace))
+    place.running("a")
+    gone = served.call("DELETE", f"/jobs/{made['jobId']}")
+    assert gone == {
+        "jobId": made["jobId"],
+        "status": "terminating",
+        "message": f"inference/a in {place.namespace} is being deleted; its pods end within their grace period",
+    }
+    place.until(lambda: not place.names(), "everything of the job to go")
+    served.until("/jobs", lambda value: value["total"] == 0, namespace=place.namespace)
+    assert served.call("DELETE", f"/jobs/{made['jobId']}", status=404)["error"] == "NotFound"
+
+
+def test_a_deletion_does_not_wait_unless_forced_pods_end_in_their_time(served: Served, place: Place) -> None:
+    """The pods of this job resist for longer than anybody waits; force ends them at once."""
+    slow = training("slow", job={"annotations": {"gpuctl.test/termination": "stuck"}})
+    made = served.call("POST", "/jobs", status=201, json=sent(slow, namespace=place.namespace))
+    place.running("slow")
+    path = f"/jobs/{made['jobId']}"
+    assert served.call("DELETE", path)["status"] == "terminating"
+    assert place.get("Job", "slow")["metadata"]["deletionTimestamp"]
+    assert served.call("DELETE", path, params={"force": "true"})["status"] == "terminating"
+    place.until(lambda: not place.exists("Job", "slow"), "the job to go")
+    assert served.call("DELETE", path, status=400, params={"force": "perhaps"})["error"] == "InvalidRequest"
+
+
+@pytest.mark.parametrize("make", [training, inference])
+def test_a_job_is_paused_and_resumed(served: Served, place: Place, make: Any) -> None:
+    made = served.call("POST", "/jobs", status=201, json=sent(make("a"), namespace=place.namespace))
+    place.running("a")
+    title = f"{made['kind']}/a in {place.namespace}"
+    path = f"/jobs/{made['jobId']}"
+    assert served.call("POST", f"{path}/pause") == {
+        "jobId": made["jobId"],
+        "status": "paused",
+        "message": f"{title} is paused; its pod ends, which frees the GPUs and removes the logs",
+    }
+    place.until(lambda: not place.pods("a"), "the pods to go")
+    assert served.call("POST", f"{path}/pause")["message"] == f"{title} is paused already"
+    resumed = served.call("POST", f"{path}/resume")
+    assert (resumed["jobId"], resumed["status"]) == (made["jobId"], "resumed")
+    place.running("a")
+
+
+def test_a_training_that_has_ended_runs_again(served: Served, place: Place) -> None:
+    made = served.call(
+        "POST", "/jobs", status=201, json=sent(training("a", job=outcome("complete")), namespace=place.namespace)
+    )
+    path = f"/jobs/{made['jobId']}"
+    served.until("/jobs", lambda value: value["items"][0]["status"] == "succeeded", namespace=place.namespace)
+    refused = served.call("POST", f"{path}/pause", status=409)
+    assert refused["error"] == "NotPausable"
+    again = served.call("POST", f"{path}/rerun")
+    assert again["status"] == "pending"
+    assert again["jobId"] != made["jobId"]
+    assert served.call("DELETE", f"/jobs/{again['jobId']}")["status"] == "terminating"
+    place.apply(training("b"))
+    served.until("/jobs", lambda value: any(i["name"] == "b" for i in value["items"]), namespace=place.namespace)
+    refused = served.call("POST", "/jobs/b/rerun", status=409, params={"namespace": place.namespace})
+    assert refused["error"] == "NotRerunnable"
+
+
+@pytest.mark.parametrize(
+    "name", ["..", "%2e%2e", "a%2Fb", "%2Fetc", "a%00b", "x" * 254, "%F0%9F%92%A9", "training%2Fa", "*", " "]
+)
+def test_odd_names_in_paths(served: Served, name: str) -> None:
+    for method, path in (("DELETE", ""), ("POST", "/pause"), ("PUT", "")):
+        response = served.client().request(method, f"/jobs/{name}{path}", json=sent(training("a")))
+        assert response.status_code in {400, 404, 405}, response.text
+        assert response.json()["error"]
+    response = served.client().delete("/jobs/a", params={"namespace": name})
+    assert response.status_code in {400, 404}, response.text
+
+
+def test_the_plan_is_that_of_the_command_line(served: Served, place: Place) -> None:
+    place.apply(training("a"), inference("b"))
+    documents = (training("a", environment=image("v2")), inference("b"), compute("c"))
+    plan = served.call("POST", "/plan", json=sent(*documents, namespace=place.namespace))
+    mine = {(step["kind"], step["name"]): step for step in plan["steps"]}
+    theirs = place.plan(*(_in(document, place.namespace) for document in documents)).value
+    assert {(step["kind"], step["name"]): step for step in theirs["steps"]}.keys() == mine.keys()
+    for step in theirs["steps"]:
+        assert mine[step["kind"], step["name"]]["action"] == step["action"], step
+    assert plan["summary"] == theirs["summary"]
+    assert plan["errors"] == []
+
+
+def _in(document: dict[str, Any], namespace: str) -> dict[str, Any]:
+    return {**document, "job": {**document["job"], "namespace": namespace}}
+
+
+def test_the_audit_has_every_write(served: Served, place: Place) -> None:
+    """Who, what, about which objects, and how it came out; nothing of what a document contains."""
+    secret = "hunter2-and-more"
+    document = training("a", environment={"env": [{"name": "TOKEN", "value": secret}]})
+    body = sent(document, namespace=place.namespace)
+    headers = {"X-Request-Id": f"audit-{place.namespace}"}
+    served.call("POST", "/jobs", status=201, json=body, headers=headers)
+    served.call("POST", "/jobs", status=409, json=body, headers=headers)
+    served.call("POST", "/jobs", "anna", status=403, json=body, headers=headers)
+    served.call("POST", "/jobs", "", status=401, json=body, headers=headers)
+    served.call("POST", "/jobs", status=400, json={}, headers=headers)
+    served.call("POST", "/jobs", status=409, json={**body, "dryRun": True}, headers=headers)
+    served.call(
+        "POST", "/jobs", json={**sent(training("b"), namespace=place.namespace), "dryRun": True}, headers=headers
+    )
+    served.call("POST", "/plan", json=body, headers=headers)
+    title = f"training/a in {place.namespace}"
+    lines = [json.loads(line) for line in list(served.log) if line.startswith("{") and headers["X-Request-Id"] in line]
+    found = [line for line in lines if line["message"] == "audit"]
+    assert [(line["caller"], line["action"], line["objects"], line["result"]) for line in found] == [
+        ("admin", "POST /api/v1/jobs", [title], "201"),
+        ("admin", "POST /api/v1/jobs", [title], "409 AlreadyExists"),
+        ("anna", "POST /api/v1/jobs", [title], "403 Forbidden"),
+        ("", "POST /api/v1/jobs", [], "401 Unauthorized"),
+        ("admin", "POST /api/v1/jobs", [], "400 InvalidRequest"),
+        ("admin", "POST /api/v1/jobs", [title], "409 AlreadyExists"),
+    ]
+    assert secret not in "".join(served.log)

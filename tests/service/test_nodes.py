@@ -1,0 +1,260 @@
+"""``/nodes``: the examples of the product's documents, the command line's numbers, and who sees what of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuctl_server.models.node_models import GpuPage, NodeDetail, NodePage
+from support.cluster_tools import POOL, Place, training
+from support.seed_world import NODES, hidden_words
+from support.served import Served
+
+
+def ours(value: Any) -> dict[str, Any]:
+    """The nodes of this file by name."""
+    return {item["nodeName"]: item for item in value["items"] if item["nodeName"] in NODES}
+
+
+@pytest.fixture(autouse=True)
+def settled(served: Served, seed_place: Place) -> None:
+    """The service knows all nodes as they are."""
+    listed = seed_place.anywhere("get", "nodes", "-o", "json").value
+    served.until("/nodes", lambda value: value == {**listed, "items": listed["items"][:20]})
+
+
+# The examples ---------------------------------------------------------------------------------------------
+
+
+def test_the_example_of_the_list(served: Served) -> None:
+    value = served.get("/nodes", pool="training-pool")
+    created = [item.pop("createdAt") for item in value["items"]]
+    assert all(text.endswith("Z") for text in created)
+    assert value["total"] == 4
+    example = {"status": "active", "boundPools": ["training-pool"], "cpu": "64", "memory": "256Gi"}
+    assert value["items"][0] == {
+        "nodeName": "node-1",
+        "gpuTotal": 8,
+        "gpuUsed": 4,
+        "gpuFree": 4,
+        "gpuType": "a100-80g",
+        **example,
+    }
+    assert [(item["nodeName"], item["gpuUsed"], item["gpuType"]) for item in value["items"]] == [
+        ("node-1", 4, "a100-80g"),
+        ("node-2", 4, "a100-80g"),
+        ("node-3", 0, "a100-40g"),
+        ("node-6", 8, "a100-80g"),
+    ]
+
+
+def test_the_example_of_one_node(served: Served) -> None:
+    value = served.get("/nodes/node-1")
+    (job,) = value.pop("runningJobs")
+    assert job.pop("jobId").startswith("qwen2-7b-sft-")
+    assert job == {"name": "qwen2-7b-sft", "namespace": "team-a", "kind": "training", "gpu": 4}
+    assert value["resources"] == {
+        "cpuTotal": 64,
+        "cpuUsed": 2,
+        "cpuFree": 62,
+        "memoryTotal": "256Gi",
+        "memoryUsed": "4Gi",
+        "memoryFree": "252Gi",
+        "gpuTotal": 8,
+        "gpuUsed": 4,
+        "gpuFree": 4,
+        "gpuUnhealthy": 0,
+    }
+    gpu = {"gpuId": "gpu-0", "type": "a100-80g", "status": "used", "utilization": None}
+    assert value["gpuDetail"][0] == gpu
+    assert value["gpuDetail"][4:] == [{**gpu, "gpuId": f"gpu-{index}", "status": "free"} for index in range(4, 8)]
+    assert {"key": "nvidia.com/gpu-type", "value": "a100-80g"} in value["labels"]
+    assert {"key": "kubernetes.io/hostname", "value": "node-1"} in value["labels"]
+    assert {"Ready", "True"} <= set(value["k8sStatus"]["conditions"][0].values())
+    assert (value["nodeName"], value["status"], value["boundPools"]) == ("node-1", "active", ["training-pool"])
+    assert value["lastUpdatedAt"] == max(item["lastHeartbeatTime"] for item in value["k8sStatus"]["conditions"])
+
+
+def test_the_example_of_gpus(served: Served) -> None:
+    found = ours(served.get("/nodes/gpu-detail", pageSize=1000))
+    assert "cpu-1" not in found
+    gpu = {"gpuId": "gpu-0", "type": "a100-80g", "status": "used", "utilization": None, "memoryUsage": None}
+    assert found["node-1"]["gpus"][0] == gpu
+    assert [item["status"] for item in found["node-1"]["gpus"]] == ["used"] * 4 + ["free"] * 4
+    assert (found["node-3"]["gpuCount"], found["node-3"]["gpus"][7]["type"]) == (8, "a100-40g")
+
+
+# Equal to the command line --------------------------------------------------------------------------------
+
+
+def test_lists_are_those_of_the_command_line(served: Served, seed_place: Place) -> None:
+    for words, query in (
+        ((), {}),
+        (("--pool", "training-pool"), {"pool": "training-pool"}),
+        (("--pool", "default"), {"pool": "default"}),
+        (("--gpu-type", "A100-80G"), {"gpuType": "A100-80G"}),
+        (("--gpu-type", "nvidia.com/a100-80g"), {"gpuType": "nvidia.com/a100-80g"}),
+        (("--gpu-type", "company.com/gpu-model=T4"), {"gpuType": "company.com/gpu-model=T4"}),
+        (("--gpu-type", "h100"), {"gpuType": "h100"}),
+        (("--status", "maintaining"), {"status": "maintaining"}),
+        (("--status", "faulty"), {"status": "faulty"}),
+        (("--pool", "default", "--gpu-type", "t4", "--status", "active"), {"pool": "default", "gpuType": "t4", "status": "active"}),
+        (("--pool", "nothing"), {"pool": "nothing"}),
+    ):  # fmt: skip
+        expected = seed_place.anywhere("get", "nodes", *words, "-o", "json").value
+        params = {"pageSize": 1000, **query}
+        assert served.call("GET", "/nodes", params=params) == expected, words
+    assert (
+        served.get("/nodes/gpu-detail", pageSize=1000)
+        == seed_place.anywhere("get", "nodes", "--gpu-detail", "-o", "json").value
+    )
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_each_node_is_that_of_the_command_line(name: str, served: Served, seed_place: Place) -> None:
+    def described() -> Any:
+        value = seed_place.anywhere("describe", "node", name, "-o", "json").value
+        for gpu in value["gpuDetail"]:
+            del gpu["memoryUsage"]
+        jobs: dict[tuple[str, str, str], int] = {}
+        for pod in value.pop("runningJobs"):
+            key = (pod["name"], pod["namespace"], pod["kind"])
+            jobs[key] = jobs.get(key, 0) + pod["gpu"]
+        return value, jobs
+
+    expected, jobs = described()
+    value = served.until(
+        f"/nodes/{name}", lambda value: {**value, "runningJobs": 0} == {**described()[0], "runningJobs": 0}
+    )
+    assert {(job["name"], job["namespace"], job["kind"]): job["gpu"] for job in value["runningJobs"]} == jobs
+    assert value["resources"] == expected["resources"]
+    NodeDetail.model_validate(value)
+
+
+def test_odd_nodes(served: Served) -> None:
+    """Cordoned, not ready, without GPUs, of two vendors, cut in slices, shared, some out of order."""
+    found = ours(served.get("/nodes", pageSize=1000))
+    assert {name: (found[name]["status"], found[name]["gpuTotal"], found[name]["gpuType"]) for name in found} == {
+        "node-1": ("active", 8, "a100-80g"),
+        "node-2": ("active", 8, "a100-80g"),
+        "node-3": ("active", 8, "a100-40g"),
+        "node-4": ("active", 4, "t4"),
+        "node-5": ("active", 6, "t4"),
+        "node-6": ("active", 8, "a100-80g"),
+        "inference-1": ("active", 16, "a10-24g"),
+        "cordoned-1": ("maintaining", 2, "t4"),
+        "faulty-1": ("faulty", 2, "t4"),
+        "cpu-1": ("active", 0, None),
+        "mixed-1": ("active", 6, "t4"),
+        "mig-1": ("active", 0, "a100-40g"),
+        "shared-1": ("active", 0, "t4"),
+    }
+    assert (found["faulty-1"]["cpu"], found["faulty-1"]["memory"]) == ("63920m", "527966564Ki")
+    broken = served.get("/nodes/node-5")
+    assert broken["resources"]["gpuUnhealthy"] == 2
+    assert [gpu["status"] for gpu in broken["gpuDetail"]] == ["free"] * 6 + ["faulty"] * 2
+    assert served.get("/nodes/cpu-1")["gpuDetail"] == []
+
+
+def test_answers_are_as_documented(served: Served) -> None:
+    NodePage.model_validate(served.get("/nodes"))
+    GpuPage.model_validate(served.get("/nodes/gpu-detail"))
+
+
+# Pages, forms ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/nodes", "/nodes/gpu-detail", "/nodes/labels/all", "/nodes/labels"])
+def test_pages(path: str, served: Served) -> None:
+    query = {"key": "kubernetes.io/hostname"} if path == "/nodes/labels" else {}
+    everything = served.get(path, pageSize=1000, **query)
+    assert everything["total"] == len(everything["items"]) > 10
+    assert served.get(path, pageSize=3, page=2, **query) == {**everything, "items": everything["items"][3:6]}
+    assert served.get(path, page=10_000, **query) == {**everything, "items": []}
+    for wrong in ({"page": 0}, {"pageSize": 0}, {"pageSize": 1001}, {"page": "x"}, {"page": 2**31 + 1}):
+        assert served.get(path, status=400, **query, **wrong)["error"] == "InvalidRequest"
+
+
+def test_yaml(served: Served) -> None:
+    import yaml
+
+    expected = served.get("/nodes")
+    for given in ({"headers": {"Accept": "application/yaml"}}, {"params": {"accept": "application/yaml"}}):
+        answer = served.client().get("/nodes", **given)
+        assert answer.headers["content-type"] == "application/yaml"
+        assert yaml.safe_load(answer.text) == expected
+    missing = served.client().get("/nodes/none", params={"accept": "application/yaml"})
+    assert missing.status_code == 404
+    assert yaml.safe_load(missing.text)["error"] == "NodeNotFound"
+
+
+def test_what_filters_do_not_take(served: Served) -> None:
+    refused = served.call("GET", "/nodes", status=400, params={"status": "gone"})
+    assert refused["message"] == "status is one of active, maintaining, faulty"
+    for long in ({"pool": "x" * 254}, {"gpuType": "x" * 513}, {"status": "x" * 64}):
+        assert served.call("GET", "/nodes", status=400, params=long)["error"] == "InvalidRequest"
+
+
+# Who sees what --------------------------------------------------------------------------------------------
+
+
+def test_counts_are_for_all_and_names_are_not(served: Served) -> None:
+    """Whoever sees one team's jobs alone has the same numbers, and meets no name of the others."""
+    for path in ("/nodes", "/nodes/gpu-detail"):
+        assert served.get(path, "anna", pageSize=1000) == served.get(path, pageSize=1000)
+    for name in NODES:
+        mine, all_of_it = served.get(f"/nodes/{name}", "anna"), served.get(f"/nodes/{name}")
+        jobs = [job for job in all_of_it["runningJobs"] if job["namespace"] == "team-a"]
+        assert mine == {**all_of_it, "runningJobs": jobs}
+        text = served.client("anna").get(f"/nodes/{name}").text
+        assert not any(word in text for word in hidden_words())
+    assert served.get("/nodes/node-6", "anna")["resources"]["gpuUsed"] == 8
+    stranger, wide = served.get("/nodes/node-6")["runningJobs"]
+    assert stranger == {"jobId": None, "name": "stranger", "namespace": "team-b", "kind": None, "gpu": 4}
+    assert wide["jobId"].startswith("wide-")
+
+
+def test_pools_of_a_token(served: Served) -> None:
+    """The nodes of other pools are not there; a pool that is named is refused, whether or not there is one."""
+    found = served.get("/nodes", "otto", pageSize=1000)
+    assert {pool for item in found["items"] for pool in item["boundPools"]} == {POOL}
+    assert served.get("/nodes", "otto", pool=POOL) == served.get("/nodes", pool=POOL)
+    there, absent = served.get("/nodes/node-1", "otto", status=404), served.get("/nodes/node-0", "otto", status=404)
+    assert {**there, "message": there["message"].replace("node-1", "node-0")} == absent
+    assert there["message"] == "there is no node node-1"
+    refused = [
+        served.get("/nodes", "otto", status=403, pool=pool)["message"] for pool in ("training-pool", "none-such")
+    ]
+    assert refused[0].replace("training-pool", "none-such") == refused[1]
+
+
+PATHS = ("/nodes", "/nodes/node-1", "/nodes/gpu-detail")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_roles(path: str, served: Served) -> None:
+    for name, status in {"admin": 200, "anna": 200, "vera": 200, "viktor": 200, "": 401}.items():
+        assert served.client(name).get(path).status_code == status, name
+    assert served.client("otto").get(path).status_code == (404 if path == "/nodes/node-1" else 200)
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        assert served.client().request(method, path).status_code == 405
+
+
+@pytest.mark.parametrize(
+    "path", ["/nodes/..", "/nodes/%2e%2e", "/nodes/.", "/nodes/%2e%2e%2fpods", "/nodes/", "/nodes//", "/nodes/NODE-1", "/nodes/node-1/", "/nodes/a%00b", "/nodes/%ff", "/nodes/" + "a" * 300]
+)  # fmt: skip
+def test_paths_that_are_no_names(path: str, served: Served) -> None:
+    answer = served.untidied("GET", path)
+    assert (answer.status, answer.value["error"]) in {(400, "InvalidRequest"), (404, "NotFound"), (404, "NodeNotFound")}
+
+
+def test_a_job_on_a_node_has_the_id_of_the_list(served: Served, place: Place) -> None:
+    place.apply(training("seen"))
+    place.running("seen")
+    (job,) = served.until(
+        "/jobs", lambda value: [item["status"] for item in value["items"]] == ["running"], namespace=place.namespace
+    )["items"]
+    nodes = [served.get(f"/nodes/{POOL}-{number}")["runningJobs"] for number in range(4)]
+    held = [item for jobs in nodes for item in jobs if item["namespace"] == place.namespace]
+    assert held == [{"jobId": job["jobId"], "name": "seen", "namespace": place.namespace, "kind": "training", "gpu": 1}]
