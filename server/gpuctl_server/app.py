@@ -13,7 +13,7 @@ from gpuctl.release import __version__
 from gpuctl_server import problems
 from gpuctl_server.gate import Gate
 from gpuctl_server.openapi import as_3_0
-from gpuctl_server.routes import auth, docs, health, job_changes, jobs, labels, logs, nodes, pools, quotas
+from gpuctl_server.routes import auth, docs, health, job_changes, jobs, labels, logs, metrics, nodes, pools, quotas
 from gpuctl_server.routes.common import BASE
 from gpuctl_server.service import Service
 
@@ -25,6 +25,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     job_changes.router,
     job_changes.previews,
     logs.router,
+    metrics.router,
     pools.router,
     # Labels have paths that would be names of nodes.
     labels.router,

@@ -25,6 +25,7 @@ from gpuctl_server.mirror.fleet import FleetBoard
 from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import MirroredSession
+from gpuctl_server.prometheus import Prometheus
 from gpuctl_server.settings import ServerSettings
 from gpuctl_server.writes import Writes
 
@@ -46,6 +47,7 @@ class Service:
     measures: Measures
     fleet: FleetBoard
     logs: LogHub
+    prometheus: Prometheus | None
     writes: Writes = field(default_factory=Writes)
 
     @property
@@ -129,4 +131,7 @@ def make_service(
     fleet = FleetBoard(connection, mirror, platform)
     logs = LogHub(connection, platform, settings)
     measures = Measures(mirror)
-    return Service(settings, connection, platform, keys, authenticator, mirror, board, measures, fleet, logs)
+    prometheus = Prometheus(settings.prometheus, settings.prometheus_token) if settings.prometheus else None
+    return Service(
+        settings, connection, platform, keys, authenticator, mirror, board, measures, fleet, logs, prometheus
+    )
