@@ -82,14 +82,14 @@ def _compare(
     report(what, value, f"<= {bar:g}x" if bar else "", ok)
 
 
-def fill(plane: ControlPlane, directory: Path) -> None:
+def fill(plane: ControlPlane, directory: Path, nodes: int = NODES) -> None:
     """Nodes, and pods that run on them."""
     labels = {"runwhere.ai/pool": "inference-pool"}
     with ThreadPoolExecutor(8) as threads:
         list(
             threads.map(
                 lambda number: plane.add_node(f"gpu-{number}", labels=labels, gpus=32, cpu="256", memory="2Ti"),
-                range(NODES),
+                range(nodes),
             )
         )
     plane.wait_for_nodes()

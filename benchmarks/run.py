@@ -25,6 +25,7 @@ import cluster
 import documents
 import fleet
 import gpuctl
+import service
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -236,6 +237,7 @@ def main() -> int:
         if binaries is not None:
             cluster.measure(directory, binaries, report)
             fleet.measure(directory, binaries, report)
+            service.measure(directory, binaries, report)
     return 1 if FAILED else 0
 
 

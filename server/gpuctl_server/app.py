@@ -13,7 +13,24 @@ from gpuctl.release import __version__
 from gpuctl_server import problems
 from gpuctl_server.gate import Gate
 from gpuctl_server.openapi import as_3_0
-from gpuctl_server.routes import auth, docs, health, job_changes, jobs, labels, logs, metrics, nodes, pools, quotas
+from gpuctl_server.routes import (
+    auth,
+    docs,
+    fit,
+    health,
+    job_changes,
+    job_questions,
+    jobs,
+    labels,
+    logs,
+    metrics,
+    namespaces,
+    nodes,
+    pool_changes,
+    pools,
+    quota_changes,
+    quotas,
+)
 from gpuctl_server.routes.common import BASE
 from gpuctl_server.service import Service
 
@@ -22,6 +39,7 @@ Jobs on the GPUs of a Kubernetes cluster. Bodies and answers are JSON, or YAML a
 needs `Authorization: Bearer TOKEN`. What went wrong is told as `{"error": name, "message": text, "details": [...]}`."""
 ROUTERS: tuple[APIRouter, ...] = (
     jobs.router,
+    job_questions.router,
     job_changes.router,
     job_changes.previews,
     logs.router,
@@ -29,8 +47,13 @@ ROUTERS: tuple[APIRouter, ...] = (
     pools.router,
     # Labels have paths that would be names of nodes.
     labels.router,
+    labels.writes,
     nodes.router,
     quotas.router,
+    pool_changes.router,
+    quota_changes.router,
+    namespaces.router,
+    fit.router,
     auth.router,
     docs.router,
     health.router,

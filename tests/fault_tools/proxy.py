@@ -533,6 +533,14 @@ class Proxy:
                 raise TimeoutError(f"{self._busy} requests are still under way after {timeout:.0f} s")
             time.sleep(0.005)
 
+    def cut(self) -> None:
+        """Break every connection of a client, watches too."""
+        with self._lock:
+            clients = list(self._clients)
+        for client in clients:
+            with contextlib.suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
+
     def kubeconfig(self, path: Path, *, token: str | None = None, namespace: str = "default") -> Path:
         """Write a kubeconfig whose server is this proxy; ``token``, which it sends on, is the admin's unless given."""
         self.token = token or self.plane.tokens["admin"]

@@ -14,7 +14,7 @@ from gpuctl.reading.job_rows import Identity, Job, JobFilter, Row
 from gpuctl.usecases.looking import Reader, opened
 
 if TYPE_CHECKING:
-    from gpuctl.reading.describe_job import JobDetail
+    from gpuctl.reading.describe_job import JobDetail, JobHistory
     from gpuctl.reading.wait_until import WaitResult
     from gpuctl.reading.why.answer import Answer
 
@@ -155,6 +155,18 @@ def describe_job(reader: Reader, name: str) -> JobDetail:
     return describe(reader.scope, job, reader.keys, reader.settings)
 
 
+def job_history(reader: Reader, name: str) -> JobHistory:
+    """What happened to the job that a name means.
+
+    :raises NoSuchJob: there is none, or several.
+    """
+    from gpuctl.reading.describe_job import history
+    from gpuctl.reading.find import find_job
+
+    job, _ = find_job(reader.scope, name, reader.keys)
+    return history(reader.scope, job)
+
+
 def why(
     name: str,
     *,
@@ -175,12 +187,20 @@ def why(
     :raises InvalidDocuments: the platform's file has errors.
     :raises InvalidOptions: the name is none of a namespace.
     """
+    with opened(cluster, platform, namespace) as reader:
+        return explain_job(reader, name)
+
+
+def explain_job(reader: Reader, name: str) -> Answer:
+    """As :func:`why`, for whoever looks already.
+
+    :raises NoSuchJob: there is no such job, or there are several.
+    """
     from gpuctl.reading.find import find_job
     from gpuctl.reading.why.answer import why as cause_of_job
 
-    with opened(cluster, platform, namespace) as reader:
-        job, _ = find_job(reader.scope, name, reader.keys)
-        return cause_of_job(reader.scope, job, reader.keys, reader.settings)
+    job, _ = find_job(reader.scope, name, reader.keys)
+    return cause_of_job(reader.scope, job, reader.keys, reader.settings)
 
 
 def wait_for_jobs(

@@ -33,7 +33,7 @@ from gpuctl_server.logs.log_hub import TooManyFollowers
 from gpuctl_server.lookups import demand
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.problems import Problem, answer, invalid_query, problem_of, unexpected
-from gpuctl_server.routes.common import bearer, caller_with, service_of
+from gpuctl_server.routes.common import bearer, caller_with
 from gpuctl_server.routes.logs_query import LogsQuery, found
 from gpuctl_server.service import Service
 
@@ -141,7 +141,7 @@ def _asked(websocket: WebSocket) -> Followed:
 
     :raises Problem: 400, 401, 403, 404, 409.
     """
-    service = service_of(websocket)
+    service: Service = websocket.app.state.service
     token = _token(websocket)
     caller = caller_with(service, token)
     demand(caller, Wish("get", "logs"))
