@@ -514,7 +514,7 @@ def test_a_token_that_is_taken_back_and_the_end_of_the_service(
     plane: ControlPlane, place: Place, tmp_path: Path
 ) -> None:
     place.apply(training())
-    with serving(tmp_path, plane.kubeconfig(), USERS, follower_check="0.5", followers="2") as own:
+    with serving(tmp_path, plane.kubeconfig(), USERS, follower_check="0.5", followers="2", concurrency="1") as own:
         [pod] = running(own, place, "train")
         place.plane.write_log(place.namespace, pod, "line\n")
         with following(own, place, "train", "vera") as socket, following(own, place, "train") as other:

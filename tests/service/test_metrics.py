@@ -169,6 +169,43 @@ def test_gpus_of_nodes_now(plane: ControlPlane, place: Place, tmp_path: Path, ex
         assert detail["utilization"] == 89.2
 
 
+def test_a_job_now(plane: ControlPlane, place: Place, tmp_path: Path, exporter: Exporter) -> None:
+    """In its description, with what a query of one's own measures."""
+    place.apply(training(resources={"gpu": 2}))
+    [pod] = place.running("train")
+    for gpu, (share, used) in enumerate(((80, 68), (98.4, 67))):
+        names = {"gpu": gpu, "exported_namespace": place.namespace, "exported_pod": pod}
+        exporter.lines += [
+            labelled("DCGM_FI_DEV_GPU_UTIL", share, **names),
+            labelled("DCGM_FI_DEV_FB_USED", used * 1024, **names),
+            labelled("DCGM_FI_DEV_FB_TOTAL", 80 * 1024, **names),
+        ]
+    exporter.lines.append(labelled("tokens", 245, pod=pod))
+    queries = {
+        "throughput": {"query": 'sum(tokens{pod=~"$pods"})', "text": "{value} tokens/sec"},
+        "networkLatency": {"query": 'avg(latency{pod=~"$pods"})'},
+        "twice": {"query": 'DCGM_FI_DEV_GPU_UTIL{exported_pod=~"$pods"}'},
+    }
+    with (
+        running_prometheus(tmp_path, targets=[exporter.address]) as url,
+        serving(tmp_path, plane.kubeconfig(), USERS, prometheus=url, metrics=json.dumps(queries)) as own,
+    ):
+        value = own.until(
+            "/jobs/train", lambda value: value["metrics"]["gpuUtilization"] is not None, namespace=place.namespace
+        )
+        assert value["metrics"] == {
+            "gpuUtilization": 89.2,
+            "memoryUsage": "68Gi/80Gi",
+            "networkLatency": None,
+            "throughput": "245 tokens/sec",
+        }
+        path = "/jobs/train/metrics"
+        points = own.get(path, namespace=place.namespace, metric="throughput")["throughput"]
+        assert {point["value"] for point in points} == {245}
+        several = own.get(path, status=503, namespace=place.namespace, metric="twice")
+        assert "its query gives 2 series" in several["message"]
+
+
 def test_without_prometheus(served: Served, place: Place) -> None:
     place.apply(training())
     pods_of(served, place, "train")

@@ -7,14 +7,14 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gpuctl.apply.state.records import Records, is_controlled
 from gpuctl.apply.state.workload import condition, finished
 from gpuctl.backend.api_resources import WORKLOADS, Object
 from gpuctl.backend.generations import bare_name
-from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, Watched
 from gpuctl.kube.session import Session
 from gpuctl.reading.job_rows import Job, newest, together
@@ -25,21 +25,16 @@ from gpuctl.reading.log_streams import (
     Wanted,
     container_of,
     container_state,
-    explain,
     has_log,
-    told,
 )
 from gpuctl.reading.log_streams import waiting as why_waiting
 from gpuctl.reading.status import pod_status, sentence
+from gpuctl.reading.tailing import Tail, TailEnded, TailMessage
 
-_PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
-_TRIES = 20
 _GRACE = 3.0
 """Seconds for which a job that is gone may come back: apply deletes, then creates."""
 _LINGER = 5.0
 """Seconds that the stream of a pod that was deleted gets for its last lines."""
-_STEADY = 60.0
-"""Seconds: a stream that breaks later has not failed: a container may say nothing for hours, which cuts its stream."""
 _TICK = 0.3
 _BACKLOG = 256
 
@@ -58,21 +53,8 @@ class PodEnded(NamedTuple):
     text: str
 
 
-class _Ended(NamedTuple):
-    source: ContainerLog
-    problem: LogProblem | None
-
-
-class _Run(NamedTuple):
-    """A run of a container: ``number`` counts restarts; ``state`` is running, between (may start again) or over."""
-
-    number: int
-    state: str
-
-
 Item = Batch | Notice | LogProblem | PodEnded
-_Message = Event | Batch | LogProblem | _Ended | ClusterError
-_UNKNOWN = _Run(0, "running")
+_Message = Event | TailMessage
 
 
 @dataclass(eq=False)
@@ -108,121 +90,6 @@ class _Pod:
         return f"pod {name} has finished"
 
 
-@dataclass(eq=False)
-class _Tail:
-    """A thread that reads one source: what its pod is doing comes from outside, by :meth:`look`."""
-
-    source: ContainerLog
-    into: queue.Queue[_Message]
-    run: _Run = _UNKNOWN
-    stopped: bool = False
-    _read: int | None = field(default=None)
-    _lines: int = 0
-    _answered: bool = False
-    _whole: bool = True
-
-    def look(self, pod: Object, *, over: bool) -> None:
-        """Hear of the pod."""
-        run = _run_of(pod, self.source.container, over=over)
-        with self.source.lock:
-            if run != self.run:
-                self.run = run
-                self.source.lock.notify_all()
-
-    def stop(self) -> None:
-        """End soon."""
-        with self.source.lock:
-            self.stopped = True
-            self.source.lock.notify_all()
-        self.source.close()
-
-    def start(self) -> threading.Thread:
-        """Begin to read."""
-        thread = threading.Thread(target=self._work, daemon=True, name="gpuctl-log")
-        thread.start()
-        return thread
-
-    def _work(self) -> None:
-        try:
-            problem = self._follow()
-        except ClusterError as error:
-            self._put(error)
-        else:
-            self._put(_Ended(self.source, problem))
-
-    def _follow(self) -> LogProblem | None:
-        """Until the container will not run again and all is read; what could not be read is the result."""
-        failures = 0
-        begun: int | None = None
-        while not self.stopped:
-            run, before, opened = self.run, self._lines, time.monotonic()
-            if run.number == self._read and run.state == "between":
-                self._wait(run, 5.0)
-                continue
-            try:
-                if begun is not None and run.number == begun + 1 and self._read != begun:
-                    # It was started again before all of the run before had come.
-                    self._copy(run, previous=True)
-                begun = run.number
-                self._copy(run)
-            except ClusterError as error:
-                if isinstance(error, ApiError) and error.lacks_permission:
-                    raise
-                steady = self._lines > before or time.monotonic() > opened + _STEADY
-                failures = 1 if steady else failures + 1
-                refused = isinstance(error, ApiError) and error.status < 500 and run.state == "over"
-                gone = isinstance(error, ApiError) and error.is_missing
-                if refused or gone or failures > _TRIES:
-                    return self._lost(error)
-                self._wait(run, _PAUSES[min(failures, len(_PAUSES)) - 1])
-                continue
-            if run.state == "over":
-                return None
-            if run.state == "between":
-                self._read, failures = run.number, 0
-                continue
-            # Ended while it was running: the news of its end is on the way, or something cut the stream in order.
-            failures = 0 if self._lines > before else min(failures + 1, len(_PAUSES))
-            self._wait(run, _PAUSES[max(0, failures - 1)])
-        return None
-
-    def _lost(self, error: ClusterError) -> LogProblem | None:
-        """What is missing of a log that cannot be read any more; None when all of it had come."""
-        if not (self._answered or self._lines):
-            return LogProblem(self.source.name, explain(error, self.source.pod))
-        return None if self._whole else LogProblem(self.source.name, f"its last lines are lost: {error.message}")
-
-    def _copy(self, run: _Run, *, previous: bool = False) -> None:
-        """Pass on what is new of a run."""
-        following = run.state == "running" and not previous
-        try:
-            for lines in self.source.read(follow=following, previous=True if previous else None):
-                self._whole = False
-                said = [line for line in lines if not line.stamp]
-                for line in said:
-                    self._put(LogProblem(self.source.name, told(line)))
-                self._put(Batch(self.source, [line for line in lines if line.stamp] if said else lines))
-                self._lines += len(lines)
-                if self.stopped:
-                    break
-            self._answered = self._whole = True
-        except ApiError as error:
-            if not previous or error.lacks_permission:
-                raise
-
-    def _put(self, message: _Message) -> None:
-        """Hand over, unless nobody wants it any more."""
-        while not self.stopped:
-            with contextlib.suppress(queue.Full):
-                self.into.put(message, timeout=0.5)
-                return
-
-    def _wait(self, run: _Run, seconds: float) -> None:
-        """Until the pod is doing something else, or for some time."""
-        with self.source.lock:
-            self.source.lock.wait_for(lambda: self.stopped or self.run != run, seconds)
-
-
 class Following:
     """The lines of a job's pods as they come, until there can be no more of them.
 
@@ -250,7 +117,7 @@ class Following:
         self._known = {(source.pod["metadata"]["uid"], source.container): source for source in read}
         self._queue: queue.Queue[_Message] = queue.Queue(_BACKLOG)
         self._pods: dict[str, _Pod] = {}
-        self._tails: dict[ContainerLog, _Tail] = {}
+        self._tails: dict[ContainerLog, Tail] = {}
         self._workload: Object | None = None
         self._mains: dict[str, Object] = {}
         self._unlisted: set[str] = set()
@@ -307,7 +174,7 @@ class Following:
             raise item
         if isinstance(item, (Batch, LogProblem)):
             yield item
-        elif isinstance(item, _Ended):
+        elif isinstance(item, TailEnded):
             for pod in self._pods.values():
                 pod.through = pod.through or pod.source is item.source
             if item.problem is not None:
@@ -348,7 +215,7 @@ class Following:
             # Of a log that has just begun nothing is old.
             wanted = self._wanted if pod.early else replace(self._wanted, tail=None)
             pod.source = self._known.get(key) or ContainerLog(self._session, event.object, container, wanted)
-            tail = self._tails[pod.source] = _Tail(pod.source, self._queue)
+            tail = self._tails[pod.source] = Tail(pod.source, self._queue)
             tail.look(event.object, over=pod.is_over)
             pod.thread = tail.start()
         elif pod.source is not None:
@@ -406,14 +273,6 @@ class Following:
             return f"waiting for pods of {self._job.identity.kind}/{self._job.identity.name}"
         more = f" (and {len(pods) - 1} more)" if len(pods) > 1 else ""
         return f"waiting for {pods[0]['metadata']['name']}: {why_waiting(pods[0])}{more}"
-
-
-def _run_of(pod: Object, container: str, *, over: bool) -> _Run:
-    state = container_state(pod, container)
-    number = int(state.get("restartCount") or 0)
-    if over:
-        return _Run(number, "over")
-    return _Run(number, "running" if "running" in (state.get("state") or {}) else "between")
 
 
 def _why(state: Object) -> str:
