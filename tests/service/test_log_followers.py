@@ -24,7 +24,7 @@ from websockets.sync.client import ClientConnection, connect
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
 from gpuctl_server.access.tokens import read_tokens, write_tokens
-from support.cluster_tools import Place, inference, training
+from support.cluster_tools import Place, inference, notebook, training
 from support.served import Served, serving
 
 PROTOCOL = "gpuctl.logs.v1"
@@ -322,6 +322,24 @@ def test_a_pod_that_another_takes_the_place_of(served: Served, place: Place) -> 
         assert rest(socket)[1:] == (1000, "inference/serve is gone")
 
 
+def test_a_pod_of_the_same_name(served: Served, place: Place) -> None:
+    """A StatefulSet's next pod has the name of the last one, and a log of its own."""
+    place.apply(notebook())
+    running(served, place, "note")
+    lines = [f"line {number}" for number in range(50)]
+    place.plane.write_log(place.namespace, "note-0", "".join(f"{line}\n" for line in lines))
+    with following(served, place, "note", tail=10) as socket:
+        assert texts(socket, 10) == lines[-10:]
+        for _ in range(3):
+            old = place.get("Pod", "note-0")["metadata"]["uid"]
+            place.kubectl("delete", "pod", "note-0")
+            place.until(lambda old=old: place.pods("note").get("note-0") not in (None, old), "another pod")
+            place.running("note")
+            assert texts(socket, 50) == lines
+        place.plane.write_log(place.namespace, "note-0", "last\n")
+        assert texts(socket, 1) == ["last"]
+
+
 def test_the_api_server_is_killed_meanwhile(served: Served, place: Place) -> None:
     place.apply(training())
     [pod] = running(served, place, "train")
@@ -457,7 +475,10 @@ def test_two_hundred_followers_are_one_reader(proxy: Proxy, place: Place, tmp_pa
         for found in asyncio.run(all_of_them()):
             assert found == old + new
         reads = [record.request for record in proxy.records if record.request.path.endswith("/log")]
-        assert [request.query.get("follow", "") for request in reads] == ["", "true"]
+        assert [request.query for request in reads if "follow" in request.query][1:] == []
+        # Beside it what was there before is read once, and the list of jobs looks for progress.
+        assert len([request for request in reads if request.query.get("tailLines") == "1000"]) == 1
+        assert len(reads) < 10
 
 
 def test_thousands_of_attempts(plane: ControlPlane, place: Place, tmp_path: Path) -> None:

@@ -47,10 +47,12 @@ class Notice(NamedTuple):
 
 
 class PodEnded(NamedTuple):
-    """All of a pod's log has come, and there will be no more of it; ``text`` is a sentence."""
+    """All of a pod's log has come, and there will be no more of it; ``text`` is a sentence. ``gone`` tells that it
+    cannot be read any more."""
 
     uid: str
     text: str
+    gone: bool
 
 
 Item = Batch | Notice | LogProblem | PodEnded
@@ -216,11 +218,11 @@ class Following:
             wanted = self._wanted if pod.early else replace(self._wanted, tail=None)
             pod.source = self._known.get(key) or ContainerLog(self._session, event.object, container, wanted)
             tail = self._tails[pod.source] = Tail(pod.source, self._queue)
-            tail.look(event.object, over=pod.is_over)
+            tail.look(event.object, over=pod.is_over, gone=pod.gone is not None)
             pod.thread = tail.start()
         elif pod.source is not None:
             pod.source.pod = event.object
-            self._tails[pod.source].look(event.object, over=pod.is_over)
+            self._tails[pod.source].look(event.object, over=pod.is_over, gone=pod.gone is not None)
         state = container_state(event.object, container)
         if (state.get("restartCount") or 0) > before:
             yield Notice(f"{name} was restarted{_why(state)}")
@@ -243,7 +245,7 @@ class Following:
         for uid, pod in self._pods.items():
             if not pod.told and pod.is_through(time.monotonic()) and self._queue.empty():
                 pod.told = True
-                yield PodEnded(uid, pod.end())
+                yield PodEnded(uid, pod.end(), pod.gone is not None)
 
     def _verdict(self) -> Iterator[Item]:
         """How it ended, and the pods that ended without ever having had a log."""

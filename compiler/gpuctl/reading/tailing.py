@@ -27,7 +27,8 @@ class TailEnded(NamedTuple):
 
 
 class ContainerRun(NamedTuple):
-    """A run of a container: ``number`` counts restarts; ``state`` is running, between (may start again) or over."""
+    """A run of a container: ``number`` counts restarts; ``state`` is running, between (may start again), over,
+    or gone: a request would find the log of another pod under that name, if any."""
 
     number: int
     state: str
@@ -50,9 +51,10 @@ class Tail:
     _answered: bool = False
     _whole: bool = True
 
-    def look(self, pod: Object, *, over: bool) -> None:
+    def look(self, pod: Object, *, over: bool, gone: bool) -> None:
         """Hear of the pod."""
         run = _run_of(pod, self.source.container, over=over)
+        run = run._replace(state="gone") if gone else run
         with self.source.lock:
             if run != self.run:
                 self.run = run
@@ -85,6 +87,8 @@ class Tail:
         begun: int | None = None
         while not self.stopped:
             run, before, opened = self.run, self._lines, time.monotonic()
+            if run.state == "gone":
+                return self._gone()
             if run.number == self._read and run.state == "between":
                 self._wait(run, 5.0)
                 continue
@@ -114,6 +118,12 @@ class Tail:
             failures = 0 if self._lines > before else min(failures + 1, len(_PAUSES))
             self._wait(run, _PAUSES[max(0, failures - 1)])
         return None
+
+    def _gone(self) -> LogProblem | None:
+        """What is missing of the log of a pod that is gone; None when all of it had come."""
+        if not (self._answered or self._lines):
+            return LogProblem(self.source.name, "it is gone, and its log with it")
+        return None if self._whole else LogProblem(self.source.name, "its last lines are lost: it is gone")
 
     def _lost(self, error: ClusterError) -> LogProblem | None:
         """What is missing of a log that cannot be read any more; None when all of it had come."""

@@ -46,10 +46,12 @@ class LogAddress(NamedTuple):
 
 @dataclass(eq=False)
 class RecentLines:
-    """The newest lines of a container. ``complete`` tells that there were never any others."""
+    """The newest lines of a container. ``complete`` tells that there were never any others, ``gone`` that what there
+    was before them cannot be read any more."""
 
     log: ContainerLog
     complete: bool
+    gone: bool = False
     entries: deque[LogEntry] = field(default_factory=deque)
     size: int = 0
 
@@ -68,6 +70,13 @@ class RecentLines:
 
     def chosen(self, key: bytes, wishes: Wishes) -> int | None:
         """From which of the lines on somebody wants them; None when they want more than these."""
+        first = self._first(key, wishes)
+        if first is None and self.gone:
+            place = wishes.marks.places.get(key, BEGINNING) if wishes.marks else BEGINNING
+            return sum(entry.mark.time <= place.time for entry in self.entries)
+        return first
+
+    def _first(self, key: bytes, wishes: Wishes) -> int | None:
         place = wishes.marks.places.get(key) if wishes.marks else None
         if place is not None and place != BEGINNING:
             found = [number for number, entry in enumerate(self.entries) if entry.mark == place]
@@ -202,6 +211,8 @@ class LogChannel:
         for follower in self._followers:
             if follower.wishes.uid == ended.uid:
                 follower.finish(LogEnd(HAS_ENDED, ended.text))
+        for recent in self.recent.values():
+            recent.gone = recent.gone or (ended.gone and recent.log.pod["metadata"]["uid"] == ended.uid)
         over = [key for key, recent in self.recent.items() if recent.log.pod["metadata"]["uid"] in self._ended_pods]
         for key in over[:-_KEPT_ENDED]:
             del self.recent[key]

@@ -119,7 +119,8 @@ class LogHub:
         for _ in range(_ROUNDS):
             follower.collect()
             heads = channel.connect(follower)
-            logs = {key: recent.log for key, recent in channel.recent.items()}
+            # Under the name of one that is gone another may be there.
+            logs = {key: recent.log for key, recent in channel.recent.items() if not recent.gone}
             try:
                 history = History(self._connection, logs, follower)
                 async with contextlib.aclosing(history.entries(self._executor)) as entries:
