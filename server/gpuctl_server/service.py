@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -37,7 +36,6 @@ from gpuctl_server.writes import Writes
 
 SEEN_WITHIN = 2.0
 """Seconds: how long the answer to a write waits for the watches to tell of it."""
-
 GLANCE = 5.0
 """Seconds after which an answer out of memory is made again."""
 WAITS = 16
@@ -62,7 +60,6 @@ class Service:
     prometheus: Prometheus | None
     writes: Writes = field(default_factory=Writes)
     encoded: Encoded = field(default_factory=Encoded)
-    stopping: threading.Event = field(default_factory=threading.Event)
     waits: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(WAITS))
 
     @property
@@ -134,7 +131,6 @@ class Service:
 
     def stop(self) -> None:
         """Let go of everything."""
-        self.stopping.set()
         self.board.stop()
         self.mirror.stop()
         self.progress.stop()

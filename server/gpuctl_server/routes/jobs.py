@@ -15,15 +15,13 @@ from gpuctl_server.access.rights import Wish
 from gpuctl_server.encoded import encode
 from gpuctl_server.job_metrics import job_metrics
 from gpuctl_server.job_values import (
-    JobDescription,
-    JobMetrics,
-    JobPage,
     Metrics,
     job_description,
     job_item,
 )
 from gpuctl_server.lookups import board_of, decided, demand, find_job, seen_by
 from gpuctl_server.mirror.job_board import ListedJob
+from gpuctl_server.models.job_models import JobDescription, JobPage
 from gpuctl_server.negotiation import JSON
 from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, paged, remembering_router
 from gpuctl_server.service import Service
@@ -84,7 +82,7 @@ async def description_of_job(service: ServiceOf, caller: Reads, jobId: JobId, na
 async def _metrics(service: Service, item: ListedJob) -> Metrics:
     """What is measured of a job; null where nothing measures it."""
     if service.prometheus is None:
-        return dict.fromkeys(JobMetrics.model_fields)
+        return job_metrics(service, item)
     return await anyio.to_thread.run_sync(job_metrics, service, item)
 
 
