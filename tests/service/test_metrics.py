@@ -200,7 +200,9 @@ def test_a_job_now(plane: ControlPlane, place: Place, tmp_path: Path, exporter: 
             "throughput": "245 tokens/sec",
         }
         path = "/jobs/train/metrics"
-        points = own.get(path, namespace=place.namespace, metric="throughput")["throughput"]
+        # A point is due every 15 s since the job's start.
+        found = own.until(path, lambda value: value["throughput"], namespace=place.namespace, metric="throughput")
+        points = found["throughput"]
         assert {point["value"] for point in points} == {245}
         several = own.get(path, status=503, namespace=place.namespace, metric="twice")
         assert "its query gives 2 series" in several["message"]
