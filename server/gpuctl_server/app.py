@@ -13,7 +13,7 @@ from gpuctl.release import __version__
 from gpuctl_server import problems
 from gpuctl_server.gate import Gate
 from gpuctl_server.openapi import as_3_0
-from gpuctl_server.routes import auth, docs, health, job_changes, jobs, labels, nodes, pools, quotas
+from gpuctl_server.routes import auth, command_questions, docs, health, job_changes, jobs, labels, nodes, pools, quotas
 from gpuctl_server.routes.common import BASE
 from gpuctl_server.service import Service
 
@@ -30,6 +30,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     nodes.router,
     quotas.router,
     auth.router,
+    command_questions.router,
     docs.router,
     health.router,
 )

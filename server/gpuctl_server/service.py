@@ -24,6 +24,7 @@ from gpuctl_server.mirror.fleet import FleetBoard
 from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import MirroredSession
+from gpuctl_server.mirror.veiled_session import VeiledSession
 from gpuctl_server.settings import ServerSettings
 from gpuctl_server.writes import Writes
 
@@ -64,6 +65,15 @@ class Service:
         :param caller: None for a look at everything, of which nothing may get out that is not theirs.
         """
         session = MirroredSession(self.connection, self.mirror, None if caller is None else caller.sees)
+        try:
+            yield reader_of(session, self.platform, namespace)
+        finally:
+            session.close()
+
+    @contextmanager
+    def weighing(self, caller: Caller, namespace: str | None = None) -> Iterator[Reader]:
+        """A look at the cluster itself, in which what somebody may not see counts, but has no name."""
+        session = VeiledSession(self.connection, caller.sees)
         try:
             yield reader_of(session, self.platform, namespace)
         finally:

@@ -68,4 +68,10 @@ class MirroredSession(Session):
     def _shown(self, found: list[Object]) -> list[Object]:
         if self._sees is None:
             return found
-        return [obj for obj in found if self._sees(obj["metadata"].get("namespace") or "")]
+        return [obj for obj in found if self._sees(namespace_of(obj))]
+
+
+def namespace_of(obj: Object) -> str:
+    """The namespace whose readers may see an object: its own of a Namespace, "" of what is in none."""
+    metadata = obj["metadata"]
+    return str(metadata["name"] if obj.get("kind") == "Namespace" else metadata.get("namespace") or "")
