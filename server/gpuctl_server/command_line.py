@@ -1,7 +1,7 @@
 """What the command line asks as a client: the use cases that it would carry out itself with a kubeconfig.
 
-A question has the name of a use case, and is answered with its value (:mod:`gpuctl.usecases.wire`), without what whoever
-asks may not see.
+A question has the name of a use case, and is answered with its value (:mod:`gpuctl.usecases.wire`), without what
+whoever asks may not see.
 """
 
 from __future__ import annotations

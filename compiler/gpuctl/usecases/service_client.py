@@ -143,7 +143,7 @@ class ServiceClient:
         version = value.get("version")
         theirs = f"gpuctl {visible(str(version))[:40]}" if version else "another version of gpuctl"
         return ConfigurationError(
-            f"the service at {self.url} is {theirs}, and this is gpuctl {__version__}: they do not understand each other",
+            f"the service at {self.url} is {theirs}, this is gpuctl {__version__}: they do not understand each other",
             "install the version of the service; its administrators know it",
         )
 
