@@ -53,6 +53,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     fit.router,
     auth.router,
     command_questions.router,
+    command_questions.writes,
     docs.router,
     health.router,
 )

@@ -6,22 +6,24 @@ whoever asks may not see.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from gpuctl.backend.api_resources import Object
 from gpuctl.kube.absent import no_such
+from gpuctl.kube.api_errors import NotPossible
 from gpuctl.kube.scope import Scope
 from gpuctl.language.masking import masked
 from gpuctl.reading.describe_job import JobDetail
-from gpuctl.reading.job_rows import Job
+from gpuctl.reading.job_rows import Job, job_row, labels
 from gpuctl.reading.node_rows import NodeState, PodOnNode
 from gpuctl.reading.pool_rows import PoolState
 from gpuctl.reading.quota_rows import QuotaState, chosen
 from gpuctl.reading.why.answer import Answer
 from gpuctl.release import __version__
 from gpuctl.usecases import job_queries, node_queries, quota_queries
+from gpuctl.usecases.job_logs import JobLogs, LogQuery, ToldBatch, ToldLogs, ToldSource
 from gpuctl.usecases.job_queries import GpuUse, JobQuery, ListedRows
 from gpuctl.usecases.looking import Reader, check_names
 from gpuctl.usecases.node_queries import NodeListing, NodeQuery
@@ -35,15 +37,20 @@ from gpuctl_server.quota_lookups import visible_quotas
 from gpuctl_server.service import Service
 
 Value = TypeVar("Value")
+LARGEST_LOGS = 32 * 1024 * 1024
+"""Bytes of logs that are answered at once."""
+_AROUND = 100
 
 
 class Asked(NamedTuple):
-    """Who asks what service about which namespace (None: all that they may see). ``scope`` takes up notes."""
+    """Who asks what service about which namespace (None: all that they may see). ``scope`` takes up notes, ``touched``
+    the names of what a change is about."""
 
     service: Service
     caller: Caller
     scope: Scope
     reader: Reader
+    touched: list[str]
 
     @property
     def namespace(self) -> str | None:
@@ -51,18 +58,32 @@ class Asked(NamedTuple):
         return self.scope.namespace
 
 
+class CommandQuestion(NamedTuple):
+    """A question: the name of a use case, where, and with which arguments."""
+
+    name: str
+    namespace: str | None
+    arguments: dict[str, Any]
+
+
 def answer_question(
-    service: Service, caller: Caller, question: str, namespace: str | None, arguments: dict[str, Any]
+    service: Service,
+    caller: Caller,
+    asking: CommandQuestion,
+    questions: Mapping[str, Callable[..., Any]],
+    touched: list[str],
 ) -> dict[str, Any]:
     """The answer to a question of the command line.
 
+    :param questions: name of a use case -> what answers it.
     :raises Problem: 400, 403, 404, and whatever the use case raises.
     """
-    function = QUESTIONS.get(question)
+    question, namespace, arguments = asking
+    function = questions.get(question)
     if function is None:
         raise not_found("there is nothing at this path")
     with service.looking(caller, namespace) as reader:
-        asked = Asked(service, caller, reader.scope, reader)
+        asked = Asked(service, caller, reader.scope, reader, touched)
         value = function(asked, **_arguments(function, arguments))
         return {"version": __version__, "answer": encode(value), "notes": reader.scope.notes}
 
@@ -127,21 +148,43 @@ def found_job(asked: Asked, name: str) -> Job:
     return job
 
 
+def _present_logs(asked: Asked, name: str, query: LogQuery) -> ToldLogs:
+    demand(asked.caller, Wish("get", "logs", asked.namespace))
+    job = found_job(asked, name)
+    known = labels(asked.service.platform, asked.service.keys)
+    demand(asked.caller, Wish("get", "logs", job.identity.namespace, job_row(job, known).pool))
+    # Whoever asks has the right to them: they are read by the service, or as whoever asks where the cluster knows them.
+    with asked.service.weighing(asked.caller, job.identity.namespace) as reader:
+        logs = JobLogs(reader, name, query).present()
+        told: list[ToldBatch] = []
+        size = 0
+        for batch in logs.batches():
+            size += sum(len(line.text) + _AROUND for line in batch.lines)
+            if size > LARGEST_LOGS:
+                raise NotPossible(
+                    f"the logs of {job.identity.name} are larger than {LARGEST_LOGS // 2**20} MiB",
+                    "`--tail N` or `--since TIME` chooses the last of them",
+                )
+            told.append(ToldBatch(ToldSource(batch.source.name, batch.source.container), batch.lines))
+        return ToldLogs(job.identity, logs.pods, logs.missing, told, logs.problems)
+
+
 def _told(detail: JobDetail) -> JobDetail:
     """A detail without credentials, and of its objects what is shown."""
     return replace(
         detail,
-        job=_slim(detail.job),
+        job=slim(detail.job),
         answer=_told_why(detail.answer),
         document=None if detail.document is None else masked(detail.document),
     )
 
 
 def _told_why(answer: Answer) -> Answer:
-    return replace(answer, job=_slim(answer.job))
+    return replace(answer, job=slim(answer.job))
 
 
-def _slim(job: Job) -> Job:
+def slim(job: Job) -> Job:
+    """A job without its objects but for what is shown of them."""
     if job.workload is None:
         return Job(job.identity, None)
     metadata = {"name": job.workload["metadata"]["name"]}
@@ -228,6 +271,7 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     "gpu-use": _gpu_use,
     "describe-job": _describe_job,
     "explain-job": _explain_job,
+    "present-logs": _present_logs,
     "list-nodes": _list_nodes,
     "describe-node": _describe_node,
     "list-pools": _list_pools,

@@ -30,13 +30,17 @@ Value = TypeVar("Value")
 
 
 class ServiceRefusal(ClusterError):
-    """An answer of the service that is no success: ``name`` is its word, ``status`` HTTP's, ``details`` say more."""
+    """An answer of the service that is no success: ``name`` is its word, ``status`` HTTP's, ``details`` say more.
+
+    ``plan`` is the one that was refused, None where there is none.
+    """
 
     def __init__(self, status: int, name: str, message: str, hint: str | None = None, details: Any = ()) -> None:
         super().__init__(message, hint)
         self.status = status
         self.name = name
         self.details = details if isinstance(details, list) else []
+        self.plan: Any = None
 
 
 class ServiceClient:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Path
+from fastapi import Depends, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.command_line import answer_question
-from gpuctl_server.routes.common import ServiceOf, api_router, caller_of
+from gpuctl_server.command_changes import CHANGES, preview
+from gpuctl_server.command_line import QUESTIONS, CommandQuestion, answer_question
+from gpuctl_server.routes.common import ServiceOf, api_router, caller_of, touched_by, write_router
 
 router = api_router()
+writes = write_router()
+Asks = Annotated[Caller, Depends(caller_of)]
+Question = Annotated[str, Path(max_length=63)]
 
 
-class CommandQuestion(BaseModel):
+class QuestionBody(BaseModel):
     """What a use case is asked: where, and with which arguments."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -24,11 +28,16 @@ class CommandQuestion(BaseModel):
 
 
 @router.post("/command-line/{question}", include_in_schema=False)
-def answer(
-    service: ServiceOf,
-    caller: Annotated[Caller, Depends(caller_of)],
-    question: Annotated[str, Path(max_length=63)],
-    body: CommandQuestion,
+def look(service: ServiceOf, caller: Asks, question: Question, body: QuestionBody) -> dict[str, Any]:
+    """The value of a use case that changes nothing, as whoever asks may see it."""
+    asking = CommandQuestion(question, body.namespace, body.arguments)
+    return answer_question(service, caller, asking, {**QUESTIONS, "preview": preview}, [])
+
+
+@writes.post("/command-line/changes/{question}", include_in_schema=False)
+def change(
+    request: Request, service: ServiceOf, caller: Asks, question: Question, body: QuestionBody
 ) -> dict[str, Any]:
-    """The value of a use case, as whoever asks may see it."""
-    return answer_question(service, caller, question, body.namespace, body.arguments)
+    """What became of a change."""
+    asking = CommandQuestion(question, body.namespace, body.arguments)
+    return answer_question(service, caller, asking, CHANGES, touched_by(request))

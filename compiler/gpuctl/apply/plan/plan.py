@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from gpuctl.apply.plan.losses import LostField
 from gpuctl.apply.state.compare import Change, named
 from gpuctl.apply.state.queueing import queue_of, was_admitted
 from gpuctl.backend.api_resources import Key, Object
 from gpuctl.kube.api_errors import ClusterError, NotThere
-
-if TYPE_CHECKING:
-    from gpuctl.apply.plan.losses import LostField
 
 Action = Literal["create", "replace", "update", "unchanged", "prune", "delete", "skip"]
 Result = Literal["planned", "done", "failed", "restored", "not-run"]
@@ -55,7 +53,8 @@ class Step:
     the pods that come (None: not asked), ``victims`` are whom they would evict. ``lost`` is what others put into the
     live object and a replacement drops; ``dependents`` names the objects that garbage collection deletes with it,
     ``unseen`` the kinds that may not be looked through for them. ``restorable`` is the live object as it is created
-    again where its successor cannot be; None before the plan is carried out.
+    again where its successor cannot be; None before the plan is carried out. ``shown`` is the difference, before and
+    after, of a step that the service tells of; None: it is made of ``live`` and ``desired``.
     """
 
     action: Action
@@ -80,6 +79,7 @@ class Step:
     restorable: Object | None = None
     result: Result = "planned"
     error: str | None = None
+    shown: tuple[Object | None, Object | None] | None = None
 
     @property
     def deletes(self) -> bool:
