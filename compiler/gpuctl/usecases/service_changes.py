@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gpuctl.apply.operations import Declined
+from gpuctl.apply.plan.losses import LostField
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
 from gpuctl.frontend.invalid_documents import InvalidDocuments
@@ -17,6 +18,9 @@ from gpuctl.usecases.conversation import Conversation
 from gpuctl.usecases.looking import Reader
 from gpuctl.usecases.service_client import ServiceClient, ServiceRefusal
 from gpuctl.usecases.suspending import PausedJob
+from gpuctl.usecases.wire import know
+
+know(LostField)
 
 
 @dataclass

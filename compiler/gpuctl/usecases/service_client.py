@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError, ConnectionFailed, NotPossible
 from gpuctl.kube.credentials import Credential, Fixed, bearer
@@ -94,7 +94,7 @@ class ServiceClient:
         while True:
             response = self._send(method, path, body)
             if response.status != 429 or time.monotonic() + pause > end:
-                return self._read(path, response)
+                return self._read(response)
             # Nothing was done yet.
             time.sleep(jittered(pause))
             pause = min(2 * pause, 1.0)
@@ -112,7 +112,7 @@ class ServiceClient:
                 sent=error.sent,
             ) from None
 
-    def _read(self, path: str, response: Response) -> dict[str, Any]:
+    def _read(self, response: Response) -> dict[str, Any]:
         if 300 <= response.status < 400:
             raise self._stranger("redirects elsewhere, which is not followed: the token would go there")
         try:
@@ -123,22 +123,21 @@ class ServiceClient:
             raise self._stranger(f"answered with status {response.status}, and not as gpuctl's service does")
         if response.status < 400:
             return value
-        self._refuse(path, response.status, value)
-        return None
+        raise self._refusal(response.status, value)
 
-    def _refuse(self, path: str, status: int, value: dict[str, Any]) -> NoReturn:
+    def _refusal(self, status: int, value: dict[str, Any]) -> ClusterError:
         message, hint = visible(str(value.get("message") or value["error"])), value.get("hint")
         if status == 401:
-            raise ServiceRefusal(
+            return ServiceRefusal(
                 401,
                 value["error"],
                 f"{self.url} does not accept the token",
                 f"`gpuctl login {self.url}` asks for another",
             )
         if status == 404 and message == "there is nothing at this path":
-            raise self._other_version(value)
+            return self._other_version(value)
         said = visible(hint) if isinstance(hint, str) else None
-        raise ServiceRefusal(status, value["error"], message, said, value.get("details"))
+        return ServiceRefusal(status, value["error"], message, said, value.get("details"))
 
     def _stranger(self, text: str) -> ConfigurationError:
         return ConfigurationError(f"what is at {self.url} {text}", "check the address of the service")

@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 Value = TypeVar("Value")
+_NAMES: dict[str, Any] = {}
 
 
 class NotOfThisForm(ValueError):
@@ -75,6 +76,8 @@ def _decode(kind: Any, value: Any) -> Any:
         return _bytes(value)
     if kind is Fraction:
         return _fraction(value)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return _member(kind, value)
     if origin in (list, set, frozenset, tuple):
         return _decode_items(origin, get_args(kind), value)
     if origin is not None and issubclass(origin, Mapping):
@@ -112,7 +115,12 @@ def _decode_fields(kind: Any, value: Any) -> Any:
 
 @cache
 def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+    return get_type_hints(kind, localns=_NAMES)
+
+
+def know(*kinds: type) -> None:
+    """Have types found by their names that modules import for annotations alone."""
+    _NAMES.update({kind.__name__: kind for kind in kinds})
 
 
 def _fraction(value: Any) -> Fraction:
@@ -120,6 +128,13 @@ def _fraction(value: Any) -> Fraction:
         return Fraction(_expected(isinstance(value, str), value))
     except (ValueError, ZeroDivisionError):
         raise NotOfThisForm("it is no number") from None
+
+
+def _member(kind: type[Enum], value: Any) -> Enum:
+    try:
+        return kind(value)
+    except ValueError:
+        raise NotOfThisForm(f"it is no {kind.__name__}") from None
 
 
 def _bytes(value: Any) -> bytes:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from gpuctl.apply.plan.losses import LostField
 from gpuctl.apply.state.compare import Change, named
 from gpuctl.apply.state.queueing import queue_of, was_admitted
 from gpuctl.backend.api_resources import Key, Object
 from gpuctl.kube.api_errors import ClusterError, NotThere
+
+if TYPE_CHECKING:
+    from gpuctl.apply.plan.losses import LostField
 
 Action = Literal["create", "replace", "update", "unchanged", "prune", "delete", "skip"]
 Result = Literal["planned", "done", "failed", "restored", "not-run"]
