@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.access.caller import Authenticator, Caller
 from gpuctl_server.encoded import Encoded
+from gpuctl_server.logs.log_hub import LogHub
 from gpuctl_server.measures import Measures
 from gpuctl_server.mirror.fleet import FleetBoard
 from gpuctl_server.mirror.job_board import JobBoard
@@ -30,12 +30,12 @@ from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import MirroredSession
 from gpuctl_server.mirror.progress import ProgressBook
 from gpuctl_server.mirror.veiled_session import VeiledSession
+from gpuctl_server.prometheus import Prometheus
 from gpuctl_server.settings import ServerSettings
 from gpuctl_server.writes import Writes
 
 SEEN_WITHIN = 2.0
 """Seconds: how long the answer to a write waits for the watches to tell of it."""
-
 GLANCE = 5.0
 """Seconds after which an answer out of memory is made again."""
 WAITS = 16
@@ -56,9 +56,10 @@ class Service:
     measures: Measures
     fleet: FleetBoard
     progress: ProgressBook
+    logs: LogHub
+    prometheus: Prometheus | None
     writes: Writes = field(default_factory=Writes)
     encoded: Encoded = field(default_factory=Encoded)
-    stopping: threading.Event = field(default_factory=threading.Event)
     waits: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(WAITS))
 
     @property
@@ -130,7 +131,6 @@ class Service:
 
     def stop(self) -> None:
         """Let go of everything."""
-        self.stopping.set()
         self.board.stop()
         self.mirror.stop()
         self.progress.stop()
@@ -172,4 +172,6 @@ def make_service(
         Measures(mirror),
         fleet,
         ProgressBook(connection),
+        LogHub(connection, platform, settings),
+        Prometheus(settings.prometheus, settings.prometheus_token) if settings.prometheus else None,
     )

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from gpuctl.backend.api_resources import Object
 from gpuctl.reading.find import find_job
-from gpuctl.reading.following import Following, Notice
+from gpuctl.reading.following import Following, Item
 from gpuctl.reading.job_rows import Identity, Job
-from gpuctl.reading.log_streams import Batch, LogProblem, NoLog, Reading, Wanted, pods_of, sources_of
+from gpuctl.reading.log_streams import Batch, LogProblem, NoLog, Reading, Wanted, container_of, pods_of, sources_of
 from gpuctl.reading.loglines import LogLine
 from gpuctl.usecases.looking import Reader
 
@@ -91,7 +91,7 @@ class FollowedLogs:
         if self._past:
             yield from Reading(self._session, self._past).batches()
 
-    def items(self) -> Iterator[Batch | LogProblem | Notice | None]:
+    def items(self) -> Iterator[Item | None]:
         """What comes, until the job has ended or the caller stops; None when nothing has come for a moment."""
         return self._following.items()
 
@@ -129,7 +129,10 @@ class ToldLogs(NamedTuple):
 
 
 class JobLogs:
-    """The logs of the job that a name means, as a query has them."""
+    """The logs of the job that a name means, as a query has them.
+
+    ``only`` is the uid of the one pod that is meant, None where all of the job's are.
+    """
 
     def __init__(self, reader: Reader, name: str, query: LogQuery) -> None:
         """:raises NotThere: there is no such job or pod, or several."""
@@ -137,7 +140,7 @@ class JobLogs:
         self._query = query
         self.job, named = find_job(reader.scope, name, reader.keys)
         self._pods = pods_of(self.job, query.pod or named)
-        self._only: str | None = self._pods[0]["metadata"]["uid"] if query.pod or named else None
+        self.only: str | None = self._pods[0]["metadata"]["uid"] if query.pod or named else None
 
     def present(self) -> PresentLogs:
         """As they are.
@@ -154,7 +157,15 @@ class JobLogs:
 
     def followed(self) -> FollowedLogs:
         """As they are, and as they go on."""
-        return FollowedLogs(self._reader, self.job, self._pods, self._query.wanted(follow=True), self._only)
+        return FollowedLogs(self._reader, self.job, self._pods, self._query.wanted(follow=True), self.only)
+
+    def check_container(self) -> None:
+        """See that all pods that there are have the container that is asked for.
+
+        :raises NotThere: one has not.
+        """
+        for pod in self._pods:
+            container_of(pod, self._query.container)
 
     def _why_none(self, missing: list[LogProblem]) -> str:
         if not missing:

@@ -13,16 +13,15 @@ from gpuctl.reading.job_rows import JobFilter
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.encoded import encode
+from gpuctl_server.job_metrics import job_metrics
 from gpuctl_server.job_values import (
-    JobDescription,
-    JobPage,
     Metrics,
     job_description,
     job_item,
-    newest_metrics,
 )
 from gpuctl_server.lookups import board_of, decided, demand, find_job, seen_by
 from gpuctl_server.mirror.job_board import ListedJob
+from gpuctl_server.models.job_models import JobDescription, JobPage
 from gpuctl_server.negotiation import JSON
 from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, paged, remembering_router
 from gpuctl_server.service import Service
@@ -69,7 +68,7 @@ async def list_of_jobs(
 async def description_of_job(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Filter = "") -> Response:  # noqa: N803
     """What a job is, with its document and its pods."""
     item = await decided(caller, lambda: find_job(service, caller, "get", "jobs", jobId, namespace or None))
-    metrics = newest_metrics(service, item)
+    metrics = await _metrics(service, item)
     question = ("job", item.id)
     # What it is made of beside its row: whatever of it changes, this is another object or another number.
     stamp = (item, service.mirror.changes_of("Service", "HorizontalPodAutoscaler"), metrics)
@@ -78,6 +77,13 @@ async def description_of_job(service: ServiceOf, caller: Reads, jobId: JobId, na
         body = await anyio.to_thread.run_sync(_described, service, item, metrics)
         service.encoded.keep(question, stamp, body)
     return Response(body, media_type=JSON)
+
+
+async def _metrics(service: Service, item: ListedJob) -> Metrics:
+    """What is measured of a job; null where nothing measures it."""
+    if service.prometheus is None:
+        return job_metrics(service, item)
+    return await anyio.to_thread.run_sync(job_metrics, service, item)
 
 
 def _described(service: Service, item: ListedJob, metrics: Metrics) -> bytes:
