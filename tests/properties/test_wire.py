@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpuctl.frontend.diagnostics import Diagnostic
@@ -21,9 +21,11 @@ from gpuctl.usecases.wire import NotOfThisForm, decode, encode
 KINDS: tuple[Any, ...] = (Row, ListedRows, GpuUse, JobQuery, PodOnNode, Limit, LogLine, Diagnostic)
 
 
-@given(st.data())
-def test_values_come_back(data: st.DataObject) -> None:
-    kind = data.draw(st.sampled_from(KINDS))
+@pytest.mark.parametrize("kind", KINDS)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(data=st.data())
+def test_values_come_back(kind: Any, data: st.DataObject) -> None:
+    # What the first draw of a type costs is the reading of its annotations.
     value = data.draw(st.from_type(kind))
     assert decode(kind, json.loads(json.dumps(encode(value)))) == value
 
