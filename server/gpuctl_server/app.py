@@ -15,6 +15,7 @@ from gpuctl_server.gate import Gate
 from gpuctl_server.openapi import as_3_0
 from gpuctl_server.routes import (
     auth,
+    command_questions,
     docs,
     fit,
     health,
@@ -55,6 +56,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     namespaces.router,
     fit.router,
     auth.router,
+    command_questions.router,
+    command_questions.writes,
     docs.router,
     health.router,
 )

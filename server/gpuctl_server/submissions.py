@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -163,15 +163,21 @@ def compile_documents(
     *,
     namespace: str | None = None,
     planning: PlanOptions | None = None,
+    sources: Sequence[Source] = (),
+    strict: bool = False,
 ) -> Submission:
     """Compile documents as whoever sends them means them. Nothing is asked of the cluster.
 
+    :param sources: texts with names of their own, beside ``text``; ``strict`` makes errors of their warnings.
     :param namespace: of jobs that name none; default: the sender's.
     :raises InvalidDocuments: there are errors in them.
     :raises Problem: 400, 403.
     """
-    namespace = home_of(service, caller, text, namespace)
-    options = DocumentOptions([Source(NAME, text)], platform=service.platform_source, namespace=namespace)
+    given = [*([Source(NAME, text)] if text or not sources else ()), *sources]
+    if len(given) > MOST_DOCUMENTS:
+        raise Problem(400, f"these are more than {MOST_DOCUMENTS} documents", error="TooManyDocuments")
+    namespace = home_of(service, caller, "\n".join(source.text for source in given), namespace)
+    options = DocumentOptions(given, platform=service.platform_source, namespace=namespace, strict=strict)
     wanted = request_for(session, options, planning or PlanOptions(), Conversation())
     wanted = replace(wanted, request=replace(wanted.request, sees=caller.sees))
     refuse_platform(wanted.compilation.documents)

@@ -50,6 +50,7 @@ MEANINGS: dict[str, Meaning] = {
     "DamagedSnapshot": Meaning(3, 400, "DamagedSnapshot"),
     "BuildError": Meaning(1, 409, "NotBuilt"),
     "RevisionError": Meaning(2, 400, "InvalidRevision"),
+    "ServiceRefusal": Meaning(3, 503, "ServiceUnavailable"),
 }
 """By the name of the class: to import all that can fail would cost more than most of what does fail."""
 
@@ -70,8 +71,17 @@ def meaning_of(error: BaseException) -> Meaning | None:
     for kind in type(error).__mro__:
         if kind.__module__.startswith(_PACKAGE) and kind.__name__ in MEANINGS:
             found = MEANINGS[kind.__name__]
+            if kind.__name__ == "ServiceRefusal":
+                return _of_service(error)
             return _of_answer(error, found) if kind.__name__ == "ApiError" else found
     return None
+
+
+def _of_service(error: Any) -> Meaning:
+    """What an answer of the service means to its client: what the error that it names would mean here."""
+    named = {meaning.name: meaning for meaning in MEANINGS.values()}.get(error.name)
+    code = named.exit_code if named is not None else 1 if error.status in (400, 404, 409, 413) else 3
+    return Meaning(code, error.status, error.name)
 
 
 def _of_answer(error: Any, found: Meaning) -> Meaning:

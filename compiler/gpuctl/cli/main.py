@@ -15,6 +15,7 @@ import click
 
 from gpuctl.cli.commands.completion import COMPLETION, PROGRAM
 from gpuctl.cli.options.blanks import without_blanks
+from gpuctl.cli.options.choosing_service import server_option
 from gpuctl.cli.overview import COMMANDS, OTHER_WORDS, OVERVIEW
 from gpuctl.collector import THRESHOLDS
 from gpuctl.release import __version__
@@ -71,6 +72,7 @@ def _instead_of(name: str) -> str:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Start: `gpuctl init training > job.yaml`, `gpuctl render -f job.yaml`",
 )
+@server_option
 @click.option("--debug", is_flag=True, help="Show a traceback when gpuctl itself fails.")
 @click.version_option(__version__, "--version", message="%(version)s", help="Print the version.")
 def cli(debug: bool) -> None:

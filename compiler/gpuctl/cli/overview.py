@@ -32,7 +32,7 @@ OVERVIEW: dict[str, tuple[OverviewLine, ...]] = {
     "Nodes": (OverviewLine(("label", "add", "remove"), "Label nodes; put them into pools; take out."),),
     "GitOps": (OverviewLine(("build", "impact"), "Manifests for git; what a change in git does."),),
     "Other": (
-        OverviewLine(("serve",), "Serve the REST API."),
+        OverviewLine(("serve", "login", "logout"), "A REST API; use one instead of a kubeconfig."),
         OverviewLine(("completion", "version"), "Completion for a shell; versions."),
     ),
 }

@@ -70,6 +70,9 @@ def list_jobs(reader: Reader, query: JobQuery, *, in_pages: bool = False) -> Job
         jobs, which count all their pods, nor for named ones.
     :raises Absent: there is no job of a name, when the rows are taken.
     """
+    if reader.service is not None:
+        found = reader.service.ask("list-jobs", ListedRows, reader.scope, query=query)
+        return JobListing(iter(found.rows), [], found.statuses, found.stuck)
     listing = JobListing(iter(()))
     listing.rows = _rows(reader, query, listing, in_pages=in_pages)
     return listing
@@ -108,6 +111,14 @@ def watch_jobs(reader: Reader, query: JobQuery) -> Iterator[list[Row]]:
         yield [row for row in rows if wanted.takes(row)]
 
 
+class ListedRows(NamedTuple):
+    """A :class:`JobListing` whose rows were taken, as the service tells it."""
+
+    rows: list[Row]
+    statuses: set[str]
+    stuck: Identity | None
+
+
 class GpuUse(NamedTuple):
     """GPUs of pods on nodes, of all nodes (None: of one namespace, or nodes may not be read), and waited for."""
 
@@ -117,7 +128,9 @@ class GpuUse(NamedTuple):
 
 
 def gpu_use(reader: Reader, jobs: Iterable[Job]) -> GpuUse:
-    """How many GPUs jobs have and wait for."""
+    """How many GPUs jobs have and wait for; by the service all jobs that may be seen."""
+    if reader.service is not None:
+        return reader.service.ask("gpu-use", GpuUse, reader.scope)
     from gpuctl.capacity.pod_requests import amounts
     from gpuctl.reading.status import pod_status
 
@@ -148,6 +161,10 @@ def describe_job(reader: Reader, name: str) -> JobDetail:
 
     :raises NoSuchJob: there is none, or several.
     """
+    if reader.service is not None:
+        from gpuctl.reading.describe_job import JobDetail
+
+        return reader.service.ask("describe-job", JobDetail, reader.scope, name=name)
     from gpuctl.reading.describe_job import describe
     from gpuctl.reading.find import find_job
 
@@ -196,6 +213,10 @@ def explain_job(reader: Reader, name: str) -> Answer:
 
     :raises NoSuchJob: there is no such job, or there are several.
     """
+    if reader.service is not None:
+        from gpuctl.reading.why.answer import Answer
+
+        return reader.service.ask("explain-job", Answer, reader.scope, name=name)
     from gpuctl.reading.find import find_job
     from gpuctl.reading.why.answer import why as cause_of_job
 

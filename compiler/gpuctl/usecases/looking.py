@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from gpuctl.apply.state.records import Records, records
 from gpuctl.kube.absent import no_such
@@ -16,14 +16,28 @@ from gpuctl.language.names import is_dns_label
 from gpuctl.language.settings import Settings
 from gpuctl.language.wording import visible
 
+if TYPE_CHECKING:
+    from gpuctl.usecases.service_client import ServiceClient
+
 
 class Reader(NamedTuple):
     """One look: ``scope`` is where, and afterwards has the notes on what could not be looked at; ``settings`` and
-    ``keys`` are the platform's."""
+    ``keys`` are the platform's. ``service`` is asked instead of the cluster, None where there is a way to that."""
 
     scope: Scope
     settings: Settings
     keys: Records
+    service: ServiceClient | None = None
+
+
+def reader_by_service(service: ServiceClient, settings: Settings, namespace: str | None = None) -> Reader:
+    """A look at what the service shows, as :func:`reader_of`. What the service does not offer refuses to be done.
+
+    :raises InvalidOptions: the name is none of a namespace.
+    """
+    from gpuctl.usecases.service_client import NoCluster
+
+    return reader_of(cast(Session, NoCluster(service.url)), settings, namespace)._replace(service=service)
 
 
 def reader_of(session: Session, settings: Settings, namespace: str | None = None) -> Reader:

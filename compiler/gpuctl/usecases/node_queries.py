@@ -50,6 +50,8 @@ def list_nodes(reader: Reader, query: NodeQuery) -> NodeListing:
 
     :raises NotThere: there is none of a name.
     """
+    if reader.service is not None:
+        return reader.service.ask("list-nodes", NodeListing, reader.scope, query=query)
     gpus = Gpus(reader.settings)
     if query.label is not None and "=" in query.label:
         query = replace(query, selector=",".join(filter(None, (query.selector, query.label))), label=None)
@@ -86,6 +88,8 @@ def describe_node(reader: Reader, name: str) -> NodeState:
 
     :raises NotThere: there is none of the name.
     """
+    if reader.service is not None:
+        return reader.service.ask("describe-node", NodeState, reader.scope, name=name)
     found, pods = inventory.take_one(reader.scope, name)
     if found is None:
         raise no_such("node", name, inventory.node_names(reader.scope.session))
@@ -144,6 +148,8 @@ def list_pools(reader: Reader, names: Sequence[str] = ()) -> list[PoolState]:
 
     :raises NotThere: there is none of a name.
     """
+    if reader.service is not None:
+        return reader.service.ask("list-pools", list[PoolState], reader.scope, names=list(names))
     found = inventory.take(reader.scope, reader.keys, definitions=True)
     pools = read_pools(found, reader.settings, reader.keys)
     check_names("pool", names, [pool.name for pool in pools])

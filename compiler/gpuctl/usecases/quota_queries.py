@@ -24,6 +24,8 @@ def list_quotas(reader: Reader, names: Sequence[str] = ()) -> list[QuotaState]:
     :raises NotThere: there is none of a name.
     :raises ClusterError: they may not be listed.
     """
+    if reader.service is not None:
+        return reader.service.ask("list-quotas", list[QuotaState], reader.scope, names=list(names))
     label = reader.settings.label("quota")
     try:
         if names and reader.scope.namespace is None:
@@ -51,6 +53,8 @@ def list_quotas(reader: Reader, names: Sequence[str] = ()) -> list[QuotaState]:
 
 def quota_holders(reader: Reader, namespace: str) -> list[PodOnNode] | None:
     """The pods that a namespace's quota counts; None where they may not be read."""
+    if reader.service is not None:
+        return reader.service.ask("quota-holders", list[PodOnNode] | None, reader.scope, user=namespace)  # type: ignore[arg-type]
     pods = Scope(reader.scope.session, namespace).maybe("Pod", fields=UNFINISHED)
     if pods is None:
         return None

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuctl.acts import pausing
+from gpuctl.acts.pausing import Paused
 from gpuctl.apply.state.records import Records, records
 from gpuctl.reading.find import find_job, workload_of
+from gpuctl.reading.job_rows import Job
 
 if TYPE_CHECKING:
-    from gpuctl.acts.pausing import Paused
     from gpuctl.backend.api_resources import Object
     from gpuctl.kube.scope import Scope
     from gpuctl.kube.session import Session
     from gpuctl.language.settings import Settings
-    from gpuctl.reading.job_rows import Job
 
 
 class PausedJob(NamedTuple):

@@ -80,8 +80,7 @@ def plan_delete_job(session: Session, name: str, namespace: str | None, keys: Re
     else:
         job = name
     if not mains:
-        where = f"in namespace {namespace}" if namespace else "in any namespace that you may read"
-        raise NoSuchJob(f"there is no job {name} {where}", "`gpuctl get jobs` lists what there is")
+        raise absent_job(name, namespace)
     places = sorted({(labels_of(obj)[keys.job_type], obj["metadata"]["namespace"]) for obj in mains})
     if len(places) > 1:
         listed = ", ".join(f"{kind}/{name} in {where}" for kind, where in places)
@@ -179,3 +178,9 @@ def _named(session: Session, kind: str, namespace: str | None, name: str) -> lis
                 raise
             refusal = error
     raise ClusterError(refusal.message, "say where the job is with -n NAMESPACE")
+
+
+def absent_job(name: str, namespace: str | None) -> NoSuchJob:
+    """The refusal to delete a job that is not there."""
+    where = f"in namespace {namespace}" if namespace else "in any namespace that you may read"
+    return NoSuchJob(f"there is no job {name} {where}", "`gpuctl get jobs` lists what there is")

@@ -21,6 +21,8 @@ def masked_change(change: Change) -> Change:
 
 def before_and_after(step: Step, keys: Records) -> tuple[Object | None, Object | None]:
     """The object as it is and as it will be, at the paths we set; None where there is none."""
+    if step.shown is not None:
+        return step.shown
     if step.action in ("delete", "prune"):
         return (_presented(_reduced(step.live), keys) if step.live is not None else None), None
     desired = step.desired

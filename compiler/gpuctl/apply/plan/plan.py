@@ -55,7 +55,8 @@ class Step:
     the pods that come (None: not asked), ``victims`` are whom they would evict. ``lost`` is what others put into the
     live object and a replacement drops; ``dependents`` names the objects that garbage collection deletes with it,
     ``unseen`` the kinds that may not be looked through for them. ``restorable`` is the live object as it is created
-    again where its successor cannot be; None before the plan is carried out.
+    again where its successor cannot be; None before the plan is carried out. ``shown`` is the difference, before and
+    after, of a step that the service tells of; None: it is made of ``live`` and ``desired``.
     """
 
     action: Action
@@ -80,6 +81,7 @@ class Step:
     restorable: Object | None = None
     result: Result = "planned"
     error: str | None = None
+    shown: tuple[Object | None, Object | None] | None = None
 
     @property
     def deletes(self) -> bool:

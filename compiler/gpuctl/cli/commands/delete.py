@@ -59,7 +59,7 @@ def command(
     and nothing else: other objects with the same labels stay, and so do namespaces and priority classes. A pool's jobs
     go on running; the GPU types of its nodes stay. A quota's name is its user's, or its document's.
     """
-    from gpuctl.cli.options.changing import ChangeManner, changing
+    from gpuctl.cli.options.changing import ChangeManner, changing, serviced
     from gpuctl.cli.output.plan_results import finish
     from gpuctl.usecases.change_options import DocumentOptions, RunOptions
     from gpuctl.usecases.deleting import delete_documents, delete_jobs
@@ -76,6 +76,18 @@ def command(
         names = [name.rpartition("/")[2] for name in arguments[1:]]
         if not names or not all(names):
             raise click.UsageError(f"Name the {kind}: `gpuctl delete {kind} NAME`")
+        with serviced(manner) as told:
+            if told is not None:
+                from gpuctl.usecases.service_changes import change_by_service
+                from gpuctl.usecases.service_client import not_by_service
+
+                if kind != "job":
+                    raise not_by_service(told.service.url, f"`gpuctl delete {kind}`")
+                plan = change_by_service(
+                    told.service, "delete-jobs", told.conversation, namespace, names=names, run=run
+                )
+        if told is not None:
+            return finish(plan, as_json=as_json)
         with changing(manner) as (session, conversation):
             settings = platform_settings(platform)
             if kind == "job":

@@ -61,13 +61,27 @@ def command(
     if against != "live":
         return _against(against, inputs, platform, namespace or "default", strict, output)
     from gpuctl.answers.plan_answers import difference_code
-    from gpuctl.cli.options.changing import ChangeManner, changing
+    from gpuctl.cli.options.changing import ChangeManner, changing, serviced
     from gpuctl.cli.output.plan_results import show_difference
     from gpuctl.usecases.applying import preview_request, request_for
     from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 
     documents = DocumentOptions(inputs, platform, namespace, strict)
-    with changing(ChangeManner(kubeconfig, context, as_json=output == "json"), refusal=2) as (session, conversation):
+    manner = ChangeManner(kubeconfig, context, as_json=output == "json")
+    with serviced(manner, refusal=2) as told:
+        if told is not None:
+            from gpuctl.apply.state.records import records
+            from gpuctl.language.settings import Settings
+            from gpuctl.usecases.change_options import RunOptions
+            from gpuctl.usecases.service_changes import apply_by_service
+
+            options = PlanOptions(**planning)
+            plan = apply_by_service(told.service, documents, options, RunOptions(), told.conversation, preview=True)
+    if told is not None:
+        # Its steps say themselves what they show.
+        show_difference(plan, records(Settings()), output)
+        return difference_code(plan)
+    with changing(manner, refusal=2) as (session, conversation):
         wanted = request_for(session, documents, PlanOptions(**planning), conversation)
         plan = preview_request(session, wanted, conversation)
     show_difference(plan, wanted.request.keys, output)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpuctl.cli.output.log_lines import LinePrinter
     from gpuctl.reading.job_rows import Identity
     from gpuctl.reading.log_streams import Batch, LogProblem
-    from gpuctl.usecases.job_logs import FollowedLogs, PresentLogs
+    from gpuctl.usecases.job_logs import FollowedLogs, PresentLogs, ToldBatch, ToldLogs
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -137,6 +137,14 @@ def command(
     in_json = as_json or output == "json"
     try:
         with reader(kubeconfig, context, platform, namespace, as_json=in_json) as looking:
+            if looking.service is not None:
+                from gpuctl.usecases.job_logs import ToldLogs
+                from gpuctl.usecases.service_client import not_by_service
+
+                if follow:
+                    raise not_by_service(looking.service.url, "`gpuctl logs -f`")
+                told = looking.service.ask("present-logs", ToldLogs, looking.scope, name=name, query=query)
+                return Show(told.job, _printer(pattern, timestamps=timestamps), prefix, in_json).now(told)
             logs = JobLogs(looking, name, query)
             show = Show(logs.job.identity, _printer(pattern, timestamps=timestamps), prefix, in_json)
             return show.follow(logs.followed()) if follow else show.now(logs.present())
@@ -166,7 +174,7 @@ class Show:
         self._failed = False
         self._progress = Progress()
 
-    def now(self, logs: PresentLogs) -> int:
+    def now(self, logs: PresentLogs | ToldLogs) -> int:
         """The logs as they are."""
         from gpuctl.answers.job_answers import log_end
 
@@ -214,7 +222,7 @@ class Show:
         self._progress.clear()
         return 1 if self._failed else 0
 
-    def _show(self, batch: Batch) -> None:
+    def _show(self, batch: Batch | ToldBatch) -> None:
         from gpuctl.reading.log_streams import short_name
 
         source, lines = batch

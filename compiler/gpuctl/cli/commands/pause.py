@@ -29,5 +29,11 @@ def command(
 
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, namespace, as_json=as_json) as looking:
-        show_paused(pause_jobs(looking.scope, names, looking.settings), as_json=as_json)
+        if looking.service is None:
+            jobs = pause_jobs(looking.scope, names, looking.settings)
+        else:
+            from gpuctl.usecases.service_changes import suspend_by_service
+
+            jobs = suspend_by_service(looking, names, pausing=True)
+        show_paused(jobs, as_json=as_json)
     return 0

@@ -34,13 +34,23 @@ def command(
     The old object goes, with its pods and their logs, and the same comes again; everything is checked before. What
     runs, or serves, is not touched.
     """
-    from gpuctl.cli.options.changing import ChangeManner, changing
+    from gpuctl.cli.options.changing import ChangeManner, changing, serviced
     from gpuctl.cli.output.plan_results import finish
     from gpuctl.usecases.change_options import RunOptions
     from gpuctl.usecases.deleting import rerun_jobs
 
     as_json = as_json or output == "json"
-    with changing(ChangeManner(kubeconfig, context, yes, as_json)) as (session, conversation):
+    manner = ChangeManner(kubeconfig, context, yes, as_json)
+    with serviced(manner) as told:
+        if told is not None:
+            from gpuctl.usecases.service_changes import change_by_service
+
+            plan = change_by_service(
+                told.service, "rerun-jobs", told.conversation, namespace, names=list(names), run=RunOptions(timeout)
+            )
+    if told is not None:
+        return finish(plan, as_json=as_json)
+    with changing(manner) as (session, conversation):
         settings = platform_settings(platform)
         plan = rerun_jobs(session, names, namespace, settings, RunOptions(timeout), conversation)
     return finish(plan, as_json=as_json)

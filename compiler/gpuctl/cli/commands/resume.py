@@ -25,5 +25,11 @@ def command(
 
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, namespace, as_json=as_json) as looking:
-        show_paused(resume_jobs(looking.scope, names, looking.settings), as_json=as_json)
+        if looking.service is None:
+            jobs = resume_jobs(looking.scope, names, looking.settings)
+        else:
+            from gpuctl.usecases.service_changes import suspend_by_service
+
+            jobs = suspend_by_service(looking, names, pausing=False)
+        show_paused(jobs, as_json=as_json)
     return 0

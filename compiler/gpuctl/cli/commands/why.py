@@ -52,15 +52,14 @@ def command(
     and at the last lines that crashed containers wrote. Changes nothing.
     """
     from gpuctl.answers.why_answers import why_answer
-    from gpuctl.usecases.job_queries import why
+    from gpuctl.usecases.job_queries import explain_job
 
     output = "json" if as_json else output
     machine = output in ("json", "yaml")
     with reader(kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=machine) as looking:
-        scope = looking.scope
-        answer = why(job, namespace=scope.namespace, cluster=scope.session.connection, platform=looking.settings)
+        answer = explain_job(looking, job)
         for note in answer.notes:
-            scope.note(note)
+            looking.scope.note(note)
         if machine:
             show_value(why_answer(answer), output)
         else:

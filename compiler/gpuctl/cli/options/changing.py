@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from gpuctl.cli.options.connecting import Progress, cluster_errors, connected
+from gpuctl.cli.options.connecting import Progress, asked_service, cluster_errors, connected
 
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan, Step
     from gpuctl.kube.session import Session
     from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
     from gpuctl.usecases.conversation import Conversation
+    from gpuctl.usecases.service_client import ServiceClient
 
 
 class ChangeManner(NamedTuple):
@@ -34,14 +35,28 @@ class ChangedCluster(NamedTuple):
     conversation: Conversation
 
 
+class ChangedByService(NamedTuple):
+    """The service that a command changes a cluster by, and how it talks meanwhile."""
+
+    service: ServiceClient
+    conversation: Conversation
+
+
 def apply_or_show(
     documents: DocumentOptions, planning: PlanOptions, run: RunOptions, manner: ChangeManner, dry_run: str | None
 ) -> int:
     """``apply`` and ``create``: carried out, or with ``dry_run`` (``client``, ``server``) shown; the exit code."""
-    from gpuctl.answers.plan_answers import preview_code
-    from gpuctl.cli.output.plan_results import finish, show_plan
     from gpuctl.usecases.applying import apply_request, preview_request, request_for
 
+    with serviced(manner) as told:
+        if told is not None:
+            from gpuctl.usecases.service_changes import apply_by_service
+
+            if dry_run == "client":
+                raise click.UsageError("--dry-run=client compares here; a service compares there: --dry-run=server")
+            plan = apply_by_service(told.service, documents, planning, run, told.conversation, preview=bool(dry_run))
+    if told is not None:
+        return _finished(plan, manner, dry_run)
     with changing(manner) as (session, conversation):
         wanted = request_for(session, documents, planning, conversation, offline=dry_run == "client")
         if dry_run is None:
@@ -49,10 +64,34 @@ def apply_or_show(
         else:
             with session.within(run.timeout):
                 plan = preview_request(session, wanted, conversation)
+    return _finished(plan, manner, dry_run)
+
+
+def _finished(plan: Plan, manner: ChangeManner, dry_run: str | None) -> int:
+    """Print what became of a plan, or would; the exit code."""
+    from gpuctl.answers.plan_answers import preview_code
+    from gpuctl.cli.output.plan_results import finish, show_plan
+
     if dry_run is None:
         return finish(plan, as_json=manner.as_json)
     show_plan(plan, dry_run, as_json=manner.as_json)
     return preview_code(plan)
+
+
+@contextlib.contextmanager
+def serviced(manner: ChangeManner, *, refusal: int = 1) -> Iterator[ChangedByService | None]:
+    """As :func:`changing`, by the service that is asked instead of a cluster; None when it is a cluster."""
+    progress = Progress()
+    with cluster_errors(as_json=manner.as_json, refusal=refusal):
+        service = asked_service(manner.kubeconfig, manner.context)
+        if service is None:
+            yield None
+            return
+        try:
+            yield ChangedByService(service, _conversation(manner, progress))
+        finally:
+            progress.clear()
+            service.close()
 
 
 @contextlib.contextmanager

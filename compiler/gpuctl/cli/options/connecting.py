@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gpuctl.cli.options.choosing_service import chosen_service, server_option
 from gpuctl.language.durations import format_duration
 
 if TYPE_CHECKING:
     from gpuctl.frontend.invalid_documents import InvalidDocuments
     from gpuctl.kube.api_errors import ClusterError
     from gpuctl.kube.session import Session
+    from gpuctl.usecases.service_client import ServiceClient
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _LONG = 3
@@ -27,8 +29,9 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 def cluster_options(function: Function) -> Function:
-    """Which cluster, as whom."""
+    """Which cluster, as whom; or which service instead."""
     for decorate in (
+        server_option,
         click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one."),
         click.option(
             "--kubeconfig", type=click.Path(), metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config."
@@ -108,14 +111,32 @@ def _duration(context: click.Context, parameter: click.Parameter, value: str) ->
 
 
 def connected(kubeconfig: str | None, context: str | None) -> Session:
-    """A session with the cluster that the options name. Errors become those of the command line."""
-    from gpuctl.kube.configuration import Impersonated, open_session
+    """A session with the cluster that the options name. Errors become those of the command line.
 
+    :raises NotPossible: a service is to be asked, which this command cannot.
+    """
     meta = click.get_current_context().find_root().meta
     user, groups, uid = (meta.get(f"{__name__}{name}") for name in ("--as", "--as-group", "--as-uid"))
+    if (service := asked_service(kubeconfig, context)) is not None:
+        from gpuctl.usecases.service_client import not_by_service
+
+        raise not_by_service(service.url, f"`gpuctl {click.get_current_context().info_name}`")
+    from gpuctl.kube.configuration import Impersonated, open_session
+
     return open_session(
         kubeconfig=kubeconfig, context=context, impersonated=Impersonated(user or "", groups or (), uid or "")
     )
+
+
+def asked_service(kubeconfig: str | None, context: str | None) -> ServiceClient | None:
+    """The service that the options name, or that commands ask otherwise; None when they name a cluster.
+
+    :raises ConfigurationError: nobody has logged in to it, or its address is none.
+    """
+    meta = click.get_current_context().find_root().meta
+    given = {"--kubeconfig": kubeconfig is not None, "--context": context is not None}
+    given |= {name: bool(meta.get(f"{__name__}{name}")) for name in ("--as", "--as-group", "--as-uid")}
+    return chosen_service([name for name, is_given in given.items() if is_given])
 
 
 class ClusterFailure(click.ClickException):

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from gpuctl.cli.options.connecting import cluster_errors, cluster_options, connected
+from gpuctl.cli.options.connecting import asked_service, cluster_errors, cluster_options, connected
 from gpuctl.cli.options.document_options import checked_namespace
 
 if TYPE_CHECKING:
+    from gpuctl.kube.session import Session
     from gpuctl.usecases.looking import Reader
+    from gpuctl.usecases.service_client import ServiceClient
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FORMATS = ("table", "wide", "json", "yaml", "name")
@@ -75,17 +77,26 @@ def reader(
     Failures become messages and exit codes; with ``as_json`` also ``{"error": ...}`` on standard output.
     """
     from gpuctl.cli.options.planning_options import platform_settings
-    from gpuctl.usecases.looking import reader_of
+    from gpuctl.usecases.looking import reader_by_service, reader_of
 
     if namespace is not None and all_namespaces:
         raise click.UsageError("-n names one namespace, -A means all; not both")
     settings = platform_settings(platform)
     with cluster_errors(as_json=as_json, of_plan=False):
-        session = connected(kubeconfig, context)
-        looking = reader_of(session, settings, namespace)
+        service = asked_service(kubeconfig, context)
+        if service is not None:
+            if platform is not None:
+                raise click.UsageError(
+                    "--platform is not for a service, which has the platform that it was started with"
+                )
+            asked: Session | ServiceClient = service
+            looking = reader_by_service(service, settings, namespace)
+        else:
+            asked = session = connected(kubeconfig, context)
+            looking = reader_of(session, settings, namespace)
         try:
             yield looking
         finally:
-            session.close()
+            asked.close()
     for note in looking.scope.notes:
         click.echo(f"note: {note}", err=True)

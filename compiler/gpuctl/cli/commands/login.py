@@ -1,0 +1,69 @@
+"""``gpuctl login``."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from gpuctl.cli.options.connecting import cluster_errors
+
+_LONGEST = 64 * 1024
+
+
+@click.command(
+    "login",
+    short_help="Use a service instead of a kubeconfig.",
+    epilog="Examples:\n\n  $ gpuctl login https://gpuctl.example.com\n\n"
+    "  $ gpuctl login https://gpuctl.example.com --token-stdin < token",
+)
+@click.argument("url", metavar="URL")
+@click.option("--token-stdin", is_flag=True, help="Read the token from standard input instead of asking for it.")
+@click.option(
+    "--certificate-authority",
+    type=click.Path(exists=True, dir_okay=False, readable=True),
+    metavar="FILE",
+    help="Certificates (PEM) to trust the service by. Default: the system's.",
+)
+@click.option("--insecure-plain-http", is_flag=True, help="Send the token unencrypted, where URL is http://.")
+def command(url: str, token_stdin: bool, certificate_authority: str | None, insecure_plain_http: bool) -> int:
+    """Ask for the token of a service, check it, and keep it: commands ask that service from then on.
+
+    It is kept for this very URL, in $XDG_CONFIG_HOME/gpuctl/servers.json, which only you can read. A command that names
+    a cluster with --context or --kubeconfig asks the cluster all the same.
+    """
+    from gpuctl.usecases.kept_servers import KeptServer, read_kept, server_url, write_kept
+    from gpuctl.usecases.service_client import ServiceClient
+
+    with cluster_errors(of_plan=False):
+        address = server_url(url, plain=insecure_plain_http)
+        kept = read_kept()
+        token = _read_token() if token_stdin else _ask_for_token(address)
+        authority = os.path.abspath(certificate_authority) if certificate_authority else ""
+        server = KeptServer(address, token, authority, insecure_plain_http)
+        client = ServiceClient(server)
+        try:
+            client.check()
+        finally:
+            client.close()
+        write_kept(kept.with_server(server))
+    click.echo(f"Logged in to {address}: commands that name no cluster ask it; `gpuctl logout` ends that.", err=True)
+    return 0
+
+
+def _read_token() -> str:
+    return _checked(sys.stdin.read(_LONGEST))
+
+
+def _ask_for_token(address: str) -> str:
+    if not sys.stdin.isatty():
+        raise click.UsageError("Nobody can be asked for the token here: give it on standard input, with --token-stdin.")
+    return _checked(click.prompt(f"Token for {address}", hide_input=True, err=True, default="", show_default=False))
+
+
+def _checked(text: str) -> str:
+    token = text.strip()
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise click.UsageError("The token is empty, or has characters that no token has.")
+    return token

@@ -1,0 +1,24 @@
+"""``gpuctl logout``."""
+
+from __future__ import annotations
+
+import click
+
+from gpuctl.cli.options.connecting import cluster_errors
+
+
+@click.command("logout", short_help="Forget the token of a service.", epilog="Example:\n\n  $ gpuctl logout")
+@click.argument("url", metavar="[URL]", required=False)
+def command(url: str | None) -> int:
+    """Forget the token of a service, by default of the one that commands ask. It stays valid until it is revoked."""
+    from gpuctl.usecases.kept_servers import read_kept, server_url, write_kept
+
+    with cluster_errors(of_plan=False):
+        kept = read_kept()
+        address = server_url(url, plain=True) if url else kept.current
+        if kept.find(address) is None:
+            where = f" to {address}" if address else ""
+            raise click.UsageError(f"You are not logged in{where}.")
+        write_kept(kept.without(address))
+    click.echo(f"The token for {address} is removed.", err=True)
+    return 0

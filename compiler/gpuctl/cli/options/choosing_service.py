@@ -1,0 +1,66 @@
+"""Whether a service is asked instead of a cluster, and which."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from gpuctl.usecases.service_client import ServiceClient
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_SERVER = f"{__name__}--server"
+
+
+def server_option(function: Function) -> Function:
+    """``--server``, of which the command does not hear either."""
+    return click.option(
+        "--server",
+        metavar="URL",
+        help="Ask this service instead of a cluster. Default: $GPUCTL_SERVER, or that of `gpuctl login`.",
+        expose_value=False,
+        callback=_note_server,
+    )(function)
+
+
+def _note_server(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        context.find_root().meta[_SERVER] = value
+
+
+def chosen_service(of_cluster: Sequence[str]) -> ServiceClient | None:
+    """The service that is asked instead of a cluster; None when it is a cluster.
+
+    :param of_cluster: the options about a cluster that were given.
+    :raises ConfigurationError: nobody has logged in to it, or its address is none.
+    """
+    stated = click.get_current_context().find_root().meta.get(_SERVER)
+    if stated is not None and of_cluster:
+        raise click.UsageError(f"--server is a service, {of_cluster[0]} is about a cluster; not both")
+    stated = stated or os.environ.get("GPUCTL_SERVER")
+    if of_cluster or (not stated and not _has_logged_in()):
+        return None
+    from gpuctl.usecases.kept_servers import read_kept, server_url
+    from gpuctl.usecases.service_client import ServiceClient
+
+    kept = read_kept()
+    url = server_url(stated, plain=True) if stated else kept.current
+    if not url:
+        return None
+    server = kept.find(url)
+    if server is None:
+        from gpuctl.kube.api_errors import ConfigurationError
+
+        raise ConfigurationError(f"there is no token for {url}", f"`gpuctl login {url}` asks for one")
+    server_url(server.url, plain=server.plain)
+    return ServiceClient(server)
+
+
+def _has_logged_in() -> bool:
+    """Whether there is a file of services at all: what reads it is imported only then."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    directory = base if os.path.isabs(base) else os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.exists(os.path.join(directory, "gpuctl", "servers.json"))

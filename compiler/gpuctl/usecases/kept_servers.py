@@ -1,0 +1,148 @@
+"""Services that somebody has logged in to: ``$XDG_CONFIG_HOME/gpuctl/servers.json``, which nobody else may read."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from gpuctl.kube.api_errors import ConfigurationError
+from gpuctl.language.wording import visible
+
+_PORTS = {"http": 80, "https": 443}
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class KeptServer(NamedTuple):
+    """A service and the token for it. ``authority`` is a file of certificates (PEM) to trust, "" for the system's;
+    ``plain`` tells that http:// was said to be wanted."""
+
+    url: str
+    token: str
+    authority: str = ""
+    plain: bool = False
+
+
+def server_url(text: str, *, plain: bool = False) -> str:
+    """An address as tokens are kept by: scheme, host and port, and the path that it may stand below.
+
+    :param plain: http:// is in order also where others may listen.
+    :raises ConfigurationError: it is none of a service.
+    """
+    try:
+        parts = urlsplit(text if "://" in text else f"https://{text}")
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        host, port = "", None
+    shown = visible(text.rpartition("@")[2])[:200]
+    if not host or parts.scheme not in _PORTS or not text.isascii() or not text.isprintable() or " " in text:
+        raise ConfigurationError(f"`{shown}` is no address of a service", "as in https://gpuctl.example.com")
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise ConfigurationError(
+            f"the address of a service has no user, `?` or `#`: {shown}", "the token is asked for by `gpuctl login`"
+        )
+    if parts.scheme == "http" and host not in _LOOPBACK and not plain:
+        raise ConfigurationError(
+            f"{shown} would be sent the token without encryption",
+            "use https://, or say --insecure-plain-http at `gpuctl login`",
+        )
+    name = f"[{host}]" if ":" in host else host
+    where = name if port in (None, _PORTS[parts.scheme]) else f"{name}:{port}"
+    return f"{parts.scheme}://{where}{parts.path.rstrip('/').removesuffix('/api/v1').rstrip('/')}"
+
+
+def kept_file() -> Path:
+    """Where they are kept."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    directory = Path(base) if os.path.isabs(base) else Path.home() / ".config"
+    return directory / "gpuctl" / "servers.json"
+
+
+class KeptServers(NamedTuple):
+    """``current`` is the address of the one that commands ask, "" for none."""
+
+    current: str = ""
+    servers: tuple[KeptServer, ...] = ()
+
+    def find(self, url: str) -> KeptServer | None:
+        """What is kept for an address."""
+        return next((server for server in self.servers if server.url == url), None)
+
+    def with_server(self, server: KeptServer) -> KeptServers:
+        """These and another, which commands ask from now on."""
+        others = tuple(item for item in self.servers if item.url != server.url)
+        return KeptServers(server.url, (*others, server))
+
+    def without(self, url: str) -> KeptServers:
+        """These without one."""
+        return KeptServers(
+            "" if self.current == url else self.current, tuple(item for item in self.servers if item.url != url)
+        )
+
+
+def read_kept(path: Path | None = None) -> KeptServers:
+    """What is kept; nothing where there is no file.
+
+    :raises ConfigurationError: others may read it, or it is damaged.
+    """
+    path = path or kept_file()
+    try:
+        with path.open("rb") as stream:
+            status = os.fstat(stream.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ConfigurationError(f"{path} is no file")
+            if stat.S_IMODE(status.st_mode) & 0o077 or status.st_uid not in (os.getuid(), 0):
+                raise ConfigurationError(
+                    f"{path} holds tokens, and others may read it", f"`chmod 600 {path}`, and have the tokens replaced"
+                )
+            data = stream.read()
+    except FileNotFoundError:
+        return KeptServers()
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read: {(error.strerror or '').lower()}") from None
+    try:
+        return _kept(json.loads(data))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ConfigurationError(f"{path} is damaged", "remove it, and run `gpuctl login` again") from None
+
+
+def _kept(value: Any) -> KeptServers:
+    servers = tuple(
+        KeptServer(str(url), str(item["token"]), str(item.get("authority", "")), item.get("plain") is True)
+        for url, item in value["servers"].items()
+    )
+    current = str(value.get("current", ""))
+    return KeptServers(current if any(server.url == current for server in servers) else "", servers)
+
+
+def write_kept(kept: KeptServers, path: Path | None = None) -> None:
+    """Keep them, whole or not at all.
+
+    :raises ConfigurationError: they cannot be written.
+    """
+    path = path or kept_file()
+    value = {
+        "current": kept.current,
+        "servers": {
+            item.url: {"token": item.token, "authority": item.authority, "plain": item.plain} for item in kept.servers
+        },
+    }
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Made with 0600.
+        descriptor, name = tempfile.mkstemp(prefix=".servers-", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                json.dump(value, stream, indent=2)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be written: {(error.strerror or '').lower()}") from None

@@ -1,0 +1,270 @@
+"""What the command line changes as a client: the same plans, asked about before anything is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import fields, replace
+from typing import Any
+
+from gpuctl.answers.failures import meaning_of
+from gpuctl.apply.plan.deletion import absent_job
+from gpuctl.apply.plan.differences import before_and_after, masked_change
+from gpuctl.apply.plan.plan import WRITING, EvictedJob, Plan, Step
+from gpuctl.apply.state.compare import Change
+from gpuctl.apply.state.records import Records
+from gpuctl.backend.api_resources import WORKLOADS, Key
+from gpuctl.kube.api_errors import ClusterError, NotPossible
+from gpuctl.kube.scope import Scope
+from gpuctl.kube.session import Session
+from gpuctl.language.masking import redact
+from gpuctl.reading.find import Absent
+from gpuctl.reading.job_rows import Job, job_row, labels
+from gpuctl.usecases.applying import apply_request, preview_request
+from gpuctl.usecases.change_options import PlanOptions, RunOptions
+from gpuctl.usecases.compiling import worth_telling
+from gpuctl.usecases.conversation import Conversation
+from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
+from gpuctl.usecases.service_changes import Refusal, SentDocuments, ToldChange, ToldPauses, ToldPlan
+from gpuctl.usecases.suspending import PausedJob, pause_jobs, resume_jobs
+from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.changing import changing
+from gpuctl_server.command_line import Asked, found_job, slim
+from gpuctl_server.lookups import demand
+from gpuctl_server.problems import Problem
+from gpuctl_server.service import Service
+from gpuctl_server.submissions import Submission, compile_documents, demand_documents, demand_homes
+
+LONGEST = 600.0
+"""Seconds for which a change may wait for deletions."""
+
+
+class _Asks(Exception):
+    """A plan has to be confirmed first."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self.plan = plan
+
+
+class _Listener:
+    """The side of a conversation that hears, and answers with what was confirmed before."""
+
+    def __init__(self, service: Service, confirmed: Iterable[str]) -> None:
+        self._confirmed = frozenset(confirmed)
+        self._stops = service.writes.is_ending
+        self.finished: list[Step] = []
+        self.said: list[str] = []
+
+    def conversation(self) -> Conversation:
+        """For a use case."""
+        return Conversation(confirm=self._confirm, done=self.finished.append, say=self.said.append, stops=self._stops)
+
+    def _confirm(self, plan: Plan) -> bool:
+        if not self._confirmed.issuperset([*_masked(plan.questions), *_masked(plan.courtesies)]):
+            raise _Asks(plan)
+        return True
+
+
+def preview(asked: Asked, documents: SentDocuments, planning: PlanOptions) -> ToldChange:
+    """What applying documents would do; nothing is written."""
+    demand(asked.caller, Wish("create", "plans"))
+    with asked.service.asking(asked.caller) as session:
+        submission = _compiled(asked, session, documents, planning)
+        demand_documents(asked.caller, "create", submission.documents, jobs="plans")
+        plan = preview_request(session, submission.wanted, Conversation())
+    told = told_plan(plan, submission.wanted.request.keys)
+    return ToldChange(told, diagnostics=worth_telling(submission.wanted.compilation))
+
+
+def apply(
+    asked: Asked, documents: SentDocuments, planning: PlanOptions, run: RunOptions, confirmed: list[str]
+) -> ToldChange:
+    """Bring about what documents say."""
+    with changing(asked.service, asked.caller) as session:
+        submission = _compiled(asked, session, documents, planning)
+        asked.touched.extend(submission.titles)
+        for action in ("create",) if planning.create_only else ("create", "update"):
+            demand_documents(asked.caller, action, submission.documents)  # type: ignore[arg-type]
+        demand_homes(asked.caller, session, submission.documents)
+        told = _carried_out(
+            asked,
+            session,
+            confirmed,
+            lambda conversation: apply_request(session, submission.wanted, _bounded(run), conversation),
+            submission.wanted.request.keys,
+        )
+    return told._replace(diagnostics=worth_telling(submission.wanted.compilation))
+
+
+def delete(asked: Asked, names: list[str], where: str | None, run: RunOptions, confirmed: list[str]) -> ToldChange:
+    """Delete jobs by name."""
+    return _named(asked, "delete", delete_jobs, (names, where), run, confirmed)
+
+
+def rerun(asked: Asked, names: list[str], where: str | None, run: RunOptions, confirmed: list[str]) -> ToldChange:
+    """Run trainings again that have ended."""
+    return _named(asked, "update", rerun_jobs, (names, where), run, confirmed)
+
+
+def suspend(asked: Asked, names: list[str], pausing: bool) -> ToldPauses:
+    """Pause or resume jobs, one after another, as far as that goes."""
+    with changing(asked.service, asked.caller) as session:
+        jobs = _meant(asked, "update", names, asked.namespace)
+        done: list[PausedJob] = []
+        act = pause_jobs if pausing else resume_jobs
+        try:
+            for job in jobs:
+                scope = Scope(session, job.identity.namespace)
+                for paused in act(scope, [f"{job.identity.kind}/{job.identity.object_name}"], asked.service.platform):
+                    done.append(paused._replace(job=slim(paused.job)))
+        except ClusterError as error:
+            return ToldPauses(done, _refusal(error))
+        _await_seen(asked.service, session, [paused.result.key for paused in done])
+    return ToldPauses(done, None)
+
+
+def _named(
+    asked: Asked,
+    action: Action,
+    use_case: Callable[..., Plan],
+    meant: tuple[list[str], str | None],
+    run: RunOptions,
+    confirmed: list[str],
+) -> ToldChange:
+    """Carry out a use case about jobs that are named, all in one namespace."""
+    names, where = meant
+    with changing(asked.service, asked.caller) as session:
+        jobs = _meant(asked, action, names, where)
+        namespaces = {job.identity.namespace for job in jobs}
+        if len(namespaces) > 1:
+            raise NotPossible("these jobs are in several namespaces", "name those of one at a time, with -n NAMESPACE")
+        (namespace,) = namespaces
+        settings = asked.service.platform
+        return _carried_out(
+            asked,
+            session,
+            confirmed,
+            lambda conversation: use_case(session, names, namespace, settings, _bounded(run), conversation),
+            asked.service.keys,
+        )
+
+
+def _meant(asked: Asked, action: Action, names: Sequence[str], where: str | None) -> list[Job]:
+    """The jobs of names, which somebody may do this to."""
+    demand(asked.caller, Wish(action, "jobs", where))
+    known = labels(asked.service.platform, asked.service.keys)
+    jobs = []
+    with asked.service.looking(asked.caller, where) as reader:
+        for name in names:
+            try:
+                job = found_job(asked._replace(reader=reader, scope=reader.scope), name)
+            except Absent:
+                if action != "delete" or "/" in name:
+                    raise
+                raise absent_job(name, where) from None
+            identity = job.identity
+            demand(asked.caller, Wish(action, "jobs", identity.namespace, job_row(job, known).pool))
+            asked.touched.append(f"{identity.kind}/{identity.name} in {identity.namespace}")
+            jobs.append(job)
+    return jobs
+
+
+def _compiled(asked: Asked, session: Session, documents: SentDocuments, planning: PlanOptions) -> Submission:
+    if planning.set_name is not None or planning.adopt or planning.prune:
+        raise Problem(400, "sets and --adopt are for those who reach the cluster itself")
+    if planning.create_namespace:
+        demand(asked.caller, Wish("create", "namespaces", documents.namespace))
+    sources = [source._replace(path=None) for source in documents.sources]
+    return compile_documents(
+        asked.service,
+        asked.caller,
+        session,
+        "",
+        namespace=documents.namespace,
+        planning=planning,
+        sources=sources,
+        strict=documents.strict,
+    )
+
+
+def _bounded(run: RunOptions) -> RunOptions:
+    return replace(run, timeout=min(run.timeout, LONGEST), wait=False)
+
+
+def _carried_out(
+    asked: Asked, session: Session, confirmed: list[str], act: Callable[[Conversation], Plan], keys: Records
+) -> ToldChange:
+    listener = _Listener(asked.service, confirmed)
+    try:
+        plan = act(listener.conversation())
+    except _Asks as asks:
+        return ToldChange(told_plan(asks.plan, keys), asks=True)
+    except ClusterError as error:
+        refused = getattr(error, "plan", None)
+        told = told_plan(refused, keys) if isinstance(refused, Plan) else None
+        return ToldChange(told, refusal=_refusal(error), said=listener.said)
+    _await_seen(asked.service, session, [step.key for step in plan.steps if step.result == "done" and step.desired])
+    places = {id(step): place for place, step in enumerate(plan.steps)}
+    finished = [places[id(step)] for step in listener.finished if id(step) in places]
+    return ToldChange(told_plan(plan, keys), finished=finished, said=listener.said)
+
+
+def _await_seen(service: Service, session: Session, keys: Iterable[Key]) -> None:
+    """Wait until what was written is what is read next."""
+    with suppress(ClusterError):
+        found = session.each(session.get, [key for key in keys if key.kind in WORKLOADS])
+        service.wait_until_seen(obj for obj in found if obj is not None)
+
+
+def _refusal(error: ClusterError) -> Refusal:
+    meaning = meaning_of(error)
+    assert meaning is not None
+    return Refusal(meaning.status, meaning.name, error.message, error.hint)
+
+
+def told_plan(plan: Plan, keys: Records) -> ToldPlan:
+    """A plan without objects and credentials; with the differences that are shown, and the questions."""
+    values: dict[str, Any] = {field.name: getattr(plan, field.name) for field in fields(Plan)}
+    values |= {
+        "steps": [_told_step(step, keys) for step in plan.steps],
+        "recovery": [_told_step(step, keys) for step in plan.recovery],
+        "notes": _masked(plan.notes),
+    }
+    return ToldPlan(**values, asked=_masked(plan.questions), polite=_masked(plan.courtesies))
+
+
+def _told_step(step: Step, keys: Records) -> Step:
+    return replace(
+        step,
+        desired=None,
+        live=None,
+        restorable=None,
+        shown=before_and_after(step, keys) if step.action in WRITING else (None, None),
+        changes=[masked_change(change) for change in step.changes],
+        lost=[_told_loss(field) for field in step.lost],
+        victims=[_told_victim(job) for job in step.victims],
+        error=None if step.error is None else redact(step.error),
+    )
+
+
+def _told_loss(lost: Any) -> Any:
+    hidden = masked_change(Change(lost.path, lost.value, lost.new))
+    return lost._replace(value=hidden.old, new=hidden.new)
+
+
+def _told_victim(job: EvictedJob) -> EvictedJob:
+    return job if job.seen else job._replace(namespace="", job="", pods=("",) * len(job.pods))
+
+
+def _masked(texts: Iterable[str]) -> list[str]:
+    return [redact(text) for text in texts]
+
+
+CHANGES: dict[str, Callable[..., Any]] = {
+    "apply": apply,
+    "delete-jobs": delete,
+    "rerun-jobs": rerun,
+    "suspend-jobs": suspend,
+}
+"""Name of a use case that changes something -> what carries it out."""

@@ -1,0 +1,281 @@
+"""What the command line asks as a client: the use cases that it would carry out itself with a kubeconfig.
+
+A question has the name of a use case, and is answered with its value (:mod:`gpuctl.usecases.wire`), without what
+whoever asks may not see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar, get_type_hints
+
+from gpuctl.backend.api_resources import Object
+from gpuctl.kube.absent import no_such
+from gpuctl.kube.api_errors import NotPossible
+from gpuctl.kube.scope import Scope
+from gpuctl.language.masking import masked
+from gpuctl.reading.describe_job import JobDetail
+from gpuctl.reading.job_rows import Job, job_row, labels
+from gpuctl.reading.node_rows import NodeState, PodOnNode
+from gpuctl.reading.pool_rows import PoolState
+from gpuctl.reading.quota_rows import QuotaState, chosen
+from gpuctl.reading.why.answer import Answer
+from gpuctl.release import __version__
+from gpuctl.usecases import job_queries, node_queries, quota_queries
+from gpuctl.usecases.job_logs import JobLogs, LogQuery, ToldBatch, ToldLogs, ToldSource
+from gpuctl.usecases.job_queries import GpuUse, JobQuery, ListedRows
+from gpuctl.usecases.looking import Reader, check_names
+from gpuctl.usecases.node_queries import NodeListing, NodeQuery
+from gpuctl.usecases.wire import NotOfThisForm, decode, encode
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Wish
+from gpuctl_server.lookups import demand
+from gpuctl_server.node_lookups import pool_filter
+from gpuctl_server.problems import Problem, not_found
+from gpuctl_server.quota_lookups import visible_quotas
+from gpuctl_server.service import Service
+
+Value = TypeVar("Value")
+LARGEST_LOGS = 32 * 1024 * 1024
+"""Bytes of logs that are answered at once."""
+_AROUND = 100
+
+
+class Asked(NamedTuple):
+    """Who asks what service about which namespace (None: all that they may see). ``scope`` takes up notes, ``touched``
+    the names of what a change is about."""
+
+    service: Service
+    caller: Caller
+    scope: Scope
+    reader: Reader
+    touched: list[str]
+
+    @property
+    def namespace(self) -> str | None:
+        """As it was said."""
+        return self.scope.namespace
+
+
+class CommandQuestion(NamedTuple):
+    """A question: the name of a use case, where, and with which arguments."""
+
+    name: str
+    namespace: str | None
+    arguments: dict[str, Any]
+
+
+def answer_question(
+    service: Service,
+    caller: Caller,
+    asking: CommandQuestion,
+    questions: Mapping[str, Callable[..., Any]],
+    touched: list[str],
+) -> dict[str, Any]:
+    """The answer to a question of the command line.
+
+    :param questions: name of a use case -> what answers it.
+    :raises Problem: 400, 403, 404, and whatever the use case raises.
+    """
+    question, namespace, arguments = asking
+    function = questions.get(question)
+    if function is None:
+        raise not_found("there is nothing at this path")
+    with service.looking(caller, namespace) as reader:
+        asked = Asked(service, caller, reader.scope, reader, touched)
+        value = function(asked, **_arguments(function, arguments))
+        return {"version": __version__, "answer": encode(value), "notes": reader.scope.notes}
+
+
+def _arguments(function: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
+    wanted = {name: kind for name, kind in get_type_hints(function).items() if name not in ("asked", "return")}
+    try:
+        if set(given) != set(wanted):
+            raise NotOfThisForm("other arguments are expected")
+        return {name: decode(kind, given[name]) for name, kind in wanted.items()}
+    except NotOfThisForm as error:
+        raise Problem(
+            400,
+            f"the arguments are not those of gpuctl {__version__}: {error}",
+            error="InvalidRequest",
+            hint="the command line has to be of the same version as the service",
+        ) from None
+
+
+def _list_jobs(asked: Asked, query: JobQuery) -> ListedRows:
+    demand(asked.caller, Wish("get", "jobs", asked.namespace))
+    listing = job_queries.list_jobs(asked.reader, query)
+    rows = list(listing.rows)
+    return ListedRows(rows, listing.statuses, listing.stuck)
+
+
+def _gpu_use(asked: Asked) -> GpuUse:
+    demand(asked.caller, Wish("get", "jobs", asked.namespace))
+    listing = job_queries.list_jobs(asked.reader, JobQuery())
+    list(listing.rows)
+    return job_queries.gpu_use(asked.reader, listing.jobs)
+
+
+def _describe_job(asked: Asked, name: str) -> JobDetail:
+    return _of_job(asked, name, job_queries.describe_job, _told)
+
+
+def _explain_job(asked: Asked, name: str) -> Answer:
+    return _of_job(asked, name, job_queries.explain_job, _told_why)
+
+
+def _of_job(asked: Asked, name: str, use_case: Callable[[Reader, str], Value], told: Callable[[Value], Value]) -> Value:
+    """What a use case says of a job that may be seen: looked at in the cluster itself, where everybody's pods count."""
+    demand(asked.caller, Wish("get", "jobs", asked.namespace))
+    job = found_job(asked, name)
+    identity = job.identity
+    with asked.service.weighing(asked.caller, identity.namespace) as reader:
+        value = use_case(reader, f"{identity.kind}/{identity.object_name}" if job.workload is not None else name)
+        for note in reader.scope.notes:
+            asked.scope.note(note)
+        return told(value)
+
+
+def found_job(asked: Asked, name: str) -> Job:
+    """The job that a name means, among those that may be seen.
+
+    :raises NoSuchJob: there is none, or there are several.
+    """
+    from gpuctl.reading.find import find_job
+
+    job, _ = find_job(asked.scope, name, asked.reader.keys)
+    return job
+
+
+def _present_logs(asked: Asked, name: str, query: LogQuery) -> ToldLogs:
+    demand(asked.caller, Wish("get", "logs", asked.namespace))
+    job = found_job(asked, name)
+    known = labels(asked.service.platform, asked.service.keys)
+    demand(asked.caller, Wish("get", "logs", job.identity.namespace, job_row(job, known).pool))
+    # Whoever asks has the right to them: they are read by the service, or as whoever asks where the cluster knows them.
+    with asked.service.weighing(asked.caller, job.identity.namespace) as reader:
+        logs = JobLogs(reader, name, query).present()
+        told: list[ToldBatch] = []
+        size = 0
+        for batch in logs.batches():
+            size += sum(len(line.text) + _AROUND for line in batch.lines)
+            if size > LARGEST_LOGS:
+                raise NotPossible(
+                    f"the logs of {job.identity.name} are larger than {LARGEST_LOGS // 2**20} MiB",
+                    "`--tail N` or `--since TIME` chooses the last of them",
+                )
+            told.append(ToldBatch(ToldSource(batch.source.name, batch.source.container), batch.lines))
+        return ToldLogs(job.identity, logs.pods, logs.missing, told, logs.problems)
+
+
+def _told(detail: JobDetail) -> JobDetail:
+    """A detail without credentials, and of its objects what is shown."""
+    return replace(
+        detail,
+        job=slim(detail.job),
+        answer=_told_why(detail.answer),
+        document=None if detail.document is None else masked(detail.document),
+    )
+
+
+def _told_why(answer: Answer) -> Answer:
+    return replace(answer, job=slim(answer.job))
+
+
+def slim(job: Job) -> Job:
+    """A job without its objects but for what is shown of them."""
+    if job.workload is None:
+        return Job(job.identity, None)
+    metadata = {"name": job.workload["metadata"]["name"]}
+    status = {"conditions": (job.workload.get("status") or {}).get("conditions") or []}
+    return Job(job.identity, {"kind": job.workload["kind"], "metadata": metadata, "status": status})
+
+
+def _list_nodes(asked: Asked, query: NodeQuery) -> NodeListing:
+    demand(asked.caller, Wish("get", "nodes", None, query.pool))
+    with asked.service.looking(None) as everything:
+        found = node_queries.list_nodes(everything, replace(query, names=()))
+    takes = pool_filter(asked.caller, "get", "nodes")
+    others = [_shown(asked, node) for node in found.others if takes(node.pool)]
+    check_names("node", query.names, [node.name for node in others])
+    named = [node for node in found.nodes if takes(node.pool) and (not query.names or node.name in query.names)]
+    return NodeListing([_shown(asked, node) for node in named], others, replace(found.query, names=query.names))
+
+
+def _describe_node(asked: Asked, name: str) -> NodeState:
+    demand(asked.caller, Wish("get", "nodes"))
+    takes = pool_filter(asked.caller, "get", "nodes")
+    with asked.service.looking(None) as everything:
+        there = {node.name: node for node in node_queries.list_nodes(everything, NodeQuery()).nodes if takes(node.pool)}
+    if name not in there:
+        raise no_such("node", name, there)
+    return _shown(asked, there[name])
+
+
+def _list_pools(asked: Asked, names: list[str]) -> list[PoolState]:
+    demand(asked.caller, Wish("get", "pools"))
+    takes = pool_filter(asked.caller, "get", "pools")
+    with asked.service.looking(None) as everything:
+        pools = [pool for pool in node_queries.list_pools(everything) if takes(pool.name)]
+    check_names("pool", names, [pool.name for pool in pools])
+    return [
+        replace(
+            pool,
+            nodes=tuple(_shown(asked, node) for node in pool.nodes),
+            waiting=_seen(asked, pool.waiting),
+        )
+        for pool in pools
+        if not names or pool.name in names
+    ]
+
+
+def _shown(asked: Asked, node: NodeState) -> NodeState:
+    """A node as everybody may see it, and of the pods on it those that this one may."""
+    obj = node.object
+    metadata = {key: obj["metadata"].get(key) for key in ("name", "creationTimestamp", "labels")}
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    shown: Object = {
+        "metadata": metadata,
+        "spec": {key: spec[key] for key in ("taints", "unschedulable") if key in spec},
+        "status": {key: status[key] for key in ("conditions", "addresses", "nodeInfo") if key in status},
+    }
+    return replace(node, object=shown, holders=_seen(asked, node.holders))
+
+
+def _seen(asked: Asked, pods: Iterable[PodOnNode] | None) -> tuple[PodOnNode, ...] | None:
+    return None if pods is None else tuple(pod for pod in pods if asked.caller.sees(pod.namespace))
+
+
+def _list_quotas(asked: Asked, names: list[str]) -> list[QuotaState]:
+    demand(asked.caller, Wish("get", "quotas", asked.namespace))
+    there = [
+        quota for quota in visible_quotas(asked.service, asked.caller) if asked.namespace in (None, quota.namespace)
+    ]
+    found: dict[tuple[str, str], QuotaState] = {}
+    for name in names:
+        own = chosen(there, name)
+        if not own:
+            raise no_such("quota", name, {quota.namespace for quota in there} | {quota.name for quota in there})
+        found.update({(quota.namespace, quota.object_name): quota for quota in own})
+    return list(found.values()) if names else there
+
+
+def _quota_holders(asked: Asked, user: str) -> list[PodOnNode] | None:
+    demand(asked.caller, Wish("get", "quotas", user))
+    return quota_queries.quota_holders(asked.reader, user)
+
+
+QUESTIONS: dict[str, Callable[..., Any]] = {
+    "list-jobs": _list_jobs,
+    "gpu-use": _gpu_use,
+    "describe-job": _describe_job,
+    "explain-job": _explain_job,
+    "present-logs": _present_logs,
+    "list-nodes": _list_nodes,
+    "describe-node": _describe_node,
+    "list-pools": _list_pools,
+    "list-quotas": _list_quotas,
+    "quota-holders": _quota_holders,
+}
+"""Name of a use case -> what answers it."""

@@ -1,0 +1,355 @@
+"""The command line as a client of the service: what it prints is what it prints with a kubeconfig."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import stat
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from support.cluster_tools import POOL, Outcome, Place, inference, training
+from support.served import Served
+
+
+class Remote:
+    """The command line of somebody who has no kubeconfig."""
+
+    def __init__(self, place: Place, served: Served, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.place = place
+        self.served = served
+        self.directory = directory
+        self._monkeypatch = monkeypatch
+
+    def login(self, name: str = "admin", code: int | None = 0, url: str = "", token: str = "") -> Outcome:
+        """Log in as one of the service's users."""
+        return self.typed(
+            "login", url or self.served.url, "--token-stdin", text=token or self.served.tokens[name], code=code
+        )
+
+    def typed(self, *arguments: str, text: str = "", code: int | None = 0) -> Outcome:
+        """Run a command without a kubeconfig; ``text`` is its standard input."""
+        with self._monkeypatch.context() as patch:
+            patch.setenv("XDG_CONFIG_HOME", str(self.directory))
+            patch.setenv("KUBECONFIG", str(self.directory / "no-kubeconfig"))
+            patch.setattr("sys.stdin", io.StringIO(text))
+            return self.place.anywhere(*arguments, code=code)
+
+    def same(self, *arguments: str, code: int | None = 0) -> Outcome:
+        """A command by both ways: what is printed, and the exit code, are the same."""
+        near = self.place.gpuctl(*arguments, code=code)
+        far = self.typed(*arguments, "-n", self.place.namespace, code=code)
+        assert (_timeless(far.out), _timeless(far.err), far.code) == (
+            _timeless(near.out),
+            _timeless(near.err),
+            near.code,
+        )
+        return far
+
+
+def _timeless(text: str) -> str:
+    """Without ages, which grow from one command to the next."""
+    return re.sub(r" +", " ", re.sub(r"\b\d+s\b", "0s", text))
+
+
+@pytest.fixture
+def remote(place: Place, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Remote]:
+    """Somebody without a kubeconfig, not logged in."""
+    return Remote(place, served, tmp_path / "config", monkeypatch)
+
+
+def settled(remote: Remote, *names: str) -> None:
+    """Wait until the service knows that jobs run."""
+    remote.place.running(*names)
+    remote.served.until(
+        "/jobs",
+        lambda value: {item["name"] for item in value["items"] if item["status"] == "running"} == set(names),
+        namespace=remote.place.namespace,
+    )
+
+
+def test_log_in_and_out(remote: Remote) -> None:
+    place = remote.place
+    refused = remote.typed("get", "jobs", "--server", remote.served.url, code=3)
+    assert refused.err == (
+        f"error: there is no token for {remote.served.url}\n  = `gpuctl login {remote.served.url}` asks for one\n"
+    )
+    token = remote.served.tokens["admin"]
+    said = remote.login()
+    path = remote.directory / "gpuctl" / "servers.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert token in path.read_text()
+    assert token not in said.out + said.err
+    place.apply(training("a"))
+    settled(remote, "a")
+    assert [item["name"] for item in remote.same("get", "jobs", "-o", "json").value["items"]] == ["a"]
+    # A cluster that is named is asked all the same.
+    assert remote.typed("get", "jobs", "--context", "nowhere", code=3).err.startswith("error: ")
+    assert remote.typed("get", "jobs", "--context", "x", "--server", remote.served.url, code=2)
+    path.chmod(0o640)
+    assert "others may read it" in remote.typed("get", "jobs", code=3).err
+    path.chmod(0o600)
+    path.write_text("{}")
+    assert "is damaged" in remote.typed("get", "jobs", code=3).err
+    path.unlink()
+    remote.login()
+    remote.typed("logout")
+    assert token not in path.read_text()
+    remote.typed("logout", code=2)
+
+
+def test_a_token_that_is_not_accepted_is_not_kept(remote: Remote) -> None:
+    said = remote.login(token="gpuctl_wrong", code=3)
+    assert said.err == (
+        f"error: {remote.served.url} does not accept the token\n"
+        f"  = `gpuctl login {remote.served.url}` asks for another\n"
+    )
+    assert not (remote.directory / "gpuctl" / "servers.json").exists()
+    assert remote.typed("login", remote.served.url, code=2).err.endswith("with --token-stdin.\n")
+    assert remote.typed("login", remote.served.url, "--token-stdin", code=2)
+    assert "without encryption" in remote.login(url="http://gpuctl.example.com", code=3).err
+    assert "no user" in remote.login(url="https://anna:secret@gpuctl.example.com", code=3).err
+    assert "secret" not in remote.login(url="https://anna:secret@gpuctl.example.com", code=3).err
+
+
+def test_lists_are_the_same(remote: Remote) -> None:
+    remote.login()
+    remote.place.apply(training("a"), inference("b"))
+    settled(remote, "a", "b")
+    for more in ((), ("-o", "wide"), ("-o", "name"), ("-o", "json"), ("-o", "yaml"), ("--jobs",), ("--pods",)):
+        remote.same("get", "jobs", *more)
+    remote.same("get", "jobs", "--pool", POOL, "--kind", "training", "--status", "running")
+    remote.same("get", "jobs", "a", "-l", "app=a")
+    remote.same("get", "jobs", "--status", "failed")
+    remote.same("get", "jobs", "nope", code=1)
+    remote.same("get", "jobs", "nope", "-o", "json", code=1)
+    remote.same("get", "pods", "b")
+
+
+def test_one_job_is_the_same(remote: Remote) -> None:
+    remote.login()
+    stuck = training("stuck")
+    stuck["resources"]["gpu"] = 999
+    remote.place.apply(training("a"), inference("b"), stuck, flags=("--yes",), code=None)
+    remote.place.running("a", "b")
+    remote.served.until("/jobs", lambda value: value["total"] >= 2, namespace=remote.place.namespace)
+    for name in ("a", "b", "training/a"):
+        for more in ((), ("-o", "json"), ("-o", "yaml")):
+            remote.same("describe", "job", name, *more)
+            remote.same("why", name, *more)
+    for command in (("describe", "job"), ("why",)):
+        remote.same(*command, "nope", code=1)
+        remote.same(*command, "nope", "-o", "json", code=1)
+
+
+def test_what_may_not_be_seen_is_not_there(remote: Remote) -> None:
+    remote.place.apply(training("a"))
+    settled(remote, "a")
+    remote.login("anna")
+    assert json.loads(remote.typed("get", "jobs", "-o", "json").out)["total"] == 0
+    assert "no job" in remote.typed("why", "a", code=1).err
+    assert remote.typed("get", "jobs", "-n", remote.place.namespace, code=3).err.startswith("error: anna may not")
+    for line in remote.typed("get", "nodes", "-o", "json").out.splitlines():
+        assert remote.place.namespace not in line
+
+
+def test_commands_that_need_a_cluster_say_so(remote: Remote) -> None:
+    remote.login()
+    for arguments in (("exec", "a", "--", "ls"), ("port-forward", "a", "80"), ("recover",), ("get", "namespaces")):
+        said = remote.typed(*arguments, code=1)
+        assert "does not work through the service" in said.err
+        assert "--context or --kubeconfig" in said.err
+    assert os.environ.get("GPUCTL_SERVER") is None
+
+
+def test_documents_are_applied_with_their_plan(remote: Remote) -> None:
+    remote.login()
+    place = remote.place
+    path = place.file(training("a"), inference("b"))
+    for more in ((), ("-o", "json"), ("-o", "markdown")):
+        remote.same("diff", "-f", path, *more, code=1)
+    remote.same("apply", "-f", path, "--dry-run=server")
+    remote.same("apply", "-f", path, "--dry-run=server", "-o", "json")
+    far = remote.typed("apply", "-f", path, "-n", place.namespace)
+    assert f"created   job.batch/a -n {place.namespace}" in far.out
+    near = place.gpuctl("apply", "-f", path)
+    assert "unchanged" in near.out
+    assert remote.same("apply", "-f", path).out == near.out
+    settled(remote, "a", "b")
+    changed = training("a")
+    changed["resources"]["cpu"] = 3
+    path = place.file(changed)
+    remote.same("diff", "-f", path, code=1)
+    # What would end running work is asked first, and nobody can be asked here.
+    remote.same("apply", "-f", path, code=2)
+    remote.same("apply", "-f", path, "-o", "json", code=2)
+    before = place.uid("Job", "a")
+    said = remote.typed("apply", "-f", path, "-n", place.namespace, "--yes")
+    assert "replaced" in said.out
+    assert place.uid("Job", "a") != before
+    remote.same("create", "-f", path, code=1)
+
+
+def test_documents_with_errors_are_shown_where_they_stand(remote: Remote) -> None:
+    remote.login()
+    path = remote.place.directory / "bad.yaml"
+    path.write_text("kind: training\nversion: v0.1\njob:\n  name: a\nenvironment:\n  image: i\nresources:\n  gpus: x\n")
+    for more in ((), ("-o", "json")):
+        said = remote.same("apply", "-f", str(path), *more, code=1)
+    assert f"{path}:8" in said.err
+    remote.same("apply", "-f", str(path.with_name("none.yaml")), code=1)
+
+
+def test_jobs_are_paused_resumed_and_deleted(remote: Remote) -> None:
+    remote.login()
+    place = remote.place
+    place.apply(training("a"), training("b"), inference("c"))
+    settled(remote, "a", "b", "c")
+    here = ("-n", place.namespace)
+    near = place.gpuctl("pause", "a")
+    far = remote.typed("pause", "b", *here)
+    assert far.out.replace("/b ", "/a ") == near.out
+    remote.same("pause", "a", "b")
+    near = place.gpuctl("resume", "a")
+    assert remote.typed("resume", "b", *here).out.replace("/b ", "/a ") == near.out
+    remote.same("pause", "nope", code=1)
+    remote.same("delete", "job", "nope", code=1)
+    remote.same("rerun", "a", code=1)
+    remote.typed("delete", "job", "a", *here)
+    assert not place.exists("Job", "a")
+    assert "does not work through the service" in remote.typed("delete", "pool", "x", code=1).err
+    # Who may only read changes nothing.
+    remote.login("vera")
+    for arguments in (("pause", "c"), ("delete", "job", "c"), ("apply", "-f", place.file(training("d")))):
+        assert remote.typed(*arguments, *here, code=3).err.startswith("error: vera may not")
+    assert place.exists("Deployment", "c")
+    assert not place.exists("Job", "d")
+
+
+def test_nodes_pools_and_quotas_are_the_same(remote: Remote) -> None:
+    remote.login()
+    place = remote.place
+    place.apply(training("a"))
+    settled(remote, "a")
+    for more in ((), ("-o", "wide"), ("-o", "json"), ("-o", "name")):
+        for command in (("get", "nodes"), ("get", "pools"), ("get", "quotas")):
+            near = place.anywhere(*command, *more)
+            far = remote.typed(*command, *more)
+            assert (_timeless(far.out), _timeless(far.err)) == (_timeless(near.out), _timeless(near.err))
+    for command in (("describe", "node", f"{POOL}-0"), ("describe", "pool", POOL), ("get", "nodes", "nope")):
+        for more in ((), ("-o", "json")):
+            near = place.anywhere(*command, *more, code=None)
+            far = remote.typed(*command, *more, code=near.code)
+            assert (_timeless(far.out), _timeless(far.err)) == (_timeless(near.out), _timeless(near.err))
+    for command in (("describe", "quota", "nope"), ("describe", "pool", "nope"), ("get", "nodes", "--pool", POOL)):
+        near = place.anywhere(*command, code=None)
+        far = remote.typed(*command, code=near.code)
+        assert (far.out, far.err) == (near.out, near.err)
+
+
+def test_logs_are_the_same(remote: Remote) -> None:
+    remote.login()
+    remote.place.apply(training("a"), inference("b"))
+    settled(remote, "a", "b")
+    for more in ((), ("-o", "json"), ("--timestamps", "--tail", "2"), ("--prefix",), ("-c", "nope")):
+        near = remote.place.gpuctl("logs", "a", *more, code=None)
+        far = remote.typed("logs", "a", *more, "-n", remote.place.namespace, code=near.code)
+        assert (far.out, far.err) == (near.out, near.err)
+    remote.same("logs", "nope", code=1)
+    assert "`gpuctl logs -f` does not work" in remote.typed("logs", "a", "-f", code=1).err
+    remote.login("anna")
+    assert "no job" in remote.typed("logs", "a", code=1).err
+
+
+def test_the_documented_commands(remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
+    block = re.search(r"<!-- typed -->\n```bash\n(.*?)```", text, re.DOTALL)
+    assert block is not None
+    document = training("hello")
+    document["job"]["namespace"] = remote.place.namespace
+    remote.place.file(document, name="job.yaml")
+    monkeypatch.chdir(remote.place.directory)
+    for line in block[1].splitlines():
+        _, *arguments = line.replace("$URL", remote.served.url).partition(" <")[0].split()
+        remote.typed(*arguments, text=remote.served.tokens["admin"] if "<" in line else "")
+
+
+class Stranger:
+    """Something else behind an address: answers everything with one answer, and notes what it was sent."""
+
+    def __init__(self, answers: list[tuple[int, dict[str, str], bytes]]) -> None:
+        self.heard: list[str] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                outer.heard.append(f"{self.path} {self.headers.get('Authorization')}")
+                self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                status, headers, body = answers.pop(0) if len(answers) > 1 else answers[0]
+                self.send_response(status)
+                for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@contextmanager
+def stranger(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[Stranger]:
+    """Something else that answers so."""
+    found = Stranger(list(answers))
+    try:
+        yield found
+    finally:
+        found.server.shutdown()
+        found.server.server_close()
+
+
+def test_what_is_no_service_is_told_so(remote: Remote) -> None:
+    token = "gpuctl_" + "x" * 43
+    with stranger((200, {}, b"<html>welcome</html>")) as other:
+        said = remote.login(url=other.url, token=token, code=3)
+        assert said.err.startswith(f"error: what is at {other.url} answered with status 200, and not as gpuctl's")
+        assert token not in said.err
+        with stranger((302, {"Location": f"{other.url}/elsewhere"}, b"")) as redirecting:
+            assert "redirects elsewhere" in remote.login(url=redirecting.url, token=token, code=3).err
+        # Nobody was sent the token but who it was meant for.
+        assert len(other.heard) == 1
+    with stranger((200, {"Content-Length": "99"}, b'{"allowed"')) as broken:
+        assert broken.url in remote.login(url=broken.url, token=token, code=3).err
+    assert "cannot be reached" in remote.login(url="http://127.0.0.1:9", token=token, code=3).err
+
+
+def test_a_busy_an_older_and_a_failing_service(remote: Remote) -> None:
+    busy = (429, {"Retry-After": "1"}, b'{"error": "TooManyRequests", "message": "the service is busy", "details": []}')
+    well = (200, {}, b'{"allowed": true, "message": "x"}')
+    lost = (404, {}, b'{"error": "NotFound", "message": "there is nothing at this path", "details": []}')
+    odd = (200, {}, b'{"version": "9.9.9", "answer": {"lines": []}, "notes": []}')
+    away = (
+        503,
+        {},
+        b'{"error": "Unreachable", "message": "the cluster cannot be reached", "details": [], "hint": "h"}',
+    )
+    expired = (401, {}, b'{"error": "Unauthorized", "message": "m", "details": []}')
+    with stranger(busy, well, lost, odd, away, expired) as service:
+        remote.login(url=service.url, token="gpuctl_x")
+        assert len(service.heard) == 2
+        assert "is another version of gpuctl" in remote.typed("get", "jobs", code=3).err
+        assert "is gpuctl 9.9.9" in remote.typed("get", "jobs", code=3).err
+        assert remote.typed("get", "jobs", code=3).err == "error: the cluster cannot be reached\n  = h\n"
+        said = remote.typed("get", "jobs", "-o", "json", code=3)
+        assert said.value["hint"] == f"`gpuctl login {service.url}` asks for another"
