@@ -8,7 +8,7 @@ from fastapi import Depends, Query
 
 from gpuctl.reading.job_rows import JobFilter
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.job_values import job_item
+from gpuctl_server.job_values import JobPage, job_item
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_router, paged
 
@@ -17,7 +17,7 @@ Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
 Filter = Annotated[str, Query(max_length=253)]
 
 
-@router.get("/jobs")
+@router.get("/jobs", response_model=JobPage)
 async def list_of_jobs(
     service: ServiceOf,
     caller: Reads,
