@@ -84,7 +84,7 @@ def _singular(word: str) -> str:
 
 
 def described(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A document whose operations have their family as a tag, and say whether they are idempotent; it is not changed."""
+    """A document whose operations have their family as a tag and say whether they are idempotent; it is not changed."""
     paths = {
         path: {method: _described(method, path, operation) for method, operation in item.items()}
         for path, item in document["paths"].items()
