@@ -7,16 +7,16 @@ garbage collector add. Only ratios within one run have bars.
 from __future__ import annotations
 
 import json
+import os
 import re
-import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import gpuctl
+from timing import Taken, medians, seconds, timed
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -88,34 +88,23 @@ def _write_list(path: str, objects: Iterable[dict[str, Any]]) -> None:
 
 
 class Contest:
-    """Both tools against one control plane. Their methods return the seconds that a command takes, its start included.
-
-    ``times`` collects them by what was done.
-    """
+    """Both tools against one control plane. Their methods return what a command takes, its start included."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
+        self._config = ("--kubeconfig", str(plane.kubeconfig()))
 
-    def gpuctl(self, *arguments: str) -> float:
+    def gpuctl(self, *arguments: str) -> Taken:
         """Run a command of ours that needs no consent."""
-        return self._run([sys.executable, "-m", "gpuctl", *arguments, "--yes"], {0})
+        return timed([sys.executable, "-m", "gpuctl", *arguments, "--yes", *self._config])
 
-    def kubectl(self, *arguments: str, codes: Sequence[int] = (0,)) -> float:
+    def kubectl(self, *arguments: str, codes: Collection[int] = (0,)) -> Taken:
         """Run kubectl; it succeeds with one of ``codes``."""
-        return self._run([str(self.plane.binaries / "kubectl"), *arguments, "--namespace", NAMESPACE], set(codes))
+        command = [str(self.plane.binaries / "kubectl"), *arguments, "--namespace", NAMESPACE, *self._config]
+        return timed(command, codes)
 
-    def _run(self, command: list[str], codes: set[int]) -> float:
-        start = time.perf_counter()
-        result = subprocess.run(
-            [*command, "--kubeconfig", str(self.plane.kubeconfig())], capture_output=True, text=True
-        )
-        seconds = time.perf_counter() - start
-        if result.returncode not in codes:
-            raise RuntimeError(f"{' '.join(command)}: {result.stderr[-2000:]}")
-        return seconds
-
-    def settle(self, count: int, replicas: int) -> None:
-        """Wait until controllers and garbage collector have done with ``count`` Deployments."""
+    def settle(self, count: int, replicas: int) -> float:
+        """Wait until controllers and garbage collector have done with ``count`` Deployments; how long that took."""
 
         def settled() -> bool:
             found = self.plane.get("deployments,replicasets,pods,services", "-n", NAMESPACE)["items"]
@@ -127,36 +116,52 @@ class Contest:
                 and phases == ["Running"] * count * replicas
             )
 
+        start = time.perf_counter()
         self.plane.wait_for(settled, f"{count} Deployments", timeout=300)
+        taken = time.perf_counter() - start
         # The API server allots addresses to Services at 50 a second, 100 at once: both find it rested.
         time.sleep(2)
+        return taken
 
 
 def changing(contest: Contest, directory: Path, replicas: int, report: Report) -> None:
-    """Applying what is new, replacing all Deployments, deleting everything."""
+    """Applying what is new, replacing all Deployments, deleting everything.
+
+    Both replace what our apply made; which of the two is first changes from round to round.
+    """
     new = files(directory, f"new-{replicas}", DOCUMENTS, "v1", replicas)
     changed = files(directory, f"changed-{replicas}", DOCUMENTS, "v2", replicas)
-    times: dict[str, list[float]] = {}
+    times: dict[str, list[Taken]] = {}
+    running: dict[str, list[Taken]] = {}
 
-    def timed(what: str, seconds: float, left: int) -> None:
-        times.setdefault(what, []).append(seconds)
-        contest.settle(left, replicas)
+    def note(what: str, taken: Taken, left: int) -> None:
+        settled = Taken(contest.settle(left, replicas), 0.0)
+        times.setdefault(what, []).append(taken)
+        running.setdefault(what, []).append(taken + settled)
+
+    def ours_replaces() -> None:
+        note("our apply", contest.gpuctl("apply", "-f", new.documents), DOCUMENTS)
+        note("our replace", contest.gpuctl("apply", "-f", changed.documents), DOCUMENTS)
+        note("our delete", contest.gpuctl("delete", "-f", changed.documents), 0)
+
+    def theirs_replaces() -> None:
+        note("our apply", contest.gpuctl("apply", "-f", new.documents), DOCUMENTS)
+        note("replace", contest.kubectl("replace", "--force", "-f", changed.deployments), DOCUMENTS)
+        note("our delete", contest.gpuctl("delete", "-f", changed.documents), 0)
 
     for number in range(ROUNDS):
-        timed("our apply", contest.gpuctl("apply", "-f", new.documents), DOCUMENTS)
-        timed("our replace", contest.gpuctl("apply", "-f", changed.documents), DOCUMENTS)
-        timed("our delete", contest.gpuctl("delete", "-f", changed.documents), 0)
-        timed("apply", contest.kubectl("apply", "-f", new.objects), DOCUMENTS)
-        timed("replace", contest.kubectl("replace", "--force", "-f", changed.deployments), DOCUMENTS)
+        for part in (ours_replaces, theirs_replaces) if number % 2 else (theirs_replaces, ours_replaces):
+            part()
+        note("apply", contest.kubectl("apply", "-f", new.objects), DOCUMENTS)
         if number == 0:
             # One wait after another, hundreds of them: once is enough to know.
-            timed("delete", contest.kubectl("delete", "--wait", "-f", changed.objects), 0)
+            note("delete", contest.kubectl("delete", "--wait", "-f", new.objects), 0)
         else:
-            timed("our delete", contest.gpuctl("delete", "-f", changed.documents), 0)
+            note("our delete", contest.gpuctl("delete", "-f", new.documents), 0)
         # A difference is exit code 1.
         difference = contest.kubectl("diff", "-f", new.objects, codes=(1,))
-        timed("diff and apply", difference + contest.kubectl("apply", "-f", new.objects), DOCUMENTS)
-        timed("our delete", contest.gpuctl("delete", "-f", new.documents), 0)
+        note("diff and apply", difference + contest.kubectl("apply", "-f", new.objects), DOCUMENTS)
+        note("our delete", contest.gpuctl("delete", "-f", new.documents), 0)
 
     pods = f"{replicas} pods each"
     everything = f"{DOCUMENTS} Deployments and Services, {pods}"
@@ -165,6 +170,9 @@ def changing(contest: Contest, directory: Path, replicas: int, report: Report) -
     _compare(report, "  the same / kubectl diff and kubectl apply", ours, times["diff and apply"], faster=2.5)
     what = f"replacing {DOCUMENTS} Deployments, {pods} / kubectl replace --force"
     _compare(report, what, times["our replace"], times["replace"], at_most=1.5)
+    if replicas:
+        # kubectl does not wait until the old pods are gone, which then end beside the new ones.
+        _compare(report, "  the same, until the new pods alone run", running["our replace"], running["replace"])
     _compare(report, f"delete of {everything} / kubectl delete", times["our delete"], times["delete"], faster=5)
 
 
@@ -205,19 +213,22 @@ def _writes(plane: ControlPlane) -> int:
 
 
 def _compare(
-    report: Report, what: str, ours: list[float], theirs: list[float], *, at_most: float = 0, faster: float = 0
+    report: Report, what: str, ours: list[Taken], theirs: list[Taken], *, at_most: float = 0, faster: float = 0
 ) -> None:
-    """A row: medians, ours against theirs."""
-    mine, other = statistics.median(ours), statistics.median(theirs)
-    seconds = f"({mine:.1f} s / {other:.1f} s)"
+    """A row: medians, ours against theirs. Without a bar it only informs."""
+    mine, other = medians(ours), medians(theirs)
+    told = seconds(mine, other)
     if faster:
-        report(what, f"{other / mine:.1f}x faster {seconds}", f">= {faster:g}x faster", other >= faster * mine)
+        ok = other.wall >= faster * mine.wall
+        report(what, f"{other.wall / mine.wall:.1f}x faster {told}", f">= {faster:g}x faster", ok)
     else:
-        report(what, f"{mine / other:.2f}x {seconds}", f"<= {at_most:g}x", mine <= at_most * other)
+        bar, ok = (f"<= {at_most:g}x", mine.wall <= at_most * other.wall) if at_most else ("", None)
+        report(what, f"{mine.wall / other.wall:.2f}x {told}", bar, ok)
 
 
 def measure(directory: Path, binaries: Path, report: Report) -> None:
     """All rows."""
+    report("other work on the machine: load of the last minute", f"{os.getloadavg()[0]:.1f}", "", None)
     with ControlPlane(binaries) as plane:
         contest = Contest(plane)
         unchanged(contest, directory, report)

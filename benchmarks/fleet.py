@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from timing import in_turn, medians, seconds, timed
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -58,11 +58,7 @@ def measure(directory: Path, binaries: Path, report: Report) -> None:
             ("get nodes", ["get", "nodes"], ["get", "nodes"], None),
             ("get pools", ["get", "pools"], ["get", "nodes"], None),
         ):
-            pairs = [(_wall([*ours, *mine, *config]), _wall([*kubectl, *other])) for _ in range(ROUNDS)]
-            first, second = (statistics.median(column) for column in zip(*pairs, strict=True))
-            value = f"{first / second:.2f}x ({first:.2f} s / {second:.2f} s)"
-            ok = None if bar is None else first <= bar * second
-            report(f"{what}, {pods} / kubectl", value, f"<= {bar:g}x" if bar else "", ok)
+            _compare(report, f"{what}, {pods} / kubectl", [*ours, *mine, *config], [*kubectl, *other], ROUNDS, bar)
 
 
 def small(plane: ControlPlane, report: Report) -> None:
@@ -71,20 +67,29 @@ def small(plane: ControlPlane, report: Report) -> None:
     theirs = [str(plane.binaries / "kubectl"), "get", "pods", "-A", *config]
     for what in ("jobs", "nodes", "pools"):
         ours = [sys.executable, "-m", "gpuctl", "get", what, *config]
-        pairs = [(_wall(ours), _wall(theirs)) for _ in range(2 * ROUNDS)]
-        first, second = (statistics.median(column) for column in zip(*pairs, strict=True))
-        value = f"{first / second:.2f}x ({first:.2f} s / {second:.2f} s)"
-        report(f"get {what}, small cluster / kubectl get pods -A", value, "<= 2x", first <= 2 * second)
+        _compare(report, f"get {what}, small cluster / kubectl get pods -A", ours, theirs, 4 * ROUNDS, 2.0)
 
 
-def fill(plane: ControlPlane, directory: Path) -> None:
+def _compare(
+    report: Report, what: str, ours: Sequence[str], theirs: Sequence[str], rounds: int, bar: float | None
+) -> None:
+    """A row. Both once before: what is read for the first time, from the disk or by the API server, is nobody's."""
+    timed(ours)
+    timed(theirs)
+    mine, others = map(medians, in_turn(ours, theirs, rounds))
+    ok = None if bar is None else mine.wall <= bar * others.wall
+    value = f"{mine.wall / others.wall:.2f}x {seconds(mine, others, 3)}"
+    report(what, value, f"<= {bar:g}x" if bar else "", ok)
+
+
+def fill(plane: ControlPlane, directory: Path, nodes: int = NODES) -> None:
     """Nodes, and pods that run on them."""
     labels = {"runwhere.ai/pool": "inference-pool"}
     with ThreadPoolExecutor(8) as threads:
         list(
             threads.map(
                 lambda number: plane.add_node(f"gpu-{number}", labels=labels, gpus=32, cpu="256", memory="2Ti"),
-                range(NODES),
+                range(nodes),
             )
         )
     plane.wait_for_nodes()
@@ -99,11 +104,3 @@ def fill(plane: ControlPlane, directory: Path) -> None:
         return ready == NAMESPACES * REPLICAS
 
     plane.wait_for(running, f"{NAMESPACES * REPLICAS} pods", timeout=900)
-
-
-def _wall(command: list[str]) -> float:
-    start = time.perf_counter()
-    result = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    if result.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {result.stderr[-2000:]}")
-    return time.perf_counter() - start

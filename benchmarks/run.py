@@ -25,6 +25,7 @@ import cluster
 import documents
 import fleet
 import gpuctl
+import service
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -44,7 +45,7 @@ def wall(command: Sequence[str]) -> float:
 def report(what: str, value: str, bar: str, ok: bool | None) -> None:
     """One row; ``ok`` is None for rows that only inform."""
     mark = {True: "ok", False: "MISSED", None: ""}[ok]
-    print(f"{what:<75} {value:>35}   {bar:<34} {mark}", flush=True)
+    print(f"{what:<75} {value:>55}   {bar:<34} {mark}", flush=True)
     if ok is False:
         FAILED.append(what)
 
@@ -236,6 +237,7 @@ def main() -> int:
         if binaries is not None:
             cluster.measure(directory, binaries, report)
             fleet.measure(directory, binaries, report)
+            service.measure(directory, binaries, report)
     return 1 if FAILED else 0
 
 

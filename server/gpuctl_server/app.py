@@ -15,7 +15,22 @@ from gpuctl_server import problems
 from gpuctl_server.gate import Gate
 from gpuctl_server.openapi import as_3_0
 from gpuctl_server.operations import described, operation_id
-from gpuctl_server.routes import auth, docs, health, job_changes, jobs, labels, nodes, pools, quotas
+from gpuctl_server.routes import (
+    auth,
+    docs,
+    fit,
+    health,
+    job_changes,
+    job_questions,
+    jobs,
+    labels,
+    namespaces,
+    nodes,
+    pool_changes,
+    pools,
+    quota_changes,
+    quotas,
+)
 from gpuctl_server.routes.common import BASE
 from gpuctl_server.service import Service
 
@@ -24,13 +39,19 @@ Jobs on the GPUs of a Kubernetes cluster. Bodies and answers are JSON, or YAML a
 needs `Authorization: Bearer TOKEN`. What went wrong is told as `{"error": name, "message": text, "details": [...]}`."""
 ROUTERS: tuple[APIRouter, ...] = (
     jobs.router,
+    job_questions.router,
     job_changes.router,
     job_changes.previews,
     pools.router,
     # Labels have paths that would be names of nodes.
     labels.router,
+    labels.writes,
     nodes.router,
     quotas.router,
+    pool_changes.router,
+    quota_changes.router,
+    namespaces.router,
+    fit.router,
     auth.router,
     docs.router,
     health.router,

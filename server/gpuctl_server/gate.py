@@ -92,6 +92,9 @@ class Gate:
         """The whole body, which has to come in time: a request that only trickles in holds no slot."""
         limit = self._settings.body_limit
         length = request.headers.get("content-length", "")
+        if not length and "transfer-encoding" not in request.headers:
+            # Without either there is none (RFC 9112, 6.3), and nothing to wait for.
+            return b""
         if length.isdigit() and int(length) > limit:
             raise Problem(413, f"the body is larger than {limit} bytes")
         found = bytearray()

@@ -9,7 +9,7 @@ from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.usecases.labelling_nodes import label_nodes
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Wish
-from gpuctl_server.audit import audit
+from gpuctl_server.changing import changing
 from gpuctl_server.node_lookups import pool_filter
 from gpuctl_server.problems import Problem
 from gpuctl_server.service import Service
@@ -29,6 +29,7 @@ def label(
     """Set labels of nodes, or delete them (None), and wait until the service itself knows of it.
 
     :raises InvalidOptions: Kubernetes would refuse a key or a value.
+    :raises Problem: 429, 503.
     """
     visible = pool_filter(caller, "get", "nodes")
 
@@ -41,13 +42,8 @@ def label(
             raise UnexpectedNode("Forbidden", f"node {name}: {decision.message}")
 
     terms = LabelTerms(overwrite, "set overwrite=true to replace it", lambda have: visible(pool_of(have)), permits)
-    with service.asking(caller) as session:
+    with changing(service, caller) as session:
         report = label_nodes(session, names, labels, service.platform, terms)
-    said = ", ".join(key if value is None else f"{key}={value}" for key, value in labels.items())
-    for done in report.done:
-        audit(caller.name, f"{action} labels", f"node/{done.name}", done.text)
-    for failed in report.failed:
-        audit(caller.name, f"{action} labels", f"node/{failed.name}", f"{said}: {failed.error}")
     service.wait_until_seen([*(done.node for done in report.done), *report.written])
     return report
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from gpuctl_server.access.caller import Caller
+from collections.abc import Callable
+from typing import TypeVar
+
+import anyio.to_thread
+
+from gpuctl_server.access.caller import Caller, TokenCaller
 from gpuctl_server.access.rights import Action, Wish
-from gpuctl_server.mirror.job_board import ListedJob
+from gpuctl_server.mirror.job_board import Board, ListedJob
 from gpuctl_server.problems import Problem, forbidden, not_found
 from gpuctl_server.service import Service
+
+Result = TypeVar("Result")
 
 
 def demand(caller: Caller, wish: Wish) -> None:
@@ -19,6 +26,28 @@ def demand(caller: Caller, wish: Wish) -> None:
         raise forbidden(decision.message)
 
 
+def board_of(service: Service) -> Board:
+    """All jobs.
+
+    :raises Problem: 503, before they were read for the first time: an empty list would not be true.
+    """
+    if not service.board.ready:
+        raise Problem(503, "the cluster is not read yet; /readyz says how far it is")
+    return service.board.now()
+
+
+async def decided(caller: Caller, function: Callable[[], Result]) -> Result:
+    """What a function of somebody's rights answers: at once, unless somebody else has to be asked about them."""
+    return function() if isinstance(caller, TokenCaller) else await anyio.to_thread.run_sync(function)
+
+
+async def seen_by(caller: Caller, board: Board) -> frozenset[str] | None:
+    """The namespaces of jobs that somebody sees; None: all that there are."""
+    if isinstance(caller, TokenCaller):
+        return caller.rights.namespaces
+    return await decided(caller, lambda: frozenset(filter(caller.sees, board.namespaces)))
+
+
 def find_job(
     service: Service, caller: Caller, action: Action, resource: str, text: str, namespace: str | None = None
 ) -> ListedJob:
@@ -26,7 +55,7 @@ def find_job(
 
     :param namespace: where it has to be, as far as that was said.
     :raises Problem: 403 for a namespace, or a pool, that is not theirs; 404 for what is not there, or not to be seen;
-        409 where several are meant.
+        409 where several are meant; 503 before the cluster was read.
     """
     demand(caller, Wish(action, resource, namespace))
 
@@ -34,7 +63,7 @@ def find_job(
         where = item.row.identity.namespace
         return caller.sees(where) and namespace in (None, where)
 
-    found = service.board.now().find(text, takes)
+    found = board_of(service).find(text, takes)
     if not found:
         raise not_found(f"there is no job {text}" + (f" in the namespace {namespace}" if namespace else ""))
     if len(found) > 1:

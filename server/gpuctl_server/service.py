@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+
+from anyio import CapacityLimiter
 
 from gpuctl.apply.state.records import Records, records
 from gpuctl.backend.api_resources import WORKLOADS, Object, key_of
@@ -19,16 +22,24 @@ from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.access.caller import Authenticator, Caller
+from gpuctl_server.encoded import Encoded
 from gpuctl_server.measures import Measures
 from gpuctl_server.mirror.fleet import FleetBoard
 from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import MirroredSession
+from gpuctl_server.mirror.progress import ProgressBook
+from gpuctl_server.mirror.veiled_session import VeiledSession
 from gpuctl_server.settings import ServerSettings
 from gpuctl_server.writes import Writes
 
 SEEN_WITHIN = 2.0
 """Seconds: how long the answer to a write waits for the watches to tell of it."""
+
+GLANCE = 5.0
+"""Seconds after which an answer out of memory is made again."""
+WAITS = 16
+"""Requests that may wait for jobs at a time: each follows lists of its own, and holds a thread."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +55,11 @@ class Service:
     board: JobBoard
     measures: Measures
     fleet: FleetBoard
+    progress: ProgressBook
     writes: Writes = field(default_factory=Writes)
+    encoded: Encoded = field(default_factory=Encoded)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    waits: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(WAITS))
 
     @property
     def namespace(self) -> str:
@@ -57,6 +72,14 @@ class Service:
         model = self.platform.platform.model_dump(mode="json", by_alias=True, exclude_unset=True)
         return Source(PLATFORM_FILE, json.dumps({"version": "v0.1", **model, "kind": "platform"}))
 
+    def moment(self) -> tuple[float, ...]:
+        """What every answer out of memory rests on: as long as it is the same, so are they.
+
+        Also what is asked elsewhere is asked again from time to time, though nothing of the cluster has changed.
+        """
+        beside = self.mirror.changes_of("Service", "HorizontalPodAutoscaler")
+        return self.board.now().version, beside, self.progress.version, time.monotonic() // GLANCE
+
     @contextmanager
     def looking(self, caller: Caller | None, namespace: str | None = None) -> Iterator[Reader]:
         """A look at what the mirror has, and where it has not at the cluster, narrowed to what somebody may see.
@@ -64,6 +87,16 @@ class Service:
         :param caller: None for a look at everything, of which nothing may get out that is not theirs.
         """
         session = MirroredSession(self.connection, self.mirror, None if caller is None else caller.sees)
+        try:
+            yield reader_of(session, self.platform, namespace)
+        finally:
+            session.close()
+
+    @contextmanager
+    def weighing(self, caller: Caller, namespace: str | None = None) -> Iterator[Reader]:
+        """A look at the cluster itself, in which what somebody may not see counts, but has no name."""
+        connection = caller.connection(self.connection)
+        session = VeiledSession(connection, caller.sees, alone=connection is not self.connection)
         try:
             yield reader_of(session, self.platform, namespace)
         finally:
@@ -88,6 +121,7 @@ class Service:
         for obj in written:
             key, left = key_of(obj), max(0.0, end - time.monotonic())
             self.mirror.wait_for(key.kind, key, str(obj["metadata"].get("resourceVersion") or ""), left)
+        self.fleet.require(self.mirror.version)
 
     def start(self) -> None:
         """Begin to follow the cluster."""
@@ -96,8 +130,10 @@ class Service:
 
     def stop(self) -> None:
         """Let go of everything."""
+        self.stopping.set()
         self.board.stop()
         self.mirror.stop()
+        self.progress.stop()
         self.connection.close()
 
 
@@ -122,7 +158,18 @@ def make_service(
     """A service that does not yet follow the cluster."""
     keys = records(platform)
     # Each list is followed by a request of its own, for as long as the service lives.
-    mirror = Mirror(Session(connection, threads=1), followed(keys))
+    mirror = Mirror(Session(connection, threads=1), followed(keys), again=settings.mirror_again)
     board = JobBoard(connection, mirror, platform)
     fleet = FleetBoard(connection, mirror, platform)
-    return Service(settings, connection, platform, keys, authenticator, mirror, board, Measures(mirror), fleet)
+    return Service(
+        settings,
+        connection,
+        platform,
+        keys,
+        authenticator,
+        mirror,
+        board,
+        Measures(mirror),
+        fleet,
+        ProgressBook(connection),
+    )

@@ -52,6 +52,7 @@ class ServerSettings(BaseSettings):
     concurrency: int = Field(64, ge=1, description="Requests that are worked on at a time; more wait.")
     queue: int = Field(256, ge=0, description="Requests that may wait; more are answered with 429.")
     body_timeout: float = Field(15.0, gt=0, description="How long a body may take to come.")
+    mirror_again: float = Field(15.0, gt=0, description="After how long a list that may not be read is tried again.")
     shutdown_timeout: float = Field(10.0, gt=0, description="How long requests may go on once the service is to end.")
     cors: tuple[str, ...] = Field((), description="Origins that browsers may ask from. Default: none.")
     prometheus: str | None = Field(None, description="Address of Prometheus, for metrics.")

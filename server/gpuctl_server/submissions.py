@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -87,6 +87,29 @@ class Submission:
         return [title_of(document) for document in self.documents]
 
 
+def body_of(model: type[BaseModel], documents: str) -> dict[str, Any]:
+    """What the OpenAPI document says of a body that is read here: fields of JSON, or documents as YAML.
+
+    :param documents: what the YAML is.
+    """
+    schema = model.model_json_schema()
+    parts = schema.pop("$defs", {})
+
+    def whole(value: Any) -> Any:
+        if isinstance(value, list):
+            return [whole(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        name = str(value.get("$ref", "")).rpartition("/")[2]
+        return whole(parts[name]) if name else {key: whole(item) for key, item in value.items()}
+
+    content = {
+        "application/json": {"schema": whole(schema)},
+        "application/yaml": {"schema": {"type": "string", "description": documents}},
+    }
+    return {"requestBody": {"required": True, "content": content}}
+
+
 async def parsed(model: type[Body], request: Request) -> Body:
     """A body of JSON, or the same as YAML.
 
@@ -94,13 +117,28 @@ async def parsed(model: type[Body], request: Request) -> Body:
     :raises NotReadable: it is no YAML.
     """
     body = await request.body()
+    if sends_yaml(request):
+        return validated(model, read_yaml(body))
     try:
-        if sends_yaml(request):
-            return model.model_validate(read_yaml(body))
         return model.model_validate_json(body)
     except ValidationError as error:
-        found = [{**item, "loc": ("body", *item["loc"])} for item in error.errors(include_url=False)]
-        raise RequestValidationError(found) from None
+        raise _invalid(error) from None
+
+
+def validated(model: type[Body], value: object) -> Body:
+    """A value that was read already.
+
+    :raises RequestValidationError: it is not of this form.
+    """
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise _invalid(error) from None
+
+
+def _invalid(error: ValidationError) -> RequestValidationError:
+    found = [{**item, "loc": ("body", *item["loc"])} for item in error.errors(include_url=False)]
+    return RequestValidationError(found)
 
 
 async def documents_of(request: Request) -> DocumentsBody:

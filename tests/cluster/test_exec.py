@@ -17,13 +17,16 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fcntl import ioctl
+from pathlib import Path
 
 import pytest
 
 from control_plane import ControlPlane
 from control_plane.streams import Streams
+from fault_tools.stream_cutter import StreamCutter
+from gpuctl.kube.channels import STATUS, STDOUT
 from support.cluster_tools import Place, inference, notebook, training
 from support.command import Command, Start
 
@@ -69,6 +72,42 @@ def test_bytes_both_ways(note: Place) -> None:
     # The command does not wait for input that it does not want.
     assert gpuctl(note, "exec", "note", "-i", "--", "true", input=data).returncode == 0
     assert gpuctl(note, "exec", "note", "--", "cat", input=b"not passed on").stdout == b""
+
+
+@pytest.fixture
+def cutting(note: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Lets what follows go through something that cuts connections to pods, as :class:`StreamCutter` does."""
+    with contextlib.ExitStack() as stack:
+
+        def start(channel: int, *, deaf: bool = False) -> None:
+            cutter = stack.enter_context(StreamCutter(note.plane, channel, deaf=deaf))
+            monkeypatch.setenv("KUBECONFIG", str(cutter.kubeconfig(tmp_path / "cut", note.namespace)))
+
+        yield start
+
+
+def test_an_exit_code_counts_however_the_connection_ends(note: Place, cutting: Callable[..., None]) -> None:
+    """The status has come, and then the connection breaks: while there is more input to send, and while there is none."""
+    cutting(STATUS, deaf=True)
+    result = gpuctl(note, "exec", "note", "-i", "--", "sh", "-c", "exit 7", input=bytes(20_000_000))
+    assert (result.returncode, result.stderr) == (7, b"")
+    result = gpuctl(note, "exec", "note", "--", "sh", "-c", "echo said; exit 8")
+    assert (result.returncode, result.stdout, result.stderr) == (8, b"said\n", b"")
+    terminal = Terminal("exec", "note", "-n", note.namespace, "-it", "--", "sh", "-c", "exit 9")
+    assert terminal.process.wait(120) == 9
+    assert terminal.is_restored()
+    terminal.close()
+
+
+@pytest.mark.parametrize("options", [(), ("-i",)])
+def test_a_connection_that_breaks_before_the_exit_code(
+    note: Place, cutting: Callable[..., None], options: tuple[str, ...]
+) -> None:
+    cutting(STDOUT, deaf=True)
+    command = ["exec", "note", *options, "--", "sh", "-c", "echo said; sleep 1"]
+    result = gpuctl(note, *command, input=bytes(20_000_000))
+    assert (result.returncode, result.stdout) == (3, b"said\n")
+    assert re.fullmatch(rb"error: the connection to the pod (broke: .*|ended before the command did)\n", result.stderr)
 
 
 def test_what_cannot_be_run(note: Place) -> None:
@@ -269,6 +308,35 @@ def test_a_notebook_here(note: Place, streams: Streams, start: Start) -> None:
     command.process.send_signal(2)
     assert command.end() == 130
     assert command.err == b"error: nothing listens on port 8888 of pod note-0\n"
+
+
+def test_what_a_port_has_said_arrives_when_the_connection_breaks(
+    note: Place, streams: Streams, start: Start, cutting: Callable[..., None]
+) -> None:
+    """A server answers before it has read all, as one that refuses an upload does."""
+    cutting(0, deaf=True)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+        streams.connect(note.namespace, "note-0", 8888, server.getsockname()[1])
+        url = address(start("port-forward", "note", ":8888", "-n", note.namespace))
+        with socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), timeout=60) as client:
+            sender = threading.Thread(target=_send, args=(client, bytes(20_000_000)))
+            sender.start()
+            pod, _ = server.accept()
+            with pod:
+                pod.sendall(b"413 too large")
+                said = bytearray()
+                # Whoever is still sending is told by a reset, after what was said.
+                with contextlib.suppress(ConnectionResetError):
+                    while data := client.recv(100):
+                        said += data
+            sender.join(120)
+    assert said == b"413 too large"
+
+
+def _send(client: socket.socket, data: bytes) -> None:
+    with contextlib.suppress(OSError):
+        client.sendall(data)
 
 
 def test_which_port(note: Place, streams: Streams, start: Start) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,10 @@ import yaml
 
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
+from gpuctl.acts.node_labels import LabelTerms
+from gpuctl.kube.configuration import session_of
+from gpuctl.usecases.compiling import read_platform
+from gpuctl.usecases.labelling_nodes import label_nodes
 from support import node_world
 from support.cluster_tools import Place
 from support.node_world import POOL, SYSTEM, TYPE, labels_of, managers, spare_nodes
@@ -207,7 +212,8 @@ def test_get_label_of_a_node(noun: str, place: Place) -> None:
     value = place.anywhere("get", noun, "node-2", "--key=nvidia.com/gpu-type", "--json").value
     assert value["nodeName"] == "node-2"
     assert (value["label"]["key"], value["label"]["value"]) == ("nvidia.com/gpu-type", "a100-80g")
-    assert value["label"]["lastUpdatedAt"].endswith("Z")
+    assert value["label"]["createdAt"].endswith("Z")
+    assert value["label"]["createdAt"] == value["label"]["lastUpdatedAt"], "one has set it"
     everything = place.anywhere("get", noun, "node-1").out
     assert (TYPE, "A100-80G") in column(everything, "LABEL KEY", "LABEL VALUE")
 
@@ -285,6 +291,34 @@ def test_several_nodes_all_that_can_be_done_is_done(place: Place) -> None:
         assert failed["message"].startswith("there is no node spare-3; ")
         assert value["message"] == "2 of 3 nodes labelled; see `failed`"
         assert labels_of(place, "spare-2")["company.com/gpu-model"] == "a100-40g"
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "a/b", "%2e%2e"])
+def test_a_name_that_no_node_can_have_is_no_node(name: str, place: Place) -> None:
+    """As a part of a path it would mean another resource: the list of nodes, or what the API server has above it."""
+    failed = place.anywhere("label", "node", f"node/{name}", "a=b", "--json", code=1)
+    assert [item["error"] for item in failed.value["failed"]] == ["NodeNotFound"]
+
+
+@pytest.mark.parametrize("name", ["..", ".", "%2e%2e"])
+def test_such_a_name_joins_no_pool(name: str, place: Place) -> None:
+    with spare_nodes(place.plane, "spare-1"):
+        document = {"kind": "pool", "version": "v0.1", "pool": {"name": "spares"}, "nodes": {"spare-1": {}}}
+        place.anywhere("apply", "-f", place.file(document))
+        failed = place.anywhere("add", "node", name, "--pool", "spares", "--json", code=1)
+        assert [item["error"] for item in failed.value["failed"]] == ["NodeNotFound"]
+
+
+def test_writers_of_one_node_at_once_lose_nothing(place: Place) -> None:
+    """Each time somebody else was faster: also the last of twenty has its turn."""
+    with spare_nodes(place.plane, "spare-1"), session_of(None) as session:
+        terms, settings = LabelTerms(), read_platform(None).settings
+        with ThreadPoolExecutor(20) as threads:
+            reports = threads.map(
+                lambda number: label_nodes(session, ["spare-1"], {f"many/{number}": "x"}, settings, terms), range(20)
+            )
+            assert [report.failed for report in reports] == [[]] * 20
+        assert {f"many/{number}" for number in range(20)} <= set(labels_of(place, "spare-1"))
 
 
 def test_delete_a_label(place: Place) -> None:

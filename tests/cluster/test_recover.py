@@ -13,6 +13,7 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.world import Api
 from gpuctl.apply.run import journal as journals
+from gpuctl.apply.run import journal_secrets
 from gpuctl.apply.run import lease as leases
 from gpuctl.apply.run.entries import JournalEntry
 from gpuctl.apply.state.records import records
@@ -68,7 +69,7 @@ def killed(place: Place, session: Session, *names: str) -> list[JournalEntry]:
 def forged(place: Place, obj: Object, *, namespace: str | None = None) -> str:
     """A journal from somebody's hand, made well: the Secret's name."""
     entry = JournalEntry(NO_UID, obj, obj, "post")
-    index, _ = journals._secrets("abcdef0123", place.namespace, [entry], KEYS)
+    index, _ = journal_secrets.secrets_of("abcdef0123", place.namespace, [entry], KEYS)
     index["metadata"]["namespace"] = namespace or place.namespace
     place.create(index)
     return str(index["metadata"]["name"])
@@ -178,7 +179,7 @@ def test_what_is_created_where_the_new_object_is_refused_is_shown_too(place: Pla
     old, new = (deployment("evil", place.namespace, restartPolicy=policy) for policy in ("Always", "Never"))
     new["spec"]["template"]["spec"].pop("serviceAccountName")
     new["spec"]["template"]["spec"]["containers"][0].pop("securityContext")
-    index, _ = journals._secrets("abcdef0123", place.namespace, [JournalEntry(NO_UID, old, new, "post")], KEYS)
+    index, _ = journal_secrets.secrets_of("abcdef0123", place.namespace, [JournalEntry(NO_UID, old, new, "post")], KEYS)
     session.create(index)
     asked = place.gpuctl("recover", code=2).err
     assert "the old one, which is created where this is refused: privileged, service account admin" in asked
@@ -209,7 +210,7 @@ def test_secrets_in_what_is_shown_are_masked(place: Place) -> None:
 def test_a_missing_part_is_named_and_the_rest_is_restored(
     place: Place, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journals, "_PACKED", 1200)
+    monkeypatch.setattr(journal_secrets, "_PACKED", 1200)
     names = [f"a{number:02}" for number in range(16)]
     documents = [training(name, resources=SMALL) for name in names]
     place.apply(*documents)
@@ -245,7 +246,7 @@ def test_what_was_missing_and_is_there_again_needs_no_journal(
     place: Place, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a run leaves it that was killed while it took its journal away."""
-    monkeypatch.setattr(journals, "_PACKED", 100)
+    monkeypatch.setattr(journal_secrets, "_PACKED", 100)
     place.apply(training("a", resources=SMALL), training("b", resources=SMALL))
     (journal,) = journals.write(session, remembered(place, "a", "b"), KEYS)
     place.kubectl("delete", "secret", f"gpuctl-journal-{journal.id}-2")
@@ -259,7 +260,7 @@ def test_a_journal_without_its_index(
     place: Place, session: Session, monkeypatch: pytest.MonkeyPatch, delete: bool
 ) -> None:
     """Nothing is deleted before the index is there; where something is gone all the same, it is shown and asked."""
-    monkeypatch.setattr(journals, "_PACKED", 100)
+    monkeypatch.setattr(journal_secrets, "_PACKED", 100)
     place.apply(training("a", resources=SMALL), training("b", resources=SMALL))
     before = place.uids()
     (journal,) = journals.write(session, remembered(place, "a", "b"), KEYS)

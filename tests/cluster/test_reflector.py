@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -317,3 +318,107 @@ def test_all_of_it_at_once(site: Site, proxy: Proxy, witness: Callable[[], Witne
         if number % 4 == 0:
             proxy.drain()
     one.sees("keep", *(f"m-{number}" for number in range(12) if number % 3))
+
+
+def test_fields_narrow_a_list_and_its_watch(site: Site, proxy: Proxy, session: Session) -> None:
+    """What has another value is neither listed nor told of later."""
+    site.create("a", "b")
+    told: list[str] = []
+    done = threading.Event()
+
+    def hear(event: Event | ClusterError) -> None:
+        assert isinstance(event, Event)
+        told.append(f"{event.type} {event.object['metadata']['name']}" if event.object else event.type)
+        if told[-1] == "DELETED a":
+            done.set()
+
+    watched = Watched("ConfigMap", site.place.namespace, fields="metadata.name=a")
+    reflector = Reflector(session, [watched], hear)
+    reflector.start()
+    site.place.until(lambda: "LISTED" in told, "the list")
+    site.change("b", "1")
+    site.create("c")
+    site.change("a", "1")
+    site.delete("b")
+    site.delete("a")
+    assert done.wait(60), told
+    reflector.stop()
+    assert told == ["ADDED a", "LISTED", "MODIFIED a", "DELETED a"]
+    selectors = {request.query.get("fieldSelector") for request in [*seen(proxy, LIST), *seen(proxy, WATCH)]}
+    assert selectors == {"metadata.name=a"}
+
+
+def test_what_is_kept_of_objects_is_what_is_told(site: Site, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a list that comes in pages, of a watch, and of what a second list finds gone: nothing else is remembered."""
+    monkeypatch.setattr(session_module, "PAGE", 2)
+    site.create(*"abcde")
+    told: list[Event] = []
+
+    def keep(obj: dict[str, Any]) -> dict[str, Any]:
+        metadata = {key: obj["metadata"][key] for key in ("name", "uid", "resourceVersion")}
+        return {"kind": obj["kind"], "metadata": metadata}
+
+    def hear(event: Event | ClusterError) -> None:
+        assert isinstance(event, Event)
+        told.append(event)
+
+    reflector = Reflector(session, [Watched("ConfigMap", site.place.namespace, "watched=yes")], hear, keep)
+    reflector.start()
+    site.place.until(lambda: any(event.type == "LISTED" for event in told), "the list")
+    site.change("a", "1")
+    site.delete("b")
+    site.place.until(lambda: told[-1].type == "DELETED", "the deletion")
+    reflector.stop()
+    assert [event.type for event in told] == [*["ADDED"] * 5, "LISTED", "MODIFIED", "DELETED"]
+    for event in told:
+        assert event.type == "LISTED" or set(event.object["metadata"]) == {"name", "uid", "resourceVersion"}
+
+
+@pytest.mark.parametrize("when", ["list", "watch"])
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_list_that_ended_is_tried_again(site: Site, proxy: Proxy, session: Session, when: str, status: int) -> None:
+    """Rights that were taken away come back: the error is told, then LISTED, and what changed meanwhile."""
+    site.create("a", "b")
+    wanted = LIST if when == "list" else WATCH
+    refused = threading.Event()
+    proxy.reset(lambda request: None if refused.is_set() or not wanted(request) else refuse(status, "Forbidden", "no"))
+    told: list[str] = []
+
+    def hear(event: Event | ClusterError) -> None:
+        name = event.object["metadata"]["name"] if isinstance(event, Event) and event.object else ""
+        told.append(f"{event.type} {name}".strip() if isinstance(event, Event) else f"error {event.status}")  # type: ignore[attr-defined]
+
+    reflector = Reflector(session, [Watched("ConfigMap", site.place.namespace, "watched=yes")], hear, again=0.3)
+    reflector.start()
+    site.place.until(lambda: told.count(f"error {status}") > 1, "two attempts")
+    site.delete("a")
+    site.create("c")
+    refused.set()
+    site.place.until(lambda: told[-1] == "LISTED", "the list")
+    before = told.index(f"error {status}")
+    if when == "watch":
+        assert told[:before] == ["ADDED a", "ADDED b", "LISTED"]
+        later = [item for item in told[before:] if item != "LISTED" and not item.startswith("error")]
+        assert sorted(later) == ["ADDED c", "DELETED a"]
+    else:
+        assert sorted(item for item in told if not item.startswith("error")) == ["ADDED b", "ADDED c", "LISTED"]
+    site.create("d")
+    site.place.until(lambda: told[-1] == "ADDED d", "what comes then")
+    reflector.stop()
+
+
+def test_a_kind_that_is_not_installed(place: Place, proxy: Proxy, session: Session) -> None:
+    """It has no objects, and is looked for again."""
+    missing = refuse(404, "NotFound", "the server could not find the requested resource")
+    proxy.reset(on(matching("GET", "/jobsets"), missing))
+    told: list[str] = []
+
+    def hear(event: Event | ClusterError) -> None:
+        assert isinstance(event, Event), event
+        told.append(f"{event.type} {event.object['metadata']['name']}" if event.object else event.type)
+
+    reflector = Reflector(session, [Watched("JobSet", place.namespace)], hear, again=0.3)
+    reflector.start()
+    place.until(lambda: len(told) > 2, "several attempts")
+    assert set(told) == {"LISTED"}
+    reflector.stop()

@@ -341,6 +341,20 @@ def first_of(*policies: Policy) -> Policy:
     return decide
 
 
+def from_the_first(predicate: Predicate, action: Action) -> Policy:
+    """From the first request that a predicate finds, which itself is let through, every request fails."""
+    begun = threading.Event()
+
+    def policy(request: Request) -> Action | None:
+        if begun.is_set():
+            return action
+        if predicate(request):
+            begun.set()
+        return None
+
+    return policy
+
+
 class _Connection:
     """A TLS connection to the API server that carries one request after another."""
 
@@ -518,6 +532,14 @@ class Proxy:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{self._busy} requests are still under way after {timeout:.0f} s")
             time.sleep(0.005)
+
+    def cut(self) -> None:
+        """Break every connection of a client, watches too."""
+        with self._lock:
+            clients = list(self._clients)
+        for client in clients:
+            with contextlib.suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
 
     def kubeconfig(self, path: Path, *, token: str | None = None, namespace: str = "default") -> Path:
         """Write a kubeconfig whose server is this proxy; ``token``, which it sends on, is the admin's unless given."""

@@ -1,8 +1,9 @@
-"""Others come and go between the stages of an apply: what is theirs stays as it is, and what is said of it is true.
+"""Others come and go between the requests of an apply: what is theirs stays as it is, and what is said of it is true.
 
 At each write of an apply gpuctl is killed, before and after the server acts. Before anybody recovers, somebody takes each
 name that stands empty, and puts beside it what looks like a part of our jobs. `recover` and the next apply then leave that
-alone and say so; when it has gone, they finish.
+alone and say so; when it has gone, they finish. The same holds when gpuctl is not killed, and others come, or delete what
+is ours, while it is at work.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import pytest
 
 from fault_tools.calls import MOMENTS, Call, Counter
 from fault_tools.documents import NEW, OLD, inference, text
-from fault_tools.proxy import on
+from fault_tools.proxy import meanwhile, on
 from fault_tools.site import Base, Site, site
 from fault_tools.world import Snapshot, is_bookkeeping, lost, rest, touched
+from fault_tools.zygote import Result
 
 Object = dict[str, Any]
 
@@ -87,20 +89,26 @@ class Run(NamedTuple):
 
 
 def _run(base: Base, directory: Path, call: Call, wanted: Snapshot) -> Run:
-    """Kill the apply at a call, let others come, recover, apply; let them go, recover and apply."""
+    """Let others come at a call at which the apply is killed, or goes on; recover, apply; let them go, recover, apply."""
     namespace = f"foreign-{call.name}"
     with site(base, namespace, directory / namespace) as place:
         place.prepare(OLD)
         place.file.write_text(DOCUMENTS)
         old = place.snapshot()
         counter = Counter(call)
-        place.disturb(place.apply_arguments, lambda victim: on(counter.is_the_call, MOMENTS[call.moment](victim)))
+        came: list[Snapshot] = []
+        moments = {**MOMENTS, "alive": lambda _: meanwhile(lambda: came.append(_come(place)))}
+        first = place.disturb(
+            place.apply_arguments, lambda victim: on(counter.is_the_call, moments[call.moment](victim))
+        )
         if counter.found is None:
             return Run(False, frozenset(), [])
-        theirs = _come(place)
+        theirs = came[0] if came else _come(place)
         taken = frozenset(theirs) - {LOOKALIKE}
         deleted = {key for key in taken if key in old}
-        problems = []
+        problems = _changed(theirs, place.snapshot())
+        if came:
+            problems += _told(first, taken)
         for words in (place.recover_arguments, place.apply_arguments):
             result = place.run(words, place.direct)
             problems += _changed(theirs, place.snapshot())
@@ -135,25 +143,68 @@ def _run(base: Base, directory: Path, call: Call, wanted: Snapshot) -> Run:
     return Run(True, taken, [f"{call}, {counter.found}: {problem}" for problem in problems])
 
 
-@pytest.mark.usefixtures("shared_objects")
-def test_others_take_the_names_while_gpuctl_is_dead(base: Base, tmp_path: Path) -> None:
-    with site(base, "foreign-wanted", tmp_path / "wanted") as place:
+def _told(result: Result, taken: frozenset[tuple[str, str]]) -> list[str]:
+    """What is wrong with what an apply says in which others took names."""
+    said = result.stdout + result.stderr
+    problems = [f"it does not name {kind} {name}" for kind, name in taken if name not in said]
+    if result.code != (1 if taken else 0) or "Traceback" in said or '"' in said:
+        problems.append(f"it ended with {result.code}")
+    return [f"{problem}:\n{said}" for problem in problems]
+
+
+@pytest.fixture
+def wanted_here(base: Base, tmp_path: Path) -> Snapshot:
+    """What the documents bring about when nobody interferes."""
+    with site(base, f"{tmp_path.name.strip('_0123456789').replace('_', '-')}", tmp_path / "wanted") as place:
         place.prepare(OLD)
         place.file.write_text(DOCUMENTS)
         assert place.apply(place.direct).code == 0
-        wanted = {key: live for key, live in place.snapshot().items() if not is_bookkeeping(key, live)}
+        return {key: live for key, live in place.snapshot().items() if not is_bookkeeping(key, live)}
+
+
+@pytest.mark.usefixtures("shared_objects")
+@pytest.mark.parametrize("moments", [("before", "after"), ("alive",)], ids=["killed", "alive"])
+def test_others_take_the_names(base: Base, tmp_path: Path, wanted_here: Snapshot, moments: tuple[str, ...]) -> None:
     runs: list[Run] = []
     # More writes than there are: the first that is not reached is the end.
     with ThreadPoolExecutor(WORKERS) as pool:
         for first in range(1, 100, WORKERS):
-            calls = [
-                Call("write", number, moment)
-                for number in range(first, first + WORKERS)
-                for moment in ("before", "after")
-            ]
-            runs += pool.map(lambda call: _run(base, tmp_path, call, wanted), calls)
+            calls = [Call("write", number, moment) for number in range(first, first + WORKERS) for moment in moments]
+            runs += pool.map(lambda call: _run(base, tmp_path, call, wanted_here), calls)
             if not runs[-1].reached:
                 break
     problems = [problem for run in runs for problem in run.problems]
     assert not problems, f"{len(problems)} problems:\n" + "\n".join(problems)
     assert frozenset().union(*(run.taken for run in runs)) == frozenset(THEIRS)
+
+
+@pytest.mark.usefixtures("shared_objects")
+def test_others_delete_what_is_ours(base: Base, tmp_path: Path, wanted_here: Snapshot) -> None:
+    """What has gone already is not missed: the apply brings about what is wanted, whenever that was."""
+
+    def run(number: int) -> list[str]:
+        with site(base, f"lost-{number}", tmp_path / f"lost-{number}") as place:
+            place.prepare(OLD)
+            place.file.write_text(DOCUMENTS)
+            old = place.snapshot()
+            counter = Counter(Call("write", number, "alive"))
+
+            def delete() -> None:
+                gone = {live.uid for key, live in place.snapshot().items() if key in THEIRS}
+                for key in THEIRS:
+                    base.api.delete(key[0], place.namespace, key[1])
+                base.api.wait(lambda: not gone & {live.uid for live in place.snapshot().values()}, "what is ours to go")
+
+            result = place.disturb(place.apply_arguments, lambda _: on(counter.is_the_call, meanwhile(delete)))
+            said = result.stdout + result.stderr
+            problems = [f"it ended with {result.code}"] if result.code else []
+            recovered, again = place.recover(place.direct), place.apply(place.direct)
+            if recovered.code or again.code:
+                problems.append(f"then:\n{recovered}\n{again}")
+            now = place.snapshot()
+            problems += [*lost(now, wanted_here, wanted_here), *rest(now), *touched(now, old)]
+            return [f"{counter.found}: {problem}:\n{said}" for problem in problems if counter.found is not None]
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        problems = [problem for found in pool.map(run, range(1, 13)) for problem in found]
+    assert not problems, f"{len(problems)} problems:\n" + "\n".join(problems)

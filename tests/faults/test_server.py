@@ -33,6 +33,7 @@ from fault_tools.proxy import (
     after,
     cut_after,
     cut_before,
+    from_the_first,
     hang,
     html,
     matching,
@@ -314,6 +315,49 @@ def test_ctrl_c_while_recovering(place: Site, wanted: Snapshot) -> None:
     assert_clear(running.wait(SOON), 130)
     assert not any(live.held for (kind, _), live in place.snapshot().items() if kind == "Lease")
     api.patch("Job", place.namespace, "train", {"metadata": {"finalizers": None}})
+    assert_recoverable(place, old, wanted)
+
+
+# A server that takes requests and answers none: commands that were given a time keep to it, and to a few seconds more.
+
+GIVEN = ("--timeout", "2s")
+WITH_A_TIME: dict[str, tuple[str, ...]] = {
+    "apply": ("apply", "-f", "jobs.yaml", "--yes"),
+    "dry-run": ("apply", "-f", "jobs.yaml", "--dry-run", "server"),
+    "delete-file": ("delete", "-f", "jobs.yaml", "--yes"),
+    "delete-job": ("delete", "job", "train", "--yes"),
+    "rerun": ("rerun", "train", "--yes"),
+    "recover": ("recover", "--yes"),
+    "wait": ("wait", "train", "--for=done"),
+}
+
+
+@pytest.mark.parametrize("name", WITH_A_TIME)
+def test_a_server_that_is_mute(place: Site, name: str) -> None:
+    old = place.snapshot()
+    place.proxy.reset(on(matching(), hang))
+    command, *arguments = WITH_A_TIME[name]
+    # A request that is waited for by itself takes a minute.
+    result = place.start([command, *arguments, "-n", place.namespace, *GIVEN]).wait(SOON)
+    assert_clear(result, CLUSTER, "gave no answer within")
+    assert_unchanged(place, old)
+
+
+@pytest.mark.parametrize("wait", [False, True], ids=["", "wait"])
+def test_a_server_that_falls_silent_after_the_first_delete(place: Site, wanted: Snapshot, wait: bool) -> None:
+    """The rest is tried, but not for long; it is remembered."""
+    old = place.snapshot()
+    place.proxy.reset(from_the_first(ends_workload, hang))
+    result = place.start([*place.apply_arguments, *GIVEN, *(["--wait"] if wait else [])]).wait(SOON)
+    assert_clear(result, CLUSTER, "gave no answer within", "recover")
+    assert_recoverable(place, old, wanted)
+
+
+def test_a_recovery_of_which_a_server_hears_no_end(place: Site, wanted: Snapshot) -> None:
+    old = place.snapshot()
+    place.disturb(place.apply_arguments, lambda victim: on(nth(1, ends_workload), after(lambda: victim().kill())))
+    place.proxy.reset(from_the_first(matching("POST"), hang))
+    assert_clear(place.start([*place.recover_arguments, *GIVEN]).wait(SOON), CLUSTER, "gave no answer within")
     assert_recoverable(place, old, wanted)
 
 

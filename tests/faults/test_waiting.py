@@ -33,6 +33,7 @@ from fault_tools.proxy import (
     cut_before,
     delay,
     first_of,
+    from_the_first,
     hang,
     hang_after,
     html,
@@ -142,20 +143,6 @@ CHECKS["test_the_second_apply_names_the_first"] = _second_apply
 # Failures that do not pass, in the middle: what was deleted is remembered.
 
 
-def _from(predicate: Predicate, action: Action) -> Policy:
-    """From the first request that a predicate finds, which itself is let through, every request fails."""
-    begun = threading.Event()
-
-    def policy(request: Request) -> Action | None:
-        if begun.is_set():
-            return action
-        if predicate(request):
-            begun.set()
-        return None
-
-    return policy
-
-
 LASTING: dict[str, tuple[Action, tuple[str, ...]]] = {
     "unauthorized": (refuse(401, "Unauthorized", "Unauthorized"), ("401",)),
     "503": (refuse(503, "ServiceUnavailable", "not now"), ("not now",)),
@@ -167,7 +154,7 @@ LASTING: dict[str, tuple[Action, tuple[str, ...]]] = {
 def _lasting(form: str, place: Site, wanted: Snapshot) -> None:
     old = place.snapshot()
     action, words = LASTING[form]
-    place.proxy.reset(_from(ends_workload, action))
+    place.proxy.reset(from_the_first(ends_workload, action))
     assert_clear(place.apply(None, "--timeout", "4s"), CLUSTER, "recover", *words)
     assert_recoverable(place, old, wanted)
 
@@ -182,7 +169,7 @@ CHECKS |= {f"test_lasting_failures_after_the_first_delete[{form}]": partial(_las
 
 def _away_at_the_end(place: Site, wanted: Snapshot) -> None:
     old = place.snapshot()
-    place.proxy.reset(first_of(on(matching(watch=True), hang), _from(nth(2, ends_workload), cut_before)))
+    place.proxy.reset(first_of(on(matching(watch=True), hang), from_the_first(nth(2, ends_workload), cut_before)))
     result = place.apply(None, "--timeout", "1s")
     assert_clear(result, CLUSTER, "whether it is gone is unknown", "cannot be reached", "recover")
     assert "still there" not in result.stdout

@@ -5,12 +5,14 @@
 First all of unit, golden and properties run once, to see which test runs which line (kept until the code changes). Then
 each change of a function is made in a fork, which runs the tests of its line, the quickest first, and then what names its
 module. What stands outside of functions is changed in a copy of the tree. What no test notices is printed with its
-difference, unless ``equivalent.yaml`` says why nobody could notice it; then the exit code is 1.
+difference, unless ``equivalent.yaml`` says why nobody could notice it; then the exit code is 1. A test that fails without
+any change notices nothing: the run stops and names it.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import functools
 import hashlib
@@ -24,6 +26,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -54,6 +58,7 @@ SUBJECTS = (
     "apply/plan/workload_steps.py",
     "apply/plan/sets.py",
     "apply/run/journal.py",
+    "apply/run/journal_secrets.py",
 )
 """What is changed, below the package: the pure half, and what decides what is done to a cluster."""
 
@@ -68,6 +73,10 @@ QUIETLY = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", *(f"--ignore={name}
 
 BAR = 85
 """Per cent of a sample that is noticed."""
+
+
+class FailsUnchanged(Exception):
+    """Tests that fail where nothing was changed, so that their failing says nothing; ``str()`` names them."""
 
 
 class Outcome(NamedTuple):
@@ -88,25 +97,25 @@ class Copy:
                 (directory / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, directory / name, follow_symlinks=False)
 
-    def first_failure(self, change: Change) -> str:
+    def first_failure(self, change: Change, tests: Sequence[str]) -> str:
         """Make a change, run tests until one fails, and take the change back."""
         path = self.directory / change.path
         text = path.read_bytes()
         path.write_bytes(change.applied(text))
         try:
-            first = [GOLDEN, *tests_of(change.path)]
-            return self._fails(*first) or self._fails(*ALL, *(f"--ignore={name}" for name in first))
+            return next(iter(self.failures("-x", *tests)), "")
         finally:
             path.write_bytes(text)
 
-    def _fails(self, *arguments: str) -> str:
+    def failures(self, *arguments: str) -> list[str]:
+        """Run tests; those that fail."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "PYTEST_"))}
         environment |= {
             "PYTHONPATH": os.pathsep.join([str(self.directory / "compiler"), str(self.directory / "tests")]),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-x", "--tb=no", *QUIETLY, *arguments],
+            [sys.executable, "-m", "pytest", "--tb=no", *QUIETLY, *arguments],
             cwd=self.directory,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -116,9 +125,55 @@ class Copy:
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS)),
         )
         if done.returncode in (0, 5):
-            return ""
-        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
-        return failed[1] if failed else f"pytest, which ended with {done.returncode}"
+            return []
+        failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+        return failed or [f"pytest, which ended with {done.returncode}"]
+
+
+class Copies:
+    """Copies of the tree for several runs at a time. What is run there for a change has passed there without one."""
+
+    def __init__(self, directory: Path, number: int) -> None:
+        self._free: SimpleQueue[Copy] = SimpleQueue()
+        for each in range(number):
+            self._free.put(Copy(directory / str(each)))
+        self._passed: set[tuple[str, ...]] = set()
+        self._lock = threading.Lock()
+
+    def first_failure(self, change: Change) -> str:
+        """Make a change in a copy and run tests until one fails: those of its module, then all others."""
+        first = first_tests([change])
+        with self._taken() as copy:
+            failed = copy.first_failure(change, first)
+            if failed:
+                return failed
+            others = (*ALL, *(f"--ignore={name}" for name in first))
+            self._must_pass(copy, ALL)
+            return copy.first_failure(change, others)
+
+    def must_pass(self, tests: Sequence[str]) -> None:
+        """Run tests where nothing was changed, once.
+
+        :raises FailsUnchanged: some fail.
+        """
+        with self._taken() as copy:
+            self._must_pass(copy, tests)
+
+    def _must_pass(self, copy: Copy, tests: Sequence[str]) -> None:
+        with self._lock:
+            if tuple(tests) not in self._passed:
+                failed = copy.failures(*tests)
+                if failed:
+                    raise FailsUnchanged(", ".join(failed))
+                self._passed.add(tuple(tests))
+
+    @contextlib.contextmanager
+    def _taken(self) -> Iterator[Copy]:
+        copy = self._free.get()
+        try:
+            yield copy
+        finally:
+            self._free.put(copy)
 
 
 def subjects() -> list[Path]:
@@ -139,6 +194,11 @@ def tests_of(path: Path) -> list[str]:
         if module.search(text) or (room != "gpuctl" and f"{room}." in text):
             ranks[str(file.relative_to(ROOT))] = 0 if module.search(text) else 1
     return [name for name in sorted(ranks, key=ranks.__getitem__) if name not in (GOLDEN, *SLOW)]
+
+
+def first_tests(chosen: Iterable[Change]) -> list[str]:
+    """The test files that are run first for changes."""
+    return list(dict.fromkeys([GOLDEN, *(name for change in chosen for name in tests_of(change.path))]))
 
 
 def explained(change: Change) -> str | None:
@@ -200,6 +260,10 @@ class Survey:
         self._found = json.loads(file.read_text())
         self._names = list(forks.items)
 
+    def unknown(self) -> list[str]:
+        """The tests that are new since, and those that failed when it was made."""
+        return [name for name in self._names if name not in self._found["seconds"]]
+
     def tests(self, change: Change) -> list[str]:
         """The tests to run for a change: those of its lines, new ones, and those that name its module."""
         lines, seconds = self._found["lines"].get(str(change.path), {}), self._found["seconds"]
@@ -219,10 +283,14 @@ class Survey:
 
 
 def attempt(chosen: list[Change], workers: int) -> list[Outcome]:
-    """Try all changes: in forks, and where that cannot be in copies of the tree."""
+    """Try all changes: in forks, and where that cannot be in copies of the tree.
+
+    :raises FailsUnchanged: a test fails without them.
+    """
     forks = Forks(ROOT, workers, ROOT / SOURCE)
     outcomes: list[Outcome] = []
     left: list[Change] = []
+    unfit: list[str] = []
 
     def one(change: Change, names: list[str]) -> str | None:
         try:
@@ -232,6 +300,9 @@ def attempt(chosen: list[Change], workers: int) -> list[Outcome]:
 
     def work() -> None:
         survey = Survey(forks)
+        unfit.extend(forks.failures(survey.unknown()))
+        if unfit:
+            return
         jobs = [
             (change, functools.partial(one, change, survey.tests(change))) for change in chosen if change.in_function
         ]
@@ -241,25 +312,22 @@ def attempt(chosen: list[Change], workers: int) -> list[Outcome]:
                 left.append(change)
             else:
                 outcomes.append(tell(change, answer))
+        unfit.extend(forks.failures({outcome.noticed_by for outcome in outcomes}))
 
     forks.work = work
     left += [change for change in chosen if not change.in_function]
     os.chdir(ROOT)
-    pytest.main([*QUIETLY, *ALL], plugins=[forks])
+    status = pytest.main([*QUIETLY, *ALL], plugins=[forks])
+    if unfit or status != pytest.ExitCode.OK:
+        raise FailsUnchanged(", ".join(unfit) or f"pytest, which ended with {int(status)}")
     with tempfile.TemporaryDirectory(prefix="gpuctl-mutants-") as directory:
-        copies: SimpleQueue[Copy] = SimpleQueue()
-        for number in range(workers):
-            copies.put(Copy(Path(directory) / str(number)))
-
-        def elsewhere(change: Change) -> Outcome:
-            copy = copies.get()
-            try:
-                return tell(change, copy.first_failure(change))
-            finally:
-                copies.put(copy)
-
+        # Some tests become another user to see what that one may not: he has to come this far.
+        os.chmod(directory, 0o755)
+        copies = Copies(Path(directory), workers)
+        if left:
+            copies.must_pass(first_tests(left))
         with ThreadPoolExecutor(workers) as pool:
-            outcomes += pool.map(elsewhere, left)
+            outcomes += pool.map(lambda change: tell(change, copies.first_failure(change)), left)
     return sorted(outcomes, key=lambda outcome: (outcome.change.path, outcome.change.start))
 
 
@@ -272,7 +340,11 @@ def main() -> int:
     parser.add_argument("--only", metavar="PATH[:LINE]")
     options = parser.parse_args()
     os.environ.setdefault("GPUCTL_PROPERTIES", "0.1")
-    return report(attempt(sample(options.count, options.seed, options.only), options.workers))
+    try:
+        return report(attempt(sample(options.count, options.seed, options.only), options.workers))
+    except FailsUnchanged as error:
+        print(f"\nfails without a change, so that nothing can be concluded: {error}", file=sys.stderr)
+        return 2
 
 
 def report(outcomes: list[Outcome]) -> int:

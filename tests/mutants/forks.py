@@ -57,7 +57,8 @@ class Forks:
         parts = [names[number :: self.workers] for number in range(self.workers)]
         lines: dict[str, dict[str, list[str]]] = {}
         seconds: dict[str, float] = {}
-        for answer in self.run([functools.partial(self._surveyed, part) for part in parts]):
+        # All tests, and watched: no number of seconds is too many.
+        for answer in self.run([functools.partial(self._surveyed, part) for part in parts], seconds=None):
             seconds |= answer["seconds"]
             for path, found in answer["lines"].items():
                 for line, tests in found.items():
@@ -69,8 +70,17 @@ class Forks:
         replace(self.root / change.path, change)
         return next((name for name, passed in self._each(names) if not passed), "")
 
-    def run(self, jobs: list[Callable[[], Any]]) -> list[Any]:
-        """Do jobs in forks, some at a time; their answers in their order, :data:`ENDLESS` of those that did not end."""
+    def failures(self, names: Iterable[str]) -> list[str]:
+        """Run tests in a fork without any change; those that fail."""
+        known = sorted(name for name in names if name in self.items)
+        (failed,) = self.run([lambda: [name for name, passed in self._each(known) if not passed]], seconds=None)
+        return list(known if failed in (None, ENDLESS) else failed)
+
+    def run(self, jobs: list[Callable[[], Any]], *, seconds: int | None = CPU_SECONDS) -> list[Any]:
+        """Do jobs in forks, some at a time; their answers in their order, :data:`ENDLESS` of those that did not end.
+
+        :param seconds: of the processor, that each job has.
+        """
         answers: list[Any] = [None] * len(jobs)
         with tempfile.TemporaryDirectory(prefix="gpuctl-forks-") as directory:
             running: dict[int, int] = {}
@@ -78,7 +88,7 @@ class Forks:
             while left or running:
                 while left and len(running) < self.workers:
                     number, job = left.pop(0)
-                    running[_fork(job, Path(directory) / str(number))] = number
+                    running[_fork(job, Path(directory) / str(number), seconds)] = number
                 pid, status = os.wait()
                 if pid in running:
                     path = Path(directory) / str(running[pid])
@@ -98,8 +108,6 @@ class Forks:
             if not passed:
                 failed.append(name)
         cov.stop()
-        if failed:
-            print(f"fails without a change: {failed}", flush=True)
         data = cov.get_data()
         lines = {
             str(Path(path).relative_to(self.root)): {
@@ -119,14 +127,15 @@ class Forks:
             yield item.nodeid, not any(report.failed for report in reports)
 
 
-def _fork(job: Callable[[], Any], answer: Path) -> int:
+def _fork(job: Callable[[], Any], answer: Path, seconds: int | None) -> int:
     pid = os.fork()
     if pid:
         return pid
     code = 1
     try:
         # A loop without an end is a failure that is noticed; time on a busy machine is not.
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+        if seconds is not None:
+            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         signal.signal(signal.SIGINT, signal.default_int_handler)
         text = json.dumps(job())
         answer.with_suffix(".part").write_text(text)

@@ -46,6 +46,7 @@ def served(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
         "vera": ("viewer", None, None),
         "nora": ("user", ("not-there",), None),
         "viktor": ("viewer", (TEAM,), None),
+        "paula": ("admin", None, (POOL,)),
     }
     with serving(tmp_path_factory.mktemp("service"), plane.kubeconfig(), users) as running:
         yield running

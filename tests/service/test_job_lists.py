@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.cluster_tools import POOL, Place, inference, training
+from support.cluster_tools import POOL, Place, compute, inference, outcome, training
 from support.served import Served
 
 
@@ -27,7 +27,9 @@ def test_the_list_is_that_of_the_command_line(served: Served, place: Place) -> N
 def test_others_see_nothing(served: Served, place: Place) -> None:
     place.apply(training("a"))
     served.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
-    assert served.get("/jobs", "anna", namespace=place.namespace) == {"total": 0, "items": []}
+    assert place.namespace not in {item["namespace"] for item in served.get("/jobs", "anna")["items"]}
+    assert served.get("/jobs", "anna", namespace=place.namespace, status=403)["error"] == "Forbidden"
+    assert served.get("/jobs", "otto", pool="another", status=403)["error"] == "Forbidden"
     assert served.get("/jobs", "vera", namespace=place.namespace)["total"] == 1
     assert served.get("/jobs", "", status=401)["error"] == "Unauthorized"
     assert served.get("/jobs", page=0, status=400)["error"] == "InvalidRequest"
@@ -46,3 +48,54 @@ def test_yaml(served: Served, place: Place) -> None:
     for body in ("a: [", "- 2024-01-01\n", "\xff"):
         question["content"] = body
         assert served.call("POST", "/auth/check", status=400, **question)["error"]
+
+
+def test_pages_and_filters(served: Served, place: Place) -> None:
+    """Every job once over all pages, the newest first; each filter is that of the command line."""
+    place.apply(*(training(f"p-{number}") for number in range(5)), compute("web", resources={"pool": "elsewhere"}))
+    place.running(*(f"p-{number}" for number in range(5)))
+    settled = ["pending", *["running"] * 5]
+    found = served.until(
+        "/jobs", lambda value: sorted(item["status"] for item in value["items"]) == settled, namespace=place.namespace
+    )["items"]
+    order = [(item["createdAt"], item["name"]) for item in found]
+    assert order == sorted(sorted(order, key=lambda key: key[1]), key=lambda key: key[0], reverse=True)
+    pages = [served.get("/jobs", namespace=place.namespace, page=number, pageSize=4) for number in (1, 2, 3)]
+    assert [len(page["items"]) for page in pages] == [4, 2, 0]
+    assert {page["total"] for page in pages} == {6}
+    assert [item["jobId"] for page in pages for item in page["items"]] == [item["jobId"] for item in found]
+    for field, value in (("kind", "training"), ("pool", "elsewhere"), ("status", "pending"), ("kind", "notebook")):
+        listed = place.gpuctl("get", "jobs", "--jobs", "-o", "json", f"--{field}", value).value["items"]
+        query = {"namespace": place.namespace, field: value}
+        answer = served.client().get("/jobs", params=query).json()
+        assert {item["name"] for item in answer["items"]} == {item["name"] for item in listed}
+        assert answer["total"] == len(listed)
+    for wrong in ({"page": 0}, {"pageSize": 0}, {"pageSize": 1001}, {"page": "x"}, {"page": 2**40}):
+        assert served.get("/jobs", status=400, **wrong)["error"] == "InvalidRequest"
+
+
+def test_progress_is_what_the_log_says(served: Served, place: Place) -> None:
+    """Never made up: null where the log says nothing, and of what is no training; 100 of what has succeeded."""
+    place.apply(
+        training("bar"),
+        training("epochs"),
+        training("silent"),
+        training("over", job=outcome("complete")),
+        inference("serves"),
+    )
+    said = {
+        "bar": "  3%|1  | 3/100\nloss 0.5\n 65%|######5   | 65/100 [00:10<00:05]\n",
+        "epochs": "2024-06-01 [INFO] Epoch 1/3, Step 100, Loss: 0.87\n",
+        "silent": "nothing to say\n",
+        "serves": "99%|#########9| 99/100\n",
+    }
+    for name, text in said.items():
+        for pod in place.running(name):
+            place.plane.write_log(place.namespace, pod, text)
+    wanted = {"bar": 65, "epochs": 33, "silent": None, "over": 100, "serves": None}
+    found = served.until(
+        "/jobs",
+        lambda value: {item["name"]: item["progress"] for item in value["items"]} == wanted,
+        namespace=place.namespace,
+    )
+    assert found["total"] == 5

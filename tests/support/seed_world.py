@@ -40,9 +40,9 @@ _PODS = (
     ("wide-1", OTHER, "wide", "training-pool", "node-6", 4),
     ("stranger", OTHER, "", "", "node-6", 4),
     ("chat-abcde", TEAM, "chat", "inference-pool", "inference-1", 8),
-    ("waiting-abcde", OTHER, "waiting", "training-pool", "", 64),
+    ("queued-abcde", OTHER, "queued", "training-pool", "", 64),
 )
-_SECRETS = ("wide", "stranger", "waiting", OTHER)
+_SECRETS = ("wide", "stranger", "queued", OTHER)
 """Words that whoever sees only the first team must not meet."""
 
 

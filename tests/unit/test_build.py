@@ -266,6 +266,56 @@ def test_check_shows_the_differences_and_writes_nothing(build: Build, here: Path
     assert as_it_was(here, before)
 
 
+def _edit_unseen(path: Path) -> None:
+    """As somebody may who restores a file's times: only its content tells."""
+    seen = path.stat()
+    path.write_bytes(path.read_bytes().replace(b"train:v1", b"train:v2"))
+    os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (seen.st_size, seen.st_mtime_ns)
+
+
+def _as_link(path: Path) -> None:
+    path.rename(path.with_name("aside"))
+    path.symlink_to("aside")
+
+
+DIFFERENCES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "another character, size and times as before": (_edit_unseen, "differs"),
+    "a byte more": (lambda path: path.write_bytes(path.read_bytes() + b"\n"), "differs"),
+    "empty": (lambda path: path.write_bytes(b""), "differs"),
+    "gone": (lambda path: path.unlink(), "missing"),
+    "a link to the same content": (_as_link, "differs"),
+    "a pipe": (lambda path: (path.unlink(), os.mkfifo(path)), "differs"),
+}
+
+
+@pytest.mark.parametrize("how", DIFFERENCES)
+def test_check_finds_every_difference_of_what_it_recalls(
+    build: Build, here: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GPUCTL_NO_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(here / "cache"))
+    build("src", "-o", "out")
+    assert build("src", "-o", "out", "--check") == Outcome(0, "out is up to date\n", "")
+    change, word = DIFFERENCES[how]
+    change(here / "out/team-a/job-sft.yaml")
+    found = build("src", "-o", "out", "--check")
+    assert found == build("src", "-o", "out", "--check", "--no-cache")
+    assert (found.code, found.out.splitlines()[0]) == (1, "out is out of date:")
+    assert f"  {word:<7} team-a/job-sft.yaml" in found.out
+
+
+def test_a_manifest_that_was_written_otherwise_means_the_same(build: Build, here: Path) -> None:
+    """Escapes are JSON, and what they name is found: the namespace that no document needs any more stays."""
+    build("src", "-o", "out")
+    (here / "src/quota.yaml").unlink()
+    manifest = here / "out" / MANIFEST
+    before = build("src", "-o", "out", "--check").err
+    assert before.startswith("note: no document needs the namespace")
+    manifest.write_text(manifest.read_text().replace("_cluster/namespace-", "_cluster\\/n\\u0061mespace-"))
+    assert build("src", "-o", "out", "--check").err == before
+
+
 def test_check_shows_no_credentials(build: Build, here: Path) -> None:
     token = "hf_" + "abcdefghijklmnopqrst"
     (here / "src/jobs/sft.yaml").write_text(training("sft").replace("train.py", f"--token={token}"))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import os
+import re
 import shutil
 import stat
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,11 +23,13 @@ from gpuctl.frontend.source import Source
 from gpuctl.gitops import writer
 from gpuctl.gitops.build_error import BuildError
 from gpuctl.gitops.disk import remove_empty
+from gpuctl.gitops.exchange import _LINUX_NUMBERS, exchange
 from gpuctl.gitops.inplace import _put_back
 from gpuctl.gitops.layout import File, files_of, illegal
 from gpuctl.gitops.manifest import MANIFEST, digest, parse_manifest, render_manifest
 
 JOB = "team-a/job-x.yaml"
+HEADER = Path("/usr/include/asm-generic/unistd.h")
 Tree = dict[str, bytes | str | None]
 
 
@@ -472,6 +478,44 @@ def test_many_foreign_files_are_not_linked(rendered: Path, monkeypatch: pytest.M
     writer.build(rendered, NEW)
     assert holds_new(rendered)
     assert exchanged == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux has numbers of system calls")
+def test_directories_change_places_without_the_c_library_s_help(
+    rendered: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Older musl has no renameat2(). Of the numbers of the system call this machine tries its own."""
+    library = ctypes.CDLL(None, use_errno=True)
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace(syscall=library.syscall))
+    (here / "other").mkdir()
+    exchange(rendered, here / "other")
+    assert (here / "other" / JOB).read_text() == "x1"
+    assert list(rendered.iterdir()) == []
+
+
+@pytest.mark.skipif(not HEADER.exists(), reason=f"{HEADER} is of the kernel's headers")
+def test_the_number_that_most_processors_have_is_the_kernel_s() -> None:
+    numbers = re.findall(r"^#define __NR_renameat2 (\d+)$", HEADER.read_text(), re.MULTILINE)
+    assert {_LINUX_NUMBERS["aarch64"], _LINUX_NUMBERS["riscv64"]} == set(map(int, numbers))
+
+
+def test_what_fails_file_by_file_leaves_no_directory_behind(
+    rendered: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The namespace that is new, its directory made and its file written, goes with what was put back."""
+    from gpuctl.gitops import inplace
+    from gpuctl.gitops import swap as swapping
+
+    made: list[bool] = []
+
+    def fail(*_: object) -> None:
+        made.append((rendered / "team-c/job-z.yaml").exists())
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(swapping, "_MOST_ENTRIES", 3)
+    monkeypatch.setattr(inplace, "remove_empty", fail)
+    assert "input/output error" in refused(rendered, NEW, here)
+    assert made == [True]
 
 
 def test_what_is_put_back_finds_its_directory_or_makes_it(tmp_path: Path) -> None:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
 import socket
+import ssl
+import struct
+import subprocess
+import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from gpuctl.kube.api_errors import ConnectionFailed
-from gpuctl.kube.channels import STATUS, STDERR, STDOUT, V4, V5, Channels, Message
+from gpuctl.kube.channels import PORTION, STATUS, STDERR, STDIN, STDOUT, V4, V5, Channels, Message
+from gpuctl.kube.port_forwarding import _join
 from gpuctl.kube.remote import Ends, NotStarted, _run
 
 Pair = tuple[socket.socket, socket.socket]
@@ -134,3 +143,124 @@ def test_a_command_that_is_not_there(pair: Pair) -> None:
     value = {"status": "Failure", "reason": "InternalError", "message": f"Internal error occurred: {words}"}
     with pytest.raises(NotStarted, match=r"^the container cannot run jupyter: executable file not found in \$PATH$"):
         ran(pair, (STATUS, json.dumps(value).encode()))
+
+
+# How a connection ends, once it has given its answer or has not.
+
+SUCCESS = b'{"metadata":{},"status":"Success"}'
+ENDED = frame(b"\x03\xe8", 0x8)
+"""The server's closing frame."""
+
+
+@contextlib.contextmanager
+def fed(size: int) -> Iterator[int]:
+    """A file with so many bytes to read: its descriptor."""
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(size))
+        file.seek(0)
+        yield file.fileno()
+
+
+def tcp() -> Pair:
+    """Both ends of a TCP connection, whose end can be abrupt."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours = socket.create_connection(listener.getsockname())
+        theirs, _ = listener.accept()
+    # As Go's connections are: what is sent has gone before a close.
+    theirs.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return ours, theirs
+
+
+def plain(ours: socket.socket, theirs: socket.socket) -> Pair:
+    return ours, theirs
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Callable[[socket.socket, socket.socket], Pair]:
+    """TLS over a connection."""
+    directory = tmp_path_factory.mktemp("tls")
+    certificate, key = str(directory / "server.crt"), str(directory / "server.key")
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    subprocess.run([*command, "-keyout", key, "-out", certificate, "-subj", "/CN=x"], check=True, capture_output=True)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(certificate, key)
+    client = ssl.create_default_context(cafile=certificate)
+    client.check_hostname = False
+
+    def secured(ours: socket.socket, theirs: socket.socket) -> Pair:
+        with ThreadPoolExecutor(1) as threads:
+            accepted = threads.submit(server.wrap_socket, theirs, server_side=True)
+            return client.wrap_socket(ours), accepted.result()
+
+    return secured
+
+
+@pytest.mark.parametrize("closing", [b"", ENDED], ids=["", "closing-frame"])
+@pytest.mark.parametrize("end", ["close", "reset"])
+@pytest.mark.parametrize("way", ["plain", "tls"])
+@pytest.mark.parametrize("told", [(), (SUCCESS,), (status("42"),)], ids=["nothing", "success", "42"])
+def test_the_status_counts_however_the_connection_ends(
+    request: pytest.FixtureRequest, told: tuple[bytes, ...], way: str, end: str, closing: bytes
+) -> None:
+    """A command that does not want its input: the server says so and is gone, while there is more to send."""
+    wrapped = request.getfixturevalue("tls") if way == "tls" else plain
+    ours, theirs = wrapped(*tcp())
+    theirs.sendall(b"".join(frame(bytes([STATUS]) + data) for data in told) + closing)
+    if end == "reset":
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    # No close_notify; what was sent meanwhile is answered with a reset.
+    theirs.close()
+    # Whatever comes of it is there by now: neither order is left to chance.
+    select.select([ours], [], [], 10)
+    out = bytearray()
+    channels = Channels(ours, V5)
+    with fed(3_000_000) as stdin, ours:
+        for _ in range(3):
+            # More than once: the first is what the other side answers with a reset.
+            channels.send(STDIN, bytes(PORTION))
+            time.sleep(0.01)
+        ends = Ends(stdin, out.extend, out.extend)
+        if told:
+            assert _run(channels, ends) == (0 if told == (SUCCESS,) else 42)
+        else:
+            with pytest.raises(ConnectionFailed, match=r"^the connection to the pod (broke: |ended before)"):
+                _run(channels, ends)
+
+
+def test_a_status_after_which_nothing_comes(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of the connection is lost on its way, by a load balancer for instance."""
+    monkeypatch.setattr("gpuctl.kube.remote._LAST", 0.2)
+    ours, theirs = pair
+    theirs.sendall(frame(bytes([STATUS]) + SUCCESS))
+    assert _run(Channels(ours, V5), Ends(None, print, print)) == 0
+
+
+def test_what_a_port_has_said_arrives_however_the_connection_ends() -> None:
+    """A web server that refuses an upload: it answers, and hears no more of it."""
+    ours, theirs = tcp()
+    client, near = socket.socketpair()
+    head = frame(b"\x00\x90\x1f") + frame(b"\x01\x90\x1f")
+    theirs.sendall(head + frame(b"\x00413 too large") + ENDED)
+    theirs.close()
+    client.sendall(bytes(100_000))
+    channels = Channels(ours, V4)
+    with client, near, ours:
+        channels.send(0, bytes(PORTION))
+        time.sleep(0.05)
+        assert _join(channels, near) == ""
+        assert channels.failure is None
+        assert client.recv(100) == b"413 too large"
+
+
+def test_a_port_whose_connection_breaks_is_told() -> None:
+    ours, theirs = tcp()
+    client, near = socket.socketpair()
+    theirs.sendall(frame(b"\x00\x90\x1fhalf"))
+    channels = Channels(ours, V4)
+    with client, near, ours:
+        channels.send(0, bytes(PORTION))
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        theirs.close()
+        assert _join(channels, near) == ""
+        assert isinstance(channels.failure, ConnectionFailed)
+        assert client.recv(100) == b"half"

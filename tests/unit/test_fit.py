@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from gpuctl.answers.fit_answers import fit_value
 from gpuctl.capacity.fit import Fit, _Admission, _afterwards, _Worlds, fit
-from gpuctl.capacity.placement import Placements, initial
+from gpuctl.capacity.placement import Placements, initial, settle
 from gpuctl.capacity.projections import counted_custom_resource, counted_pod, is_seen
 from gpuctl.capacity.selectors import holds
 from gpuctl.capacity.snapshot import DamagedSnapshot, Snapshot, load, render
@@ -158,6 +159,54 @@ def test_equals_are_not_certain_victims() -> None:
     found = answer(cluster([node("a"), node("b")], pods), job(gpus=8))
     assert (found.verdict, found.certain, len(found.victims)) == ("preempts", False, 1)
     assert "may evict others of the same rank" in found.reason
+
+
+def test_equals_on_one_node_are_not_certain_victims() -> None:
+    """Of two that started at the same time the scheduler's own order decides which one leaves."""
+    pods = [running("x", "a", 4), running("y", "a", 4)]
+    found = answer(cluster([node("a")], pods), job(gpus=4))
+    assert (found.verdict, found.certain, len(found.victims)) == ("preempts", False, 1)
+    assert "may evict others of the same rank" in found.reason
+    both = answer(cluster([node("a")], pods), job(gpus=8))
+    assert (both.verdict, both.certain, len(both.victims)) == ("preempts", True, 2)
+
+
+def apart(name: str = "train") -> Object:
+    """Pods of a job that stay out of each other's zones."""
+    term = {"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": "zone"}
+    return {"podAntiAffinity": {REQUIRED: [term]}}
+
+
+@pytest.mark.parametrize(("pods", "certain"), [(1, True), (2, False)])
+def test_pods_that_wait_for_room_are_not_seen_by_the_next_of_their_job(pods: int, certain: bool) -> None:
+    """One that waits until its victims have left counts on its own node only, so that another may go too near."""
+    nodes = [node("a"), node("b", labels={"zone": "b"})]
+    others = [running("x", "a", 8, 0), running("y", "b", 8, 5)]
+    found = answer(cluster(nodes, others), job(pods=pods, gpus=8, affinity=apart()))
+    assert found.certain is certain
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "verdict"),
+    [
+        ({}, "fits"),
+        ({"nodeSelector": {"zone": "a"}}, "fits"),
+        ({"nodeSelector": {"zone": "b"}}, "never"),
+        ({"overhead": {"cpu": "31"}}, "fits"),
+        ({"overhead": {"cpu": "33"}}, "never"),
+    ],
+    ids=str,
+)
+def test_a_runtime_chooses_nodes_and_takes_room(scheduling: Object, verdict: str) -> None:
+    runtimes = [{"name": "other", "nodeSelector": {"zone": "z"}}, {"name": "kata", **scheduling}]
+    assert answer(cluster([node("a")], runtime_classes=runtimes), job(runtimeClassName="kata")).verdict == verdict
+
+
+def test_a_runtime_tolerates_what_its_nodes_are_tainted_with() -> None:
+    tainted = node("a", taints=[{"key": "sandboxed", "effect": "NoSchedule"}])
+    runtimes = [{"name": "kata", "tolerations": [{"key": "sandboxed", "operator": "Exists"}]}, {"name": "runc"}]
+    for name, verdict in (("kata", "fits"), ("runc", "never")):
+        assert answer(cluster([tainted], runtime_classes=runtimes), job(runtimeClassName=name)).verdict == verdict
 
 
 def test_a_gang_that_cannot_start_evicts_all_the_same() -> None:
@@ -497,6 +546,71 @@ def test_what_one_of_two_worlds_may_lead_to_leaves_the_next_job_open() -> None:
     assert _afterwards(nothing, worlds, outcomes[:1]) == _Worlds([state])
     assert _afterwards(nothing, worlds, [outcomes[0], outcomes[0]]) == _Worlds([state, state])
     assert _afterwards(nothing, worlds, outcomes) == worlds
+
+
+def many(number: int) -> list[Object]:
+    """Jobs of a pod each; of some the memory is eight times that of others."""
+    return [job(f"j{index}", gpus=0, amounts={"cpu": "1", "memory": f"{1 + index % 8}Gi"}) for index in range(number)]
+
+
+def roomy(number: int) -> list[Object]:
+    """Large nodes, none like another."""
+    return [node(f"n{index}", allocatable={"pods": "110", "cpu": "200", "memory": "2Ti"}) for index in range(number)]
+
+
+def test_many_jobs_fit_wherever_each_of_them_goes() -> None:
+    """Small pods beside large ones: what is scarce for one is not for another."""
+    snapshot = cluster(roomy(3), [running(f"p{index}", f"n{index}", 0, 10) for index in range(3)])
+    assert {found.verdict for found in fit(snapshot, many(200))} == {"fits"}
+
+
+def test_ports_are_scarce_though_nothing_else_is() -> None:
+    """Three nodes have three of them, whatever else they have."""
+    jobs = many(12)
+    for item in jobs[8:]:
+        item["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
+    snapshot = cluster(roomy(3), [running(f"p{index}", f"n{index}", 0, 10) for index in range(3)])
+    assert fit(snapshot, jobs)[-1].verdict == "unknown"
+
+
+def test_states_that_cannot_decide_are_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many jobs the first few are followed in every state; what comes of the others is known without."""
+    followed = []
+
+    def counted(*arguments: Any, **options: Any) -> Placements:
+        followed.append(1)
+        return settle(*arguments, **options)
+
+    monkeypatch.setattr("gpuctl.capacity.fit.settle", counted)
+    snapshot = cluster(roomy(3), [running(f"p{index}", f"n{index}", 0, 10) for index in range(3)])
+    fit(snapshot, many(20))
+    few = len(followed)
+    fit(snapshot, many(80))
+    assert len(followed) == 2 * few
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_not_followed_would_have_given_the_same_answer(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(seed)
+    nodes = [node(f"n{index}", draw.choice((4, 8)), allocatable={"pods": "30"}) for index in range(4)]
+    pods = [
+        running(f"p{index}", f"n{draw.randrange(4)}", 1, draw.choice((0, 10))) for index in range(draw.choice((0, 5)))
+    ]
+    jobs = [
+        job(
+            f"j{index}",
+            draw.choice((1, 1, 2)),
+            draw.choice((0, 0, 0, 1)),
+            draw.choice(("low", "low", "high")),
+            amounts={"cpu": draw.choice(("1", "2"))},
+            nodeSelector=draw.choice(({}, {}, {"zone": "a"})),
+        )
+        for index in range(16)
+    ]
+    snapshot = cluster(nodes, pods)
+    found = fit(snapshot, jobs)
+    monkeypatch.setattr("gpuctl.capacity.fit._has_room_anyway", lambda *_: False)
+    assert list(map(fit_value, found)) == list(map(fit_value, fit(snapshot, jobs)))
 
 
 def test_labels_of_namespaces_in_the_documents_count() -> None:

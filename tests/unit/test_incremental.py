@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 import gpuctl
-from gpuctl.incremental import parts, run, store, workers
+from gpuctl.incremental import joining, parts, run, store, workers
 from gpuctl.incremental.store import Store, user_store
+from support import many_documents
 from support.many_documents import counted, entries, in_one, in_parts, job, mode_of, write_tree
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -140,31 +141,64 @@ def test_what_is_no_number_of_processes_is_passed_over(
     assert workers.processes(9999) == default
 
 
-def test_the_interrupt_ends_all_processes(tree: Path, tmp_path: Path) -> None:
+def interrupted(directory: Path, before: str = "") -> subprocess.Popen[str]:
+    """A compile by two processes that each say that they are at work, and have no end."""
     code = f"""
-import os, sys, time
+import os, signal, sys, time
 from gpuctl.incremental import parts, workers
 workers.FEWEST = 1
+def at_work(process):
+    open(os.path.join({str(directory)!r}, "at-work-%d" % process), "w").close()
 def slow(*_):
-    open(os.path.join({str(tmp_path)!r}, "at-work-%d" % os.getpid()), "w").close()
-    time.sleep(600)
+    at_work(os.getpid())
+    while True:  # A signal just before a sleep is noticed only after it.
+        time.sleep(0.05)
 parts.check = slow
+{before}
 from gpuctl.__main__ import main
 main()
 """
-    environment = {**os.environ, workers.WORKERS: "2"}
-    command = [sys.executable, "-c", code, "render", "."]
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as child:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, "render", "."],
+        env={**os.environ, workers.WORKERS: "2"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def assert_ended(child: subprocess.Popen[str], directory: Path) -> None:
+    output, errors = child.communicate(timeout=120)
+    assert (child.returncode, output, errors) == (130, "", "Interrupted.\n")
+    for path in directory.glob("at-work-*"):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(path.name.removeprefix("at-work-")), 0)
+
+
+def test_the_interrupt_ends_all_processes(tree: Path, tmp_path: Path) -> None:
+    with interrupted(tmp_path) as child:
         while child.poll() is None and len(list(tmp_path.glob("at-work-*"))) < 2:
             time.sleep(0.02)
         os.killpg(child.pid, signal.SIGINT)
-        output, errors = child.communicate(timeout=120)
-    assert (child.returncode, output, errors) == (130, "", "Interrupted.\n")
-    for path in tmp_path.glob("at-work-*"):
-        with pytest.raises(ProcessLookupError):
-            os.kill(int(path.name.removeprefix("at-work-")), 0)
+        assert_ended(child, tmp_path)
+
+
+def test_an_interrupt_while_a_process_is_started_leaves_none_behind(tree: Path, tmp_path: Path) -> None:
+    """It comes when there are two of them, and nobody knows the other one's number yet."""
+    before = """
+fork = os.fork
+def forking():
+    process = fork()
+    if process:
+        at_work(process)
+        os.kill(os.getpid(), signal.SIGINT)
+    return process
+os.fork = forking
+"""
+    with interrupted(tmp_path, before) as child:
+        assert_ended(child, tmp_path)
+        assert list(tmp_path.glob("at-work-*"))
 
 
 # What an earlier run left -----------------------------------------------------------------------------------------
@@ -198,6 +232,109 @@ def test_one_change_compiles_one(tree: Path, cache: Path, made: list[int]) -> No
     (tree / "job-5.yaml").unlink()
     assert kept(["."]) == in_one(["."])
     assert made == [27, 1, 1, 0]
+
+
+@pytest.fixture
+def put_together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many parts were put together, by call."""
+    counts: list[int] = []
+    together = joining.joined
+
+    def counting(loaded: Any, maker: Any, units: Any, parts: Any, *, strict: bool) -> joining.Joined:
+        counts.append(len(parts))
+        return together(loaded, maker, units, parts, strict=strict)
+
+    monkeypatch.setattr(joining, "joined", counting)
+    return counts
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def quiet(tree: Path) -> None:
+    """Nothing is told of any document: no pool and quota, and their namespaces are there."""
+    for name in ("pool", "quota"):
+        (tree / f"{name}.yaml").unlink()
+    for path in tree.glob("*.yaml"):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace(", pool: big, gpu-type: a100-80g", ""), encoding="utf-8")
+
+
+@pytest.mark.parametrize("options", [{"namespaces": True}, {"namespaces": True, "embed": True, "namespace": "other"}])
+def test_a_text_that_no_other_document_asks_for(
+    tree: Path, cache: Path, made: list[int], put_together: list[int], options: dict[str, Any]
+) -> None:
+    quiet(tree)
+    assert kept(["."], **options)[1] == []
+    edit(tree / "job-3.yaml", "app:v3", "app:v33")
+    assert kept(["."], **options) == in_one(["."], **options)
+    # Of many bytes, in the middle of a stream, and two at once.
+    edit(tree / "stream.yaml", "seed, ", "seed,\n    --more, " + 3000 * "任" + ", ")
+    edit(tree / "job-5.yaml", "/data/5", "/data/five")
+    assert kept(["."], **options) == in_one(["."], **options)
+    edit(tree / "stream.yaml", "number 20", "number twenty")
+    assert kept(["."], **options) == in_one(["."], **options)
+    assert kept(["."], **options) == in_one(["."], **options)
+    again = run.manifests(["."], store=user_store(), **options)
+    for one, other in zip(run.manifests(["."], **options).lowered, again.lowered, strict=True):
+        assert (one.document.file, one.document.span()) == (other.document.file, other.document.span())
+    edit(tree / "job-3.yaml", "app:v33", "app:v3")
+    assert kept(["."], **options) == in_one(["."], **options)
+    assert made == [25, 1, 2, 1, 25, 1]
+    # The first run, and the one without a store.
+    assert put_together == [25, 25]
+
+
+FOLLOWS = {
+    "another name": lambda tree: edit(tree / "job-3.yaml", "name: job-3", "name: job-33"),
+    "a name that another job has": lambda tree: edit(tree / "job-3.yaml", "name: job-3,", "name: job-6,"),
+    "another namespace": lambda tree: edit(tree / "job-3.yaml", "namespace: team-0", "namespace: team-9"),
+    "other resources": lambda tree: edit(tree / "job-4.yaml", "gpu: 1", "gpu: 2"),
+    "a pool that nobody has": lambda tree: edit(tree / "job-4.yaml", "gpu: 1", "gpu: 1, pool: nobody"),
+    "another kind": lambda tree: edit(tree / "job-4.yaml", "kind: training", "kind: notebook"),
+    "a volume more": lambda tree: edit(tree / "job-4.yaml", "cpu: 4,", "cpu: 4, gpu-share: 0.5,"),
+    "a mistake": lambda tree: edit(tree / "job-4.yaml", "cpu: 4", "cpu: four"),
+    "a warning of the document itself": lambda tree: edit(tree / "job-4.yaml", "app:v4", "app"),
+    "nothing left": lambda tree: (tree / "job-4.yaml").write_text("# nothing\n"),
+    "one document more in the file": lambda tree: edit(tree / "job-4.yaml", "kind:", job(90) + "---\nkind:"),
+    "files changed places": lambda tree: (
+        (tree / "job-3.yaml").rename(tree / "x"),
+        (tree / "job-4.yaml").rename(tree / "job-3.yaml"),
+        (tree / "x").rename(tree / "job-4.yaml"),
+    ),
+    "another name of the file": lambda tree: (tree / "job-4.yaml").rename(tree / "job-4b.yaml"),
+    "the platform": lambda tree: edit(tree / "platform.yaml", "gpu.example.com", "gpu.example.org"),
+    "the platform, for all documents": lambda tree: [
+        edit(tree / "platform.yaml", "gpu.example.com", "gpu.example.org"),
+        *(edit(path, "app:v", "app:w") for path in tree.glob("job-*.yaml")),
+    ],
+    "a comment in the platform": lambda tree: edit(tree / "platform.yaml", "kind:", "# ours\nkind:"),
+    "a file that is not read": lambda tree: (tree / ".hidden.yaml").write_text(job(70)),
+    "a quota": lambda tree: (tree / "quota.yaml").write_text(many_documents.QUOTA),
+    "a pool": lambda tree: (tree / "pool.yaml").write_text(many_documents.POOL),
+}
+
+
+@pytest.mark.parametrize("how", FOLLOWS)
+@pytest.mark.parametrize("is_quiet", [True, False])
+def test_what_follows_from_a_change_elsewhere(tree: Path, cache: Path, how: str, is_quiet: bool) -> None:
+    if is_quiet:
+        quiet(tree)
+    for options in ({"namespaces": True}, {}):
+        kept(["."], **options)
+    FOLLOWS[how](tree)
+    edit(tree / "job-7.yaml", "app:", "application:")
+    for options in ({"namespaces": True}, {}):
+        assert kept(["."], **options) == in_one(["."], **options)
+        assert kept(["."], **options) == in_one(["."], **options)
+        anew, again = run.manifests(["."], **options), run.manifests(["."], store=user_store(), **options)
+        assert again.settings.domain == anew.settings.domain
+        assert again.version == anew.version
+        for one, other in zip(anew.lowered, again.lowered, strict=True):
+            assert (one.document.file, one.document.span()) == (other.document.file, other.document.span())
 
 
 def test_a_pool_reaches_the_jobs_that_did_not_change(tree: Path, cache: Path, made: list[int]) -> None:
@@ -366,7 +503,7 @@ def test_a_spoilt_entry_is_replaced(tree: Path, cache: Path, made: list[int], ho
 def test_an_entry_that_is_not_what_it_should_be_is_passed_over(tree: Path, cache: Path) -> None:
     expected = kept(["."])
     (entry,) = entries(cache)
-    for text in (b"", b"\n\n\n", b"[]\n[]\n[]\n", b"{\n\n\n", b"{}\n[]\n[]\n"):
+    for text in (b"", b"\n\n\n", b"[]\n[]\n[]\n", b"{\n\n\n", b"{}\n[]\n[]\n", b'{"parts":0,"rows":0}\n'):
         Store(str(entry.parent)).write(entry.name, [text])
         assert kept(["."]) == expected
 

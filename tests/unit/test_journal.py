@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from gpuctl.apply.run import journal as journals
+from gpuctl.apply.run import journal_secrets
 from gpuctl.apply.run.entries import ForeignEntry, JournalEntry, decoded, encoded
-from gpuctl.apply.run.journal import Journal
+from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.state.records import records
 from gpuctl.backend.api_resources import Key
 from gpuctl.kube.api_errors import ClusterError
@@ -53,7 +54,7 @@ def entries(number: int = 3) -> list[JournalEntry]:
 
 def secrets_of(group: list[JournalEntry], namespace: str = SPACE, run: str = RUN) -> list[Object]:
     """The Secrets of a journal, as the server gives them: the index is the first."""
-    index, parts = journals._secrets(run, namespace, group, KEYS)
+    index, parts = journal_secrets.secrets_of(run, namespace, group, KEYS)
     found = copy.deepcopy([index, *parts])
     for number, secret in enumerate(found):
         secret["metadata"] |= {"uid": str(number), "resourceVersion": "1"}
@@ -61,13 +62,25 @@ def secrets_of(group: list[JournalEntry], namespace: str = SPACE, run: str = RUN
 
 
 def read(found: list[Object]) -> Journal:
-    return journals._read(RUN, SPACE, found, KEYS)
+    return journal_secrets.read_journal(RUN, SPACE, found, KEYS)
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part for each entry."""
-    monkeypatch.setattr(journals, "_PACKED", 100)
+    monkeypatch.setattr(journal_secrets, "_PACKED", 100)
+
+
+def test_what_a_recovery_would_refuse_is_not_remembered() -> None:
+    """Else it would be deleted, and could not be brought back."""
+    away = {**job("b"), "metadata": {**job("b")["metadata"], "namespace": "team-b"}}
+    group = [*entries(1), JournalEntry(UID.format(5), away, away, "post")]
+    assert journals._by_namespace(group, KEYS) == {SPACE: group[:2], "team-b": group[2:]}
+    strange = JournalEntry(UID.format(6), job("c", labels={}), job("c", labels={}), "post")
+    with pytest.raises(ClusterError, match=f"job.batch/c in {SPACE} would be lost if this were interrupted") as caught:
+        journals._by_namespace([*group, strange], KEYS)
+    assert "lacks the label" in caught.value.message
+    assert caught.value.hint == "nothing was deleted; delete the object yourself if it is to go"
 
 
 def test_what_is_written_is_read() -> None:
@@ -176,7 +189,7 @@ def with_entries(packed: bytes) -> Object:
 @pytest.mark.parametrize(
     "packed",
     [
-        gzip.compress(b"[" + b" " * (journals._UNPACKED + 10) + b"]"),
+        gzip.compress(b"[" + b" " * (journal_secrets._UNPACKED + 10) + b"]"),
         gzip.compress(b"[" * 200_000),
         gzip.compress(b'[{"uid": ' + b"9" * 100_000 + b"}]"),
         gzip.compress(b"[]")[:-4],
@@ -358,8 +371,8 @@ def test_what_is_written_is_as_large_as_what_is_believed(monkeypatch: pytest.Mon
     """To the byte: a part that is one byte too large would not be read again."""
     (entry,) = entries(1)[:1]
     size = len(json.dumps([encoded(entry)], ensure_ascii=False, separators=(",", ":")).encode())
-    monkeypatch.setattr(journals, "_UNPACKED", size)
+    monkeypatch.setattr(journal_secrets, "_UNPACKED", size)
     assert read(secrets_of([entry])).entries == [entry]
-    monkeypatch.setattr(journals, "_UNPACKED", size - 1)
+    monkeypatch.setattr(journal_secrets, "_UNPACKED", size - 1)
     with pytest.raises(ClusterError, match="is too large to be remembered"):
         secrets_of([entry])

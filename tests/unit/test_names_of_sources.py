@@ -19,6 +19,10 @@ def test_sources_are_named_from_where_all_of_them_are(tmp_path: Path, monkeypatc
     assert name("team/jobs/a.yaml") == "jobs/a.yaml"
     assert name(str(tmp_path / "team/pools/b.yaml")) == "pools/b.yaml"
     assert name("<stdin>") == "<stdin>"
+    assert name("team/jobs/../pools/./c.yaml") == "pools/c.yaml"
+    assert name("teams.yaml") == "../teams.yaml", "beside the directory, although its name begins alike"
+    assert name(f"/{tmp_path}/team/jobs/d.yaml") == "jobs/d.yaml", "POSIX keeps two slashes at the beginning"
+    assert source_names(["/a.yaml"])("//b.yaml") == "b.yaml"
 
 
 def test_a_file_too_large_for_a_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

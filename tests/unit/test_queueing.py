@@ -18,7 +18,8 @@ from gpuctl.apply.state.queueing import (
     was_admitted,
 )
 from gpuctl.apply.state.records import records
-from gpuctl.apply.state.workload import recreatable
+from gpuctl.apply.state.workload import recreatable, restorable
+from gpuctl.capacity.pod_requests import pod_templates
 from gpuctl.language.settings import Settings
 
 KEYS = records(Settings())
@@ -84,6 +85,31 @@ def test_what_kueue_wrote_is_forgotten(kind: str) -> None:
     was = {"nodeSelector": {"pool": "a"}, "containers": []}
     as_submitted(job, {"spec": {"podSets": [{"name": "main", "template": {"spec": was}}]}})
     assert (template["spec"]["nodeSelector"], "tolerations" in template["spec"]) == ({"pool": "a"}, False)
+
+
+@pytest.mark.parametrize("kind", ["Job", "JobSet"])
+def test_what_is_put_back_may_run_where_it_was_to_run(kind: str) -> None:
+    was = {"nodeSelector": {"pool": "a"}, "containers": []}
+    workload = {"spec": {"podSets": [{"name": "main", "template": {"spec": was}}]}}
+    again = restorable(training(kind, suspend=False), KEYS, workload)
+    [(template, _)] = pod_templates(again)
+    assert template == {"metadata": {"labels": OURS}, "spec": was}
+    assert (again["spec"]["suspend"], queue_of(again), is_held(again)) == (False, "team", False)
+    # Where Workloads may not be read it may only run where it ran.
+    [(template, _)] = pod_templates(restorable(training(kind), KEYS, None))
+    assert template["spec"]["nodeSelector"] == {"pool": "a", "class": "spot"}
+    assert not was_admitted(restorable(training(kind), KEYS, None))
+
+
+@pytest.mark.parametrize("kind", ["Job", "JobSet"])
+def test_what_is_paused_is_put_back_kept_out(kind: str) -> None:
+    """Also when Kueue has not come to suspend it yet."""
+    for suspend in (True, False):
+        paused = training(kind, suspend=suspend)
+        paused["metadata"]["annotations"] = {KEYS.paused: "0"}
+        again = restorable(paused, KEYS, None)
+        assert (again["spec"]["suspend"], queue_of(again), is_held(again)) == (True, "team", True)
+        assert again["metadata"]["annotations"] == {KEYS.paused: "0"}
 
 
 def test_what_has_ended_comes_back_kept_out() -> None:

@@ -34,6 +34,28 @@ def test_what_readers_use_needs_no_model(module: str) -> None:
     assert loaded_by(f"import {module}").isdisjoint(DEAR)
 
 
+@pytest.mark.parametrize("family", ["job", "node"])
+def test_what_lists_needs_nothing_of_what_changes_or_explains(family: str) -> None:
+    """Of a small cluster a list costs what it takes to start."""
+    code = f"import gpuctl.cli.main, gpuctl.usecases.{family}_queries, gpuctl.answers.{family}_answers"
+    command = [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    unwanted = {"difflib", "hashlib", "gpuctl.apply.plan", "gpuctl.language.masking", "gpuctl.usecases.change_options"}
+    assert unwanted.isdisjoint(found)
+
+
+def test_an_error_that_is_shown_is_masked_though_what_masks_was_not_loaded() -> None:
+    code = (
+        "import sys\nfrom gpuctl.kube.api_errors import ClusterError\n"
+        "error = ClusterError('password=geheim1 is refused')\n"
+        "assert 'gpuctl.language.masking' not in sys.modules\n"
+        "print(error, repr(error), error.args, error.message)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "geheim1" not in shown
+    assert shown.count("password=*") == shown.count(" is refused") == 2
+
+
 def test_the_settings_of_no_platform_need_no_model() -> None:
     code = (
         "from gpuctl.language.settings import Settings\nsettings = Settings()\n"
@@ -76,7 +98,7 @@ def test_what_reads_a_cluster_imports_no_model(arguments: tuple[str, ...], tmp_p
     assert loaded_by(code).isdisjoint(DEAR - {"yaml"})
 
 
-@pytest.mark.parametrize("name", ["render", "validate"])
+@pytest.mark.parametrize("name", ["render", "validate", "build -o rendered"])
 def test_what_is_recalled_imports_no_compiler(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPUCTL_NO_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -84,9 +106,11 @@ def test_what_is_recalled_imports_no_compiler(name: str, tmp_path: Path, monkeyp
         "kind: compute\nversion: v0.1\njob: {name: a}\nenvironment: {image: i, command: [x]}\n"
     )
     code = (
-        f"import os, sys\nos.chdir({str(tmp_path)!r})\nsys.argv = ['gpuctl', {name!r}, 'job.yaml']\n"
+        f"import os, sys\nos.chdir({str(tmp_path)!r})\nsys.argv = ['gpuctl', *{name.split()!r}, 'job.yaml']\n"
         "from gpuctl.__main__ import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0, end"
     )
     assert not loaded_by(code).isdisjoint(DEAR)
     assert loaded_by(code).isdisjoint(DEAR)
+    if name.startswith("build"):
+        assert loaded_by(code.replace("'job.yaml']", "'job.yaml', '--check']")).isdisjoint(DEAR)

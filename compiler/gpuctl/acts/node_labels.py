@@ -13,8 +13,10 @@ from gpuctl.kube.session import Session
 from gpuctl.language.names import LABEL_MAX, is_label_value, is_qualified_name, nearest_label_value
 
 LABEL_MANAGER = "gpuctl-label"
-_ATTEMPTS = 5
-"""A node's status is written every few minutes, which is a conflict for whoever looks before the write."""
+_ATTEMPTS = 20
+"""Each time somebody else was faster, and has finished then: enough for as many at once."""
+_EXPLAINED = 16
+"""Names that are compared with those of all nodes: of hundreds that are wrong it helps nobody, and takes seconds."""
 
 
 @dataclass(frozen=True)
@@ -158,9 +160,9 @@ def missing(name: str) -> UnexpectedNode:
 def explain_missing(
     session: Session, report: Report, shows: Callable[[Mapping[str, str]], bool] = lambda labels: True
 ) -> None:
-    """Say of names that no node has which one may be meant, where nodes may be listed."""
+    """Say of names that no node has which one may be meant, where nodes may be listed, and the names are a few."""
     absent = [item for item in report.failed if item.error == "NodeNotFound"]
-    if not absent:
+    if not 0 < len(absent) <= _EXPLAINED:
         return
     try:
         nodes = session.list_objects(RESOURCES["Node"])[0]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpuctl.answers.json_values import listed
-from gpuctl.answers.why_answers import why_value
-from gpuctl.language.masking import masked
 
 if TYPE_CHECKING:
     from gpuctl.reading.access import Addresses
-    from gpuctl.reading.describe_job import AlikeEvents, JobDetail
+    from gpuctl.reading.describe_job import AlikeEvents, JobDetail, JobHistory
+    from gpuctl.reading.job_facts import JobFacts
     from gpuctl.reading.job_rows import Row
     from gpuctl.reading.log_streams import LogProblem
     from gpuctl.reading.loglines import LogLine
@@ -47,47 +46,77 @@ def row_value(row: Row) -> dict[str, Any]:
 
 
 def job_answer(detail: JobDetail) -> dict[str, Any]:
-    """``describe job -o json``, without credentials: the fields of ``GET /jobs/{jobId}``, and more."""
-    identity, workload = detail.job.identity, detail.job.workload
+    """``describe job -o json``, without credentials."""
+    from gpuctl.answers.why_answers import why_value
+    from gpuctl.language.masking import masked
+
     value = {
-        "jobId": detail.row.job_id,
-        "name": identity.name,
-        "namespace": identity.namespace,
-        "kind": identity.kind,
-        "version": (detail.document or {}).get("version"),
-        "description": detail.description,
-        "yamlContent": detail.text,
-        "status": detail.row.status.word,
-        "phase": detail.row.status.phase,
-        "reason": detail.row.status.reason or None,
-        "ready": detail.row.ready,
-        "pool": detail.row.pool,
-        "priority": detail.row.priority,
-        "resources": detail.resources,
-        # Use over time is another service's.
-        "metrics": None,
-        "createdAt": detail.row.created_at,
-        "startedAt": detail.started_at,
-        "k8sResources": {
-            "kind": workload["kind"] if workload is not None else None,
-            "jobName": workload["metadata"]["name"] if workload is not None else None,
-            "pods": [row.job_id for row in detail.pods],
-        },
-        "images": detail.images,
-        "pods": [{**row_value(row), "restarts": detail.restarts[row.job_id]} for row in detail.pods],
-        "timeline": [
-            {"pod": name, "stages": [_stage(stage) for stage in stages]} for name, stages in detail.timeline.items()
-        ],
-        "conditions": [
-            {key: item.get(key) for key in ("type", "status", "reason", "message", "lastTransitionTime")}
-            for item in detail.conditions
-        ],
+        **job_facts_value(detail),
+        "timeline": _timeline(detail.timeline),
+        "conditions": _conditions(detail.conditions),
         "access": _addresses(detail.access),
         "why": why_value(detail.answer) if detail.has_trouble else None,
         "events": None if detail.events is None else [_events(item) for item in detail.events],
     }
     found: dict[str, Any] = masked(value)
     return found
+
+
+def job_facts_value(facts: JobFacts) -> dict[str, Any]:
+    """The fields of ``describe job`` that rest on the job's own objects; credentials are not masked yet."""
+    identity, workload = facts.job.identity, facts.job.workload
+    return {
+        "jobId": facts.row.job_id,
+        "name": identity.name,
+        "namespace": identity.namespace,
+        "kind": identity.kind,
+        "version": (facts.document or {}).get("version"),
+        "description": facts.description,
+        "yamlContent": facts.text,
+        "status": facts.row.status.word,
+        "phase": facts.row.status.phase,
+        "reason": facts.row.status.reason or None,
+        "ready": facts.row.ready,
+        "pool": facts.row.pool,
+        "priority": facts.row.priority,
+        "resources": facts.resources,
+        # Use over time is another service's.
+        "metrics": None,
+        "createdAt": facts.row.created_at,
+        "startedAt": facts.started_at,
+        "k8sResources": {
+            "kind": workload["kind"] if workload is not None else None,
+            "jobName": workload["metadata"]["name"] if workload is not None else None,
+            "pods": [row.job_id for row in facts.pods],
+        },
+        "images": facts.images,
+        "pods": [{**row_value(row), "restarts": facts.restarts[row.job_id]} for row in facts.pods],
+    }
+
+
+def history_answer(history: JobHistory) -> dict[str, Any]:
+    """What ``describe job -o json`` has of what happened to a job, without credentials."""
+    from gpuctl.language.masking import masked
+
+    found: dict[str, Any] = masked(
+        {
+            "timeline": _timeline(history.timeline),
+            "conditions": _conditions(history.conditions),
+            "events": None if history.events is None else [_events(item) for item in history.events],
+        }
+    )
+    return found
+
+
+def _timeline(stages: Mapping[str, Iterable[Stage]]) -> list[dict[str, Any]]:
+    return [{"pod": name, "stages": [_stage(stage) for stage in found]} for name, found in stages.items()]
+
+
+def _conditions(conditions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {key: item.get(key) for key in ("type", "status", "reason", "message", "lastTransitionTime")}
+        for item in conditions
+    ]
 
 
 def _stage(stage: Stage) -> dict[str, Any]:

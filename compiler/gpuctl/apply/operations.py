@@ -65,22 +65,26 @@ def apply(
     :raises Refused: something stands against it, or somebody was asked and said no; nothing was changed.
     :raises Held: another run is at work; nothing was changed.
     """
-    pending = _pending(session, how.keys, _namespaces(session, request, options), dialogue)
-    plan, run = _plan(session, request, options, pending, server=True)
+    with session.within(how.timeout):
+        pending = _pending(session, how.keys, _namespaces(session, request, options), dialogue)
+    with session.within(how.timeout):
+        plan, run = _plan(session, request, options, pending, server=True)
     refuse(plan, pending)
     if seen is not None and not _deletions(plan) <= _deletions(seen):
         raise Changed("the cluster has changed: more would be taken away than the plan said", "plan again")
     if plan.questions and not dialogue.ask(plan):
         raise Declined("not confirmed", plan)
     _recover(session, pending, plan, how, dialogue)
-    if pending.journals:
-        _leave_out_gone(session, plan)
-    if not plan.writes and (run is None or run.is_settled):
-        Execution(session, plan, how).run()
-        return plan
-    plan = _carry_out(session, plan, run, request, how, dialogue, options, pending)
-    if pending.is_left:
-        _finish(session, pending, plan, how)
+    # The time that somebody took to answer is nobody's.
+    with session.within(how.timeout):
+        if pending.journals:
+            _leave_out_gone(session, plan)
+        if not plan.writes and (run is None or run.is_settled):
+            Execution(session, plan, how).run()
+            return plan
+        plan = _carry_out(session, plan, run, request, how, dialogue, options, pending)
+        if pending.is_left:
+            _finish(session, pending, plan, how)
     return plan
 
 
@@ -124,23 +128,26 @@ def execute(session: Session, plan: Plan, how: How, dialogue: Dialogue) -> Plan:
     What a killed apply left is finished before: afterwards it would bring back what is deleted here.
     """
     refuse(plan)
-    pending = _pending(session, how.keys, {step.key.namespace for step in plan.steps}, dialogue)
-    pending.join(session, plan, how.keys, {step.key: "it is to be deleted" for step in plan.steps})
-    refuse(plan)
-    weigh(session, plan)
+    with session.within(how.timeout):
+        pending = _pending(session, how.keys, {step.key.namespace for step in plan.steps}, dialogue)
+        pending.join(session, plan, how.keys, {step.key: "it is to be deleted" for step in plan.steps})
+        refuse(plan)
+        weigh(session, plan)
     if (plan.questions or plan.courtesies) and not dialogue.ask(plan):
         raise Declined("not confirmed", plan)
-    check(session, plan)
+    with session.within(how.timeout):
+        check(session, plan)
     refuse(plan)
     _recover(session, pending, plan, how, dialogue)
-    if pending.journals:
-        _leave_out_gone(session, plan)
     execution = Execution(session, plan, how)
     leases = execution.lease_keys()
-    with holding(session, leases, LEASE_WAIT, dialogue.tell, optional=True) as held, held.interrupts.let_through():
-        execution.run(held)
-    if pending.is_left:
-        _finish(session, pending, plan, how)
+    with session.within(how.timeout):
+        if pending.journals:
+            _leave_out_gone(session, plan)
+        with holding(session, leases, LEASE_WAIT, dialogue.tell, optional=True) as held, held.interrupts.let_through():
+            execution.run(held)
+        if pending.is_left:
+            _finish(session, pending, plan, how)
     return plan
 
 

@@ -19,6 +19,7 @@ from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.capacity.snapshot_cluster import Cluster, snapshot_cluster
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
+_JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 _MADE_LABELS = {
     "Job": ("job-name", "batch.kubernetes.io/job-name", "controller-uid", "batch.kubernetes.io/controller-uid"),
     "Deployment": ("pod-template-hash",),
@@ -73,8 +74,10 @@ def understand(snapshot: Snapshot, objects: Sequence[Object]) -> tuple[Cluster, 
     classes = _classes(snapshot, objects)
     scalers = {_scaled(obj): obj["spec"] for obj in objects if obj["kind"] == "HorizontalPodAutoscaler"}
     result: list[Demand] = []
+    named = _by_name(snapshot.pods)
     for obj in workloads:
-        owned = [pods[id(item)] for item in snapshot.pods if owns(obj, item)]
+        key = obj["metadata"]["namespace"], obj["metadata"]["name"]
+        owned = [pods[id(item)] for item in named.get(key, ()) if owns(obj, item)]
         result.append(_demand(obj, scalers, snapshot, namespaces, classes, cluster.shown, owned, len(result)))
     # Python's sort keeps the order of what is equal.
     result.sort(key=lambda demand: -demand.priority)
@@ -131,6 +134,17 @@ def _scaled_to(count: int, scaler: Object | None) -> int:
     return min(max(count, least), int(scaler["maxReplicas"]))
 
 
+def _by_name(pods: Iterable[Object]) -> dict[tuple[str, str], list[Object]]:
+    """Pods by namespace and the names that a workload has which :func:`owns` them."""
+    result: dict[tuple[str, str], list[Object]] = {}
+    for pod in pods:
+        labels = pod.get("labels") or {}
+        for name in {(pod.get("owner") or {}).get("name"), labels.get(_JOBSET_LABEL), labels.get("app")}:
+            if name:
+                result.setdefault((pod["namespace"], name), []).append(pod)
+    return result
+
+
 def owns(workload: Object, pod: Object) -> bool:
     """Whether a pod of a snapshot is a workload's. Older snapshots do not have the API group of a pod's owner."""
     if pod["namespace"] != workload["metadata"]["namespace"]:
@@ -139,7 +153,7 @@ def owns(workload: Object, pod: Object) -> bool:
     labels, owner = pod.get("labels") or {}, pod.get("owner") or {}
     found: str = owner.get("name") or ""
     if kind == "JobSet":
-        found = labels.get("jobset.sigs.k8s.io/jobset-name") or ""
+        found = labels.get(_JOBSET_LABEL) or ""
     else:
         group = _target(workload).group
         if (owner.get("group", group), owner.get("kind")) != (group, kind):

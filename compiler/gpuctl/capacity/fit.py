@@ -55,10 +55,19 @@ class _Worlds(NamedTuple):
     """The states that the jobs so far may have led to; none when nothing is known any more.
 
     ``elsewhere`` are independent pods that have room in them for certain, but are not placed: where is too uncertain.
+    ``before`` is the state without any job, as long as all jobs so far are of independent pods that evict nobody:
+    ``came``.
     """
 
     states: list[State]
     elsewhere: tuple[tuple[PodGroup, int], ...] = ()
+    before: State | None = None
+    came: tuple[tuple[PodGroup, int], ...] = ()
+
+    def put(self, index: int, pod: PlacedPod) -> _Worlds:
+        """The same with somebody else's pod on a node."""
+        before = None if self.before is None else self.before.put(index, pod)
+        return self._replace(states=[state.put(index, pod) for state in self.states], before=before)
 
 
 def named(amounts: Units) -> dict[str, float | int]:
@@ -74,7 +83,8 @@ def fit(snapshot: Snapshot, objects: Sequence[Object]) -> list[Fit]:
     """Judge the workloads among ``objects`` (as lowered, with their namespaces), in the order of their placing."""
     cluster, demands = understand(snapshot, objects)
     owned = [pod for demand in demands for pod in demand.owned]
-    worlds = _Worlds([initial([seat.without(owned) for seat in cluster.seats], cluster.names_hosts)])
+    start = initial([seat.without(owned) for seat in cluster.seats], cluster.names_hosts)
+    worlds = _Worlds([start], before=start)
     nominated = list(cluster.nominated)
     pending: list[int] = []
     added: list[Usage] = []
@@ -83,7 +93,7 @@ def fit(snapshot: Snapshot, objects: Sequence[Object]) -> list[Fit]:
     for demand in demands:
         for index, pod in [item for item in nominated if item[1].priority >= demand.priority]:
             nominated.remove((index, pod))
-            worlds = worlds._replace(states=[state.put(index, pod) for state in worlds.states])
+            worlds = worlds.put(index, pod)
         admission = _admission(cluster, demand, added, freed)
         added += admission.usages
         judged, worlds, evicts = _judge(cluster, demand, admission, worlds, final=demand is demands[-1])
@@ -204,6 +214,9 @@ def _judge(
     cluster: Cluster, demand: Demand, admission: _Admission, worlds: _Worlds, *, final: bool
 ) -> tuple[Fit, _Worlds, bool]:
     """The answer, what the next job may find, and whether this one evicts anybody."""
+    if _has_room_anyway(demand, admission, worlds):
+        found = balance(demand, list(worlds.states[0].seats))
+        return Fit(demand, "fits", "", demand.pods, [], False, found, None), _afterwards(admission, worlds, []), False
     groups = [(_shown(group, cluster.shown), number) for group, number in admission.groups]
     outcomes = [settle(state, groups, cluster.budgets, final=final) for state in worlds.states]
     ends = [end for outcome in outcomes for end in outcome.states]
@@ -233,6 +246,18 @@ def _judge(
         # Whether its pods take their room is not known either.
         after = _Worlds([*worlds.states, *after.states] if after.states else [])
     return judged, after, any(end.evicted for end in ends)
+
+
+def _has_room_anyway(demand: Demand, admission: _Admission, worlds: _Worlds) -> bool:
+    """Whether a job of pods alike fits wherever those before it went, so that no state need be followed to tell.
+
+    Only where they are not known to the last one anyway: otherwise the jobs after it would be told less.
+    """
+    if not (worlds.states and worlds.elsewhere) or worlds.before is None or len(demand.groups) != 1:
+        return False
+    if demand.refusals or demand.doubts or admission.refusals or not demand.pods:
+        return False
+    return has_room_in_any_case(worlds.before, *demand.groups[0], worlds.came)
 
 
 def _verdict(
@@ -323,9 +348,11 @@ def _victims(worlds: _Worlds, end: State) -> list[Victim]:
 def _afterwards(admission: _Admission, worlds: _Worlds, outcomes: list[Placements]) -> _Worlds:
     """What the next job may find."""
     ends = [end for outcome in outcomes for end in outcome.states]
+    plain = all(group.is_independent for group, _ in admission.groups) and not any(end.evicted for end in ends)
+    came = (*worlds.came, *admission.groups)
+    before = worlds.before if plain else None
     if not worlds.elsewhere and all(outcome.exhaustive for outcome in outcomes) and len(ends) <= LIMIT:
-        return _Worlds(ends)
-    independent = all(group.is_independent for group, _ in admission.groups)
-    if not independent or any(end.evicted for end in ends):
+        return _Worlds(ends, before=before, came=came)
+    if not plain:
         return _Worlds([])
-    return worlds._replace(elsewhere=(*worlds.elsewhere, *admission.groups))
+    return worlds._replace(elsewhere=(*worlds.elsewhere, *admission.groups), before=before, came=came)

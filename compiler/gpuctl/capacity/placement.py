@@ -333,17 +333,30 @@ def _departures(state: State) -> Iterator[frozenset[int]]:
 
 
 def has_room_in_any_case(state: State, group: PodGroup, number: int, elsewhere: Sequence[tuple[PodGroup, int]]) -> bool:
-    """Whether so many pods of an independent group find room wherever other independent pods went in this state.
-
-    One of the others takes the room of at most so many as its largest share of what one asks for, rounded up.
-    """
-    wanted = group.incoming.pod.requests
+    """Whether so many pods of an independent group find room wherever other independent pods went in this state."""
     if not group.is_independent or census(group.incoming, state.seats).repelled:
         return False
     if group.incoming.pod.volumes and any(other.incoming.pod.volumes for other, _ in elsewhere):
         return False
-    rooms = sum(capacity(seat, group, _MANY) for seat in state.seats)
-    for other, count in elsewhere:
-        asked = other.incoming.pod.requests
-        rooms -= count * max([1, *(-(-asked.get(name, 0) // amount) for name, amount in wanted.items())])
-    return rooms >= number
+    rooms = {seat: room for seat in state.seats if (room := capacity(seat, group, _MANY))}
+    left = sum(rooms.values()) - number
+    return left >= 0 and (not elsewhere or _taken_at_most(rooms, group.incoming.pod, elsewhere) <= left)
+
+
+def _taken_at_most(rooms: Mapping[Seat, int], pod: PlacedPod, elsewhere: Sequence[tuple[PodGroup, int]]) -> int:
+    """Of how many pods others can take the room, wherever they go.
+
+    One of them takes the room of at most so many as its largest share of what one asks for, rounded up. Seen by each
+    resource alone, the first ones take what a node has more of than the room that it has, by its scarcest, needs.
+    """
+    wanted = {**pod.requests, "pods": 1}
+    takers = [({**other.incoming.pod.requests, "pods": 1}, count) for other, count in elsewhere]
+    shares = [({name: -(-asked.get(name, 0) // wanted[name]) for name in wanted}, count) for asked, count in takers]
+    together = sum(count * max(share.values()) for share, count in shares)
+    if pod.ports:
+        return together
+    apart = 0
+    for name, amount in wanted.items():
+        spare = min(seat.free(name) // amount - room for seat, room in rooms.items())
+        apart += max(0, sum(count * share[name] for share, count in shares) - spare)
+    return min(together, apart)

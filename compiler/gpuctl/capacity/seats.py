@@ -104,11 +104,11 @@ class SchedulableNode:
 
     name: str
     allocatable: Units
-    labels: Labels = field(default_factory=dict)
-    taints: Sequence[Object] = ()
-    unschedulable: bool = False
-    attachable: Mapping[str, int] = field(default_factory=dict)
-    attached: frozenset[Volume] = frozenset()
+    labels: Labels
+    taints: Sequence[Object]
+    unschedulable: bool
+    attachable: Mapping[str, int]
+    attached: frozenset[Volume]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import gc
 import io
 import os
@@ -60,6 +59,8 @@ def _instead_of(name: str) -> str:
     """What to type instead of a command that is not there."""
     if name.lower() in OTHER_WORDS:
         return OTHER_WORDS[name.lower()]
+    import difflib
+
     close = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.65)
     return f"Did you mean `{PROGRAM} {close[0]}`?" if close else f"`{PROGRAM} --help` lists the commands."
 

@@ -109,7 +109,7 @@ def open_sources(
         loaded.sources[source.name] = source
     early = Early(found.sources)
     _use_platform(early.platforms, platform, found, directory, loaded, versions)
-    return loaded, early, _defaults(loaded.settings.platform)
+    return loaded, early, {} if loaded.settings.is_default else _defaults(loaded.settings.platform)
 
 
 def load_platform(
@@ -176,7 +176,9 @@ def _use_platform(
         candidates = [*((raw, False) for raw in _platform_file(named, loaded)), *((raw, True) for raw in among)]
     else:
         beside = _platforms_beside(found, directory, is_given=bool(among))
-        read_already = {os.path.realpath(source.path): source for source in found.sources if source.path is not None}
+        # To ask the system for the real paths of thousands of files takes longer than to read them.
+        paths = [source for source in found.sources if source.path is not None] if beside else []
+        read_already = {os.path.realpath(source.path or ""): source for source in paths}
         candidates = [(raw, True) for raw in among]
         for path in beside:
             source = read_already.get(os.path.realpath(path))

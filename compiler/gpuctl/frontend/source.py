@@ -166,7 +166,7 @@ class _Collector:
     def _text(self, source: Source) -> None:
         """A text in memory, held to what a file could contain."""
         name = shown_path(source.name)
-        match = _SURROGATE.search(source.text)
+        match = re.search(_SURROGATE, source.text)
         if match is None:
             self.sources.append(source._replace(name=name, text=_without_marks(source.text)))
             return
@@ -187,8 +187,8 @@ class _Collector:
         self.diagnostics.append(Diagnostic(Severity.ERROR, "GPU001", message, _start(name), hint="name a YAML file"))
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_MARK = re.compile("\\A\ufeff|(?<=\n)\ufeff(?=---)|(?<=\n---\n)\ufeff|(?<=\n---\r\n)\ufeff")
+_SURROGATE = "[\ud800-\udfff]"
+_MARK = "\\A\ufeff|(?<=\n)\ufeff(?=---)|(?<=\n---\n)\ufeff|(?<=\n---\r\n)\ufeff"
 
 
 def _bounds(directory: str) -> str:
@@ -204,7 +204,7 @@ def _bounds(directory: str) -> str:
 
 def _without_marks(text: str) -> str:
     """Without byte-order marks where a document may start with one: joined files have several."""
-    return _MARK.sub("", text) if "\ufeff" in text else text
+    return re.sub(_MARK, "", text) if "\ufeff" in text else text
 
 
 def lines_of(text: str) -> list[str]:
@@ -222,7 +222,8 @@ def decode(name: str, data: bytes) -> str | Diagnostic:
             Severity.ERROR, "GPU002", "the file is UTF-16, not UTF-8", _start(name), hint="save it as UTF-8"
         )
     try:
-        return data.decode("utf-8-sig")
+        # The codec that knows of marks is written in Python, and few files have one.
+        return data.decode("utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8-sig", "replace")
         lines = lines_of(before)

@@ -133,13 +133,14 @@ class _Walker:
             if not found and folder != directory and not hidden and _is_submodule(real):
                 hint = "check it out with `git submodule update --init`"
                 self.unread.append(Unread(folder, "is a submodule that is not checked out", hint))
+            inside, really_inside = os.path.join(folder, ""), os.path.join(real, "")
             for entry in found:
-                below = os.path.join(real, entry.name)
+                below = really_inside + entry.name
                 concealed = hidden or entry.name.startswith(".")
                 if not entry.is_dir(follow_symlinks=False):
-                    self._file(os.path.join(folder, entry.name), below, entry, concealed)
+                    self._file(inside + entry.name, below, entry, concealed)
                 elif entry.name not in _OF_TOOLS and below != self.without:
-                    folders.append((os.path.join(folder, entry.name), below, concealed))
+                    folders.append((inside + entry.name, below, concealed))
 
     def _file(self, path: str, below: str, entry: os.DirEntry[str], hidden: bool) -> None:
         named = entry.name.endswith(SUFFIXES)

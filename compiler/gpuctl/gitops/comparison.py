@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from difflib import unified_diff
 from typing import Literal, NamedTuple
 
 from gpuctl.language.masking import masked_lines
@@ -29,12 +28,14 @@ class FileChange(NamedTuple):
 
 def compare(before: FileTree, after: FileTree) -> list[FileChange]:
     """The files that differ, sorted by path."""
-    changes = (FileChange(path, before.get(path), after.get(path)) for path in sorted({*before, *after}))
-    return [change for change in changes if change.before != change.after]
+    changed = [path for path in {*before, *after} if before.get(path) != after.get(path)]
+    return [FileChange(path, before.get(path), after.get(path)) for path in sorted(changed)]
 
 
 def unified(change: FileChange, before: str = "a", after: str = "b") -> Iterator[str]:
     """The unified diff of a change, without credentials; ``before`` and ``after`` name the two trees."""
+    from difflib import unified_diff
+
     path = visible(change.path)
     for line in unified_diff(
         _lines(change.before),

@@ -13,6 +13,9 @@ from gpuctl.gitops.build_error import BuildError, shown
 from gpuctl.gitops.comparison import FileChange, compare
 from gpuctl.gitops.manifest import MANIFEST, Owned, digest, parse_manifest
 
+_PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""How a plain file is opened: a link or a pipe that took its place meanwhile is neither followed nor waited for."""
+
 
 class Signature(NamedTuple):
     """What tells whether a file is still the one that was looked at."""
@@ -63,7 +66,10 @@ def signature(path: Path) -> Signature | None:
 
 
 def _signature(path: Path) -> Signature:
-    found = path.lstat()
+    return _signed(path.lstat())
+
+
+def _signed(found: os.stat_result) -> Signature:
     return Signature(found.st_ino, found.st_mtime_ns, found.st_size)
 
 
@@ -94,12 +100,12 @@ def look(directory: Path, wanted: Mapping[str, bytes]) -> DirectoryState:
             if folders[folder] is not None and any(other.startswith(f"{folder}/") for other in wanted):
                 survey.problems.append(f"`{shown(directory / folder)}` {folders[folder]}")
         if folders[folder] is None and path != MANIFEST:
-            _look_at(survey, path, owned)
+            _look_at(survey, path, f"{directory}/{path}", owned)
     return survey
 
 
-def owned_paths(directory: Path) -> set[str]:
-    """The paths that the manifest of a directory names and that are there; none where there is no such directory.
+def owned_paths(directory: Path, beginning: str) -> set[str]:
+    """The paths with this beginning that the manifest of a directory names and that are there.
 
     :raises BuildError: the manifest is damaged, or cannot be read.
     """
@@ -108,7 +114,11 @@ def owned_paths(directory: Path) -> set[str]:
         data = path.read_bytes() if path.is_file() else b""
     except OSError as error:
         raise BuildError(f"cannot read `{shown(path)}`: {(error.strerror or str(error)).lower()}") from None
-    return {name for name in parse_manifest(data, str(path)) if (directory / name).is_file()}
+    # Few of thousands of lines name such a path, which only an escape could hide; whoever builds looks at all of them.
+    word = beginning.encode()
+    lines = (line if word in line or b"\\" in line else b"" for line in data.split(b"\n"))
+    owned = parse_manifest(b"\n".join(lines), str(path))
+    return {name for name in owned if name.startswith(beginning) and (directory / name).is_file()}
 
 
 def unwritable(survey: DirectoryState) -> list[str]:
@@ -142,8 +152,11 @@ def _owned(directory: Path, survey: DirectoryState) -> Owned:
         return {}
     if not stat.S_ISREG(mode):
         raise BuildError(f"`{shown(path)}` is not a plain file: restore it from git, or delete it")
-    survey.signatures[MANIFEST] = _signature(path)
-    data = survey.present[MANIFEST] = path.read_bytes()
+    survey.signatures[MANIFEST], data = _read(str(path))
+    survey.present[MANIFEST] = data
+    if data == survey.wanted.get(MANIFEST):
+        # It has the hashes of what is wanted, which no other content has: whatever differs from that was edited.
+        return dict.fromkeys(survey.wanted.keys() - {MANIFEST}, frozenset())
     return parse_manifest(data, str(path))
 
 
@@ -157,29 +170,50 @@ def _not_a_folder(path: Path) -> str | None:
     return "is not a directory, and gpuctl needs one there: move it away, or build elsewhere"
 
 
-def _look_at(survey: DirectoryState, path: str, owned: Owned) -> None:
-    full = survey.directory / path
-    mode = _mode(full)
-    if mode is None:
+def _look_at(survey: DirectoryState, path: str, full: str, owned: Owned) -> None:
+    """Look at one file, which stands at ``full``. There are thousands, so a path is text here."""
+    try:
+        found = os.lstat(full)
+    except FileNotFoundError:
         return
-    name = shown(full)
+    mode = found.st_mode
     if stat.S_ISDIR(mode):
         if path in survey.wanted:
-            survey.problems.append(f"`{name}` is a directory, and gpuctl needs a file there: move it away")
+            survey.problems.append(f"`{shown(full)}` is a directory, and gpuctl needs a file there: move it away")
         return
     plain = stat.S_ISREG(mode)
-    signed = _signature(full)
-    data = full.read_bytes() if plain else os.fsencode(f"not a plain file: {_kind(full, mode)}\n")
+    if plain:
+        signed, data = _read(full)
+    else:
+        signed, data = _signed(found), os.fsencode(f"not a plain file: {_kind(full, mode)}\n")
+    # Not by the hash that the manifest has of it, nor by its times: what counts is what is there.
+    is_wanted = data == survey.wanted.get(path)
     if path in owned:
         survey.present[path], survey.signatures[path] = data, signed
-        if (not plain or digest(data) not in owned[path]) and data != survey.wanted.get(path):
+        if not is_wanted and (not plain or digest(data) not in owned[path]):
             survey.edited.append(path)
-    elif plain and data == survey.wanted.get(path):
+    elif plain and is_wanted:
         # Somebody's copy of exactly what we write: from here on it is ours.
         survey.present[path], survey.signatures[path] = data, signed
     else:
-        survey.problems.append(f"`{name}` was not written by gpuctl, which needs the name: move it away")
+        survey.problems.append(f"`{shown(full)}` was not written by gpuctl, which needs the name: move it away")
 
 
-def _kind(path: Path, mode: int) -> str:
+def _read(path: str) -> tuple[Signature, bytes]:
+    """A plain file's content, and the signature of the very file that it is of, from before it was read.
+
+    :raises OSError: it cannot be read, or is a link by now.
+    """
+    descriptor = os.open(path, _PLAIN)
+    try:
+        found = os.fstat(descriptor)
+        parts = []
+        while part := os.read(descriptor, found.st_size + 1):
+            parts.append(part)
+        return _signed(found), b"".join(parts)
+    finally:
+        os.close(descriptor)
+
+
+def _kind(path: str, mode: int) -> str:
     return f"a symbolic link to {os.readlink(path)}" if stat.S_ISLNK(mode) else "a device, pipe or socket"

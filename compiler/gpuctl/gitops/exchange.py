@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import sys
@@ -38,6 +37,8 @@ def exchange(one: Path, other: Path) -> None:
     :raises CannotSwap: where the system cannot do that: a mount point, a file system without it.
     :raises OSError: when it fails.
     """
+    import ctypes
+
     library = ctypes.CDLL(None, use_errno=True)
     first, second = os.fsencode(one), os.fsencode(other)
     if sys.platform == "darwin":

@@ -31,7 +31,8 @@ def keep_namespaces(
     :raises BuildError: the directory cannot be read; a document needs a namespace that is to go, or it has no file.
     """
     needed = {item.object["metadata"]["name"] for item in result.lowered if item.object["kind"] == "Namespace"}
-    there = {match[1] for path in owned_paths(place(directory)) for match in [_FILE.fullmatch(path)] if match}
+    paths = owned_paths(place(directory), f"{CLUSTER}/namespace-")
+    there = {match[1] for path in paths for match in [_FILE.fullmatch(path)] if match}
     problems = [
         f"--remove-namespace {name}: documents need the namespace; remove them first"
         if name in needed

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from gpuctl.backend.context import Lowered, Object
@@ -86,6 +87,7 @@ def path_of(obj: Object) -> str:
     return f"{metadata.get('namespace') or CLUSTER}/{obj['kind']}-{metadata['name']}.yaml".lower()
 
 
+@lru_cache(maxsize=2**14)
 def illegal(path: str) -> str | None:
     """Why a path may not be one of ours, as a clause, or None: it leaves the directory, or a file system refuses it."""
     if path == KUSTOMIZATION:

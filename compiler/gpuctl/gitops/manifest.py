@@ -19,6 +19,7 @@ from gpuctl.language.wording import visible
 MANIFEST = ".gpuctl-manifest"
 _VERSION = 1
 _HEADER = f"# gpuctl-manifest {_VERSION}: the files that `gpuctl build` wrote here. Do not edit.\n"
+_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 _CONFLICT = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
 
 Owned = dict[str, frozenset[str]]
@@ -45,7 +46,7 @@ def _line(file: File) -> str:
         entry["source"] = file.source
     elif file.object is not None:
         entry["shared"] = True
-    return json.dumps(entry, ensure_ascii=False) + "\n"
+    return _ENCODE(entry) + "\n"
 
 
 def parse_manifest(data: bytes, name: str) -> Owned:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from functools import cache
 
 from gpuctl.frontend.source import STDIN
 
@@ -18,7 +18,15 @@ def source_names(inputs: Sequence[str]) -> Callable[[str], str]:
     folders = [path if os.path.isdir(path) else os.path.dirname(path) for path in paths]
     root = os.path.commonpath(folders) if folders else os.getcwd()
 
+    inside = os.path.join(root, "")
+
+    @cache
     def name(source: str) -> str:
-        return source if source == STDIN else Path(os.path.relpath(os.path.abspath(source), root)).as_posix()
+        if source == STDIN:
+            return source
+        path = os.path.abspath(source)
+        # POSIX keeps two leading slashes, and only `relpath` knows that they are one.
+        is_inside = path.startswith(inside) and not path.startswith("//")
+        return (path[len(inside) :] if is_inside else os.path.relpath(path, root)).replace(os.sep, "/")
 
     return name

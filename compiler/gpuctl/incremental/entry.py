@@ -1,11 +1,15 @@
-"""What a compile leaves in the cache, as bytes and back: three lines of JSON, and the texts of the manifests."""
+"""What a compile leaves in the cache, as bytes and back: JSON, and the texts of the manifests.
+
+The first line has the facts of the whole, which are always looked at. Then come the parts, one a line, of which only
+those of what changed are, and the rows of the manifests, in one line, as long as the last two items of the first say.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from gpuctl.backend.context import Object
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
@@ -17,41 +21,86 @@ if TYPE_CHECKING:
     from gpuctl.language.platform import Platform
 
 
-class Entry(NamedTuple):
-    """An entry as it was read: the facts of the whole, and what is looked at only when it is needed."""
-
-    head: dict[str, Any]
-    parts: bytes
-    rows: bytes
-    text: bytes
+_Bytes = bytes | memoryview
+_FACTS = {"inputs", "diagnostics", "documents", "objects", "domain", "version", "places", "keys", "frame"}
+"""What the first line says: the digest of all that was read, and what is told and counted of the whole; where each
+document stands; the key of each part, and the digest of all else that the whole consists of."""
+_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def to_bytes(head: dict[str, Any], parts: Sequence[Any], rows: Sequence[Any], texts: Iterable[str]) -> list[bytes]:
-    """An entry, in pieces. ``rows`` and ``texts`` are those of the manifests, in the same order."""
-    blobs = [text.encode() for text in texts]
-    sized = [[*row, len(blob)] for row, blob in zip(rows, blobs, strict=True)]
-    lines = [json.dumps(value, separators=(",", ":")).encode() + b"\n" for value in (head, parts, sized)]
-    return [*lines, b"".join(blobs)]
+class Entry:
+    """An entry: the facts of the whole, its parts, and the rows and texts of its manifests, in the same order.
+
+    What was read is taken apart when somebody looks at it.
+    """
+
+    def __init__(self, head: dict[str, Any], parts: _Bytes, rows: list[Any] | _Bytes, texts: list[_Bytes] | _Bytes):
+        self.head = head
+        self._parts = parts
+        self._rows = rows
+        self._texts = texts
+
+    @cached_property
+    def parts(self) -> list[bytes]:
+        """Each part's line."""
+        return bytes(self._parts).split(b"\n")[:-1]
+
+    @cached_property
+    def rows(self) -> list[Any]:
+        """The row of each manifest, without the length of its text."""
+        return [row[:-1] for row in self._sized]
+
+    @cached_property
+    def texts(self) -> list[_Bytes]:
+        """The text of each manifest."""
+        if isinstance(self._texts, list):
+            return self._texts
+        found, start = [], 0
+        for row in self._sized:
+            found.append(self._texts[start : start + row[-1]])
+            start += row[-1]
+        return found
+
+    @cached_property
+    def _sized(self) -> list[Any]:
+        if not isinstance(self._rows, list):
+            return json.loads(bytes(self._rows))  # type: ignore[no-any-return]
+        return [[*row, len(text)] for row, text in zip(self._rows, self.texts, strict=True)]
+
+    def renewed(self, changed: dict[str, Any], texts: dict[int, str]) -> Entry:
+        """The same, but for these facts of the whole and the texts of some manifests, by their numbers."""
+        anew = [*self.texts]
+        for number, text in texts.items():
+            anew[number] = text.encode()
+        return Entry({**self.head, **changed}, self._parts, self.rows, anew)
+
+    def to_bytes(self) -> list[_Bytes]:
+        """The entry, in pieces."""
+        rows = _ENCODE(self._sized).encode()
+        head = {**self.head, "parts": len(self._parts), "rows": len(rows)}
+        return [_ENCODE(head).encode(), b"\n", self._parts, rows, b"".join(self.texts)]
+
+
+def entry_of(head: dict[str, Any], parts: Iterable[Any], rows: list[Any], texts: Iterable[str]) -> Entry:
+    """The entry of a compile."""
+    lines = "".join(f"{_ENCODE(part)}\n" for part in parts)
+    return Entry(head, lines.encode(), rows, [text.encode() for text in texts])
 
 
 def from_bytes(data: bytes) -> Entry | None:
     """The entry; None when it is not one."""
-    lines = data.split(b"\n", 3)
-    if len(lines) != 4:
-        return None
+    line, _, _ = data[: data.find(b"\n") + 1].partition(b"\n")
     try:
-        head = json.loads(lines[0])
-    except ValueError:
+        head = json.loads(line)
+        parts, rows = head.pop("parts"), head.pop("rows")
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    return Entry(head, lines[1], lines[2], lines[3]) if isinstance(head, dict) else None
-
-
-def rows_of(entry: Entry) -> Iterator[tuple[list[Any], str]]:
-    """Each manifest's row and text."""
-    start = 0
-    for *row, size in json.loads(entry.rows):
-        yield row, entry.text[start : start + size].decode()
-        start += size
+    if not isinstance(parts, int) or not isinstance(rows, int) or not head.keys() >= _FACTS:
+        return None
+    # Most of it is the texts, which are not copied.
+    start, view = len(line) + 1, memoryview(data)
+    middle = start + parts
+    return Entry(head, view[start:middle], view[middle : middle + rows], view[middle + rows :])
 
 
 def packed(item: Diagnostic, place_of: Callable[[Span], list[Any]] = list) -> list[Any]:
@@ -70,7 +119,7 @@ def unpacked(data: Sequence[Any], span_of: Callable[[Sequence[Any]], Span] = Spa
 
 
 class _Place:
-    """Where a document stands: found again in its source when somebody asks."""
+    """Where a document stands: in which stretch of its source, and as which one of it. Looked up when somebody asks."""
 
     def __init__(self, source: Source, where: Sequence[int]) -> None:
         self.source = source
@@ -81,12 +130,11 @@ class _Place:
         return self.source.name
 
     def span(self) -> Span:
-        from gpuctl.frontend.reader import recompose
+        from gpuctl.frontend.reader import recompose, split
         from gpuctl.frontend.spans import locate
-        from gpuctl.frontend.tree import Chunk
 
-        start, end, first_line, number = self.where
-        chunk = Chunk(self.source, start, end, first_line)
+        stretch, number = self.where
+        chunk = [*split(self.source)][stretch]
         return locate(chunk, recompose(chunk, number), ())
 
 
@@ -123,7 +171,13 @@ def recalled(entry: Entry, sources: dict[str, Source], load: Callable[[], Settin
 
     def lowered() -> list[Emitted]:
         places = [_Place(listed[number], where) for number, *where in head["places"]]
-        return [Emitted(identity(*row), places[place], shared, text) for (*row, shared, place), text in rows_of(entry)]
+        return [
+            Emitted(identity(*row), places[place], shared, text)
+            for (*row, shared, place), text in zip(entry.rows, texts(), strict=True)
+        ]
+
+    def texts() -> Iterator[str]:
+        return (str(text, "utf-8") for text in entry.texts)
 
     return Manifests(
         [unpacked(item) for item in head["diagnostics"]],
@@ -132,7 +186,7 @@ def recalled(entry: Entry, sources: dict[str, Source], load: Callable[[], Settin
         head["version"],
         (head["documents"], head["objects"]),
         lowered,
-        lambda: (text for _, text in rows_of(entry)),
+        texts,
     )
 
 

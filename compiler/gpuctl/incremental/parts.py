@@ -7,7 +7,7 @@ about a mistake may depend on everything, so a compile with an error is done as 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from gpuctl.backend.context import Context, Lowered, Object, OutputOptions
@@ -91,6 +91,12 @@ def units(sources: Iterable[Source]) -> Iterator[Unit]:
         chunks = list(split(source))
         for chunk in chunks:
             yield Unit(chunk, len(chunks) == 1)
+
+
+def written(part: Part, index: Mapping[tuple[Any, ...], int]) -> list[Any]:
+    """A part as plain data: for its manifests stand their numbers among those of the whole."""
+    pieces = [[*piece[:-1], [index[row[:4]] for row in piece.rows]] for piece in part.pieces]
+    return [part.filled, part.read, part.checked, pieces]
 
 
 class Maker:

@@ -10,20 +10,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuctl.backend.context import GitOps, JobNames, OutputOptions, options_of
 from gpuctl.collector import patient
 from gpuctl.frontend.source import Source, Sources, collect, find_platform
-from gpuctl.incremental.entry import Entry, from_bytes, packed, recalled, rows_of, to_bytes
+from gpuctl.incremental.entry import Entry, entry_of, from_bytes, packed, recalled
 from gpuctl.incremental.fingerprint import fingerprint
 from gpuctl.incremental.manifests import Emitted, Manifests
 
 if TYPE_CHECKING:
     from gpuctl.compilation import Compilation
-    from gpuctl.incremental.parts import Maker, Part, Unit
+    from gpuctl.frontend.tree import Chunk
+    from gpuctl.incremental.parts import Part, Unit
     from gpuctl.incremental.store import Store
     from gpuctl.language.settings import Settings
 
@@ -75,11 +76,12 @@ def manifests(
         digest = _inputs(wish)
         data = store.read(name)
         entry = from_bytes(data) if data is not None else None
-        if entry is not None and entry.head.get("inputs") == digest:
+        if entry is not None and entry.head["inputs"] == digest:
             return recalled(entry, _sources(wish), lambda: _settings(wish))
         outcome, left = _made(wish, entry)
         if left is not None:
-            store.write(name, to_bytes({"inputs": digest, **left.head}, left.parts, left.rows, outcome.texts()))
+            left.head["inputs"] = digest
+            store.write(name, left.to_bytes())
         return outcome
 
 
@@ -96,6 +98,12 @@ def _sources(wish: _Wish) -> dict[str, Source]:
     return {source.name: source for source in (*wish.found.sources, *wish.beside)}
 
 
+def _are_as_read(wish: _Wish, sources: Mapping[str, Source]) -> bool:
+    """Whether the sources of a compile, some of which are read once more, are those that the digest is of."""
+    read = _sources(wish)
+    return all(read.get(name) == source for name, source in sources.items())
+
+
 def _how(wish: _Wish) -> list[Any]:
     return [fingerprint(), wish.platform, wish.namespace, wish.strict, list(wish.options), wish.texts]
 
@@ -106,11 +114,11 @@ def _inputs(wish: _Wish) -> str:
     facts = [*_how(wish), list(wish.found.starts), [packed(item) for item in wish.found.diagnostics]]
     digest.update(json.dumps(facts).encode())
     for sources in (wish.found.sources, wish.beside):
-        digest.update(f"\n{len(sources)}\n".encode())
-        for source in sources:
-            data = source.text.encode()
-            digest.update(json.dumps([source.name, source.direct, source.path, len(data)]).encode())
-            digest.update(data)
+        texts = [source.text.encode() for source in sources]
+        told = [(source.name, source.direct, source.path) for source in sources]
+        digest.update(json.dumps([told, [len(text) for text in texts]]).encode())
+        for text in texts:
+            digest.update(text)
     return digest.hexdigest()
 
 
@@ -125,15 +133,8 @@ def _settings(wish: _Wish) -> Settings:
     return open_sources(wish.found, platform=wish.platform, versions=VERSIONS, directory=None)[0].settings
 
 
-class _Left(NamedTuple):
-    """What the next run can use."""
-
-    head: dict[str, Any]
-    parts: list[Any]
-    rows: list[Any]
-
-
-def _made(wish: _Wish, entry: Entry | None) -> tuple[Manifests, _Left | None]:
+def _made(wish: _Wish, entry: Entry | None) -> tuple[Manifests, Entry | None]:
+    """What is compiled now, and what the next run can use of it."""
     from gpuctl.incremental.parts import NoPart, units
 
     found = list(units(wish.found.sources))
@@ -145,7 +146,7 @@ def _made(wish: _Wish, entry: Entry | None) -> tuple[Manifests, _Left | None]:
     return _as_a_whole(wish)
 
 
-def _as_a_whole(wish: _Wish) -> tuple[Manifests, _Left | None]:
+def _as_a_whole(wish: _Wish) -> tuple[Manifests, Entry | None]:
     from gpuctl.backend.emitter import emit_object
     from gpuctl.compilation import compile_found
 
@@ -156,29 +157,38 @@ def _as_a_whole(wish: _Wish) -> tuple[Manifests, _Left | None]:
         Emitted(item.object, item.document, item.shared, emit_object(item.object) if wish.texts else "")
         for item in result.lowered
     ]
-    return _outcome(result, emitted), _left(wish, result, emitted, [])
+    return _outcome(result, emitted), _left(wish, result, emitted, [], "")
 
 
-def _in_parts(wish: _Wish, found: Sequence[Unit], entry: Entry | None) -> tuple[Manifests, _Left | None]:
+def _in_parts(wish: _Wish, found: Sequence[Unit], entry: Entry | None) -> tuple[Manifests, Entry | None]:
     from gpuctl.backend.validation import VERSIONS
     from gpuctl.frontend.diagnostics import Severity, count
     from gpuctl.frontend.load import open_sources
     from gpuctl.incremental.joining import joined
     from gpuctl.incremental.parts import Maker, NoPart
+    from gpuctl.incremental.renewal import frame, part_key, renewed
     from gpuctl.incremental.workers import make_all, processes
 
     loaded, _, defaults = open_sources(wish.found, platform=wish.platform, versions=VERSIONS, directory=None)
     if count(loaded.diagnostics, Severity.ERROR):
         raise NoPart
     maker = Maker(loaded.settings, wish.options, wish.namespace, defaults, texts=wish.texts)
-    keys = _keys(wish, maker, found)
-    parts = _kept(entry, set(keys)) if entry is not None else {}
-    missing = [(key, unit) for key, unit in zip(keys, found, strict=True) if key not in parts]
+    how = _how_parts_are_made(wish, loaded.settings)
+    keys = [part_key(how, unit) for unit in found]
+    around = frame(how, found, wish.found.starts, loaded.diagnostics)
+    known = set(entry.head["keys"]) if entry is not None else set()
+    missing = [(key, unit) for key, unit in zip(keys, found, strict=True) if key not in known]
     made = make_all(maker, [unit for _, unit in missing], processes(len(missing)))
-    parts.update(zip((key for key, _ in missing), made, strict=True))
+    parts = dict(zip((key for key, _ in missing), made, strict=True))
+    if entry is not None:
+        same = entry.head["frame"] == around and _are_as_read(wish, loaded.sources)
+        anew = renewed(entry, found, keys, parts) if same else None
+        if anew is not None:
+            return recalled(anew, _sources(wish), lambda: loaded.settings), anew
+        parts.update(_kept(entry, set(keys)))
     whole = joined(loaded, maker, found, [parts[key] for key in keys], strict=wish.strict)
     return _outcome(whole.compilation, whole.emitted), _left(
-        wish, whole.compilation, whole.emitted, list(zip(keys, whole.parts, strict=True))
+        wish, whole.compilation, whole.emitted, list(zip(keys, whole.parts, strict=True)), around
     )
 
 
@@ -189,13 +199,15 @@ def _outcome(result: Compilation, emitted: list[Emitted]) -> Manifests:
 
 
 def _left(
-    wish: _Wish, result: Compilation, emitted: Sequence[Emitted], parts: Iterable[tuple[str, Part]]
-) -> _Left | None:
+    wish: _Wish, result: Compilation, emitted: Sequence[Emitted], parts: Sequence[tuple[str, Part]], around: str
+) -> Entry | None:
     """What to keep; None when the sources changed while they were compiled."""
-    sources = _sources(wish)
-    if any(sources.get(name) != source for name, source in result.sources.items()):
+    from gpuctl.incremental.parts import written
+
+    if not _are_as_read(wish, result.sources):
         return None
-    numbers = {name: number for number, name in enumerate(sources)}
+    numbers = {name: number for number, name in enumerate(_sources(wish))}
+    stretch_of = _stretches()
     places: dict[int, int] = {}
     where: list[list[int]] = []
     rows: list[Any] = []
@@ -204,8 +216,7 @@ def _left(
         document: Any = item.document
         place = places.setdefault(id(document), len(where))
         if place == len(where):
-            chunk = document.chunk
-            where.append([numbers[document.file], chunk.start, chunk.end, chunk.first_line, document.index])
+            where.append([numbers[document.file], stretch_of(document.chunk), document.index])
         metadata = item.object["metadata"]
         key = (item.object["apiVersion"], item.object["kind"], metadata.get("namespace"), metadata["name"])
         index[key] = len(rows)
@@ -217,41 +228,45 @@ def _left(
         "domain": None if result.settings.is_default else result.settings.domain,
         "version": result.settings.kubernetes_version,
         "places": where,
+        "keys": [key for key, _ in parts],
+        "frame": around,
     }
-    return _Left(head, [_written(key, part, index) for key, part in parts], rows)
+    return entry_of(head, (written(part, index) for _, part in parts), rows, (item.text for item in emitted))
 
 
-def _keys(wish: _Wish, maker: Maker, found: Iterable[Unit]) -> list[str]:
-    """The digest of each unit, and of all else that its part depends on."""
-    settings = maker.settings
+def _stretches() -> Callable[[Chunk], int]:
+    """A function that says which stretch of its source a chunk is."""
+    from gpuctl.frontend.reader import split
+
+    known: dict[str, dict[int, int]] = {}
+
+    def number(chunk: Chunk) -> int:
+        if chunk.start == 0:
+            return 0
+        name = chunk.source.name
+        if name not in known:
+            known[name] = {each.start: number for number, each in enumerate(split(chunk.source))}
+        return known[name][chunk.start]
+
+    return number
+
+
+def _how_parts_are_made(wish: _Wish, settings: Settings) -> bytes:
+    """The digest of all that a part depends on beside its stretch: gpuctl, the options and the platform."""
     platform = None if settings.is_default else settings.platform.model_dump(mode="json")
-    base = hashlib.blake2b(json.dumps([*_how(wish), platform]).encode(), digest_size=16)
-    keys = []
-    for unit in found:
-        digest = base.copy()
-        chunk = unit.chunk
-        digest.update(json.dumps([chunk.source.name, chunk.source.direct, unit.whole]).encode())
-        digest.update(chunk.text.encode())
-        keys.append(digest.hexdigest())
-    return keys
-
-
-def _written(key: str, part: Part, index: dict[tuple[Any, ...], int]) -> list[Any]:
-    """A part as plain data: its manifests stand among those of the whole."""
-    pieces = [[*piece[:-1], [index[row[:4]] for row in piece.rows]] for piece in part.pieces]
-    return [key, part.filled, part.read, part.checked, pieces]
+    return hashlib.blake2b(json.dumps([*_how(wish), platform]).encode(), digest_size=32).digest()
 
 
 def _kept(entry: Entry, wanted: set[str]) -> dict[str, Part]:
     """The parts of an earlier run that are wanted."""
     from gpuctl.incremental.parts import Part, PartRow, Piece
 
-    kept = [data for data in json.loads(entry.parts) if data[0] in wanted]
+    kept = [(key, json.loads(line)) for key, line in zip(entry.head["keys"], entry.parts, strict=True) if key in wanted]
     if not kept:
         return {}
-    rows = [PartRow._make([*row[:5], text]) for row, text in rows_of(entry)]
+    rows = [PartRow._make([*row[:5], str(text, "utf-8")]) for row, text in zip(entry.rows, entry.texts, strict=True)]
     parts = {}
-    for key, filled, read, checked, pieces in kept:
+    for key, (filled, read, checked, pieces) in kept:
         own = [Piece._make([*piece[:-1], [rows[at] for at in piece[-1]]]) for piece in pieces]
         parts[key] = Part(filled, read, checked, own)
     return parts

@@ -16,7 +16,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 OFF = "GPUCTL_NO_CACHE"
@@ -43,20 +43,20 @@ class Store:
         try:
             with self._opened() as folder:
                 descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-                with open(descriptor, "rb") as stream:
+                with open(descriptor, "rb", buffering=0) as stream:
                     found = os.fstat(descriptor)
                     if not stat.S_ISREG(found.st_mode) or not _is_own(found) or found.st_size > LARGEST:
                         return None
-                    data = stream.read(LARGEST + 1)
+                    # The head by itself: what follows it is large, and so in no need of being copied.
+                    head = stream.read(len(_MAGIC) + 2 * _DIGEST + 1)
+                    body = stream.readall()
                 if time.time() - found.st_mtime > _DAY:
                     os.utime(name, dir_fd=folder, follow_symlinks=False)
         except OSError:
             return None
-        start = len(_MAGIC) + 2 * _DIGEST + 1
-        head, body = data[:start], memoryview(data)[start:]
-        return bytes(body) if head == _head(body) else None
+        return body if head == _head(body) else None
 
-    def write(self, name: str, parts: list[bytes]) -> None:
+    def write(self, name: str, parts: Sequence[bytes | memoryview]) -> None:
         """Keep the parts, one after the other, under a name, for as long as there is room."""
         size = sum(map(len, parts))
         if size > LARGEST - 1024:

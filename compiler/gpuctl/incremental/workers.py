@@ -65,32 +65,44 @@ def make_all(maker: Maker, units: Sequence[Unit], count: int) -> list[Part]:
 @contextlib.contextmanager
 def _worker(maker: Maker, units: Sequence[Unit]) -> Iterator[Callable[[], list[Part] | None]]:
     """A process that makes parts, ended on the way out; what is yielded waits for them. None: there are none."""
-    reading, writing = os.pipe()
-    process = _forked(maker, units, reading, writing)
-    os.close(writing)
-    with open(reading, "rb") as stream:
-        try:
-            yield lambda: _received(stream.read())
-        finally:
+    with contextlib.ExitStack() as stack:
+        with _uninterrupted():
+            # Until it is known how each of them ends again, a Ctrl-C would leave it behind.
+            reading, writing = os.pipe()
+            stream = stack.enter_context(open(reading, "rb"))
+            process = _forked(maker, units, reading, writing)
             if process is not None:
-                # It has nothing to clean up, and after an error here nobody waits for the rest of its work.
-                os.kill(process, signal.SIGKILL)
-                os.waitpid(process, 0)
+                stack.callback(_end, process)
+            os.close(writing)
+        yield lambda: _received(stream.read())
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """A Ctrl-C comes after the block, also where there are two processes at its end: it is for this one alone."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end(process: int) -> None:
+    """It has nothing to clean up, and after an error here nobody waits for the rest of its work."""
+    with _uninterrupted():
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
 
 
 def _forked(maker: Maker, units: Sequence[Unit], reading: int, writing: int) -> int | None:
     """The process; None when the system has no room for one more, and the pipe stays empty."""
-    # A Ctrl-C is for this process alone, also in the moment in which there are two of it.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         process = os.fork()
-        if process == 0:
-            _work(maker, units, reading, writing)
-        return process
     except OSError:
         return None
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    if process == 0:
+        _work(maker, units, reading, writing)
+    return process
 
 
 def _work(maker: Maker, units: Sequence[Unit], reading: int, writing: int) -> NoReturn:

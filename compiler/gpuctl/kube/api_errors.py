@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from gpuctl.language.masking import redact
 from gpuctl.language.wording import visible
 
 _LONGEST = 600
@@ -17,6 +17,7 @@ _FIELD_ERROR = re.compile(
     re.DOTALL,
 )
 _REFUSAL = re.compile(r"exceeded quota: |status unknown for quota: ")
+_NO_NAMESPACE = re.compile(r'namespaces "([^"]*)" not found\Z')
 _QUOTA = re.compile(r"exceeded quota: |failed quota: ")
 _POLICY = re.compile(r"ValidatingAdmissionPolicy '|admission webhook \"")
 _RBAC = re.compile(
@@ -29,10 +30,21 @@ class ClusterError(Exception):
     """A failure that is the cluster's, the connection's or the user's rights; ``str()`` is for people."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
-        # What is refused may be quoted.
-        self.message = redact(message)
-        super().__init__(self.message)
+        # Not the exception's argument: what is refused may be quoted.
+        super().__init__()
+        self._quoting = message
         self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message
+
+    @cached_property
+    def message(self) -> str:
+        """What is wrong, without the credentials that it may quote."""
+        # Most errors are never shown, such as that of a kind that the cluster lacks.
+        from gpuctl.language.masking import redact
+
+        return redact(self._quoting)
 
 
 class NotThere(ClusterError):
@@ -120,6 +132,11 @@ class ApiError(ClusterError):
         return self.status == 403 and any(cause.reason == "NamespaceTerminating" for cause in self.causes)
 
     @property
+    def lacks_namespace(self) -> bool:
+        """Whether the namespace is being deleted, or is not there (any more)."""
+        return self.namespace_terminates or (self.status == 404 and _NO_NAMESPACE.match(self.raw) is not None)
+
+    @property
     def exceeds_quota(self) -> bool:
         """403 because a ResourceQuota would be exceeded: it may pass once something is given back."""
         return self.status == 403 and is_quota_refusal(self.raw)
@@ -187,6 +204,12 @@ def _sentence(status: int, reason: str, raw: str, causes: tuple[Cause, ...]) -> 
         return f"user {denied['user']} may not {act} {resource}{where}"
     if reason == "Conflict" and causes and all(cause.reason == "FieldManagerConflict" for cause in causes):
         return "; ".join(f"{cause.field.lstrip('.')} is held by {_manager(cause.message)}" for cause in causes)
+    gone = _NO_NAMESPACE.match(raw)
+    if gone:
+        return f"there is no namespace {gone[1]}"
+    leaving = next((cause for cause in causes if cause.reason == "NamespaceTerminating"), None)
+    if leaving is not None:
+        return _shorten(leaving.message)
     if causes and any(cause.field for cause in causes):
         return _shorten("; ".join(_cause(cause) for cause in causes))
     if status == 401:

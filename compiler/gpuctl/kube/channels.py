@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed, api_error
+from gpuctl.kube.reasons import innermost
 
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
 STDIN, STDOUT, STDERR, STATUS, RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 PORTION = 32 * 1024
 """Bytes of one message: what kubectl sends at once."""
-FULL = 1024 * 1024
-"""Bytes that wait to be sent, from which a sender should hold back."""
+_FULL = 1024 * 1024
 HANDSHAKE = 30.0
 KEEP_ALIVE = 20.0
 """Seconds of silence after which a ping is sent: load balancers forget what is silent for a minute."""
@@ -39,7 +39,8 @@ class Message(NamedTuple):
 class Channels:
     """An open WebSocket. Nothing here waits: callers poll :meth:`fileno`; for one thread at a time.
 
-    ``protocol`` is the one that the server chose.
+    ``protocol`` is the one that the server chose. ``closed`` tells that nothing more comes. To whoever has received an
+    answer it does not matter why, so nothing is raised when the connection breaks: :attr:`failure` tells.
     """
 
     def __init__(self, connected: socket.socket, protocol: str) -> None:
@@ -50,6 +51,8 @@ class Channels:
         self._out = bytearray()
         self._message = bytearray()
         self._last = time.monotonic()
+        self._unsent = ""
+        self._problem = ""
         self.closed = False
 
     def fileno(self) -> int:
@@ -66,8 +69,18 @@ class Channels:
         """Bytes that wait to be sent."""
         return len(self._out)
 
+    @property
+    def takes_more(self) -> bool:
+        """Whether a sender may go on: there is somebody who hears it, and not too much that waits."""
+        return not self.closed and not self._unsent and len(self._out) < _FULL
+
+    @property
+    def failure(self) -> ConnectionFailed | None:
+        """What broke a connection that is closed; None when it ended in order, or without a word."""
+        return ConnectionFailed(f"the connection to the pod broke: {self._problem}") if self._problem else None
+
     def send(self, channel: int, data: bytes) -> None:
-        """Put data into the line, and send what goes."""
+        """Put data into the line, and send what goes. Nobody hears it after the other side has gone."""
         for start in range(0, max(1, len(data)), PORTION):
             self._frame(_BINARY, bytes([channel]) + data[start : start + PORTION])
         self.flush()
@@ -87,10 +100,7 @@ class Channels:
             self.flush()
 
     def flush(self) -> None:
-        """Send what goes without waiting.
-
-        :raises ConnectionFailed: the connection is gone.
-        """
+        """Send what goes without waiting."""
         try:
             while self._out:
                 sent = self._socket.send(memoryview(self._out)[:65536])
@@ -98,27 +108,24 @@ class Channels:
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
             return
         except OSError as error:
-            # What the server said before it hung up is still to be read.
-            if self.closed:
-                return
-            raise self._broken(error) from None
+            # Most often the server has said all and hung up: what it said is still to be read.
+            self._unsent = innermost(error)
+            self._out = bytearray()
 
     def receive(self) -> list[Message]:
-        """What has come. ``closed`` tells whether it is the end.
-
-        :raises ConnectionFailed: the connection broke.
-        """
+        """What has come. ``closed`` tells whether it is the end."""
         try:
             data = self._socket.recv(65536)
-            if not data:
-                self.closed = True
-            self._in += data
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
             return []
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
-            self.closed = True
+            data = b""
         except OSError as error:
-            raise self._broken(error) from None
+            self.closed, self._problem = True, innermost(error)
+            return []
+        if not data:
+            self.closed, self._problem = True, self._unsent
+        self._in += data
         return self._messages()
 
     def close(self) -> None:
@@ -162,14 +169,9 @@ class Channels:
     def _frame(self, opcode: int, payload: bytes) -> None:
         from websocket import ABNF
 
-        self._out += ABNF.create_frame(payload, opcode).format()
         self._last = time.monotonic()
-
-    def _broken(self, error: OSError) -> ConnectionFailed:
-        from gpuctl.kube.reasons import innermost
-
-        self.closed = True
-        return ConnectionFailed(f"the connection to the pod broke: {innermost(error)}")
+        if not self._unsent:
+            self._out += ABNF.create_frame(payload, opcode).format()
 
 
 def open_channels(connected: socket.socket, url: str, headers: Sequence[str], protocols: tuple[str, ...]) -> Channels:
@@ -179,8 +181,6 @@ def open_channels(connected: socket.socket, url: str, headers: Sequence[str], pr
     :raises ConnectionFailed: no answer, or one that is none.
     """
     import websocket
-
-    from gpuctl.kube.reasons import innermost
 
     opened: Any = websocket.WebSocket()
     # A redirect is not followed: it would be given the credentials.

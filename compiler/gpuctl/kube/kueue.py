@@ -40,14 +40,29 @@ def workload_of(workloads: Iterable[Object], job: Object) -> Object | None:
 
 def find_workload(session: Session, job: Object) -> Object | None:
     """Kueue's Workload of a job; None where it has none, or none that may be read."""
-    if QUEUE_LABEL not in labels_of(job):
-        return None
+    return find_workloads(session, [job]).get(job["metadata"]["uid"])
+
+
+def find_workloads(session: Session, jobs: Iterable[Object]) -> dict[str, Object]:
+    """Kueue's Workloads of jobs, by the uids of these; without those of namespaces where they may not be read."""
+    namespaces: dict[str, list[Object]] = {}
+    for job in jobs:
+        if QUEUE_LABEL in labels_of(job):
+            namespaces.setdefault(job["metadata"]["namespace"], []).append(job)
+    found: dict[str, Object] = {}
+    for namespace, group in namespaces.items():
+        workloads = _workloads(session, namespace)
+        pairs = ((job["metadata"]["uid"], workload_of(workloads, job)) for job in group)
+        found.update((uid, item) for uid, item in pairs if item is not None)
+    return found
+
+
+def _workloads(session: Session, namespace: str) -> list[Object]:
+    """The Workloads of a namespace; none where there is no Kueue, or they may not be read."""
     try:
         kinds = kueue_resources(session)
-        if kinds is None:
-            return None
-        return workload_of(session.list_objects(kinds["Workload"], job["metadata"]["namespace"])[0], job)
+        return [] if kinds is None else session.list_objects(kinds["Workload"], namespace)[0]
     except ApiError as error:
         if error.is_missing or error.lacks_permission:
-            return None
+            return []
         raise

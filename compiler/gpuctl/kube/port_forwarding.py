@@ -14,12 +14,14 @@ import time
 
 from gpuctl.backend.api_resources import Key
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.kube.channels import FULL, V4, Channels
+from gpuctl.kube.channels import V4, Channels
 from gpuctl.kube.session import Session
 
 _DATA, _ERROR = 0, 1
 _HEADER = 2
 _TICK = 1_000
+_FULL = 1024 * 1024
+"""Bytes for the client from which the pod is not read."""
 LINGER = 30.0
 """Seconds of silence that a connection gets whose client here has said all, or has gone: the two look the same."""
 _REFUSED = re.compile(r"connection refused")
@@ -39,12 +41,15 @@ def carry(session: Session, pod: Key, port: int, client: socket.socket) -> None:
     channels = session.channels(f"{pod.path}/portforward", [("ports", str(port))], (V4,))
     try:
         problem = _join(channels, client)
+        failure = channels.failure
     finally:
         channels.close()
     if problem:
         if _REFUSED.search(problem):
             raise NotForwarded(f"nothing listens on port {port} of pod {pod.name}")
         raise NotForwarded(f"port {port} of pod {pod.name}: {' '.join(problem.split())[:300]}")
+    if failure is not None:
+        raise failure
 
 
 def _join(channels: Channels, client: socket.socket) -> str:
@@ -58,18 +63,18 @@ def _join(channels: Channels, client: socket.socket) -> str:
         poll = select.poll()
         if not channels.closed:
             # A client that does not read is not read for either.
-            wanted = (select.POLLIN if len(to_client) < FULL else 0) | (select.POLLOUT if channels.waiting else 0)
+            wanted = (select.POLLIN if len(to_client) < _FULL else 0) | (select.POLLOUT if channels.waiting else 0)
             poll.register(channels.fileno(), wanted)
-        reads = silent is None and channels.waiting < FULL and not channels.closed
+        reads = silent is None and channels.takes_more
         if reads or to_client:
             poll.register(client, (select.POLLIN if reads else 0) | (select.POLLOUT if to_client else 0))
-        ready = dict(poll.poll(0 if channels.has_more and len(to_client) < FULL else _TICK))
+        ready = dict(poll.poll(0 if channels.has_more and len(to_client) < _FULL else _TICK))
         try:
             if reads and client.fileno() in ready:
                 silent = _read(client, channels)
             if channels.waiting:
                 channels.flush()
-            if not channels.closed and len(to_client) < FULL:
+            if not channels.closed and len(to_client) < _FULL:
                 for channel, data in channels.receive():
                     skipped = min(len(data), heads.get(channel, 0))
                     heads[channel] = heads.get(channel, 0) - skipped

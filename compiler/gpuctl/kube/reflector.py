@@ -64,6 +64,9 @@ class Reflector:
     ``heard`` is called from those threads with each event, and with the error that ends one of them: its list may not
     be read, or the cluster could not be reached at the start. Without it, :meth:`events` has them in order. ``keep``
     makes of each object what is told, and remembered, of it: ``metadata.uid`` and ``metadata.resourceVersion`` stay.
+
+    :param again: seconds after which a list that ended, because it may not be read or its kind is not installed, is
+        tried again; LISTED is told again once it was read. None: it has ended for good.
     """
 
     def __init__(
@@ -72,8 +75,10 @@ class Reflector:
         watched: Iterable[Watched],
         heard: Heard | None = None,
         keep: Callable[[Object], Object] = _whole,
+        again: float | None = None,
     ) -> None:
         self._session = session
+        self._again = again
         self._keep = keep
         self._watched = list(watched)
         self._events: queue.SimpleQueue[Event | ClusterError | None] = queue.SimpleQueue()
@@ -125,16 +130,30 @@ class Reflector:
                     followed.failures = 0
                     continue
             except ClusterError as error:
-                absent = isinstance(error, ApiError) and is_absent(watched.kind, error)
-                if absent and not followed.listed:
-                    self._tell(Event("LISTED", watched.kind, {}, watched))
-                elif not absent and (not followed.listed or _is_final(error)):
-                    self._tell(error)
-                if absent or not followed.listed or _is_final(error):
+                if not self._ends(followed, error):
+                    followed.note(error)
+                elif self._again is None:
                     return
-                followed.note(error)
+                elif not isinstance(error, ConnectionFailed):
+                    self._stopped.wait(self._again)
+                    continue
             followed.failures += 1
             self._stopped.wait(pauses.after(followed.failures))
+
+    def _ends(self, followed: _Followed, error: ClusterError) -> bool:
+        """Whether a list ends with an error, which is told then; a kind that is not installed has no objects."""
+        absent = isinstance(error, ApiError) and is_absent(followed.watched.kind, error)
+        if not absent and followed.listed and not _is_final(error):
+            return False
+        if not absent:
+            self._tell(error)
+        elif not followed.listed or self._again is not None:
+            for obj in followed.known.values():
+                self._tell(Event("DELETED", followed.watched.kind, obj, followed.watched))
+            self._tell(Event("LISTED", followed.watched.kind, {}, followed.watched))
+            followed.known.clear()
+        followed.version, followed.listed = "", False
+        return True
 
     def _list(self, followed: _Followed) -> None:
         """Read the list, and tell what is different from what is known."""

@@ -6,16 +6,19 @@ import json
 import os
 import re
 import select
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpuctl.backend.api_resources import Key
 from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
-from gpuctl.kube.channels import FULL, PORTION, RESIZE, STATUS, STDERR, STDIN, STDOUT, V4, V5, Channels
+from gpuctl.kube.channels import PORTION, RESIZE, STATUS, STDERR, STDIN, STDOUT, V4, V5, Channels
 from gpuctl.kube.session import Session
 
 _TICK = 5_000
+_LAST = 5.0
+"""Seconds after the status: nothing follows it but the end of the connection, which may get lost on its way."""
 _REPEATED = re.compile(r"^(?:Internal error occurred: )+(?:error executing command in container: )?")
 # runc's words: `... exec: "nvidia-smi": executable file not found in $PATH: unknown`.
 _NO_PROGRAM = re.compile(r'exec: "([^"]*)": (.*?)(?:: unknown)?$')
@@ -71,14 +74,15 @@ def _run(channels: Channels, ends: Ends) -> int:
     poll = select.poll()
     stdin = ends.stdin
     said: bytes | None = None
+    last = float("inf")
     if ends.resized is not None:
         poll.register(ends.resized, select.POLLIN)
         _resize(channels, ends)
-    while not channels.closed:
+    while not channels.closed and time.monotonic() < last:
         poll.register(channels.fileno(), select.POLLIN | (select.POLLOUT if channels.waiting else 0))
         if stdin is not None:
             # What the other side does not take is not read here either.
-            poll.register(stdin, select.POLLIN if channels.waiting < FULL else 0)
+            poll.register(stdin, select.POLLIN if channels.takes_more else 0)
         ready = dict(poll.poll(0 if channels.has_more else _TICK))
         if channels.waiting:
             channels.flush()
@@ -101,9 +105,10 @@ def _run(channels: Channels, ends: Ends) -> int:
                 ends.err(data)
             elif channel == STATUS and data:
                 said = (said or b"") + data
+                last = time.monotonic() + _LAST
         channels.keep_alive()
     if said is None:
-        raise ConnectionFailed("the connection to the pod ended before the command did")
+        raise channels.failure or ConnectionFailed("the connection to the pod ended before the command did")
     return _exit_code(said)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gpuctl.apply.plan.pool_labels import pool_of
+from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import RESOURCES, Object
 from gpuctl.kube.api_errors import ApiError

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from gpuctl.apply.plan.pool_labels import pool_of
+from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import Object, annotations_of
 from gpuctl.backend.pool import DATA_KEY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -89,6 +90,19 @@ def wait_for(
 
     :raises NoSuchJob: a name means nothing that could be waited for, or several jobs.
     """
+    with contextlib.nullcontext() if timeout is None else scope.session.within(timeout):
+        yield from _outcomes(scope, names, condition, keys, settings, timeout, tell)
+
+
+def _outcomes(
+    scope: Scope,
+    names: Sequence[str],
+    condition: str,
+    keys: Records,
+    settings: Settings,
+    timeout: float | None,
+    tell: Callable[[str], None],
+) -> Iterator[WaitResult]:
     deadline = time.monotonic() + timeout if timeout is not None else None
     waited: dict[Identity, _Waited] = {}
     for name in dict.fromkeys(names):

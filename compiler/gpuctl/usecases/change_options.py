@@ -66,9 +66,9 @@ class PlanOptions:
 class RunOptions:
     """How a plan is carried out.
 
-    ``timeout`` in seconds is how long deletions and late quotas are waited for, and with ``wait`` afterwards, once
-    more, until everything runs. ``force`` ends pods without their grace period. Without ``until_gone`` what is deleted
-    and has no successor is not waited for.
+    ``timeout`` in seconds is how long deletions, late quotas and answers are waited for, and with ``wait`` afterwards,
+    once more, until everything runs. ``force`` ends pods without their grace period. Without ``until_gone`` what is
+    deleted and has no successor is not waited for.
     """
 
     timeout: float = 300.0

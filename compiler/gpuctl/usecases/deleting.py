@@ -40,7 +40,8 @@ def delete_documents(
     compilation = compile_for(session, documents)
     conversation.diagnosed(worth_telling(compilation), compilation.sources)
     keys = records(compilation.settings)
-    plan = plan_delete(session, compilation.lowered, keys, keep_labels=keep_labels)
+    with session.within(run.timeout):
+        plan = plan_delete(session, compilation.lowered, keys, keep_labels=keep_labels)
     return _carry_out(session, plan, keys, run, conversation)
 
 
@@ -58,7 +59,8 @@ def delete_jobs(
     :raises Refused: something stands against it, or was not confirmed; nothing was changed.
     """
     keys = records(settings)
-    plan = _together(_deletion(session, name, namespace, keys) for name in dict.fromkeys(names))
+    with session.within(run.timeout):
+        plan = _together(_deletion(session, name, namespace, keys) for name in dict.fromkeys(names))
     return _carry_out(session, plan, keys, run, conversation)
 
 
@@ -86,7 +88,9 @@ def rerun_jobs(
         live = workload_of(job)
         return plan_rerun(live, f"{job.identity.kind}/{job.identity.name}", find_workload(session, live))
 
-    return _carry_out(session, _together(map(again, names)), keys, run, conversation)
+    with session.within(run.timeout):
+        plan = _together(map(again, names))
+    return _carry_out(session, plan, keys, run, conversation)
 
 
 def _together(plans: Iterable[Plan]) -> Plan:

@@ -84,32 +84,59 @@ def fit(
     if cluster is not None and snapshot is not None:
         raise InvalidOptions("a snapshot stands in for a cluster: give one of the two")
 
-    def compiled(default: str) -> tuple[Compilation, list[Diagnostic]]:
-        result = compile(
-            sources,
-            platform=platform,
-            namespace=namespace or default,
-            strict=strict,
-            nodes=True,
-            namespaces=True,
-            tolerated=_SETTLED,
-            directory=directory,
-            stdin=stdin,
+    def compiled(default: str) -> FitDocuments:
+        found = compile_for_fit(
+            sources, platform=platform, namespace=namespace or default, strict=strict, directory=directory, stdin=stdin
         )
-        told = _told(result)
-        diagnosed(told, result.sources)
-        return result, told
+        diagnosed(found.diagnostics, found.compilation.sources)
+        return found
 
     if snapshot is not None:
-        compilation, told = compiled(_SNAPSHOTS_NAMESPACE)
-        found = snapshot if isinstance(snapshot, Snapshot) else read_snapshot(snapshot)
-    else:
-        from gpuctl.kube.configuration import session_of
+        documents = compiled(_SNAPSHOTS_NAMESPACE)
+        return documents.fit(snapshot if isinstance(snapshot, Snapshot) else read_snapshot(snapshot))
+    from gpuctl.kube.configuration import session_of
 
-        with session_of(cluster) as session:
-            compilation, told = compiled(session.namespace)
-            found = take_snapshot(session)
-    return FitResult(fit_objects(found, compilation.objects), found, told)
+    with session_of(cluster) as session:
+        return compiled(session.namespace).fit(take_snapshot(session))
+
+
+@dataclass(frozen=True)
+class FitDocuments:
+    """Documents that are judged; ``diagnostics`` are what is to be said of them, none of them an error."""
+
+    compilation: Compilation
+    diagnostics: list[Diagnostic]
+
+    def fit(self, snapshot: Snapshot) -> FitResult:
+        """The answer by a snapshot of a cluster."""
+        return FitResult(fit_objects(snapshot, self.compilation.objects), snapshot, self.diagnostics)
+
+
+def compile_for_fit(
+    sources: Sequence[str | os.PathLike[str] | Source] | str | os.PathLike[str] | Source,
+    *,
+    platform: str | os.PathLike[str] | Source | None = None,
+    namespace: str,
+    strict: bool = False,
+    directory: Path | None = None,
+    stdin: BinaryIO | None = None,
+) -> FitDocuments:
+    """The first half of :func:`fit`, which asks no cluster.
+
+    :raises InvalidDocuments: there are errors in the documents.
+    """
+    result = compile(
+        sources,
+        platform=platform,
+        namespace=namespace,
+        strict=strict,
+        nodes=True,
+        namespaces=True,
+        tolerated=_SETTLED,
+        directory=directory,
+        stdin=stdin,
+    )
+    return FitDocuments(result, _told(result))
 
 
 def _told(result: Compilation) -> list[Diagnostic]:

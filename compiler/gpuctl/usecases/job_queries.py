@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
 from gpuctl.reading import job_rows
-from gpuctl.reading.find import find_job, find_jobs
 from gpuctl.reading.job_rows import Identity, Job, JobFilter, Row
 from gpuctl.usecases.looking import Reader, opened
 
 if TYPE_CHECKING:
-    from gpuctl.reading.describe_job import JobDetail
+    from gpuctl.reading.describe_job import JobDetail, JobHistory
     from gpuctl.reading.wait_until import WaitResult
     from gpuctl.reading.why.answer import Answer
 
@@ -91,6 +90,8 @@ def _rows(reader: Reader, query: JobQuery, listing: JobListing, *, in_pages: boo
 
 def _batches(reader: Reader, query: JobQuery, *, in_pages: bool) -> Iterable[list[Job]]:
     if query.names:
+        from gpuctl.reading.find import find_jobs
+
         return [find_jobs(reader.scope, query.names, reader.keys, query.selector)]
     if query.by_job or not in_pages:
         return [job_rows.read(reader.scope, reader.keys, query.selector)]
@@ -148,9 +149,22 @@ def describe_job(reader: Reader, name: str) -> JobDetail:
     :raises NoSuchJob: there is none, or several.
     """
     from gpuctl.reading.describe_job import describe
+    from gpuctl.reading.find import find_job
 
     job, _ = find_job(reader.scope, name, reader.keys)
     return describe(reader.scope, job, reader.keys, reader.settings)
+
+
+def job_history(reader: Reader, name: str) -> JobHistory:
+    """What happened to the job that a name means.
+
+    :raises NoSuchJob: there is none, or several.
+    """
+    from gpuctl.reading.describe_job import history
+    from gpuctl.reading.find import find_job
+
+    job, _ = find_job(reader.scope, name, reader.keys)
+    return history(reader.scope, job)
 
 
 def why(
@@ -173,11 +187,20 @@ def why(
     :raises InvalidDocuments: the platform's file has errors.
     :raises InvalidOptions: the name is none of a namespace.
     """
+    with opened(cluster, platform, namespace) as reader:
+        return explain_job(reader, name)
+
+
+def explain_job(reader: Reader, name: str) -> Answer:
+    """As :func:`why`, for whoever looks already.
+
+    :raises NoSuchJob: there is no such job, or there are several.
+    """
+    from gpuctl.reading.find import find_job
     from gpuctl.reading.why.answer import why as cause_of_job
 
-    with opened(cluster, platform, namespace) as reader:
-        job, _ = find_job(reader.scope, name, reader.keys)
-        return cause_of_job(reader.scope, job, reader.keys, reader.settings)
+    job, _ = find_job(reader.scope, name, reader.keys)
+    return cause_of_job(reader.scope, job, reader.keys, reader.settings)
 
 
 def wait_for_jobs(

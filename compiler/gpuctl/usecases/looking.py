@@ -15,7 +15,6 @@ from gpuctl.kube.session import Session
 from gpuctl.language.names import is_dns_label
 from gpuctl.language.settings import Settings
 from gpuctl.language.wording import visible
-from gpuctl.usecases.change_options import InvalidOptions
 
 
 class Reader(NamedTuple):
@@ -34,6 +33,8 @@ def reader_of(session: Session, settings: Settings, namespace: str | None = None
     """
     # It becomes a part of paths, where `..` would mean another resource.
     if namespace is not None and not is_dns_label(namespace):
+        from gpuctl.usecases.change_options import InvalidOptions
+
         raise InvalidOptions(f"`{visible(namespace)}` is not a legal namespace name")
     return Reader(Scope(session, namespace), settings, records(settings))
 

@@ -54,7 +54,9 @@ def recover(
     :raises Declined: somebody said no.
     :raises Unasked: nobody can be asked.
     """
-    found = found or look_at_unfinished(session, namespace, settings)
+    if found is None:
+        with session.within(run.timeout):
+            found = look_at_unfinished(session, namespace, settings)
     result = found.result
     if found.outlook.journals:
         if found.plan.questions and not conversation.confirm(found.plan):
@@ -62,5 +64,6 @@ def recover(
         result = recovery.recover(
             session, found.keys, found.outlook, timeout=run.timeout, wait=LEASE_WAIT, tell=conversation.wait
         )
-    recovery.drop_leases(session, namespace)
+    with session.within(run.timeout):
+        recovery.drop_leases(session, namespace)
     return Unfinished(found.outlook, found.keys, result)

@@ -33,7 +33,8 @@ def delete_pools(
     :raises Refused: something stands against it, or was not confirmed; nothing was changed.
     """
     keys = records(settings)
-    plan = removal.plan_delete_pools(session, names, settings, keys, keep_labels=keep_labels)
+    with session.within(run.timeout):
+        plan = removal.plan_delete_pools(session, names, settings, keys, keep_labels=keep_labels)
     return _carry_out(session, plan, Plan(), keys, run, conversation)
 
 
@@ -54,9 +55,11 @@ def delete_quotas(
     """
     keys = records(settings)
     namespaces = Plan()
-    plan, users = removal.plan_delete_quotas(session, names, settings)
+    with session.within(run.timeout):
+        plan, users = removal.plan_delete_quotas(session, names, settings)
+        if namespace_too:
+            namespaces = removal.plan_delete_namespaces(session, users, keys)
     if namespace_too:
-        namespaces = removal.plan_delete_namespaces(session, users, keys)
         plan.confirm += namespaces.confirm
     else:
         plan.notes.append(f"namespace {', '.join(users)} and all that is in it stays; nothing limits it any more")
@@ -72,7 +75,8 @@ def delete_namespaces(
     :raises Refused: it is Kubernetes' or gpuctl's own, or was not confirmed; nothing was changed.
     """
     keys = records(settings)
-    namespaces = removal.plan_delete_namespaces(session, names, keys)
+    with session.within(run.timeout):
+        namespaces = removal.plan_delete_namespaces(session, names, keys)
     return _carry_out(session, Plan(confirm=list(namespaces.confirm)), namespaces, keys, run, conversation)
 
 
@@ -85,7 +89,8 @@ def _carry_out(
     elif plan.questions and not dialogue.ask(plan):
         raise Declined("not confirmed", plan)
     if namespaces.steps and all(step.result == "done" for step in plan.steps):
-        removal.delete_namespaces(session, namespaces, run.timeout, how.done, conversation.wait)
+        with session.within(run.timeout):
+            removal.delete_namespaces(session, namespaces, run.timeout, how.done, conversation.wait)
     for step in namespaces.steps:
         if step.result == "planned":
             step.result = "not-run"

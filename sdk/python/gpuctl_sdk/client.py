@@ -16,7 +16,7 @@ from gpuctl_sdk.exchange import Exchange, Token, Wait
 from gpuctl_sdk.following import AsyncLogs, Logs, LogWish
 from gpuctl_sdk.operations import AsyncOperations, Operations
 from gpuctl_sdk.retrying import Retrying
-from gpuctl_sdk.waiting import ENDED, Watch, status_call
+from gpuctl_sdk.waiting import ENDED, Watch
 
 TIMEOUT = 30.0
 
@@ -125,7 +125,7 @@ class Client(Operations):
         :raises TimedOut: it has not come to it in time.
         """
         watch = Watch(job, until, timeout)
-        while not watch.reached(self.send(status_call(job, namespace))):
+        while not watch.reached(self.get_job(job, namespace=namespace).status):
             time.sleep(watch.pause(every))
         return watch.status
 
@@ -203,6 +203,6 @@ class AsyncClient(AsyncOperations):
     ) -> str:
         """As :meth:`Client.wait_for_job`."""
         watch = Watch(job, until, timeout)
-        while not watch.reached(await self.send(status_call(job, namespace))):
+        while not watch.reached((await self.get_job(job, namespace=namespace)).status):
             await asyncio.sleep(watch.pause(every))
         return watch.status

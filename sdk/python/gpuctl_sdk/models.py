@@ -10,6 +10,16 @@ from pydantic import Field
 from gpuctl_sdk.answer import Answer
 
 
+class Administered(Answer):
+    """A pool, or the quota of users, that was created, changed or deleted."""
+
+    name: str
+    status: str
+    message: str
+    notes: list[str] = Field(default_factory=list)
+    """What is worth knowing of it."""
+
+
 class Batch(Answer):
     """What became of a batch."""
 
@@ -56,6 +66,28 @@ class ChangedJob(Answer):
     message: str
     plan: PlanAnswer
     warnings: list[dict[str, Any]] = Field(default_factory=list)
+
+
+class ChangedPool(Answer):
+    """A pool that was changed, with the plan."""
+
+    name: str
+    status: str
+    message: str
+    notes: list[str] = Field(default_factory=list)
+    """What is worth knowing of it."""
+    plan: PlanAnswer
+
+
+class CreatedQuota(Answer):
+    """Quotas that were created, and whose they are."""
+
+    name: str
+    status: str
+    message: str
+    notes: list[str] = Field(default_factory=list)
+    """What is worth knowing of it."""
+    users: list[str]
 
 
 class DatedLabel(Answer):
@@ -107,6 +139,32 @@ class GpusOfNode(Answer):
     gpus: list[MeasuredGpu]
 
 
+class JobDescription(Answer):
+    """``GET /jobs/{jobId}``."""
+
+    job_id: str
+    name: str
+    namespace: str
+    kind: str
+    version: str | None
+    description: str | None
+    yaml_content: str | None
+    """The document, without credentials; null where somebody made of its objects what none says."""
+    status: str
+    reason: str | None
+    ready: str
+    """Pods that are ready, of those that there are to be."""
+    pool: str | None
+    priority: str | None
+    resources: JobResources
+    metrics: JobMetrics
+    created_at: str | None
+    started_at: str | None
+    k8s_resources: JobObjects = Field(alias="k8sResources")
+    images: list[str]
+    pods: list[JobPod]
+
+
 class JobItem(Answer):
     """An item of ``GET /jobs``."""
 
@@ -127,6 +185,23 @@ class JobItem(Answer):
     """Percent, where a training's log says it."""
 
 
+class JobMetrics(Answer):
+    """The newest measurements; null where nothing measures it."""
+
+    gpu_utilization: float | None
+    memory_usage: str | None
+    network_latency: str | None
+    throughput: str | None
+
+
+class JobObjects(Answer):
+    """What the job is in Kubernetes."""
+
+    kind: str | None
+    job_name: str | None
+    pods: list[str]
+
+
 class JobOnNodes(Answer):
     """A job that holds room of a pool or node. `jobId` and `kind` are null for pods that are no job of gpuctl's."""
 
@@ -143,6 +218,38 @@ class JobPage(Answer):
 
     total: int
     items: list[JobItem]
+
+
+class JobPod(Answer):
+    """A pod of the job: a row of ``gpuctl get jobs -o json``, and how often its containers were restarted."""
+
+    job_id: str
+    """The pod's name."""
+    name: str
+    namespace: str
+    kind: str
+    status: str
+    phase: str
+    ready: str
+    node: str | None
+    ip: str | None
+    created_at: str | None
+    started_at: str | None
+    pool: str | None
+    gpu: int
+    gpu_type: str | None
+    priority: str | None
+    reason: str | None
+    restarts: int
+
+
+class JobResources(Answer):
+    """What one pod asks for."""
+
+    gpu: int
+    gpu_type: str | None
+    cpu: float | None
+    memory: str | None
 
 
 class JobState(Answer):
@@ -449,20 +556,28 @@ class SubmittedJob(Answer):
     message: str
 
 
+Administered.model_rebuild()
 Batch.model_rebuild()
 BatchFailure.model_rebuild()
 BatchItem.model_rebuild()
 BatchReport.model_rebuild()
 ChangedJob.model_rebuild()
+ChangedPool.model_rebuild()
+CreatedQuota.model_rebuild()
 DatedLabel.model_rebuild()
 DeletedLabel.model_rebuild()
 GpuLabelPage.model_rebuild()
 GpuLabels.model_rebuild()
 GpuPage.model_rebuild()
 GpusOfNode.model_rebuild()
+JobDescription.model_rebuild()
 JobItem.model_rebuild()
+JobMetrics.model_rebuild()
+JobObjects.model_rebuild()
 JobOnNodes.model_rebuild()
 JobPage.model_rebuild()
+JobPod.model_rebuild()
+JobResources.model_rebuild()
 JobState.model_rebuild()
 KeptLabel.model_rebuild()
 LabelPage.model_rebuild()

@@ -107,23 +107,13 @@ class Operations(ABC):
         )
         return found
 
-    def create_job_batch(
-        self, documents: Sequence[Documents], *, confirm: bool | None = None, idempotency_key: str | None = None
-    ) -> models.Batch:
-        """Create what each entry describes, each on its own: what failed says why.
+    def get_job(self, job_id: str, *, namespace: str | None = None) -> models.JobDescription:
+        """What a job is, with its document and its pods.
 
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param idempotency_key: Of this request; default: one is made, so that it can be sent again.
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
         """
-        found: models.Batch = self.send(
-            Call(
-                "POST",
-                "/jobs/batch",
-                models.Batch,
-                query=given({"confirm": confirm}),
-                body=given({"yamlContents": [as_yaml(entry) for entry in documents]}),
-                headers=idempotency(idempotency_key),
-            )
+        found: models.JobDescription = self.send(
+            Call("GET", f"/jobs/{segment(job_id)}", models.JobDescription, query=given({"namespace": namespace}))
         )
         return found
 
@@ -167,6 +157,68 @@ class Operations(ABC):
                 f"/jobs/{segment(job_id)}",
                 models.JobState,
                 query=given({"namespace": namespace, "force": force}),
+            )
+        )
+        return found
+
+    def get_job_why(self, job_id: str, *, namespace: str | None = None) -> dict[str, Any]:
+        """Why a job is as it is: one cause with its numbers, what speaks for it, what was ruled out, what helps.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is.
+        """
+        found: dict[str, Any] = self.send(
+            Call("GET", f"/jobs/{segment(job_id)}/why", dict[str, Any], query=given({"namespace": namespace}))
+        )
+        return found
+
+    def get_job_timeline(self, job_id: str, *, namespace: str | None = None) -> dict[str, Any]:
+        """What happened to a job: the stages of its pods, the conditions of its workload, and its events.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is.
+        """
+        found: dict[str, Any] = self.send(
+            Call("GET", f"/jobs/{segment(job_id)}/timeline", dict[str, Any], query=given({"namespace": namespace}))
+        )
+        return found
+
+    def wait_job(
+        self, job_id: str, *, condition: str, timeout: float | None = None, namespace: str | None = None
+    ) -> dict[str, Any]:
+        """Wait until a job runs, is ready, done or deleted, or until that cannot come any more.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param timeout: Seconds.
+        :param namespace: Where the job is.
+        """
+        found: dict[str, Any] = self.send(
+            Call(
+                "POST",
+                f"/jobs/{segment(job_id)}/wait",
+                dict[str, Any],
+                query=given({"namespace": namespace}),
+                body=given({"condition": condition, "timeout": timeout}),
+            )
+        )
+        return found
+
+    def create_job_batch(
+        self, documents: Sequence[Documents], *, confirm: bool | None = None, idempotency_key: str | None = None
+    ) -> models.Batch:
+        """Create what each entry describes, each on its own: what failed says why.
+
+        :param confirm: What a plan asks is confirmed: running work may end.
+        :param idempotency_key: Of this request; default: one is made, so that it can be sent again.
+        """
+        found: models.Batch = self.send(
+            Call(
+                "POST",
+                "/jobs/batch",
+                models.Batch,
+                query=given({"confirm": confirm}),
+                body=given({"yamlContents": [as_yaml(entry) for entry in documents]}),
+                headers=idempotency(idempotency_key),
             )
         )
         return found
@@ -253,12 +305,98 @@ class Operations(ABC):
         found: models.PoolList = self.send(Call("GET", "/pools", models.PoolList))
         return found
 
+    def create_pool(
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        nodes: Sequence[str] | None = None,
+        gpu_type: Sequence[str] | None = None,
+        quota: dict[str, Any] | None = None,
+        confirm: bool | None = None,
+    ) -> models.Administered:
+        """Create a pool, and label its nodes.
+
+        :param name: Its name; of a pool that is changed, that of the path.
+        :param nodes: Its nodes, by name.
+        :param gpu_type: The types of its GPUs.
+        :param quota: Limits of a pool.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.Administered = self.send(
+            Call(
+                "POST",
+                "/pools",
+                models.Administered,
+                query=given({"confirm": confirm}),
+                body=given(
+                    {
+                        "name": name,
+                        "description": description,
+                        "nodes": list(nodes),
+                        "gpuType": list(gpu_type),
+                        "quota": quota,
+                    }
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
     def get_pool(self, pool_name: str) -> models.PoolDetail:
         """A pool: its nodes, its GPUs by type, and of the jobs in it those that may be seen.
 
         :param pool_name: The pool.
         """
         found: models.PoolDetail = self.send(Call("GET", f"/pools/{segment(pool_name)}", models.PoolDetail))
+        return found
+
+    def update_pool(
+        self,
+        pool_name: str,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        nodes: Sequence[str] | None = None,
+        gpu_type: Sequence[str] | None = None,
+        quota: dict[str, Any] | None = None,
+        confirm: bool | None = None,
+    ) -> models.ChangedPool:
+        """Change a pool: nodes that it no longer names leave it.
+
+        :param name: Its name; of a pool that is changed, that of the path.
+        :param nodes: Its nodes, by name.
+        :param gpu_type: The types of its GPUs.
+        :param quota: Limits of a pool.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.ChangedPool = self.send(
+            Call(
+                "PUT",
+                f"/pools/{segment(pool_name)}",
+                models.ChangedPool,
+                query=given({"confirm": confirm}),
+                body=given(
+                    {
+                        "name": name,
+                        "description": description,
+                        "nodes": list(nodes),
+                        "gpuType": list(gpu_type),
+                        "quota": quota,
+                    }
+                ),
+            )
+        )
+        return found
+
+    def delete_pool(self, pool_name: str, *, confirm: bool | None = None) -> models.Administered:
+        """Delete a pool; its nodes lose its label, its jobs go on running.
+
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.Administered = self.send(
+            Call("DELETE", f"/pools/{segment(pool_name)}", models.Administered, query=given({"confirm": confirm}))
+        )
         return found
 
     def list_nodes_with_label(
@@ -314,25 +452,6 @@ class Operations(ABC):
             if not found.items or seen >= found.total:
                 return
 
-    def set_label_of_nodes(
-        self, *, key: str, value: str, node_names: Sequence[str], overwrite: bool | None = None
-    ) -> models.BatchReport:
-        """Set a label of several nodes: what can be done is done, the rest is in `failed`.
-
-        :param key: The label's key.
-        :param value: Its value.
-        :param overwrite: Replace another value.
-        """
-        found: models.BatchReport = self.send(
-            Call(
-                "POST",
-                "/nodes/labels/batch",
-                models.BatchReport,
-                body=given({"key": key, "value": value, "overwrite": overwrite, "nodeNames": list(node_names)}),
-            )
-        )
-        return found
-
     def list_node_labels(self, node_name: str) -> models.LabelPage:
         """All labels of a node, by key.
 
@@ -378,6 +497,25 @@ class Operations(ABC):
         """
         found: models.DeletedLabel = self.send(
             Call("DELETE", f"/nodes/{segment(node_name)}/labels/{segment(key)}", models.DeletedLabel)
+        )
+        return found
+
+    def set_label_of_nodes(
+        self, *, key: str, value: str, node_names: Sequence[str], overwrite: bool | None = None
+    ) -> models.BatchReport:
+        """Set a label of several nodes: what can be done is done, the rest is in `failed`.
+
+        :param key: The label's key.
+        :param value: Its value.
+        :param overwrite: Replace another value.
+        """
+        found: models.BatchReport = self.send(
+            Call(
+                "POST",
+                "/nodes/labels/batch",
+                models.BatchReport,
+                body=given({"key": key, "value": value, "overwrite": overwrite, "nodeNames": list(node_names)}),
+            )
         )
         return found
 
@@ -462,6 +600,43 @@ class Operations(ABC):
         found: models.QuotaList = self.send(Call("GET", "/quotas", models.QuotaList))
         return found
 
+    def create_quota(
+        self,
+        *,
+        name: str,
+        description: str | None = None,
+        users: dict[str, Any] | None = None,
+        namespace: dict[str, Any] | None = None,
+        default: dict[str, Any] | None = None,
+        confirm: bool | None = None,
+    ) -> models.CreatedQuota:
+        """Create quotas of users, with their namespaces.
+
+        :param users: User -> cpu, memory, gpu and maxJobs.
+        :param namespace: The same as `users`.
+        :param default: Fills in what an entry leaves out.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.CreatedQuota = self.send(
+            Call(
+                "POST",
+                "/quotas",
+                models.CreatedQuota,
+                query=given({"confirm": confirm}),
+                body=given(
+                    {
+                        "name": name,
+                        "description": description,
+                        "users": users,
+                        "namespace": namespace,
+                        "default": default,
+                    }
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
     def get_quota(self, user_name: str) -> models.Quota | models.QuotaList:
         """The quota of a user, and how much of it is used; by the name of a quota's document, those of all its users.
 
@@ -469,6 +644,36 @@ class Operations(ABC):
         """
         found: models.Quota | models.QuotaList = self.send(
             Call("GET", f"/quotas/{segment(user_name)}", models.Quota | models.QuotaList)
+        )
+        return found
+
+    def delete_quota(self, user_name: str, *, confirm: bool | None = None) -> models.Administered:
+        """Delete the quota of a user; the namespace, and all that is in it, stays.
+
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.Administered = self.send(
+            Call("DELETE", f"/quotas/{segment(user_name)}", models.Administered, query=given({"confirm": confirm}))
+        )
+        return found
+
+    def list_namespaces(self, *, all: bool | None = None) -> dict[str, Any]:
+        """The namespaces that gpuctl made, or that have jobs or quotas of its, of those that may be seen.
+
+        :param all: Also those without jobs and quotas.
+        """
+        found: dict[str, Any] = self.send(Call("GET", "/namespaces", dict[str, Any], query=given({"all": all})))
+        return found
+
+    def fit_documents(self, documents: Documents, *, namespace: str | None = None) -> dict[str, Any]:
+        """Of each job, whether all its pods would find room at once, and whom they would evict. Changes nothing.
+
+        :param namespace: Of jobs that name none.
+        """
+        found: dict[str, Any] = self.send(
+            Call(
+                "POST", "/fit", dict[str, Any], body=given({"yamlContent": as_yaml(documents), "namespace": namespace})
+            )
         )
         return found
 
@@ -583,23 +788,13 @@ class AsyncOperations(ABC):
         )
         return found
 
-    async def create_job_batch(
-        self, documents: Sequence[Documents], *, confirm: bool | None = None, idempotency_key: str | None = None
-    ) -> models.Batch:
-        """Create what each entry describes, each on its own: what failed says why.
+    async def get_job(self, job_id: str, *, namespace: str | None = None) -> models.JobDescription:
+        """What a job is, with its document and its pods.
 
-        :param confirm: What a plan asks is confirmed: running work may end.
-        :param idempotency_key: Of this request; default: one is made, so that it can be sent again.
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
         """
-        found: models.Batch = await self.send(
-            Call(
-                "POST",
-                "/jobs/batch",
-                models.Batch,
-                query=given({"confirm": confirm}),
-                body=given({"yamlContents": [as_yaml(entry) for entry in documents]}),
-                headers=idempotency(idempotency_key),
-            )
+        found: models.JobDescription = await self.send(
+            Call("GET", f"/jobs/{segment(job_id)}", models.JobDescription, query=given({"namespace": namespace}))
         )
         return found
 
@@ -645,6 +840,68 @@ class AsyncOperations(ABC):
                 f"/jobs/{segment(job_id)}",
                 models.JobState,
                 query=given({"namespace": namespace, "force": force}),
+            )
+        )
+        return found
+
+    async def get_job_why(self, job_id: str, *, namespace: str | None = None) -> dict[str, Any]:
+        """Why a job is as it is: one cause with its numbers, what speaks for it, what was ruled out, what helps.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is.
+        """
+        found: dict[str, Any] = await self.send(
+            Call("GET", f"/jobs/{segment(job_id)}/why", dict[str, Any], query=given({"namespace": namespace}))
+        )
+        return found
+
+    async def get_job_timeline(self, job_id: str, *, namespace: str | None = None) -> dict[str, Any]:
+        """What happened to a job: the stages of its pods, the conditions of its workload, and its events.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is.
+        """
+        found: dict[str, Any] = await self.send(
+            Call("GET", f"/jobs/{segment(job_id)}/timeline", dict[str, Any], query=given({"namespace": namespace}))
+        )
+        return found
+
+    async def wait_job(
+        self, job_id: str, *, condition: str, timeout: float | None = None, namespace: str | None = None
+    ) -> dict[str, Any]:
+        """Wait until a job runs, is ready, done or deleted, or until that cannot come any more.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param timeout: Seconds.
+        :param namespace: Where the job is.
+        """
+        found: dict[str, Any] = await self.send(
+            Call(
+                "POST",
+                f"/jobs/{segment(job_id)}/wait",
+                dict[str, Any],
+                query=given({"namespace": namespace}),
+                body=given({"condition": condition, "timeout": timeout}),
+            )
+        )
+        return found
+
+    async def create_job_batch(
+        self, documents: Sequence[Documents], *, confirm: bool | None = None, idempotency_key: str | None = None
+    ) -> models.Batch:
+        """Create what each entry describes, each on its own: what failed says why.
+
+        :param confirm: What a plan asks is confirmed: running work may end.
+        :param idempotency_key: Of this request; default: one is made, so that it can be sent again.
+        """
+        found: models.Batch = await self.send(
+            Call(
+                "POST",
+                "/jobs/batch",
+                models.Batch,
+                query=given({"confirm": confirm}),
+                body=given({"yamlContents": [as_yaml(entry) for entry in documents]}),
+                headers=idempotency(idempotency_key),
             )
         )
         return found
@@ -733,12 +990,98 @@ class AsyncOperations(ABC):
         found: models.PoolList = await self.send(Call("GET", "/pools", models.PoolList))
         return found
 
+    async def create_pool(
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        nodes: Sequence[str] | None = None,
+        gpu_type: Sequence[str] | None = None,
+        quota: dict[str, Any] | None = None,
+        confirm: bool | None = None,
+    ) -> models.Administered:
+        """Create a pool, and label its nodes.
+
+        :param name: Its name; of a pool that is changed, that of the path.
+        :param nodes: Its nodes, by name.
+        :param gpu_type: The types of its GPUs.
+        :param quota: Limits of a pool.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.Administered = await self.send(
+            Call(
+                "POST",
+                "/pools",
+                models.Administered,
+                query=given({"confirm": confirm}),
+                body=given(
+                    {
+                        "name": name,
+                        "description": description,
+                        "nodes": list(nodes),
+                        "gpuType": list(gpu_type),
+                        "quota": quota,
+                    }
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
     async def get_pool(self, pool_name: str) -> models.PoolDetail:
         """A pool: its nodes, its GPUs by type, and of the jobs in it those that may be seen.
 
         :param pool_name: The pool.
         """
         found: models.PoolDetail = await self.send(Call("GET", f"/pools/{segment(pool_name)}", models.PoolDetail))
+        return found
+
+    async def update_pool(
+        self,
+        pool_name: str,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        nodes: Sequence[str] | None = None,
+        gpu_type: Sequence[str] | None = None,
+        quota: dict[str, Any] | None = None,
+        confirm: bool | None = None,
+    ) -> models.ChangedPool:
+        """Change a pool: nodes that it no longer names leave it.
+
+        :param name: Its name; of a pool that is changed, that of the path.
+        :param nodes: Its nodes, by name.
+        :param gpu_type: The types of its GPUs.
+        :param quota: Limits of a pool.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.ChangedPool = await self.send(
+            Call(
+                "PUT",
+                f"/pools/{segment(pool_name)}",
+                models.ChangedPool,
+                query=given({"confirm": confirm}),
+                body=given(
+                    {
+                        "name": name,
+                        "description": description,
+                        "nodes": list(nodes),
+                        "gpuType": list(gpu_type),
+                        "quota": quota,
+                    }
+                ),
+            )
+        )
+        return found
+
+    async def delete_pool(self, pool_name: str, *, confirm: bool | None = None) -> models.Administered:
+        """Delete a pool; its nodes lose its label, its jobs go on running.
+
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.Administered = await self.send(
+            Call("DELETE", f"/pools/{segment(pool_name)}", models.Administered, query=given({"confirm": confirm}))
+        )
         return found
 
     async def list_nodes_with_label(
@@ -796,25 +1139,6 @@ class AsyncOperations(ABC):
             if not found.items or seen >= found.total:
                 return
 
-    async def set_label_of_nodes(
-        self, *, key: str, value: str, node_names: Sequence[str], overwrite: bool | None = None
-    ) -> models.BatchReport:
-        """Set a label of several nodes: what can be done is done, the rest is in `failed`.
-
-        :param key: The label's key.
-        :param value: Its value.
-        :param overwrite: Replace another value.
-        """
-        found: models.BatchReport = await self.send(
-            Call(
-                "POST",
-                "/nodes/labels/batch",
-                models.BatchReport,
-                body=given({"key": key, "value": value, "overwrite": overwrite, "nodeNames": list(node_names)}),
-            )
-        )
-        return found
-
     async def list_node_labels(self, node_name: str) -> models.LabelPage:
         """All labels of a node, by key.
 
@@ -862,6 +1186,25 @@ class AsyncOperations(ABC):
         """
         found: models.DeletedLabel = await self.send(
             Call("DELETE", f"/nodes/{segment(node_name)}/labels/{segment(key)}", models.DeletedLabel)
+        )
+        return found
+
+    async def set_label_of_nodes(
+        self, *, key: str, value: str, node_names: Sequence[str], overwrite: bool | None = None
+    ) -> models.BatchReport:
+        """Set a label of several nodes: what can be done is done, the rest is in `failed`.
+
+        :param key: The label's key.
+        :param value: Its value.
+        :param overwrite: Replace another value.
+        """
+        found: models.BatchReport = await self.send(
+            Call(
+                "POST",
+                "/nodes/labels/batch",
+                models.BatchReport,
+                body=given({"key": key, "value": value, "overwrite": overwrite, "nodeNames": list(node_names)}),
+            )
         )
         return found
 
@@ -948,6 +1291,43 @@ class AsyncOperations(ABC):
         found: models.QuotaList = await self.send(Call("GET", "/quotas", models.QuotaList))
         return found
 
+    async def create_quota(
+        self,
+        *,
+        name: str,
+        description: str | None = None,
+        users: dict[str, Any] | None = None,
+        namespace: dict[str, Any] | None = None,
+        default: dict[str, Any] | None = None,
+        confirm: bool | None = None,
+    ) -> models.CreatedQuota:
+        """Create quotas of users, with their namespaces.
+
+        :param users: User -> cpu, memory, gpu and maxJobs.
+        :param namespace: The same as `users`.
+        :param default: Fills in what an entry leaves out.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.CreatedQuota = await self.send(
+            Call(
+                "POST",
+                "/quotas",
+                models.CreatedQuota,
+                query=given({"confirm": confirm}),
+                body=given(
+                    {
+                        "name": name,
+                        "description": description,
+                        "users": users,
+                        "namespace": namespace,
+                        "default": default,
+                    }
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
     async def get_quota(self, user_name: str) -> models.Quota | models.QuotaList:
         """The quota of a user, and how much of it is used; by the name of a quota's document, those of all its users.
 
@@ -955,6 +1335,36 @@ class AsyncOperations(ABC):
         """
         found: models.Quota | models.QuotaList = await self.send(
             Call("GET", f"/quotas/{segment(user_name)}", models.Quota | models.QuotaList)
+        )
+        return found
+
+    async def delete_quota(self, user_name: str, *, confirm: bool | None = None) -> models.Administered:
+        """Delete the quota of a user; the namespace, and all that is in it, stays.
+
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.Administered = await self.send(
+            Call("DELETE", f"/quotas/{segment(user_name)}", models.Administered, query=given({"confirm": confirm}))
+        )
+        return found
+
+    async def list_namespaces(self, *, all: bool | None = None) -> dict[str, Any]:
+        """The namespaces that gpuctl made, or that have jobs or quotas of its, of those that may be seen.
+
+        :param all: Also those without jobs and quotas.
+        """
+        found: dict[str, Any] = await self.send(Call("GET", "/namespaces", dict[str, Any], query=given({"all": all})))
+        return found
+
+    async def fit_documents(self, documents: Documents, *, namespace: str | None = None) -> dict[str, Any]:
+        """Of each job, whether all its pods would find room at once, and whom they would evict. Changes nothing.
+
+        :param namespace: Of jobs that name none.
+        """
+        found: dict[str, Any] = await self.send(
+            Call(
+                "POST", "/fit", dict[str, Any], body=given({"yamlContent": as_yaml(documents), "namespace": namespace})
+            )
         )
         return found
 

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 
-from gpuctl_sdk.calls import Call, given, segment
 from gpuctl_sdk.errors import JobEnded, TimedOut
 
 ENDED = ("succeeded", "failed")
 """The statuses of a job that has ended."""
-
-
-def status_call(job: str, namespace: str | None) -> Call:
-    """The request for a job as it is now."""
-    return Call("GET", f"/jobs/{segment(job)}", dict[str, Any], query=given({"namespace": namespace}))
 
 
 class Watch:
@@ -27,12 +20,12 @@ class Watch:
         self._until = {until} if isinstance(until, str) else set(until)
         self._end = None if timeout is None else time.monotonic() + timeout
 
-    def reached(self, value: Mapping[str, Any]) -> bool:
+    def reached(self, status: str) -> bool:
         """Whether it has come to it.
 
         :raises JobEnded: it will not.
         """
-        self.status = str(value.get("status", ""))
+        self.status = status
         if self.status in self._until:
             return True
         if self.status in ENDED:

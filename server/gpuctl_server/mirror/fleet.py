@@ -1,8 +1,9 @@
-"""All nodes and pools, worked out at most once for each state of the mirror, however many ask."""
+"""All nodes and pools, worked out once for everybody who asks, and not again before it pays."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +15,9 @@ from gpuctl.usecases.looking import reader_of
 from gpuctl.usecases.node_queries import list_pools
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import MirroredSession
+
+_SHARE = 0.25
+"""Of one processor's time, at most, while pods come and go all the time."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +41,31 @@ class FleetBoard:
         self._platform = platform
         self._lock = threading.Lock()
         self._fleet = Fleet()
+        self._good_until = 0.0
+        self._needed = 0
+
+    def require(self, version: int) -> None:
+        """Have nobody given a fleet of before a version of the mirror: something was written, and is known there."""
+        with self._lock:
+            self._needed = max(self._needed, version)
 
     def now(self) -> Fleet:
-        """The fleet, not older than the question."""
-        asked = self._mirror.version
-        if self._fleet.version >= asked:
+        """The fleet: of this moment, or of one so short ago that it would cost too much to look again."""
+        if self._is_good():
             return self._fleet
         with self._lock:
-            # Whoever waited for another's takes it, if that one began after the question.
-            if self._fleet.version < asked:
+            # Whoever has waited for another's takes that.
+            if not self._is_good():
+                begun = time.thread_time()
                 self._fleet = self._made(self._mirror.version)
+                self._good_until = time.monotonic() + (time.thread_time() - begun) * (1 / _SHARE - 1)
             return self._fleet
+
+    def _is_good(self) -> bool:
+        version = self._fleet.version
+        if version < self._needed:
+            return False
+        return version == self._mirror.version or time.monotonic() < self._good_until
 
     def _made(self, version: int) -> Fleet:
         session = MirroredSession(self._connection, self._mirror)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 import hashlib
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import is_
 
+from gpuctl.apply.state.records import is_controlled
+from gpuctl.backend.api_resources import WORKLOADS, Object, labels_of
 from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
-from gpuctl.reading.job_rows import Job, Row
-from gpuctl.usecases.job_queries import JobQuery, list_jobs
-from gpuctl.usecases.looking import reader_of
-from gpuctl_server.mirror.mirror import Mirror
+from gpuctl.reading.job_rows import Identity, Job, Row, job_row, labels, read, refusals, together
+from gpuctl.usecases.looking import Reader, reader_of
+from gpuctl_server.mirror.mirror import APP, Mirror
 from gpuctl_server.mirror.mirrored_session import MirroredSession
 from gpuctl_server.request_log import LOG
 
@@ -21,7 +27,7 @@ _PAUSE = 0.2
 _NAPS = 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ListedJob:
     """A job, its row, and its id, which is the same as long as the job is."""
 
@@ -29,13 +35,36 @@ class ListedJob:
     job: Job
     row: Row
 
+    @property
+    def reference(self) -> str:
+        """The text by which the use cases find it, in its namespace."""
+        identity, pods = self.job.identity, self.job.pods
+        if self.job.workload is None and APP not in labels_of(pods[0]):
+            return f"pod/{pods[0]['metadata']['name']}"
+        return f"{identity.kind}/{identity.object_name}"
+
+    def is_about(self, job: Job) -> bool:
+        """Whether it is of the very same objects, none of which is ever changed."""
+        mine = self.job
+        return (
+            mine.workload is job.workload
+            and mine.refusal == job.refusal
+            and len(mine.pods) == len(job.pods)
+            and all(map(is_, mine.pods, job.pods))
+        )
+
 
 @dataclass(frozen=True)
 class Board:
-    """All jobs at one moment, the newest first. ``ids``, ``names`` and ``pods`` find them."""
+    """All jobs at one moment, the newest first. ``ids``, ``names`` and ``pods`` find them.
+
+    ``left_out`` are those of which no row could be made.
+    """
 
     version: int = -1
     jobs: tuple[ListedJob, ...] = ()
+    left_out: frozenset[Identity] = frozenset()
+    namespaces: frozenset[str] = frozenset()
     ids: Mapping[str, Sequence[ListedJob]] = field(default_factory=dict)
     names: Mapping[str, Sequence[ListedJob]] = field(default_factory=dict)
     pods: Mapping[str, Sequence[ListedJob]] = field(default_factory=dict)
@@ -71,6 +100,7 @@ class JobBoard:
         self._platform = platform
         self._stopped = threading.Event()
         self._board = Board()
+        self._rows: dict[Identity, ListedJob] = {}
         self._made_new = threading.Condition()
         self._thread = threading.Thread(target=self._work, daemon=True, name="gpuctl-board")
 
@@ -100,32 +130,86 @@ class JobBoard:
         version = -1
         while not self._stopped.is_set():
             version = self._mirror.wait_until_changed(version, _NAPS)
-            if not self._mirror.ready or version == self._board.version:
+            if not self._mirror.listed or version == self._board.version:
                 continue
+            begun = time.monotonic()
             try:
+                first = not self.ready
                 board = self._made(version)
                 with self._made_new:
                     self._board = board
                     self._made_new.notify_all()
+                if first:
+                    _settle()
             except Exception:
                 # Whoever may write a pod must not be able to end it for all.
                 LOG.exception("the list of jobs could not be worked out")
-            self._stopped.wait(_PAUSE)
+            # What changes all the time shall not take more than a part of the machine.
+            self._stopped.wait(max(_PAUSE, 2 * (time.monotonic() - begun)))
 
     def _made(self, version: int) -> Board:
-        session = MirroredSession(self._connection, self._mirror)
-        listing = list_jobs(reader_of(session, self._platform), JobQuery(by_job=True))
-        rows = list(listing.rows)
-        jobs = [ListedJob(job_id(job), job, row) for job, row in zip(listing.jobs, rows, strict=True)]
-        jobs.sort(key=lambda item: (item.row.identity.name, item.row.identity.namespace))
+        reader = reader_of(MirroredSession(self._connection, self._mirror), self._platform)
+        names = labels(self._platform, reader.keys)
+        known, old = self._rows, self._board.left_out
+        rows: dict[Identity, ListedJob] = {}
+        bad: set[Identity] = set()
+        for job in _jobs(reader):
+            listed = known.get(job.identity)
+            if listed is None or not listed.is_about(job):
+                try:
+                    listed = ListedJob(job_id(job), job, job_row(job, names))
+                except Exception:
+                    bad.add(job.identity)
+                    if job.identity not in old:
+                        LOG.exception("a job is left out of the list", extra={"job": str(job.identity)})
+                    continue
+            rows[job.identity] = listed
+        self._rows = rows
+        jobs = sorted(rows.values(), key=lambda item: (item.row.identity.name, item.row.identity.namespace))
         jobs.sort(key=lambda item: item.row.created_at or "", reverse=True)
         return Board(
             version,
             tuple(jobs),
+            frozenset(bad),
+            frozenset(item.row.identity.namespace for item in jobs),
             _index(jobs, lambda item: (item.id,)),
             _index(jobs, lambda item: {item.row.identity.name, item.row.identity.object_name}),
             _index(jobs, lambda item: (str(pod["metadata"]["name"]) for pod in item.job.pods)),
         )
+
+
+def _jobs(reader: Reader) -> Iterable[Job]:
+    """All jobs; where that fails each by itself, without those that fail."""
+    try:
+        return read(reader.scope, reader.keys)
+    except Exception:
+        LOG.exception("the jobs could not be read together")
+        return _one_by_one(reader)
+
+
+def _one_by_one(reader: Reader) -> Iterator[Job]:
+    apps: dict[tuple[str, str], tuple[list[Object], list[Object]]] = {}
+    for kind in (*WORKLOADS, "Pod"):
+        for obj in reader.scope.all(kind, labels=reader.keys.job_type):
+            if kind == "Pod" or not is_controlled(obj):
+                key = (obj["metadata"].get("namespace") or "", labels_of(obj).get(APP) or obj["metadata"]["name"])
+                apps.setdefault(key, ([], []))[kind == "Pod"].append(obj)
+    for key, (mains, pods) in apps.items():
+        try:
+            found = together(mains, pods, reader.keys)
+            refusals(reader.scope, found)
+        except Exception:
+            LOG.exception("a job is left out of the list", extra={"job": "/".join(key)})
+            continue
+        yield from found
+
+
+def _settle() -> None:
+    """What was read at the start stays: the collector need not look at it again. What reading took is given back."""
+    gc.collect()
+    gc.freeze()
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _index(jobs: Iterable[ListedJob], words: Callable[[ListedJob], Iterable[str]]) -> dict[str, list[ListedJob]]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from gpuctl.backend.api_resources import Key, Object, key_of, labels_of
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, Watched
 from gpuctl.kube.session import Session
 from gpuctl_server.mirror.selectors import FieldSelector, LabelSelector
-from gpuctl_server.mirror.trimming import Trimmer
+from gpuctl_server.mirror.trimming import LeftOut, Trimmer, flaw
+from gpuctl_server.request_log import LOG
 
 APP = "app"
 """The label with a job's name, on everything that the job is made of."""
@@ -25,8 +27,11 @@ class _Kept:
         self.selector = LabelSelector(watched.labels)
         self.fields = FieldSelector(watched.fields)
         self.listed = False
+        self.failure: ClusterError | None = None
+        self.version = 0
         self.newest = 0
         self.objects: dict[Key, Object] = {}
+        self.left_out: set[str] = set()
         self._by_app: dict[str, dict[Key, Object]] = {}
         self._by_name: dict[str, dict[Key, Object]] = {}
 
@@ -37,6 +42,23 @@ class _Kept:
         """
         obj = self.objects.get(key)
         return (self.newest if obj is None else version_of(obj)) >= version
+
+    def take(self, event: Event) -> None:
+        """Keep what an event tells."""
+        obj = event.object
+        uid = obj["metadata"]["uid"]
+        if isinstance(obj, LeftOut) and event.type != "DELETED":
+            if uid not in self.left_out:
+                LOG.warning("an object is left out", extra={"kind": event.kind, "uid": uid, "problem": obj.problem})
+            self.left_out.add(uid)
+            for key in [key for key, known in self.objects.items() if known["metadata"]["uid"] == uid]:
+                self.drop(key)
+            return
+        self.left_out.discard(uid)
+        if event.type != "DELETED":
+            self.put(obj)
+        elif not isinstance(obj, LeftOut):
+            self.drop(key_of(obj))
 
     def put(self, obj: Object) -> None:
         key = key_of(obj)
@@ -85,40 +107,60 @@ def version_of(obj: Object) -> int:
 class Mirror:
     """Objects as the API server last told of them. Safe to use from several threads.
 
-    ``version`` grows with every change. Nobody changes an object that is given out: the next one replaces it.
+    ``version`` grows with every change. Nobody changes an object that is given out: the next one replaces it. Objects
+    that are not in the form that the API has them in are left out, and counted.
+
+    :param again: seconds after which a list that may not be read, or is of no kind that there is, is tried again.
     """
 
-    def __init__(self, session: Session, watched: Iterable[Watched]) -> None:
+    def __init__(self, session: Session, watched: Iterable[Watched], *, again: float = 15.0) -> None:
         self._kept = {item.kind: _Kept(item) for item in watched}
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._trimmer = Trimmer()
-        self._failure: ClusterError | None = None
         self.version = 0
         self.heard_at = time.monotonic()
-        self._reflector = Reflector(
-            session, (kept.watched for kept in self._kept.values()), heard=self._hear, keep=self._trim
-        )
+        # One for each list, so that it is known which one an error is about.
+        self._reflectors = [
+            Reflector(session, [kept.watched], heard=partial(self._hear, kept), keep=self._trim, again=again)
+            for kept in self._kept.values()
+        ]
 
     def start(self) -> None:
         """Begin to follow."""
-        self._reflector.start()
+        for reflector in self._reflectors:
+            reflector.start()
 
     def stop(self) -> None:
         """End, at once."""
-        self._reflector.stop()
+        for reflector in self._reflectors:
+            reflector.stop()
         with self._changed:
             self._changed.notify_all()
 
     @property
     def failure(self) -> ClusterError | None:
         """Why something is not followed, or no more; None when all is."""
-        return self._failure
+        return next((kept.failure for kept in self._kept.values() if kept.failure is not None), None)
+
+    @property
+    def listed(self) -> bool:
+        """Whether every list was read; what may not be read any more is as it was then."""
+        return all(kept.listed for kept in self._kept.values())
 
     @property
     def ready(self) -> bool:
-        """Whether every list was read."""
-        return self._failure is None and all(kept.listed for kept in self._kept.values())
+        """Whether every list was read, and is followed."""
+        return self.failure is None and self.listed
+
+    @property
+    def left_out(self) -> int:
+        """How many objects are left out."""
+        return sum(len(kept.left_out) for kept in self._kept.values())
+
+    def changes_of(self, *kinds: str) -> int:
+        """A number that grows with every change of an object of these kinds."""
+        return sum(self._kept[kind].version for kind in kinds)
 
     def wait_until_changed(self, version: int, timeout: float) -> int:
         """The version, as soon as it is another than this; after ``timeout`` seconds in any case."""
@@ -165,22 +207,24 @@ class Mirror:
             yield kind, len(kept.objects)
 
     def _trim(self, obj: Object) -> Object:
+        problem = flaw(obj)
+        if problem is not None:
+            return LeftOut(obj, problem)
         with self._lock:
             return self._trimmer.trim(obj)
 
-    def _hear(self, event: Event | ClusterError) -> None:
+    def _hear(self, kept: _Kept, event: Event | ClusterError) -> None:
         with self._changed:
             if isinstance(event, ClusterError):
-                self._failure = self._failure or event
+                if kept.failure is None:
+                    LOG.error("a list is not followed", extra={"kind": kept.watched.kind, "problem": event.message})
+                kept.failure = event
             elif event.type == "LISTED":
-                self._kept[event.kind].listed = True
+                kept.listed, kept.failure = True, None
             else:
-                kept = self._kept[event.kind]
                 kept.newest = max(kept.newest, version_of(event.object))
-                if event.type == "DELETED":
-                    kept.drop(key_of(event.object))
-                else:
-                    kept.put(event.object)
+                kept.take(event)
+            kept.version += 1
             self.version += 1
             self.heard_at = time.monotonic()
             self._changed.notify_all()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from gpuctl.backend.api_resources import Key, Object, Resource
 from gpuctl.kube.connection import Connection
@@ -10,6 +11,8 @@ from gpuctl.kube.session import Session
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.selectors import FieldSelector, LabelSelector, NotASelector
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Sees = Callable[[str], bool]
 """Whether the objects of a namespace may be seen."""
 
@@ -49,11 +52,16 @@ class MirroredSession(Session):
 
     def get(self, key: Key) -> Object | None:
         """As :meth:`Session.get`."""
-        if self._sees is not None and key.namespace and not self._sees(key.namespace):
+        where = key.name if key.kind == "Namespace" else key.namespace
+        if self._sees is not None and where and not self._sees(where):
             return None
         if self._selectors(key.resource, key.namespace or None, "", "") is not None:
             return self._mirror.find(key)
         return super().get(key)
+
+    def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """As :meth:`Session.each`: out of memory, without threads."""
+        return [function(item) for item in items] if self._mirror.ready else super().each(function, items)
 
     def _selectors(
         self, resource: Resource, namespace: str | None, labels: str, fields: str
@@ -68,4 +76,10 @@ class MirroredSession(Session):
     def _shown(self, found: list[Object]) -> list[Object]:
         if self._sees is None:
             return found
-        return [obj for obj in found if self._sees(obj["metadata"].get("namespace") or "")]
+        return [obj for obj in found if self._sees(namespace_of(obj))]
+
+
+def namespace_of(obj: Object) -> str:
+    """The namespace whose readers may see an object: its own of a Namespace, "" of what is in none."""
+    metadata = obj["metadata"]
+    return str(metadata["name"] if obj.get("kind") == "Namespace" else metadata.get("namespace") or "")

@@ -12,6 +12,8 @@ from gpuctl.capacity.selectors import holds
 _SET = re.compile(r"(?P<key>[^\s!=(),]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
 _EQUAL = re.compile(r"(?P<key>[^\s!=(),]+)\s*(?P<operator>==|!=|=)\s*(?P<value>[^\s!=(),]*)")
 _EXISTS = re.compile(r"(?P<absent>!?)\s*(?P<key>[^\s!=(),]+)")
+# Of fields no blanks are taken off, and a backslash would mean what comes after it.
+_FIELD = re.compile(r"(?P<key>[^\s!=(),\\]+)(?P<operator>==|!=|=)(?P<value>[^\s!=(),\\]*)")
 _COMMA = re.compile(r",(?![^(]*\))")
 
 
@@ -56,7 +58,7 @@ class FieldSelector:
     def __init__(self, text: str) -> None:
         self.requirements: list[tuple[str, str, str]] = []
         for part in filter(None, text.split(",")):
-            match = _EQUAL.fullmatch(part.strip())
+            match = _FIELD.fullmatch(part)
             if match is None:
                 raise NotASelector(f"`{part}` is no requirement of a field")
             self.requirements.append((match["key"], match["operator"].replace("==", "="), match["value"]))

@@ -6,12 +6,12 @@ reads these as well. What pods of one template have in common is kept once.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuctl.backend.api_resources import Object
+from gpuctl.reading.log_streams import DEFAULT_CONTAINER
 
 _METADATA = (
     "name",
@@ -29,6 +29,51 @@ _CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
 _CONTAINER_STATUS = ("name", "ready", "started", "restartCount", "state")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _MOST_SHARED = 50_000
+_LARGEST_SHARED = 10_000
+"""Characters: what is larger than this is hardly ever there twice."""
+
+
+class LeftOut(Object):
+    """Stands for an object that is not kept: only what tells it from others. ``problem`` is why."""
+
+    def __init__(self, obj: Object, problem: str) -> None:
+        metadata = obj["metadata"]
+        super().__init__(metadata={key: metadata[key] for key in ("uid", "resourceVersion") if key in metadata})
+        self.problem = problem
+
+
+def flaw(obj: Object) -> str | None:
+    """What of an object is not as the API has it, so that nothing could be relied on; None of a sound one.
+
+    What the API server itself checks comes as it should. What stands before it, or a kind that others define, may not.
+    """
+    metadata = obj["metadata"]
+    for key in ("name", "namespace", "creationTimestamp", "deletionTimestamp"):
+        if not isinstance(metadata.get(key, ""), str):
+            return f"metadata.{key} is no text"
+    if not metadata.get("name"):
+        return "it has no name"
+    for key in ("labels", "annotations"):
+        value = metadata.get(key) or {}
+        if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+            return f"metadata.{key} are not texts"
+    if not _is_list_of_maps(metadata.get("ownerReferences")):
+        return "metadata.ownerReferences is no list of owners"
+    for key in ("spec", "status"):
+        if not isinstance(obj.get(key) or {}, dict):
+            return f"{key} is no map"
+    if obj["kind"] == "Pod" and not isinstance(obj.get("spec"), dict):
+        return "it has no spec"
+    parts = (("spec", "containers"), ("spec", "initContainers"), ("status", "conditions"))
+    statuses = (("status", "containerStatuses"), ("status", "initContainerStatuses"))
+    for part, key in (*parts, *statuses):
+        if not _is_list_of_maps((obj.get(part) or {}).get(key)):
+            return f"{part}.{key} is no list of maps"
+    return None
+
+
+def _is_list_of_maps(value: Any) -> bool:
+    return value is None or (isinstance(value, list) and all(isinstance(item, dict) for item in value))
 
 
 class Trimmer:
@@ -43,9 +88,13 @@ class Trimmer:
 
     def shared(self, value: Any) -> Any:
         """The one object that stands for all that are equal to it."""
+        # Another order of keys would only be another object.
+        text = repr(value)
+        if len(text) > _LARGEST_SHARED:
+            return value
         if len(self._shared) > _MOST_SHARED:
             self._shared.clear()
-        return self._shared.setdefault(json.dumps(value, sort_keys=True), value)
+        return self._shared.setdefault(text, value)
 
 
 def _picked(value: Mapping[str, Any] | None, keys: tuple[str, ...]) -> Object:
@@ -88,7 +137,11 @@ def _pod(obj: Object, trimmer: Trimmer) -> Object:
     for key in ("initContainerStatuses", "containerStatuses"):
         if status.get(key):
             known[key] = [trimmer.shared(_picked(item, _CONTAINER_STATUS)) for item in status[key]]
-    return {**_head(obj, trimmer), "spec": kept, "status": known}
+    head = _head(obj, trimmer)
+    speaks = (obj["metadata"].get("annotations") or {}).get(DEFAULT_CONTAINER)
+    if speaks:
+        head["metadata"]["annotations"] = trimmer.shared({DEFAULT_CONTAINER: speaks})
+    return {**head, "spec": kept, "status": known}
 
 
 def _node(obj: Object, trimmer: Trimmer) -> Object:

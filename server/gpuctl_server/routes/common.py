@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Annotated, Any, TypeVar
 
 import anyio.to_thread
@@ -10,16 +10,58 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.access.rights import Action, Wish
+from gpuctl_server.access.rights import Action, Rights, Wish
+from gpuctl_server.access.tokens import TokenFile
 from gpuctl_server.audit import audit
-from gpuctl_server.lookups import demand
-from gpuctl_server.negotiation import NotReadable, read_yaml
+from gpuctl_server.lookups import decided, demand
+from gpuctl_server.negotiation import JSON, NotReadable, read_yaml, wants_yaml
 from gpuctl_server.problems import Problem, Route
 from gpuctl_server.service import Service
 
 BASE = "/api/v1"
 LARGEST_PAGE = 1000
 Item = TypeVar("Item")
+
+
+class RememberedRoute(Route):
+    """A route that answers out of memory: what it said to the same rights at this :meth:`Service.moment` it says again.
+
+    Of a request that is repeated most of the time goes to reading its parameters.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def remembering(request: Request) -> Response:
+            service: Service = request.app.state.service
+            rights = _rights_at_once(service, request)
+            if rights is None or wants_yaml(request):
+                return await handle(request)
+            question = (rights, request.scope["path"], request.scope["query_string"])
+            moment = service.moment()
+            body = service.encoded.find(question, moment)
+            if body is not None:
+                return Response(body, media_type=JSON)
+            response = await handle(request)
+            if response.status_code == 200:
+                service.encoded.keep(question, moment, bytes(response.body))
+            return response
+
+        return remembering
+
+
+def _rights_at_once(service: Service, request: Request) -> Rights | None:
+    """The rights of whoever asks, where nobody has to be asked for them, and the token is good."""
+    if not isinstance(service.authenticator, TokenFile):
+        return None
+    token = bearer(request.headers.get("authorization", ""))
+    caller = service.authenticator.caller(token) if token else None
+    return None if caller is None else caller.rights
+
+
+def remembering_router() -> APIRouter:
+    """A router of what is answered out of memory."""
+    return APIRouter(prefix=BASE, route_class=RememberedRoute)
 
 
 def api_router(base: str = BASE) -> APIRouter:
@@ -73,7 +115,10 @@ def touched_by(request: Request, *, preview: bool = False) -> list[str]:
     return touched
 
 
-def service_of(request: Request) -> Service:
+# Dependencies are coroutines: FastAPI gives each that is none a thread, which costs more than they do.
+
+
+async def service_of(request: Request) -> Service:
     """The service that a request is for."""
     service: Service = request.app.state.service
     return service
@@ -85,9 +130,14 @@ async def caller_of(request: Request) -> Caller:
     :raises Problem: 401.
     """
     token = bearer(request.headers.get("authorization", ""))
-    service = service_of(request)
-    # A file is looked at, or the API server asked: neither belongs on the event loop.
-    caller = await anyio.to_thread.run_sync(service.authenticator.caller, token) if token else None
+    service: Service = request.app.state.service
+    authenticator = service.authenticator
+    caller: Caller | None = None
+    if token and isinstance(authenticator, TokenFile):
+        # Whether its file has changed is the one thing that is asked.
+        caller = authenticator.caller(token)
+    elif token:
+        caller = await anyio.to_thread.run_sync(authenticator.caller, token)
     if caller is None:
         raise Problem(401, "the token is missing, wrong, or no longer valid")
     request.state.caller = caller
@@ -100,11 +150,11 @@ def bearer(header: str) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def allowed(action: Action, resource: str) -> Callable[[Caller], Caller]:
+def allowed(action: Action, resource: str) -> Callable[[Caller], Awaitable[Caller]]:
     """A dependency: somebody who may do this at least somewhere. The body is not looked at before."""
 
-    def check(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
-        demand(caller, Wish(action, resource))
+    async def check(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
+        await decided(caller, lambda: demand(caller, Wish(action, resource)))
         return caller
 
     return check
@@ -115,6 +165,7 @@ def page_of(items: Sequence[Item], page: int, size: int) -> Sequence[Item]:
     return items[(page - 1) * size : page * size]
 
 
+Confirm = Annotated[bool, Query(description="What a plan asks is confirmed: running work may end.")]
 ServiceOf = Annotated[Service, Depends(service_of)]
 Page = Annotated[int, Query(ge=1, le=2**31, description="Which page, from 1.")]
 PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, description="Items of a page.")]

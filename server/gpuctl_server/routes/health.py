@@ -28,6 +28,7 @@ async def readyz(service: ServiceOf) -> Response:
         "ready": ready,
         "heardSecondsAgo": round(time.monotonic() - mirror.heard_at, 1),
         "objects": dict(mirror.kinds()),
+        "leftOut": {"objects": mirror.left_out, "jobs": len(service.board.now().left_out)},
         "problem": None if failure is None else failure.message,
     }
     return JSONResponse(value, 200 if ready else 503)

@@ -14,8 +14,8 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.change_values import Batch, ChangedJob, JobState, PlanAnswer, Recoveries, RerunJob, Submitted
 from gpuctl_server.changing import Meant
 from gpuctl_server.creating import Ask
-from gpuctl_server.routes.common import ServiceOf, allowed, api_router, touched_by, write_router
-from gpuctl_server.submissions import DocumentsBody, documents_of, parsed
+from gpuctl_server.routes.common import Confirm, ServiceOf, allowed, api_router, touched_by, write_router
+from gpuctl_server.submissions import DocumentsBody, body_of, documents_of, parsed
 
 router = write_router()
 previews = api_router()
@@ -26,7 +26,6 @@ Deletes = Annotated[Caller, Depends(allowed("delete", "jobs"))]
 Documents = Annotated[DocumentsBody, Depends(documents_of)]
 JobId = Annotated[str, InPath(max_length=253, description="A jobId, a job's name, or the name of one of its pods.")]
 Namespace = Annotated[str | None, Query(max_length=63, description="Where the job is, if its name is in several.")]
-Confirm = Annotated[bool, Query(description="What a plan asks is confirmed: running work may end.")]
 DryRun = Annotated[bool, Query(alias="dryRun", description="Only look: nothing is written.")]
 Key = Annotated[
     str | None,
@@ -38,15 +37,7 @@ Key = Annotated[
     ),
 ]
 
-_DOCUMENTS: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {"schema": DocumentsBody.model_json_schema()},
-            "application/yaml": {"schema": {"type": "string", "description": "The documents themselves."}},
-        },
-    }
-}
+_DOCUMENTS = body_of(DocumentsBody, "The documents themselves.")
 
 
 class BatchBody(BaseModel):
@@ -97,12 +88,7 @@ def create(
     "/jobs/batch",
     status_code=201,
     response_model=Batch,
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": BatchBody.model_json_schema()}},
-        }
-    },
+    openapi_extra=body_of(BatchBody, "The same fields."),
 )
 def create_batch(
     request: Request,

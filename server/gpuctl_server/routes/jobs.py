@@ -1,20 +1,36 @@
-"""``/jobs``: which there are, and all about one."""
+"""``/jobs``: which there are, and what each of them is. Out of memory: nothing is asked of the API server."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import Depends, Query
+import anyio.to_thread
+from fastapi import Depends, Path, Query
+from starlette.responses import Response
 
+from gpuctl.reading.job_facts import read_facts
 from gpuctl.reading.job_rows import JobFilter
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.job_values import JobPage, job_item
+from gpuctl_server.access.rights import Wish
+from gpuctl_server.encoded import encode
+from gpuctl_server.job_values import (
+    JobDescription,
+    JobPage,
+    Metrics,
+    job_description,
+    job_item,
+    newest_metrics,
+)
+from gpuctl_server.lookups import board_of, decided, demand, find_job, seen_by
 from gpuctl_server.mirror.job_board import ListedJob
-from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_router, paged
+from gpuctl_server.negotiation import JSON
+from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, paged, remembering_router
+from gpuctl_server.service import Service
 
-router = api_router()
+router = remembering_router()
 Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
 Filter = Annotated[str, Query(max_length=253)]
+JobId = Annotated[str, Path(max_length=253, description="A jobId, a job's name, or the name of one of its pods.")]
 
 
 @router.get("/jobs", response_model=JobPage)
@@ -27,12 +43,45 @@ async def list_of_jobs(
     namespace: Filter = "",
     page: Page = 1,
     pageSize: PageSize = 20,  # noqa: N803 - as the query has it
-) -> dict[str, Any]:
+) -> Response:
     """The jobs that may be seen, the newest first."""
-    wanted = JobFilter(pool, kind, status)
+    await decided(caller, lambda: demand(caller, Wish("get", "jobs", namespace or None, pool or None)))
+    board = board_of(service)
+    seen = await seen_by(caller, board)
+    question = ("jobs", seen, kind, pool, status, namespace, page, pageSize)
+    stamp = service.moment()
+    body = service.encoded.find(question, stamp)
+    if body is None:
+        wanted = JobFilter(pool, kind, status)
+        found = [
+            item
+            for item in board.jobs
+            for where in [item.row.identity.namespace]
+            if (seen is None or where in seen) and namespace in ("", where) and wanted.takes(item.row)
+        ]
+        value = paged(found, page, pageSize, lambda item: job_item(item, service.progress.of(item)))
+        body = encode(value)
+        service.encoded.keep(question, stamp, body)
+    return Response(body, media_type=JSON)
 
-    def takes(item: ListedJob) -> bool:
-        where = item.row.identity.namespace
-        return caller.sees(where) and namespace in ("", where) and wanted.takes(item.row)
 
-    return paged([item for item in service.board.now().jobs if takes(item)], page, pageSize, job_item)
+@router.get("/jobs/{jobId}", response_model=JobDescription)
+async def description_of_job(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Filter = "") -> Response:  # noqa: N803
+    """What a job is, with its document and its pods."""
+    item = await decided(caller, lambda: find_job(service, caller, "get", "jobs", jobId, namespace or None))
+    metrics = newest_metrics(service, item)
+    question = ("job", item.id)
+    # What it is made of beside its row: whatever of it changes, this is another object or another number.
+    stamp = (item, service.mirror.changes_of("Service", "HorizontalPodAutoscaler"), metrics)
+    body = service.encoded.find(question, stamp)
+    if body is None:
+        body = await anyio.to_thread.run_sync(_described, service, item, metrics)
+        service.encoded.keep(question, stamp, body)
+    return Response(body, media_type=JSON)
+
+
+def _described(service: Service, item: ListedJob, metrics: Metrics) -> bytes:
+    # Whose job it is was decided already.
+    with service.looking(None) as reader:
+        facts = read_facts(reader.scope, item.job, reader.keys, reader.settings)
+    return encode(job_description(item.id, facts, metrics))

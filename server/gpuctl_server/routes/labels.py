@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Path, Query
+from fastapi import Depends, Path, Query, Request
 
 from gpuctl.answers.change_answers import report_value
 from gpuctl.answers.node_answers import gpu_label_list, label_answer, label_list
@@ -25,13 +25,24 @@ from gpuctl_server.models.label_models import (
 )
 from gpuctl_server.node_lookups import find_node, no_node, visible_nodes
 from gpuctl_server.problems import not_found
-from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_router, page_of
+from gpuctl_server.routes.common import (
+    Page,
+    PageSize,
+    ServiceOf,
+    allowed,
+    api_router,
+    page_of,
+    touched_by,
+    write_router,
+)
 from gpuctl_server.routes.nodes import NodeName
+from gpuctl_server.submissions import parsed
 
 LONGEST_KEY = 253 + 1 + 63
 """Of a label: a DNS name, a slash, a name."""
 
 router = api_router()
+writes = write_router()
 Reads = Annotated[Caller, Depends(allowed("get", "labels"))]
 Sets = Annotated[Caller, Depends(allowed("create", "labels"))]
 Deletes = Annotated[Caller, Depends(allowed("delete", "labels"))]
@@ -57,11 +68,33 @@ def gpu_labels(service: ServiceOf, caller: Reads, page: Page = 1, size: PageSize
     return {"total": len(found), "items": gpu_label_list(page_of(found, page, size))["items"]}
 
 
-@router.post("/nodes/labels/batch", tags=["labels"], responses={200: {"model": BatchReport}})
-def label_several(service: ServiceOf, caller: Sets, wanted: NewLabels) -> dict[str, Any]:
+async def new_label(request: Request) -> NewLabel:
+    """The body that sets a label of one node; it is read once the right is known."""
+    return await parsed(NewLabel, request)
+
+
+async def new_labels(request: Request) -> NewLabels:
+    """The body that sets a label of several."""
+    return await parsed(NewLabels, request)
+
+
+def _body(model: type[NewLabel]) -> dict[str, Any]:
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": model.model_json_schema()}}}}
+
+
+@writes.post(
+    "/nodes/labels/batch", tags=["labels"], responses={200: {"model": BatchReport}}, openapi_extra=_body(NewLabels)
+)
+def label_several(
+    request: Request, service: ServiceOf, caller: Sets, wanted: Annotated[NewLabels, Depends(new_labels)]
+) -> dict[str, Any]:
     """Set a label of several nodes: what can be done is done, the rest is in `failed`."""
+    touched = touched_by(request)
+    touched.append(f"label/{wanted.key}")
     value = {wanted.key: wanted.value}
     report = label(service, caller, "create", wanted.node_names, value, overwrite=wanted.overwrite)
+    touched += [f"node/{done.name}" for done in report.done]
+    touched += [f"node/{failed.name}: {failed.error}" for failed in report.failed]
     return report_value(report, "labelled")
 
 
@@ -71,9 +104,18 @@ def labels_of_one(service: ServiceOf, caller: Reads, name: NodeName) -> dict[str
     return label_list(labels(find_node(service, caller, name, "labels").object))
 
 
-@router.post("/nodes/{nodeName}/labels", tags=["labels"], responses={200: {"model": SetLabel}})
-def set_label(service: ServiceOf, caller: Sets, name: NodeName, wanted: NewLabel) -> dict[str, Any]:
+@writes.post(
+    "/nodes/{nodeName}/labels", tags=["labels"], responses={200: {"model": SetLabel}}, openapi_extra=_body(NewLabel)
+)
+def set_label(
+    request: Request,
+    service: ServiceOf,
+    caller: Sets,
+    name: NodeName,
+    wanted: Annotated[NewLabel, Depends(new_label)],
+) -> dict[str, Any]:
     """Set a label of a node. One that has another value stays without `overwrite`: 409, `LabelConflict`."""
+    touched_by(request).extend((f"node/{name}", f"label/{wanted.key}"))
     said, notes = label_one(service, caller, "create", name, wanted.key, wanted.value, overwrite=wanted.overwrite)
     return {"nodeName": name, "label": {"key": wanted.key, "value": wanted.value}, "message": said, "notes": notes}
 
@@ -94,8 +136,9 @@ def one_label(service: ServiceOf, caller: Reads, name: NodeName, key: PathKey) -
     raise not_found(f"node {name} has no label {key}", "LabelNotFound")
 
 
-@router.delete("/nodes/{nodeName}/labels/{key:path}", tags=["labels"], responses={200: {"model": DeletedLabel}})
-def delete_label(service: ServiceOf, caller: Deletes, name: NodeName, key: PathKey) -> dict[str, Any]:
+@writes.delete("/nodes/{nodeName}/labels/{key:path}", tags=["labels"], responses={200: {"model": DeletedLabel}})
+def delete_label(request: Request, service: ServiceOf, caller: Deletes, name: NodeName, key: PathKey) -> dict[str, Any]:
     """Delete a label of a node."""
+    touched_by(request).extend((f"node/{name}", f"label/{key}"))
     said, notes = label_one(service, caller, "delete", name, key, None)
     return {"nodeName": name, "labelKey": key, "message": said, "notes": notes}

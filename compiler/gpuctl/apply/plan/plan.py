@@ -54,7 +54,8 @@ class Step:
     workload back, so that its pods come when there is quota for them. ``verdict`` is what ``fit`` says of
     the pods that come (None: not asked), ``victims`` are whom they would evict. ``lost`` is what others put into the
     live object and a replacement drops; ``dependents`` names the objects that garbage collection deletes with it,
-    ``unseen`` the kinds that may not be looked through for them.
+    ``unseen`` the kinds that may not be looked through for them. ``restorable`` is the live object as it is created
+    again where its successor cannot be; None before the plan is carried out.
     """
 
     action: Action
@@ -76,6 +77,7 @@ class Step:
     lost: list[LostField] = field(default_factory=list)
     dependents: list[Key] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
+    restorable: Object | None = None
     result: Result = "planned"
     error: str | None = None
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.state.compare import Change, applied_fields
 from gpuctl.apply.state.live_state import OURS, LiveState
+from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of
 from gpuctl.backend.context import Lowered
@@ -68,12 +69,6 @@ def leaving(session: Session, pool: str, keys: Records) -> list[Step]:
         )
         for node in nodes
     ]
-
-
-def pool_of(obj: Object, keys: Records) -> str | None:
-    """The pool whose definition an object is; None for every other object."""
-    is_definition = obj["kind"] == "ConfigMap" and DATA_KEY in (obj.get("data") or {})
-    return labels_of(obj).get(keys.pool) if is_definition else None
 
 
 def nodes_of(definition_map: Object) -> list[Key]:

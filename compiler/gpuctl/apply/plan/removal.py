@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 
 from gpuctl.apply.plan.plan import Plan, Refused, Step
-from gpuctl.apply.plan.pool_labels import known_pools, leaving, pool_of, users_of, warn_about_users
+from gpuctl.apply.plan.pool_labels import known_pools, leaving, users_of, warn_about_users
+from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.apply.state.records import Records, is_controlled
 from gpuctl.apply.state.workload import running
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of, labels_of

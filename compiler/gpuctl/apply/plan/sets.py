@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from gpuctl.apply.plan.plan import Plan, Refused, Step
-from gpuctl.apply.plan.pool_labels import leaving, pool_of, users_of, warn_about_users
+from gpuctl.apply.plan.pool_labels import leaving, users_of, warn_about_users
 from gpuctl.apply.plan.request import Request, SetOptions
 from gpuctl.apply.plan.trackers import tracked_by
 from gpuctl.apply.state import applyset
 from gpuctl.apply.state.applyset import ApplySet
 from gpuctl.apply.state.compare import owned_fields
+from gpuctl.apply.state.pool_definitions import pool_of
 from gpuctl.apply.state.provenance import enumerated, refused
 from gpuctl.apply.state.records import PART_OF, Records, is_controlled, is_ours, is_shared, set_lease
 from gpuctl.apply.state.workload import running

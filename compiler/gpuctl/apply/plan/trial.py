@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import secrets
 import string
@@ -123,7 +122,7 @@ def as_its_controller_makes_it(pod: TrialPod) -> Object:
         del metadata["generateName"]
         # Ordinals of pods that may be there already would be conflicts.
         metadata["name"] = f"{prefix}{1000 + secrets.randbelow(9000)}"
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": copy.deepcopy(pod.template["spec"])}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": dict(pod.template["spec"])}
 
 
 def _controller(pod: TrialPod) -> tuple[Object, str, dict[str, str]]:

@@ -15,7 +15,6 @@ from typing import Any
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.state.live_state import COMPANIONS
 from gpuctl.apply.state.records import PART_OF, Records
-from gpuctl.apply.state.workload import recreatable
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of, labels_of
 from gpuctl.backend.distribution import hostfile_name
 from gpuctl.backend.generations import bare_name
@@ -69,20 +68,22 @@ class JournalEntry:
 
 
 def entries_of(steps: Iterable[Step], keys: Records) -> list[JournalEntry]:
-    """What has to be remembered of a plan."""
+    """What has to be remembered of a plan; :func:`gpuctl.apply.run.restoring.remember` has looked at it."""
     steps = list(steps)
     mains = {step.key: step for step in steps}
     result = []
     for step in steps:
-        if not step.is_remembered or step.live is None:
+        if not step.is_remembered:
             continue
+        assert step.live is not None
+        assert step.restorable is not None
         new = step.desired if step.action == "replace" else None
         main = mains.get(step.companion_of) if step.companion_of is not None else None
         changed = main.live if main is not None and main.action == "update" else None
         result.append(
             JournalEntry(
                 step.live["metadata"]["uid"],
-                recreatable(step.live),
+                step.restorable,
                 new,
                 "apply" if step.method == "apply" else "post",
                 step.companion_of,

@@ -17,13 +17,16 @@ from gpuctl.apply.run.departures import Departures, held_by
 from gpuctl.apply.run.entries import entries_of
 from gpuctl.apply.run.how import How
 from gpuctl.apply.run.interrupts import ending_signals
+from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.lease import NAMESPACE_LEASE, Leases
+from gpuctl.apply.run.restoring import remember
 from gpuctl.apply.run.step_writes import StepWrites, is_outage, is_same
-from gpuctl.apply.state.workload import recreatable
+from gpuctl.apply.run.terminating import goes, terminating
 from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.backend.order import RANKS
-from gpuctl.kube.api_errors import Changed, ClusterError
-from gpuctl.kube.session import PATIENCE, Session
+from gpuctl.kube.api_errors import ApiError, Changed, ClusterError
+from gpuctl.kube.requests import PATIENCE
+from gpuctl.kube.session import Session
 
 _LOOK = 10.0
 
@@ -49,7 +52,7 @@ class Execution:
         self._next_look = time.monotonic() + _LOOK
         self._events: queue.Queue[tuple[str, Key, Any]] = queue.Queue()
         self._leases: Leases | None = None
-        self._journals: list[journals.Journal] = []
+        self._journals: list[Journal] = []
         # Of any stage: what vanishes before its turn has no second event.
         self._gone: set[Key] = set()
         self._deadline = float("inf")
@@ -70,25 +73,44 @@ class Execution:
         self.session.patience = max(self.session.patience, min(self.how.timeout, 120.0))
         deleting = [step for step in self.plan.steps if step.deletes]
         try:
-            with self._interruptible():
+            with self._interruptible(), self.session.within(self.how.timeout):
                 if deleting:
                     self._look_afresh(deleting, self._departures.start())
-                    self._journals = journals.write(
-                        self.session, entries_of(self.plan.steps, self.how.keys), self.how.keys
-                    )
+                    self._journals = self._remember(deleting)
                     self._writes.is_journalled = bool(self._journals)
-                self._stages()
+                with self.session.within(self.how.timeout):
+                    self._stages()
                 self._close_journals()
         finally:
             self._departures.stop()
 
+    def _remember(self, deleting: list[Step]) -> list[Journal]:
+        """Write the journals. Where nothing can be created any more, nothing can come back: deletions need none there.
+
+        :raises Changed: something is to be created in a namespace that is being deleted.
+        """
+        remember(self.session, deleting, self.how.keys)
+        entries = entries_of(self.plan.steps, self.how.keys)
+        try:
+            return journals.write(self.session, entries, self.how.keys)
+        except ApiError as error:
+            if not error.lacks_namespace:
+                raise
+            if any(step.action == "replace" for step in deleting):
+                raise Changed(error.message, "nothing was changed") from None
+        gone = terminating(self.session, {entry.key.namespace for entry in entries})
+        return journals.write(
+            self.session, [entry for entry in entries if entry.key.namespace not in gone], self.how.keys
+        )
+
     def _close_journals(self) -> None:
-        """Away with the journals, unless something still depends on them."""
-        if any(step.result == "failed" and step.is_remembered for step in self.plan.steps):
-            self.plan.unfinished = bool(self._journals)
-            return
+        """Away with the journals, but for those that something still depends on and that can bring it back."""
+        failed = {step.key.namespace for step in self.plan.steps if step.result == "failed" and step.is_remembered}
         for journal in self._journals:
-            journals.remove(self.session, journal)
+            if journal.namespace in failed - self._writes.leaving:
+                self.plan.unfinished = True
+            else:
+                journals.remove(self.session, journal)
 
     @contextlib.contextmanager
     def _interruptible(self) -> Iterator[None]:
@@ -118,10 +140,9 @@ class Execution:
         for step in deleting:
             assert step.live is not None
             obj = current.get(step.live["metadata"]["uid"])
-            if obj is None and step.action != "replace":
-                # What was to go has gone.
-                continue
-            if obj is None or not is_same(step.live, obj, self.how.keys):
+            if obj is None and step.action != "replace" and self.session.get(key_of(step.live)) is None:
+                step.action, step.live, step.reason = "skip", None, "is gone"
+            elif obj is None or not is_same(step.live, obj, self.how.keys):
                 raise Changed(
                     f"{key_of(step.live)} was changed by somebody else meanwhile", "look at it, and run again"
                 )
@@ -166,7 +187,7 @@ class Execution:
                 self._give_up(stage)
             elif stage.waiting:
                 self._tell_waiting(stage)
-                self._look_again()
+                self._look_again(stage)
             return
         if kind == "gone":
             self._gone.add(key)
@@ -237,12 +258,22 @@ class Execution:
             step.error = f"{step.key}: internal error: {type(error).__name__}: {error}"
         self.how.done(step)
 
-    def _look_again(self) -> None:
+    def _look_again(self, stage: _Stage) -> None:
         """A watch over a network that swallows packets says nothing: now and then the objects are listed."""
         if time.monotonic() > self._next_look:
             self._next_look = time.monotonic() + _LOOK
             with contextlib.suppress(ClusterError):
                 self._departures.look()
+            self._give_up_leaving(stage)
+
+    def _give_up_leaving(self, stage: _Stage) -> None:
+        """What is to come where nothing can be created any more is not waited for."""
+        replaced = {key: step for key, step in stage.waiting.items() if step.action == "replace"}
+        self._writes.leaving |= terminating(self.session, {key.namespace for key in replaced})
+        for key, step in replaced.items():
+            if key.namespace in self._writes.leaving:
+                del stage.waiting[key]
+                self._fail(step, ClusterError(f"{step.key} is not created again: {goes(key.namespace)}"))
 
     def _tell_waiting(self, stage: _Stage) -> None:
         names = ", ".join(str(key) for key in list(stage.waiting)[:3])
@@ -280,10 +311,10 @@ class Execution:
         mains = {step.key: step for step in self.plan.steps}
         for step in steps:
             main = mains.get(step.companion_of) if step.companion_of is not None else None
-            if main is None or main.result == "done" or step.result != "done" or step.live is None:
+            if main is None or main.result == "done" or step.result != "done" or step.restorable is None:
                 continue
             try:
-                self._writes.create(recreatable(step.live))
+                self._writes.create(step.restorable)
             except ClusterError as error:
                 step.result, step.error = "failed", f"{step.key}: {error.message}"
             else:

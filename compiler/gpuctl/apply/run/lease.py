@@ -259,7 +259,9 @@ class Leases:
     def _look_at(self, key: Key) -> None:
         """A renewal whose answer was lost is a conflict with itself; otherwise another run has the lease."""
         lease = self._session.get(key)
-        if lease is not None and _is_same_hold(lease, self._asked[key]):
+        if lease is None:
+            self.lost = f"the lease {key.name} in {key.namespace} was deleted by somebody else"
+        elif _is_same_hold(lease, self._asked[key]):
             self._held[key] = lease
         else:
             self.lost = f"the lease {key.name} in {key.namespace} was taken over by another run"
@@ -326,9 +328,11 @@ def holding(
             try:
                 leases.acquire(keys, wait, tell)
             except ApiError as error:
-                if not optional or not error.lacks_permission:
+                # Where nothing can be created no other run can be at work either.
+                if not optional or not (error.lacks_permission or error.lacks_namespace):
                     raise
-                tell(f"{error.message}, so nothing keeps two applies apart")
+                if error.lacks_permission:
+                    tell(f"{error.message}, so nothing keeps two applies apart")
             yield leases
         finally:
             leases.release()

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuctl.apply.plan.plan import Step
 from gpuctl.apply.run.entries import JournalEntry
-from gpuctl.apply.run.journal import Journal, MissingPart
+from gpuctl.apply.run.journal_secrets import Journal, MissingPart
 from gpuctl.apply.run.lease import Sightings, holders
 from gpuctl.apply.run.powers import powers
+from gpuctl.apply.run.terminating import goes, terminating
 from gpuctl.apply.state.live_state import read
 from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.backend.api_resources import Key, Object, annotations_of, labels_of
-from gpuctl.kube.api_errors import ApiError
 from gpuctl.kube.session import Session
 
 _NAMED = 8
@@ -85,7 +84,7 @@ def look(session: Session, keys: Records, found: Iterable[Journal], spared: Spar
     """What a recovery will do."""
     found = list(found)
     outlook = Outlook(spared=spared or Spared())
-    outlook.terminating = _terminating(session, {journal.namespace for journal in found})
+    outlook.terminating = terminating(session, {journal.namespace for journal in found})
     for journal in found:
         if journal.unfit is None:
             outlook.journals.append(journal)
@@ -116,22 +115,6 @@ def look(session: Session, keys: Records, found: Iterable[Journal], spared: Spar
         outlook.problems += _taken(journal, live, outlook.spared)
     outlook.working = holders(session, sorted({item.namespace for item in outlook.journals}), outlook.sightings)
     return outlook
-
-
-def goes(namespace: str) -> str:
-    """Why nothing is recovered in a namespace that is being terminated."""
-    return f"the namespace {namespace} is being terminated, and everything in it goes"
-
-
-def _terminating(session: Session, namespaces: Iterable[str]) -> frozenset[str]:
-    """Those of namespaces that are being terminated, as far as that may be read."""
-    found = set()
-    for namespace in sorted(namespaces):
-        with contextlib.suppress(ApiError):
-            obj = session.get(Key("Namespace", "", namespace))
-            if obj is None or obj["metadata"].get("deletionTimestamp"):
-                found.add(namespace)
-    return frozenset(found)
 
 
 def _farewells(journal: Journal, keys: Records) -> Iterator[Step]:

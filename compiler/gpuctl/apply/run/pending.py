@@ -9,7 +9,7 @@ from gpuctl.apply.plan.plan import WRITING, Plan, Refused, Step
 from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run import recovery
 from gpuctl.apply.run.entries import JournalEntry
-from gpuctl.apply.run.journal import Journal
+from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.outlook import Outlook, Spared, is_untouched, look
 from gpuctl.apply.run.recovery import Recovery
 from gpuctl.apply.state.live_state import read

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from gpuctl.apply.run import journal as journals
 from gpuctl.apply.run.entries import JournalEntry
-from gpuctl.apply.run.journal import Journal
+from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.lease import NAMESPACE_LEASE, Held, abandoned, holding
-from gpuctl.apply.run.outlook import Outlook, RecoveryProblem, goes, is_replaced, is_taken, stays_with
+from gpuctl.apply.run.outlook import Outlook, RecoveryProblem, is_replaced, is_taken, stays_with
+from gpuctl.apply.run.terminating import goes
 from gpuctl.apply.state.records import Records, is_ours
 from gpuctl.backend.api_resources import Key, Object, key_of
 from gpuctl.kube.api_errors import ApiError, ClusterError
@@ -132,11 +133,13 @@ def recover(
             continue
         try:
             with (
+                session.within(timeout),
                 holding(session, {lease}, max(0.0, until - begun), tell, sightings=outlook.sightings) as held,
                 held.interrupts.let_through(),
             ):
                 work.deadline += time.monotonic() - begun
-                _recover_namespace(session, namespaces[namespace], work, recovery)
+                with session.within(work.deadline - time.monotonic()):
+                    _recover_namespace(session, namespaces[namespace], work, recovery)
         except ClusterError as error:
             if isinstance(error, ApiError) and error.namespace_terminates:
                 recovery.results += _lost(namespace, namespaces[namespace])

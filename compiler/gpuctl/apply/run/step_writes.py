@@ -9,8 +9,8 @@ from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.trackers import tracking_marks
 from gpuctl.apply.run.how import How
 from gpuctl.apply.state.compare import spec_changes
-from gpuctl.apply.state.records import Records
-from gpuctl.apply.state.workload import is_pod_of, pod_labels, recreatable
+from gpuctl.apply.state.records import Records, is_ours
+from gpuctl.apply.state.workload import finished, is_pod_of, pod_labels
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, annotations_of, key_of
 from gpuctl.kube.api_errors import ApiError, Changed, ClusterError, ConnectionFailed
 from gpuctl.kube.session import Session
@@ -23,9 +23,14 @@ _LATE = 2.0
 _MEANWHILE = "{} was changed by somebody else meanwhile"
 
 
+class _NameTaken(ClusterError):
+    """What was to be created cannot be: somebody else has created an object of its name."""
+
+
 class StepWrites:
     """What is sent to the API server for single steps; safe to use from several threads.
 
+    ``leaving`` are namespaces in which nothing can be created any more: they are being deleted, or have gone.
     ``deadline`` is until when late quotas are waited for; ``is_journalled`` tells that something of the plan is
     deleted, so that the numbers of quotas lag behind.
     """
@@ -36,6 +41,8 @@ class StepWrites:
         self.how = how
         self.deadline = float("inf")
         self.is_journalled = False
+        self._changes_quotas = any(step.key.kind == "ResourceQuota" for step in plan.steps)
+        self.leaving: set[str] = set()
 
     def take_away(self, step: Step) -> str:
         """Delete the live object: ``gone``, or ``deleted`` when it has still to be waited for."""
@@ -116,18 +123,22 @@ class StepWrites:
         """Create the new object where the old one was; if that cannot be, the old one again."""
         assert step.desired is not None
         assert step.live is not None
+        assert step.restorable is not None
         try:
             self.create(step.desired, apply=step.method == "apply")
         except ClusterError as error:
-            old = recreatable(step.live)
             step.error = f"{step.key} could not be created: {error.message}"
+            if step.key.namespace in self.leaving:
+                raise ClusterError(step.error) from None
+            if isinstance(error, _NameTaken):
+                raise ClusterError(step.error, "`gpuctl recover` finishes it when that object has gone") from None
             try:
-                self.create(old)
+                self.create(step.restorable)
             except ClusterError as second:
                 self.plan.outage = self.plan.outage or is_outage(second)
                 step.error += f"; nor could the old one again: {second.message}"
                 raise ClusterError(step.error, "`gpuctl recover` creates it when the cause is removed") from None
-            suspended = (old.get("spec") or {}).get("suspend") and not (step.live.get("spec") or {}).get("suspend")
+            suspended = finished(step.live) and not (step.live.get("spec") or {}).get("suspend")
             step.error += "; the old one was created again" + (
                 ", suspended because it had finished" if suspended else ""
             )
@@ -139,7 +150,7 @@ class StepWrites:
         deadline = max(self.deadline, time.monotonic() + _LATE)
         pause = _QUOTA_PAUSE
         # Right after our own delete, or our own change of a quota, its numbers lag behind.
-        lagging = self.is_journalled or any(step.key.kind == "ResourceQuota" for step in self.plan.steps)
+        lagging = self.is_journalled or self._changes_quotas
         while True:
             try:
                 if apply:
@@ -148,17 +159,28 @@ class StepWrites:
                     self.session.create(obj)
                 return
             except ApiError as error:
-                if error.exists_already and self._is_there(obj):
+                if error.exists_already:
+                    self._must_be_there(obj)
                     return
+                if error.lacks_namespace:
+                    self.leaving.add(obj["metadata"]["namespace"])
                 if not error.exceeds_quota or not lagging or time.monotonic() + pause > deadline:
                     raise
             self.how.tell(f"waiting until the quota in {obj['metadata'].get('namespace')} has room again")
             time.sleep(pause)
             pause = min(pause * 1.5, _SLOWEST_PAUSE)
 
-    def _is_there(self, obj: Object) -> bool:
-        """Whether another run created the very same object meanwhile, where it does not matter which of the two did."""
+    def _must_be_there(self, obj: Object) -> None:
+        """Another run may have created the very same object meanwhile.
+
+        :raises _NameTaken: it is another one.
+        """
         live = self.session.get(key_of(obj))
+        if not self._is_same(obj, live):
+            whose = "is not gpuctl's" if live is not None and not is_ours(live) else "is another"
+            raise _NameTaken(f"the object of this name that is there now {whose}, and stays")
+
+    def _is_same(self, obj: Object, live: Object | None) -> bool:
         if live is not None and obj["kind"] == "PriorityClass":
             # Shared by all, so it has no record of one document: what it is is its value.
             return bool(live.get("value") == obj["value"])

@@ -41,6 +41,18 @@ def wait_until_running(
 
     :raises NotRunning: one failed, or ``timeout`` seconds were not enough.
     """
+    with session.within(timeout):
+        _wait(session, plan, keys, timeout, tell, explain)
+
+
+def _wait(
+    session: Session,
+    plan: Plan,
+    keys: Records,
+    timeout: float,
+    tell: Callable[[str], None],
+    explain: Callable[[Key], str],
+) -> None:
     waiting = {step.key: None for step in plan.steps if step.key.kind in WORKLOADS and step.action not in _LEAVING}
     deadline = time.monotonic() + timeout
     lists = {Watched(key.kind, key.namespace, OURS) for key in waiting}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import NamedTuple
 
@@ -44,6 +43,8 @@ def stamp(obj: Object, keys: Records, part_of: str | None) -> Object:
 
     The hash is of the object as lowered; it says nothing about the set.
     """
+    import hashlib
+
     text = json.dumps(obj, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
     metadata = dict(obj["metadata"])

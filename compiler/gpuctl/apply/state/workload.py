@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
 
-from gpuctl.apply.state.queueing import forget_admission, hold, is_held
+from gpuctl.apply.state.queueing import as_submitted, forget_admission, hold, is_held
 from gpuctl.apply.state.records import PART_OF, Records
-from gpuctl.backend.api_resources import Object
+from gpuctl.backend.api_resources import Object, annotations_of
 from gpuctl.language.durations import rough_duration
 
 _SERVER_METADATA = (
@@ -166,6 +166,22 @@ def recreatable(live: Object) -> Object:
     if live["kind"] == "Service" and live["spec"].get("clusterIP") != "None":
         for name in _SERVICE_FIELDS:
             result["spec"].pop(name, None)
+    return result
+
+
+def restorable(live: Object, keys: Records, queued: Object | None) -> Object:
+    """A live object as it is put back where what was to come in its place cannot be created.
+
+    A pause lasts: Kueue, which would start what is new in one of its queues, is kept from it.
+
+    :param queued: Kueue's Workload of it, if there is one: it may run again where it was to run, not only where it ran.
+    """
+    result = recreatable(live)
+    if queued is not None:
+        as_submitted(result, queued)
+    if live["kind"] in _BATCH and keys.paused in annotations_of(live):
+        result["spec"]["suspend"] = True
+        hold(result)
     return result
 
 

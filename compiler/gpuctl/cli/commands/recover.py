@@ -54,7 +54,8 @@ def command(
     manner = ChangeManner(kubeconfig, context, yes, as_json)
     with changing(manner, of_plan=False) as (session, conversation):
         settings = platform_settings(platform)
-        found = look_at_unfinished(session, namespace, settings)
+        with session.within(timeout):
+            found = look_at_unfinished(session, namespace, settings)
         if not dry_run:
             conversation = replace(conversation, confirm=_confirming(found, manner))
             found = recover(session, namespace, settings, RunOptions(timeout), conversation, found)

@@ -47,7 +47,8 @@ def apply_or_show(
         if dry_run is None:
             plan = apply_request(session, wanted, run, conversation)
         else:
-            plan = preview_request(session, wanted, conversation)
+            with session.within(run.timeout):
+                plan = preview_request(session, wanted, conversation)
     if dry_run is None:
         return finish(plan, as_json=manner.as_json)
     show_plan(plan, dry_run, as_json=manner.as_json)

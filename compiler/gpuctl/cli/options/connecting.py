@@ -61,7 +61,7 @@ def changing_options(function: Function) -> Function:
             show_default=True,
             callback=_duration,
             metavar="TIME",
-            help="How long deletions and late quotas are waited for, as in 90s or 10m.",
+            help="How long deletions, late quotas and answers are waited for, as in 90s or 10m.",
         ),
         json_option,
     ):

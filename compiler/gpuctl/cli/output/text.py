@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TextIO
 
@@ -11,7 +10,6 @@ import click
 
 from gpuctl.frontend.diagnostics import SECRET_CODES, Diagnostic, Severity, Span, count
 from gpuctl.frontend.source import Source, lines_of
-from gpuctl.language.masking import redact
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 _WIDEST = 120
@@ -54,6 +52,8 @@ class _Lines:
         self.split: dict[str, list[str]] = {}
 
     def get(self, span: Span) -> str | None:
+        from gpuctl.language.masking import redact
+
         source = self.sources.get(span.file)
         if source is None:
             return None
@@ -125,6 +125,8 @@ def _excerpt(line: str, span: Span) -> tuple[tuple[str, str], str]:
 
 def _width(text: str) -> int:
     """Columns on a terminal: East Asian wide characters take two, combining marks none."""
+    import unicodedata
+
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 

@@ -19,6 +19,7 @@ from gpuctl.kube.scope import Scope
 from gpuctl.language.durations import rough_duration
 from gpuctl.language.settings import Settings
 from gpuctl.reading.event_rows import event_order, of_job
+from gpuctl.reading.job_facts import SERVING, scaler_of
 from gpuctl.reading.job_rows import Job, identity_of
 from gpuctl.reading.queues import KueueLists, read_kueue
 from gpuctl.reading.status import is_ready
@@ -29,7 +30,6 @@ TAIL = 200
 """Lines of a crashed container's log that are looked at."""
 _LOGS = 4
 _NODES = 16
-_SERVING = ("Deployment", "StatefulSet")
 SERVICE_NAME = "kubernetes.io/service-name"
 """The label by which an EndpointSlice names its Service."""
 _SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
@@ -123,20 +123,11 @@ def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidenc
     now = clock()
     namespace = job.identity.namespace
     local = Scope(scope.session, namespace)
-    events = local.maybe("Event", why="the cause rests on the states of the pods alone")
     pods = [pod for pod in job.pods if not pod["metadata"].get("deletionTimestamp")]
     quotas = _quotas(local, job, pods)
     logs = _logs(local, ends(pods, now))
     claims = _claims(local, pods)
-    told = (
-        None
-        if events is None
-        else [
-            item
-            for item in sorted(of_job(events, job.identity.namespace, job.workload, job.pods), key=event_order)
-            if _is_of(item, claims)
-        ]
-    )
+    told = _events(local, job, claims)
     services = _services(local, job, keys)
     admission, kueue = _kueue(local, job)
     found = Evidence(
@@ -162,6 +153,21 @@ def gather(scope: Scope, job: Job, keys: Records, settings: Settings) -> Evidenc
     for note in local.notes:
         scope.note(note)
     return found
+
+
+def read_events(scope: Scope, job: Job) -> list[Object] | None:
+    """The events about a job's objects, oldest first; None (and noted) where they may not be read."""
+    return _events(
+        scope, job, _claims(scope, [pod for pod in job.pods if not pod["metadata"].get("deletionTimestamp")])
+    )
+
+
+def _events(scope: Scope, job: Job, claims: Mapping[str, Object | None]) -> list[Object] | None:
+    events = scope.maybe("Event", why="the cause rests on the states of the pods alone")
+    if events is None:
+        return None
+    about = sorted(of_job(events, job.identity.namespace, job.workload, job.pods), key=event_order)
+    return [item for item in about if _is_of(item, claims)]
 
 
 def is_unscheduled(pod: Object) -> bool:
@@ -272,15 +278,9 @@ def _is_of(event: Object, claims: Mapping[str, Object | None]) -> bool:
 
 
 def _scaler(scope: Scope, job: Job) -> Object | None:
-    """Whoever made it: what scales the workload counts, not the name."""
-    workload = job.workload
-    if workload is None or workload["kind"] not in _SERVING:
+    if job.workload is None or job.workload["kind"] not in SERVING:
         return None
-    for item in scope.maybe("HorizontalPodAutoscaler", why="what it wants is not known") or []:
-        target = (item.get("spec") or {}).get("scaleTargetRef") or {}
-        if (target.get("kind"), target.get("name")) == (workload["kind"], workload["metadata"]["name"]):
-            return item
-    return None
+    return scaler_of(scope.maybe("HorizontalPodAutoscaler", why="what it wants is not known") or [], job)
 
 
 def _services(scope: Scope, job: Job, keys: Records) -> list[Object] | None:
@@ -292,7 +292,7 @@ def _services(scope: Scope, job: Job, keys: Records) -> list[Object] | None:
     subdomain = subdomain_of(workload)
     if subdomain is not None:
         return scope.maybe("Service", fields=f"metadata.name={subdomain}", why=why)
-    if workload["kind"] not in _SERVING:
+    if workload["kind"] not in SERVING:
         return None
     labels = f"app={job.identity.name},{keys.job_type}={job.identity.kind}"
     return scope.maybe("Service", labels=labels, why=why)

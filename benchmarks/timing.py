@@ -1,0 +1,54 @@
+"""How long commands take: by the clock, and of it on a processor, which other work on the machine disturbs less."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import time
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+
+class Taken(NamedTuple):
+    """Seconds: ``wall`` by the clock, ``cpu`` those of the process itself, its children included."""
+
+    wall: float
+    cpu: float
+
+    def __add__(self, other: tuple[float, ...]) -> Taken:  # type: ignore[override]
+        return Taken(*(one + two for one, two in zip(self, other, strict=True)))
+
+
+def timed(command: Sequence[str], codes: Collection[int] = (0,)) -> Taken:
+    """Run a command that ends with one of ``codes``; its output is thrown away."""
+    before, start = os.times(), time.perf_counter()
+    result = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    wall, after = time.perf_counter() - start, os.times()
+    if result.returncode not in codes:
+        raise RuntimeError(f"{' '.join(command)}: {result.stderr[-2000:]}")
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return Taken(wall, cpu)
+
+
+def in_turn(ours: Sequence[str], theirs: Sequence[str], rounds: int) -> tuple[list[Taken], list[Taken]]:
+    """Both commands so many times, one after the other; which is first changes."""
+    mine, others = [], []
+    for number in range(rounds):
+        if number % 2:
+            others.append(timed(theirs))
+        mine.append(timed(ours))
+        if not number % 2:
+            others.append(timed(theirs))
+    return mine, others
+
+
+def medians(taken: Iterable[Taken]) -> Taken:
+    """Of the walls, and of the times on a processor."""
+    return Taken(*map(statistics.median, zip(*taken, strict=True)))
+
+
+def seconds(ours: Taken, theirs: Taken, digits: int = 1) -> str:
+    """Both, for a row: ``(0.10 s / 0.05 s, CPU 0.09 s / 0.05 s)``."""
+    walls, cpus = (f"{one:.{digits}f} s / {two:.{digits}f} s" for one, two in zip(ours, theirs, strict=True))
+    return f"({walls}, CPU {cpus})"

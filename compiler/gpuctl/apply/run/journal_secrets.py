@@ -1,0 +1,339 @@
+"""What a journal's Secrets hold: parts, each with some of the entries, and the index that binds them together.
+
+Nothing of what is read is believed before it was looked at: whoever may create Secrets can write one.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import gzip
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+from gpuctl.apply.run.entries import KINDS, ForeignEntry, JournalEntry, decoded, encoded
+from gpuctl.apply.state.records import Records, is_ours
+from gpuctl.backend.api_resources import Key, Object
+from gpuctl.backend.metadata import managed_labels
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.language.wording import visible
+
+# A Secret may hold 1 MiB (core/v1 MaxSecretSize).
+_PACKED = 256 * 1024
+# What a few kB of a forged part could unpack to has no limit of its own.
+_UNPACKED = 4 * 1024 * 1024
+_ALL_UNPACKED = 64 * 1024 * 1024
+_MOST_PARTS = 10_000
+_ENTRIES, _INDEX, _PART = "entries", "index", "part"
+
+
+class MissingPart(NamedTuple):
+    """An object that was in a part which is missing or damaged. ``companion``: it left with its job."""
+
+    key: Key
+    uid: str
+    companion: bool
+
+
+@dataclass
+class Journal:
+    """The entries of one plan in one namespace, and the Secrets they are in.
+
+    ``committed``: its index is there; before that nothing was deleted. ``whole``: no part is missing. ``missing`` are
+    the names of the Secrets that are, ``lost`` what was in them, as far as the index tells. ``unfit`` says why nothing
+    of it may be believed: then it has no entries.
+    """
+
+    id: str
+    namespace: str
+    entries: list[JournalEntry] = field(default_factory=list)
+    secrets: list[Object] = field(default_factory=list)
+    committed: bool = True
+    whole: bool = True
+    missing: list[str] = field(default_factory=list)
+    lost: list[MissingPart] = field(default_factory=list)
+    unfit: str | None = None
+    written: str = ""
+
+    @property
+    def state(self) -> frozenset[tuple[str, str]]:
+        """What tells whether any of its Secrets was changed."""
+        return frozenset((item["metadata"]["uid"], item["metadata"]["resourceVersion"]) for item in self.secrets)
+
+    @property
+    def removal(self) -> str:
+        """The command that takes its Secrets away unread."""
+        names = " ".join(item["metadata"]["name"] for item in self.secrets)
+        return f"kubectl delete secret -n {self.namespace} {names}"
+
+
+def secrets_of(
+    identifier: str, namespace: str, entries: list[JournalEntry], keys: Records
+) -> tuple[Object, list[Object]]:
+    """The index, and the parts that are to be there before it.
+
+    :raises ClusterError: the entries are too large to be remembered.
+    """
+    packed = list(_packed(entries))
+    digests = [hashlib.sha256(data).hexdigest() for data, _ in packed]
+    checksum = _checksum(identifier, namespace, digests)
+    index = {
+        "run": identifier,
+        "namespace": namespace,
+        "written": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "parts": [
+            {
+                "digest": digest,
+                "objects": [[*entry.key, entry.uid, entry.companion_of is not None] for entry in group],
+            }
+            for digest, (_, group) in zip(digests, packed, strict=True)
+        ],
+    }
+
+    def secret(name: str, data: dict[str, bytes]) -> Object:
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "labels": {**managed_labels(), keys.journal: identifier},
+                # By this a create whose answer was lost is found again.
+                "annotations": {f"{keys.journal}-checksum": checksum},
+            },
+            "type": "Opaque",
+            "data": {key: base64.b64encode(value).decode() for key, value in data.items()},
+        }
+
+    main = {_INDEX: json.dumps(index, separators=(",", ":")).encode()}
+    if len(packed) == 1:
+        return secret(index_name(identifier), {**main, _ENTRIES: packed[0][0]}), []
+    parts = []
+    for number, (data, _) in enumerate(packed, 1):
+        part = {"run": identifier, "namespace": namespace, "number": number, "count": len(packed)}
+        head = json.dumps({**part, "checksum": checksum}).encode()
+        parts.append(secret(_part_name(identifier, number), {_PART: head, _ENTRIES: data}))
+    return secret(index_name(identifier), main), parts
+
+
+def _packed(entries: list[JournalEntry]) -> Iterator[tuple[bytes, list[JournalEntry]]]:
+    """The entries in groups, each compressed by itself: what is left of a journal can be read."""
+    texts = [json.dumps(encoded(entry), ensure_ascii=False, separators=(",", ":")).encode() for entry in entries]
+    if sum(map(len, texts)) > _ALL_UNPACKED:
+        raise ClusterError("these are too many objects to be remembered at once", "apply them in several portions")
+    pending = [(texts, entries)]
+    while pending:
+        some, group = pending.pop(0)
+        size = sum(map(len, some)) + len(some) + 1
+        data = gzip.compress(b"[" + b",".join(some) + b"]", 6, mtime=0) if size <= _UNPACKED else b""
+        if (size > _UNPACKED or len(data) > _PACKED) and len(some) > 1:
+            half = len(some) // 2
+            pending[:0] = [(some[:half], group[:half]), (some[half:], group[half:])]
+        elif not data:
+            raise ClusterError(f"{group[0].key} is too large to be remembered while it is replaced")
+        else:
+            yield data, group
+
+
+def index_name(identifier: str) -> str:
+    """The name of the Secret that is written last, and taken away last."""
+    return f"gpuctl-journal-{identifier}"
+
+
+def _part_name(identifier: str, number: int) -> str:
+    return f"{index_name(identifier)}-{number}"
+
+
+def _checksum(identifier: str, namespace: str, digests: list[str]) -> str:
+    return hashlib.sha256("\n".join([identifier, namespace, *digests]).encode()).hexdigest()
+
+
+# Reading.
+
+
+class _Damaged(Exception):
+    """A Secret that cannot be read; ``str()`` says why."""
+
+
+class _Part(NamedTuple):
+    number: int
+    of: int
+    checksum: str
+    digest: str
+    packed: bytes
+    name: str
+
+
+class _Index(NamedTuple):
+    written: str
+    digests: list[str]
+    objects: list[list[MissingPart]]
+
+
+def read_journal(identifier: str, namespace: str, found: list[Object], keys: Records) -> Journal:
+    """The journal that Secrets found under one id are; ``unfit`` says why it may not be believed."""
+    journal = Journal(identifier, namespace, secrets=found)
+    name = ""
+    index: _Index | None = None
+    parts: list[_Part] = []
+    try:
+        for secret in found:
+            name = secret["metadata"]["name"]
+            if not re.fullmatch(r"[0-9a-f]{4,40}", identifier) or not is_ours(secret):
+                raise _Damaged("gpuctl did not write it")
+            if name == index_name(identifier):
+                index, inside = _index(secret, identifier, namespace)
+                parts += inside
+            elif re.fullmatch(rf"{index_name(identifier)}-[1-9][0-9]{{0,4}}", name):
+                # What was in one that is damaged is as good as missing; the others may still be what they were.
+                with contextlib.suppress(_Damaged):
+                    parts.append(_part(secret, identifier, namespace))
+            else:
+                raise _Damaged("it has another name than its parts have")
+        name = ""
+        _fill(journal, index, parts, keys)
+    except _Damaged as error:
+        journal.entries = []
+        journal.unfit = f"Secret {name}: {error}" if name else str(error)
+    return journal
+
+
+def _fill(journal: Journal, index: _Index | None, parts: list[_Part], keys: Records) -> None:
+    """Take in what the parts hold, and note which of them are not there."""
+    count = len(index.digests) if index is not None else max((part.of for part in parts), default=0)
+    if index is not None:
+        journal.written = index.written
+        intact = {part.number: part for part in parts if [part.digest] == index.digests[part.number - 1 : part.number]}
+    else:
+        journal.committed = False
+        journal.missing.append(index_name(journal.id))
+        if not parts or len({(part.of, part.checksum) for part in parts}) > 1:
+            raise _Damaged(f"Secret {_names(journal.secrets)}: not the parts of one journal")
+        intact = {part.number: part for part in parts}
+    numbers = range(1, count + 1)
+    for number in numbers:
+        if number not in intact:
+            journal.whole = False
+            journal.missing.append(_part_name(journal.id, number))
+            journal.lost += index.objects[number - 1] if index is not None else []
+    digests = [intact[number].digest for number in numbers if number in intact]
+    if index is None and journal.whole and parts[0].checksum != _checksum(journal.id, journal.namespace, digests):
+        raise _Damaged(f"Secret {_names(journal.secrets)}: their checksum is another")
+    budget = _ALL_UNPACKED
+    for number in sorted(intact):
+        entries, size = _entries(intact[number], journal.namespace, keys, budget)
+        budget -= size
+        journal.entries += entries
+    if len({entry.key for entry in journal.entries}) < len(journal.entries):
+        raise _Damaged(f"Secret {_names(journal.secrets)}: an object is in it several times")
+
+
+def _names(found: list[Object]) -> str:
+    return ", ".join(secret["metadata"]["name"] for secret in found)
+
+
+def _index(secret: Object, identifier: str, namespace: str) -> tuple[_Index, list[_Part]]:
+    """What an index says, and the entries of a small journal, which are in it."""
+    value = _json(_data(secret, _INDEX))
+    written, listed = value.get("written"), value.get("parts")
+    if (value.get("run"), value.get("namespace")) != (identifier, namespace):
+        raise _Damaged("it is of another run or namespace")
+    if not isinstance(written, str) or not isinstance(listed, list) or not listed:
+        raise _Damaged("it does not say what there is")
+    digests, objects = [], []
+    for item in listed:
+        if not isinstance(item, dict) or not isinstance(item.get("digest"), str):
+            raise _Damaged("it does not say what there is")
+        digests.append(item["digest"])
+        objects.append(_losses(item.get("objects"), namespace))
+    checksum = _checksum(identifier, namespace, digests)
+    inside = []
+    if _ENTRIES in secret["data"]:
+        packed = _data(secret, _ENTRIES)
+        digest = hashlib.sha256(packed).hexdigest()
+        if digests != [digest]:
+            raise _Damaged("its checksum is another")
+        inside.append(_Part(1, 1, checksum, digest, packed, secret["metadata"]["name"]))
+    return _Index(written, digests, objects), inside
+
+
+def _losses(value: Any, namespace: str) -> list[MissingPart]:
+    """The objects of a part, by which only what is missing is named."""
+    if not isinstance(value, list):
+        raise _Damaged("it does not say what there is")
+    losses = []
+    for item in value:
+        if not isinstance(item, list) or len(item) != 5 or not all(isinstance(text, str) for text in item[:4]):
+            raise _Damaged("it does not say what there is")
+        kind, where, name, uid, companion = item
+        if kind not in KINDS or where != namespace:
+            raise _Damaged(f"it speaks of {visible(kind)[:60]} in {visible(where)[:63]}")
+        losses.append(MissingPart(Key(kind, where, visible(name)[:253]), uid, companion is True))
+    return losses
+
+
+def _part(secret: Object, identifier: str, namespace: str) -> _Part:
+    value = _json(_data(secret, _PART))
+    number, count, checksum = value.get("number"), value.get("count"), value.get("checksum")
+    name = secret["metadata"]["name"]
+    if (value.get("run"), value.get("namespace")) != (identifier, namespace):
+        raise _Damaged("it is of another run or namespace")
+    if type(number) is not int or type(count) is not int or not isinstance(checksum, str) or not 0 < number <= count:
+        raise _Damaged("it does not say which part it is")
+    if name != _part_name(identifier, number) or count > _MOST_PARTS:
+        raise _Damaged("it is another part than its name says")
+    packed = _data(secret, _ENTRIES)
+    return _Part(number, count, checksum, hashlib.sha256(packed).hexdigest(), packed, name)
+
+
+def _data(secret: Object, key: str) -> bytes:
+    data = secret.get("data")
+    text = data.get(key) if isinstance(data, dict) else None
+    if not isinstance(text, str):
+        raise _Damaged(f"it has no {key}")
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise _Damaged(f"its {key} cannot be read") from None
+
+
+def _json(data: bytes) -> dict[str, Any]:
+    value = _any_json(data)
+    if not isinstance(value, dict):
+        raise _Damaged("it cannot be read")
+    return value
+
+
+def _any_json(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise _Damaged("it cannot be read") from None
+
+
+def _entries(part: _Part, namespace: str, keys: Records, budget: int) -> tuple[list[JournalEntry], int]:
+    """The entries of a part, and what they are unpacked."""
+    most = min(_UNPACKED, budget)
+    unpacking = zlib.decompressobj(wbits=31)
+    try:
+        text = unpacking.decompress(part.packed, most + 1)
+    except zlib.error:
+        raise _Damaged(f"Secret {part.name} cannot be read") from None
+    if len(text) > most or not unpacking.eof or unpacking.unused_data:
+        raise _Damaged(f"Secret {part.name} is larger than a journal can be, or cut off")
+    try:
+        value = _any_json(text)
+        if not isinstance(value, list):
+            raise ForeignEntry("there are no entries in it")
+        return [decoded(item, namespace, keys) for item in value], len(text)
+    except ForeignEntry as error:
+        raise _Damaged(f"Secret {part.name} cannot be gpuctl's: {error}") from None
+    except _Damaged:
+        raise _Damaged(f"Secret {part.name} cannot be read") from None

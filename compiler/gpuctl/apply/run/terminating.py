@@ -1,0 +1,26 @@
+"""Namespaces that are being terminated: everything in them goes, and nothing can be created there."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+
+from gpuctl.backend.api_resources import Key
+from gpuctl.kube.api_errors import ApiError
+from gpuctl.kube.session import Session
+
+
+def goes(namespace: str) -> str:
+    """Why nothing is recovered in a namespace that is being terminated."""
+    return f"the namespace {namespace} is being terminated, and everything in it goes"
+
+
+def terminating(session: Session, namespaces: Iterable[str]) -> frozenset[str]:
+    """Those of namespaces that are being terminated or have gone, as far as that may be read."""
+    found = set()
+    for namespace in sorted(namespaces):
+        with contextlib.suppress(ApiError):
+            obj = session.get(Key("Namespace", "", namespace))
+            if obj is None or obj["metadata"].get("deletionTimestamp"):
+                found.add(namespace)
+    return frozenset(found)

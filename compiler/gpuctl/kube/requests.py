@@ -1,0 +1,255 @@
+"""What one operation sends to an API server: requests that are tried again, for how long, and sixteen at once.
+
+Without the official client: importing it takes twice as long as a whole `kubectl get`, and its typed models cost most
+of the time of a large list.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gpuctl.backend.api_resources import Object
+from gpuctl.kube.api_errors import ApiError, ConnectionFailed, api_error
+from gpuctl.kube.connection import Connection
+from gpuctl.kube.pauses import jittered
+from gpuctl.kube.streams import Stream
+from gpuctl.kube.transport import READ_TIMEOUT, Response
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from gpuctl.kube.channels import Channels
+
+CONCURRENCY = 16
+PATIENCE = 6.0
+"""Seconds for which a request that failed for a passing reason is tried again."""
+# Six pauses, whatever their jitter, are within the patience.
+_LONGEST_PAUSE = 1.0
+LONGEST_REFUSAL = 1024 * 1024
+"""Bytes of a refusal that are read where a stream was asked for."""
+LATE = 3.0
+"""Seconds for which a request is tried when the time is over already: what was begun is to be finished or undone."""
+_SHORTEST = 1.0
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Requests:
+    """The requests of one operation: what it was warned of, how patient it is, until when, and the threads it may use.
+
+    ``patience`` is how many seconds passing failures are retried; a command raises it once it has begun to change
+    things. ``deadline``, by the monotonic clock, is when nothing is tried or waited for any longer, but for
+    :data:`LATE`. ``threads`` is how
+    many requests it sends at once. ``alone`` tells that the connection was made for this session, and is closed with
+    it. Safe to use from several threads.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        patience: float = PATIENCE,
+        deadline: float | None = None,
+        threads: int = CONCURRENCY,
+        alone: bool = False,
+    ) -> None:
+        self.connection = connection
+        self.patience = patience
+        self.deadline = deadline
+        self.warnings: dict[str, None] = {}
+        self._transport = connection.transport
+        self._threads = threads
+        self._alone = alone
+        self._executor: ThreadPoolExecutor | None = None
+        self._executor_lock = threading.Lock()
+        self._closed = False
+
+    @property
+    def namespace(self) -> str:
+        """The context's namespace."""
+        return self.connection.namespace
+
+    @property
+    def server(self) -> str:
+        """The API server's address."""
+        return self.connection.server
+
+    @property
+    def context(self) -> str:
+        """The name of the kubeconfig's context, "" in a cluster."""
+        return self.connection.context
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """A block whose requests have so many seconds from now for all of them, whatever holds around it."""
+        before, self.deadline = self.deadline, time.monotonic() + seconds
+        try:
+            yield
+        finally:
+            self.deadline = before
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Object | None = None,
+        content_type: str = "application/json",
+        accept: str | None = None,
+        on_status: Callable[[int], None] | None = None,
+        on_uncertain: Callable[[], None] | None = None,
+    ) -> Any:
+        """Send a request and return the JSON of the answer.
+
+        What may be repeated is, while ``patience`` lasts: everything after 429 (it was not acted on), reads and
+        idempotent writes after 5xx and broken connections. All our writes are idempotent (a delete names a uid, an
+        apply states fields) except creates, of which ``on_uncertain`` learns that one may have been acted on.
+
+        :raises ApiError: the answer is no success.
+        :raises ConnectionFailed: no answer.
+        """
+        start = time.monotonic()
+        pause = 0.1
+        while True:
+            error: ApiError | ConnectionFailed
+            try:
+                response = self._transport.send(
+                    method, path, query, body, content_type, accept=accept, within=self._within(start)
+                )
+            except ConnectionFailed as failure:
+                error = failure
+                if failure.sent and on_uncertain is not None:
+                    on_uncertain()
+            else:
+                status: int = response.status
+                if 200 <= status < 300:
+                    if on_status is not None:
+                        on_status(status)
+                    return self._decoded(response, method, path)
+                error = api_error(status, response.data, response.headers)
+                # Quota admission gives a create up after a few conflicts of its own (checkQuotas of the API server).
+                busy = method == "POST" and error.status == 409 and error.reason == "Conflict"
+                if not (error.is_transient or busy) or (
+                    status == 500 and error.reason not in ("", "InternalError", "Timeout")
+                ):
+                    raise error
+                if status != 429 and on_uncertain is not None:
+                    on_uncertain()
+            wait = jittered(pause)
+            if isinstance(error, ApiError) and error.retry_after is not None:
+                wait = max(wait, error.retry_after)
+            if not self._may_wait(start, wait):
+                raise error
+            time.sleep(wait)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _may_wait(self, start: float, wait: float) -> bool:
+        """Whether what began at a time may be tried again after some seconds more."""
+        # A server that has never answered is more likely absent than busy.
+        patience = self.patience if self._transport.reached else min(self.patience, 1.0)
+        then = time.monotonic() + wait
+        return not self._closed and then <= start + patience and then < self._end(start)
+
+    def _within(self, start: float) -> float:
+        """How long an answer is waited for, of what began at a time."""
+        return max(_SHORTEST, min(READ_TIMEOUT, self._end(start) - time.monotonic()))
+
+    def _end(self, start: float) -> float:
+        """Until when something is tried that began at a time."""
+        return float("inf") if self.deadline is None else max(self.deadline, start + LATE)
+
+    def _decoded(self, response: Response, method: str, path: str) -> Any:
+        for warning in response.headers.getlist("Warning"):
+            # `299 - "text"` (RFC 7234, as the API server writes it).
+            self.warnings[warning.split(" ", 2)[-1].strip('"').replace('\\"', '"')] = None
+        try:
+            value = json.loads(response.data)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            raise self._strange(method, path)
+        return value
+
+    def text(self, path: str, query: Mapping[str, str] | None = None) -> str:
+        """What the server has as plain text, such as the log of a container. Asked once, not repeated.
+
+        :raises ApiError: the answer is no success.
+        :raises ConnectionFailed: no answer.
+        """
+        response = self._transport.send("GET", path, query, within=self._within(time.monotonic()))
+        if response.status != 200:
+            raise api_error(response.status, response.data, response.headers)
+        return str(response.data.decode("utf-8", "replace"))
+
+    def stream(self, path: str, query: Mapping[str, str] | None = None) -> Stream:
+        """The body of an answer as it comes. The request is sent, and its status known, when this returns.
+
+        What fails for a passing reason before that is tried again, as :meth:`request` does.
+
+        :raises ApiError: the answer is no success.
+        :raises ConnectionFailed: no answer.
+        """
+        start = time.monotonic()
+        while True:
+            error: ApiError | ConnectionFailed
+            try:
+                response = self._transport.open(path, query)
+            except ConnectionFailed as failure:
+                error = failure
+            else:
+                if response.status == 200:
+                    return Stream(response, f"the answer to GET {path}")
+                error = api_error(response.status, response.read(LONGEST_REFUSAL), response.headers)
+                response.close()
+                # 500 is what the API server makes of a node that does not answer.
+                if not error.is_transient or error.status == 500:
+                    raise error
+            if not self._may_wait(start, 0.0):
+                raise error
+            time.sleep(0.5)
+
+    def channels(self, path: str, query: Sequence[tuple[str, str]], protocols: tuple[str, ...]) -> Channels:
+        """Open a WebSocket to a pod: for exec and port-forward.
+
+        :raises ApiError: refused.
+        :raises ConnectionFailed: no answer.
+        """
+        return self._transport.channels(path, query, protocols)
+
+    def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """``function`` of every item, sixteen at a time, results in order; the first exception is raised."""
+        items = list(items)
+        if len(items) <= 1:
+            return [function(item) for item in items]
+        return list(self.executor.map(function, items))
+
+    @property
+    def executor(self) -> ThreadPoolExecutor:
+        """The threads that requests run in. Tasks in it must not wait for others in it."""
+        with self._executor_lock:
+            if self._executor is None:
+                from concurrent.futures import ThreadPoolExecutor
+
+                self._executor = ThreadPoolExecutor(self._threads, "gpuctl")
+            return self._executor
+
+    def close(self) -> None:
+        """Let go of threads, and of the connection if it is this session's alone. What is being repeated fails."""
+        self._closed = True
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+        if self._alone:
+            self.connection.close()
+
+    def _strange(self, method: str, path: str) -> ConnectionFailed:
+        return ConnectionFailed(
+            f"{self.server} answered {method} {path} with something that is not Kubernetes' JSON",
+            "check the server's address, and proxies in between",
+        )

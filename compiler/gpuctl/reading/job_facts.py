@@ -1,0 +1,152 @@
+"""What is known of a job from its own objects alone: what it is, what it asks for, how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from gpuctl.apply.state.records import Records
+from gpuctl.backend.api_resources import Object, annotations_of, labels_of
+from gpuctl.backend.emitter import emit_object
+from gpuctl.backend.lift import lift
+from gpuctl.capacity.pod_requests import pod_requests, pod_templates
+from gpuctl.capacity.quota_sum import format_amount
+from gpuctl.kube.scope import Scope
+from gpuctl.language.masking import masked
+from gpuctl.language.settings import Settings
+from gpuctl.reading.job_rows import Job, Row, job_row, labels, pod_row
+from gpuctl.reading.timeline import timeline
+
+SERVING = ("Deployment", "StatefulSet")
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """A job without what events, nodes and logs tell of it. ``document`` is None where it cannot be read from the
+    objects, ``begun`` the time at which the first container of its pods began."""
+
+    job: Job
+    row: Row
+    pods: list[Row]
+    restarts: dict[str, int]
+    begun: str | None
+    document: dict[str, Any] | None
+    description: str | None
+    resources: dict[str, Any]
+    images: list[str]
+
+    @property
+    def text(self) -> str | None:
+        """The document as YAML, without credentials."""
+        return emit_object(masked(self.document)) if self.document is not None else None
+
+    @property
+    def started_at(self) -> str | None:
+        """When the first container began; of a job whose pods are gone, when its controller did."""
+        return self.begun or (None if self.pods or self.row.status.phase == "pending" else self.row.started_at)
+
+    @property
+    def conditions(self) -> list[Object]:
+        """Those of the workload."""
+        return conditions_of(self.job)
+
+
+def read_facts(scope: Scope, job: Job, keys: Records, settings: Settings) -> JobFacts:
+    """The facts of a job that was found already: its Services and autoscaler are listed, what may not be is noted."""
+    local = Scope(scope.session, job.identity.namespace)
+    services = services_of(local, job, keys)
+    scalers: list[Object] = []
+    if job.workload is not None and job.workload["kind"] in SERVING:
+        why = "what it wants is not known"
+        scalers = local.maybe("HorizontalPodAutoscaler", labels=own_labels(job, keys), why=why) or []
+    for note in local.notes:
+        scope.note(note)
+    return job_facts(job, services, scaler_of(scalers, job), keys, settings)
+
+
+def job_facts(
+    job: Job, services: Iterable[Object], scaler: Object | None, keys: Records, settings: Settings
+) -> JobFacts:
+    """The facts that objects tell; ``services`` are the job's, ``scaler`` is what scales it."""
+    names = labels(settings, keys)
+    identity, workload = job.identity, job.workload
+    # Another autoscaler's numbers are no part of the document.
+    own = [scaler] if scaler is not None and scaler["metadata"]["name"] == identity.name else []
+    template = _template(job)
+    containers = (template.get("spec") or {}).get("containers") or []
+    stages = [stage for pod in job.pods for stage in timeline(pod, ())]
+    return JobFacts(
+        job,
+        job_row(job, names),
+        [pod_row(pod, identity, names) for pod in job.pods],
+        {pod["metadata"]["name"]: _restarts(pod) for pod in job.pods},
+        min((stage.time for stage in stages if stage.name == "started"), default=None),
+        None if workload is None else _document(workload, [*services, *own], settings),
+        annotations_of(workload).get(settings.label("description")) if workload is not None else None,
+        _resources(job, template, settings, names.gpus, names.gpu_type),
+        list(dict.fromkeys(item["image"] for item in containers if item.get("image"))),
+    )
+
+
+def conditions_of(job: Job) -> list[Object]:
+    """The conditions of a job's workload."""
+    return list(((job.workload or {}).get("status") or {}).get("conditions") or [])
+
+
+def own_labels(job: Job, keys: Records) -> str:
+    """The selector of what a job is made of."""
+    return f"app={job.identity.name},{keys.job_type}={job.identity.kind}"
+
+
+def services_of(scope: Scope, job: Job, keys: Records) -> list[Object]:
+    """The Services of a job; ``scope`` is its namespace."""
+    return scope.maybe("Service", labels=own_labels(job, keys), why="how it is reached is not known") or []
+
+
+def scaler_of(scalers: Iterable[Object], job: Job) -> Object | None:
+    """The autoscaler of a job's workload, whoever made it: what it scales counts, not the name."""
+    if job.workload is None:
+        return None
+    wanted = (job.workload["kind"], job.workload["metadata"]["name"])
+    for item in scalers:
+        target = (item.get("spec") or {}).get("scaleTargetRef") or {}
+        if (target.get("kind"), target.get("name")) == wanted:
+            return item
+    return None
+
+
+def _template(job: Job) -> Object:
+    """The pod that there are most of."""
+    if job.workload is None:
+        return job.pods[-1] if job.pods else {}
+    templates = pod_templates(job.workload)
+    return max(templates, key=lambda item: item[1])[0] if templates else {}
+
+
+def _resources(job: Job, template: Object, settings: Settings, gpus: frozenset[str], gpu_type: str) -> dict[str, Any]:
+    """Of one pod, as the document asks for it; ``memory`` is text as the REST API has it."""
+    spec = template.get("spec") or {}
+    asked = pod_requests(spec) if spec else {}
+    cpu, memory = asked.get("cpu"), asked.get("memory")
+    return {
+        "gpu": int(sum(amount for name, amount in asked.items() if name in gpus)),
+        "gpuType": (spec.get("nodeSelector") or {}).get(gpu_type),
+        "cpu": None if cpu is None else int(cpu) if cpu.denominator == 1 else float(cpu),
+        "memory": None if memory is None else format_amount("memory", memory),
+        "memoryBytes": None if memory is None else int(memory),
+    }
+
+
+def _restarts(pod: Object) -> int:
+    return sum(int(item.get("restartCount") or 0) for item in (pod.get("status") or {}).get("containerStatuses") or [])
+
+
+def _document(workload: Object, companions: Iterable[Object], settings: Settings) -> dict[str, Any] | None:
+    try:
+        documents = lift([workload, *companions], settings)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        # Lifting is for what lowering makes; a workload may have been changed into anything by anybody.
+        return None
+    wanted = labels_of(workload).get(settings.label("job-type"))
+    return next((item for item in documents if item.get("kind") == wanted), None)

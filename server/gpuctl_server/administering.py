@@ -1,0 +1,353 @@
+"""Pools and quotas as the REST API takes them, brought about through the plans of their documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from starlette.requests import Request
+
+from gpuctl.apply.plan.plan import Exists, Plan
+from gpuctl.backend.api_resources import Key
+from gpuctl.capacity.pod_requests import amounts
+from gpuctl.kube.absent import no_such
+from gpuctl.kube.session import Session
+from gpuctl.language.masking import redact
+from gpuctl.language.names import DEFAULT_POOL, is_dns_subdomain
+from gpuctl.language.quota import Quota
+from gpuctl.reading.node_gpus import Gpus
+from gpuctl.usecases.applying import apply_request
+from gpuctl.usecases.change_options import PlanOptions, RunOptions
+from gpuctl.usecases.removing import delete_pools, delete_quotas
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Wish
+from gpuctl_server.change_values import PlanAnswer, full_plan, see_that_all_was_done
+from gpuctl_server.changing import changing, talking
+from gpuctl_server.lookups import demand
+from gpuctl_server.negotiation import NotReadable, read_yaml, sends_yaml
+from gpuctl_server.problems import Problem
+from gpuctl_server.service import Service
+from gpuctl_server.submissions import Submission, compile_documents, demand_documents, name_of, validated
+
+_DONE = {"create": "created", "update": "updated", "replace": "updated"}
+_VERSION = "v0.1"
+
+
+class PoolLimits(BaseModel):
+    """Limits of a pool."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    maxJobs: int | None = Field(None, ge=1, description="Most unfinished jobs.")  # noqa: N815 - as the body has it
+    maxGpuPerJob: int | None = Field(None, ge=1, description="Most GPUs of one job.")  # noqa: N815
+
+
+class PoolBody(BaseModel):
+    """A pool. Of nodes whose GPUs no label tells, the type is the one of ``gpuType``."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "example": {
+                "name": "experiment-pool",
+                "description": "for experiments",
+                "nodes": ["node-4", "node-5"],
+                "gpuType": ["t4"],
+                "quota": {"maxJobs": 50, "maxGpuPerJob": 2},
+            }
+        },
+    )
+
+    name: str | None = Field(None, max_length=63, description="Its name; of a pool that is changed, that of the path.")
+    description: str | None = None
+    nodes: list[str] = Field(default_factory=list, description="Its nodes, by name.")
+    gpuType: list[str] = Field(default_factory=list, description="The types of its GPUs.")  # noqa: N815
+    quota: PoolLimits | None = None
+
+
+class QuotaBody(BaseModel):
+    """Quotas of users: what each may request in the namespace of that name."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "example": {
+                "name": "team-resource-quota",
+                "description": "quotas of the team",
+                "users": {"sam-altman": {"cpu": 10, "memory": "20Gi", "gpu": 4}},
+            }
+        },
+    )
+
+    name: str = Field(max_length=63)
+    description: str | None = None
+    users: dict[str, JsonValue] | None = Field(None, description="User -> cpu, memory, gpu and maxJobs.")
+    namespace: dict[str, JsonValue] | None = Field(None, description="The same as `users`.")
+    default: dict[str, JsonValue] | None = Field(None, description="Fills in what an entry leaves out.")
+
+
+class Administered(BaseModel):
+    """A pool, or the quota of users, that was created, changed or deleted."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {"name": "experiment-pool", "status": "created", "message": "pool/experiment-pool is created"}
+        }
+    )
+
+    name: str
+    status: str
+    message: str
+    notes: list[str] = Field(default_factory=list, description="What is worth knowing of it.")
+
+
+class ChangedPool(Administered):
+    """A pool that was changed, with the plan."""
+
+    plan: PlanAnswer
+
+
+class CreatedQuota(Administered):
+    """Quotas that were created, and whose they are."""
+
+    users: list[str]
+
+
+class Given(NamedTuple):
+    """What a body says: a document as text, or the fields of the API."""
+
+    text: str | None
+    pool: PoolBody | None = None
+    quota: QuotaBody | None = None
+
+
+async def pool_of(request: Request) -> Given:
+    """The body of a request about a pool.
+
+    :raises RequestValidationError: it is none.
+    :raises Problem: 400.
+    """
+    text, value = await _read(request)
+    return Given(text) if value is None else Given(None, pool=validated(PoolBody, value))
+
+
+async def quota_of(request: Request) -> Given:
+    """The body of a request about quotas.
+
+    :raises RequestValidationError: it is none.
+    :raises Problem: 400.
+    """
+    text, value = await _read(request)
+    return Given(text) if value is None else Given(None, quota=validated(QuotaBody, value))
+
+
+async def _read(request: Request) -> tuple[str | None, Any]:
+    """A document's text, or a value that is no document: what has a `kind` is one."""
+    body = await request.body()
+    try:
+        text = body.decode("utf-8")
+        value = read_yaml(body) if sends_yaml(request) else json.loads(text)
+    except NotReadable:
+        # Several documents are no value either: the compiler tells what is wrong with them.
+        return text, None
+    except (ValueError, RecursionError):
+        raise Problem(400, "the body is no JSON in UTF-8", error="InvalidRequest") from None
+    return (text, None) if isinstance(value, dict) and "kind" in value else (None, {} if value is None else value)
+
+
+def create_pool(service: Service, caller: Caller, given: Given, touched: list[str], *, confirmed: bool) -> Administered:
+    """Create a pool.
+
+    :raises Problem: 400, 403, 409.
+    """
+    with changing(service, caller) as session:
+        name, plan = _apply_pool(service, caller, session, given, touched, None, confirmed=confirmed)
+    return Administered(name=name, status="created", message=f"pool/{name} is created", notes=_notes(plan))
+
+
+def change_pool(
+    service: Service, caller: Caller, name: str, given: Given, touched: list[str], *, confirmed: bool
+) -> ChangedPool:
+    """Change a pool that is there.
+
+    :raises Problem: 400, 403, 404, 409.
+    """
+    demand(caller, Wish("update", "pools", pool=name))
+    with changing(service, caller) as session:
+        _, plan = _apply_pool(service, caller, session, given, touched, name, confirmed=confirmed)
+    done = next((_DONE[step.action] for step in plan.steps if step.action in _DONE), "unchanged")
+    status = "unchanged" if done == "unchanged" else "updated"
+    return ChangedPool(
+        name=name,
+        status=status,
+        message=f"pool/{name} is {status}",
+        notes=_notes(plan),
+        plan=PlanAnswer(**full_plan(plan)),
+    )
+
+
+def delete_pool(service: Service, caller: Caller, name: str, touched: list[str], *, confirmed: bool) -> Administered:
+    """Delete a pool; its jobs go on running.
+
+    :raises NotThere: there is none.
+    :raises Problem: 403, 409.
+    """
+    demand(caller, Wish("delete", "pools", pool=name))
+    touched.append(f"pool/{name}")
+    with changing(service, caller) as session:
+        plan = delete_pools(session, [name], service.platform, RunOptions(), talking(service, confirmed=confirmed))
+    see_that_all_was_done(plan)
+    nodes = sum(step.key.kind == "Node" for step in plan.steps)
+    said = f"pool/{name} is deleted; {nodes} node{'' if nodes == 1 else 's'} left it"
+    return Administered(name=name, status="deleted", message=said, notes=_notes(plan))
+
+
+def create_quota(
+    service: Service, caller: Caller, given: Given, touched: list[str], *, confirmed: bool
+) -> CreatedQuota:
+    """Create quotas of users.
+
+    :raises Problem: 400, 403, 409.
+    """
+    text = given.text if given.quota is None else _quota_document(given.quota)
+    with changing(service, caller) as session:
+        submission = _compiled(service, caller, session, text or "", "quota", PlanOptions(create_only=True), touched)
+        demand_documents(caller, "create", submission.documents)
+        plan = _applied(service, session, submission, confirmed=confirmed)
+    model = submission.documents[0].model
+    assert isinstance(model, Quota)
+    name, users = model.header.name, list(model.entries)
+    said = f"quota/{name} is created for {', '.join(users)}"
+    return CreatedQuota(name=name, status="created", users=users, message=said, notes=_notes(plan))
+
+
+def delete_quota(service: Service, caller: Caller, name: str, touched: list[str], *, confirmed: bool) -> Administered:
+    """Delete the quota of a user; the namespace, and all that is in it, stays.
+
+    :raises NotThere: there is none.
+    :raises Problem: 403, 409.
+    """
+    demand(caller, Wish("delete", "quotas", name))
+    touched.append(f"quota/{name}")
+    with changing(service, caller) as session:
+        plan = delete_quotas(session, [name], service.platform, RunOptions(), talking(service, confirmed=confirmed))
+    see_that_all_was_done(plan)
+    return Administered(name=name, status="deleted", message=f"quota/{name} is deleted", notes=_notes(plan))
+
+
+def _apply_pool(
+    service: Service,
+    caller: Caller,
+    session: Session,
+    given: Given,
+    touched: list[str],
+    name: str | None,
+    *,
+    confirmed: bool,
+) -> tuple[str, Plan]:
+    """Apply the document of a pool: a new one, or with a name that one."""
+    text = given.text if given.pool is None else _pool_document(service, session, given.pool, name)
+    planning = PlanOptions(create_only=name is None)
+    submission = _compiled(service, caller, session, text or "", "pool", planning, touched)
+    found = name_of(submission.documents[0])
+    if name is not None and found != name:
+        raise Problem(400, f"the document has to be that of pool/{name}, and is of pool/{found}", error="AnotherPool")
+    if found == DEFAULT_POOL:
+        raise Problem(400, f"{DEFAULT_POOL} has the nodes that are in no other pool: it cannot be defined")
+    demand_documents(caller, "create" if name is None else "update", submission.documents)
+    if name is not None:
+        _see_that_it_is_there(service, session, name)
+    return found, _applied(service, session, submission, confirmed=confirmed)
+
+
+def _see_that_it_is_there(service: Service, session: Session, name: str) -> None:
+    from gpuctl.apply.plan.pool_labels import known_pools
+
+    there = known_pools(session, service.platform, service.keys)
+    if name not in there:
+        raise no_such("pool", name, there)
+
+
+def _compiled(
+    service: Service,
+    caller: Caller,
+    session: Session,
+    text: str,
+    kind: str,
+    planning: PlanOptions,
+    touched: list[str],
+) -> Submission:
+    submission = compile_documents(service, caller, session, text, planning=planning)
+    touched += submission.titles
+    kinds = [document.kind for document in submission.documents]
+    if kinds != [kind]:
+        raise Problem(
+            400, f"this takes one document of kind {kind}, and is given {', '.join(kinds)}", error="WrongKind"
+        )
+    return submission
+
+
+def _applied(service: Service, session: Session, submission: Submission, *, confirmed: bool) -> Plan:
+    try:
+        plan = apply_request(session, submission.wanted, RunOptions(), talking(service, confirmed=confirmed))
+    except Exists as error:
+        named = ", ".join(submission.titles)
+        raise Problem(409, f"{named} exists already: {error.message}", error="AlreadyExists", hint=error.hint) from None
+    see_that_all_was_done(plan)
+    return plan
+
+
+def _pool_document(service: Service, session: Session, body: PoolBody, name: str | None) -> str:
+    """The document that says what the fields say."""
+    if body.name is None and name is None:
+        raise Problem(400, "name: a pool has one", error="InvalidRequest")
+    if len(set(body.nodes)) != len(body.nodes):
+        raise Problem(400, "nodes: a node stands twice", error="InvalidRequest")
+    types = _types(service, session, body)
+    document = {
+        "kind": "pool",
+        "version": _VERSION,
+        "pool": _present({"name": body.name or name, "description": body.description}),
+        "nodes": {node: _present({"gpu-type": types.get(node)}) for node in body.nodes},
+        "quota": None if body.quota is None else body.quota.model_dump(exclude_none=True),
+    }
+    return json.dumps(_present(document), ensure_ascii=False)
+
+
+def _types(service: Service, session: Session, body: PoolBody) -> dict[str, str]:
+    """Node -> the type of its GPUs: as its labels have it, else the only one that was named."""
+    if not body.gpuType:
+        return {}
+    gpus, known = Gpus(service.platform), {name.casefold() for name in body.gpuType}
+    # What is no name becomes no part of a path; the compiler says what is wrong with it.
+    names = [name for name in body.nodes if is_dns_subdomain(name)]
+    found: dict[str, str] = {}
+    for name, node in zip(names, session.each(session.get, [Key("Node", "", name) for name in names]), strict=True):
+        if node is not None and not gpus.count(amounts(node["status"].get("allocatable") or {})):
+            continue
+        labelled = gpus.type_of(node) if node is not None else None
+        if labelled is not None and labelled.casefold() not in known:
+            raise Problem(409, f"node {name} has GPUs of the type {labelled}, which gpuType does not name")
+        if labelled is None and len(body.gpuType) > 1:
+            hint = "label the node with its type, or send a pool document, which names the type of each node"
+            raise Problem(400, f"which of these types node {name} has is not known", error="UnknownType", hint=hint)
+        found[name] = labelled or body.gpuType[0]
+    return found
+
+
+def _quota_document(body: QuotaBody) -> str:
+    fields = body.model_dump(exclude_none=True, exclude={"name", "description"})
+    header = _present({"name": body.name, "description": body.description})
+    return json.dumps({"kind": "quota", "version": _VERSION, "quota": header, **fields}, ensure_ascii=False)
+
+
+def _present(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _notes(plan: Plan) -> list[str]:
+    return [redact(note) for note in plan.notes]

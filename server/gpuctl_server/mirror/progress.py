@@ -1,0 +1,113 @@
+"""How far trainings have come: what their logs say last, asked in the background, never made up."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import OrderedDict
+from typing import NamedTuple
+
+from gpuctl.backend.api_resources import RESOURCES, Object
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
+from gpuctl.reading.log_streams import container_of, has_log
+from gpuctl_server.mirror.job_board import ListedJob
+
+FRESH = 30.0
+"""Seconds for which an answer counts."""
+_THREADS = 4
+_MOST_ASKED = 256
+_MOST_KNOWN = 10_000
+_TAIL = 20
+_BYTES = 1_000_000
+_PATIENCE = 5.0
+_SAID = re.compile(
+    r"(?P<percent>\d{1,3})(?:\.\d+)?%\|"
+    r"|\b(?:epoch|step)[\s:]*[\[(]?\s*(?P<done>\d{1,12})\s*/\s*(?P<all>\d{1,12})\b",
+    re.IGNORECASE,
+)
+
+
+class _Known(NamedTuple):
+    percent: int | None
+    at: float
+
+
+class ProgressBook:
+    """Remembers what logs have said. Safe to use from several threads; ``version`` grows when an answer changes."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._session = Session(connection, threads=_THREADS, patience=_PATIENCE)
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._asked: set[str] = set()
+        self.version = 0
+
+    def stop(self) -> None:
+        """Let go of the threads."""
+        self._session.close()
+
+    def of(self, item: ListedJob) -> int | None:
+        """How far a training is, in percent; None where nobody says. Does not wait: what is not known yet is asked."""
+        if item.row.identity.kind != "training":
+            return None
+        if item.row.status.phase == "succeeded":
+            return 100
+        pod = _speaker(item)
+        if pod is None:
+            return None
+        uid = str(pod["metadata"]["uid"])
+        with self._lock:
+            known = self._known.get(uid)
+            is_old = known is None or time.monotonic() > known.at + FRESH
+            if is_old and uid not in self._asked and len(self._asked) < _MOST_ASKED:
+                self._asked.add(uid)
+                self._session.executor.submit(self._ask, uid, pod)
+        return None if known is None else known.percent
+
+    def _ask(self, uid: str, pod: Object) -> None:
+        percent: int | None = None
+        try:
+            percent = said(self._tail(pod))
+        except ClusterError:
+            # What cannot be read now says nothing; it is asked again when the answer is old.
+            percent = None
+        finally:
+            with self._lock:
+                self._asked.discard(uid)
+                before = self._known.pop(uid, None)
+                self._known[uid] = _Known(percent, time.monotonic())
+                if len(self._known) > _MOST_KNOWN:
+                    self._known.popitem(last=False)
+                if (before.percent if before is not None else None) != percent:
+                    self.version += 1
+
+    def _tail(self, pod: Object) -> str:
+        path = f"{RESOURCES['Pod'].path(pod['metadata']['namespace'], pod['metadata']['name'])}/log"
+        query = {"container": container_of(pod, None), "tailLines": str(_TAIL), "limitBytes": str(_BYTES)}
+        return self._session.text(path, query)
+
+
+def said(text: str) -> int | None:
+    """The percentage that a log says last: ``65%|`` of a progress bar, ``Epoch 1/3`` or ``step 650/1000``."""
+    for match in reversed(list(_SAID.finditer(text))):
+        if match["percent"] is not None:
+            percent = int(match["percent"])
+        else:
+            done, whole = int(match["done"]), int(match["all"])
+            percent = done * 100 // whole if whole > 0 else 101
+        if percent <= 100:
+            return percent
+    return None
+
+
+def _speaker(item: ListedJob) -> Object | None:
+    """The pod that is asked: of several the first, which has rank 0."""
+    pods = [pod for pod in item.job.pods if pod["spec"].get("containers") and has_log(pod, container_of(pod, None))]
+
+    def order(pod: Object) -> tuple[bool, str]:
+        return "deletionTimestamp" in pod["metadata"], str(pod["metadata"]["name"])
+
+    return min(pods, key=order, default=None)

@@ -1,0 +1,90 @@
+"""``/jobs/{jobId}/...``: what rests on the very moment, and is asked of the cluster itself."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import anyio.to_thread
+from fastapi import Depends, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from gpuctl.answers.job_answers import history_answer, wait_answer
+from gpuctl.answers.why_answers import why_answer
+from gpuctl.usecases.job_queries import explain_job, job_history, wait_for_jobs
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.lookups import decided, find_job
+from gpuctl_server.mirror.job_board import ListedJob
+from gpuctl_server.problems import Problem
+from gpuctl_server.routes.common import ServiceOf, allowed, api_router
+from gpuctl_server.service import Service
+
+router = api_router()
+Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
+JobId = Annotated[str, Path(max_length=253, description="A jobId, a job's name, or the name of one of its pods.")]
+Namespace = Annotated[str, Query(max_length=63, description="Where the job is.")]
+
+LONGEST = 60
+"""Seconds for which a request may wait."""
+
+
+class WaitQuestion(BaseModel):
+    """What is waited for, and for how many seconds."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    condition: Literal["running", "ready", "done", "deleted"] = Field(examples=["done"])
+    timeout: float = Field(LONGEST, ge=0, le=LONGEST, description="Seconds.", examples=[30])
+
+
+@router.get("/jobs/{jobId}/why")
+def why(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = "") -> dict[str, Any]:  # noqa: N803
+    """Why a job is as it is: one cause with its numbers, what speaks for it, what was ruled out, what helps."""
+    item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
+    with service.weighing(caller, item.row.identity.namespace) as reader:
+        return why_answer(explain_job(reader, item.reference))
+
+
+@router.get("/jobs/{jobId}/timeline")
+def timeline(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = "") -> dict[str, Any]:  # noqa: N803
+    """What happened to a job: the stages of its pods, the conditions of its workload, and its events."""
+    item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
+    with service.weighing(caller, item.row.identity.namespace) as reader:
+        return history_answer(job_history(reader, item.reference))
+
+
+@router.post("/jobs/{jobId}/wait")
+async def wait(
+    question: WaitQuestion,
+    service: ServiceOf,
+    caller: Reads,
+    jobId: JobId,  # noqa: N803 - as the path has it
+    namespace: Namespace = "",
+) -> dict[str, Any]:
+    """Wait until a job runs, is ready, done or deleted, or until that cannot come any more."""
+    try:
+        item: ListedJob | None = await decided(
+            caller, lambda: find_job(service, caller, "get", "jobs", jobId, namespace or None)
+        )
+    except Problem as problem:
+        # What is gone already is not waited for; what may not be seen is answered like it.
+        if problem.status != 404 or question.condition != "deleted":
+            raise
+        item = None
+    if service.waits.available_tokens < 1:
+        raise Problem(429, f"{int(service.waits.total_tokens)} requests wait for jobs already; try again in a moment")
+    return await anyio.to_thread.run_sync(_waited, service, caller, item, jobId, question, limiter=service.waits)
+
+
+def _waited(
+    service: Service, caller: Caller, item: ListedJob | None, text: str, question: WaitQuestion
+) -> dict[str, Any]:
+    def tell(_: str) -> None:
+        if service.stopping.is_set():
+            raise Problem(503, "the service is being stopped")
+
+    if item is None:
+        # Nothing that may be seen has the name: the mirror says so without asking.
+        with service.looking(caller) as reader:
+            return wait_answer(wait_for_jobs(reader, [text], "deleted", 0, tell))
+    with service.weighing(caller, item.row.identity.namespace) as reader:
+        return wait_answer(wait_for_jobs(reader, [item.reference], question.condition, question.timeout, tell))

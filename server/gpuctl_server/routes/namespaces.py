@@ -1,0 +1,26 @@
+"""``/namespaces``: whose they are, and what runs in them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Query
+
+from gpuctl.answers.quota_answers import namespace_list
+from gpuctl.usecases.quota_queries import list_namespaces
+from gpuctl_server.access.caller import Caller
+from gpuctl_server.routes.common import ServiceOf, allowed, api_router
+
+router = api_router()
+Reads = Annotated[Caller, Depends(allowed("get", "namespaces"))]
+
+
+@router.get("/namespaces")
+def namespaces(
+    service: ServiceOf,
+    caller: Reads,
+    everything: Annotated[bool, Query(alias="all", description="Also those without jobs and quotas.")] = False,
+) -> dict[str, Any]:
+    """The namespaces that gpuctl made, or that have jobs or quotas of its, of those that may be seen."""
+    with service.looking(caller) as reader:
+        return namespace_list(list_namespaces(reader, everything=everything))

@@ -1,0 +1,138 @@
+"""The namespace goes while a command is at work in it: the command says so and ends, and nothing is left to recover.
+
+At each write of an apply, and at each look after the first one, somebody deletes the namespace. In one form something
+holds it, so that it is being terminated for as long as anybody looks; in the other it has gone when the server acts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from fault_tools.calls import Call, Counter
+from fault_tools.documents import NEW, OLD
+from fault_tools.proxy import meanwhile, on
+from fault_tools.site import TIMEOUT, Base, Site, site
+
+WORKERS = 6
+FALSE = ("Traceback", "gpuctl recover", "metadata.namespace", "somebody else")
+"""What is not so, or says nothing to anybody."""
+DELETE = ("delete", "job", "train")
+HELD = {"name": "held", "finalizers": ["example.com/stays"]}
+
+
+def _phase(base: Base, namespace: str) -> str:
+    status, value = base.api.request("GET", f"/api/v1/namespaces/{namespace}")
+    return "" if status == 404 else str(value["status"]["phase"])
+
+
+def _terminate(place: Site, *, held: bool) -> None:
+    """Somebody deletes the namespace, and it is known to be leaving, or has gone."""
+    if held:
+        place.base.api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": HELD}, place.namespace)
+    place.base.api.call("DELETE", f"/api/v1/namespaces/{place.namespace}")
+    wanted = "Terminating" if held else ""
+    place.base.api.wait(lambda: _phase(place.base, place.namespace) == wanted, f"{place.namespace} to go")
+
+
+def _release(place: Site) -> None:
+    if place.base.api.get("ConfigMap", place.namespace, "held") is not None:
+        place.base.api.patch("ConfigMap", place.namespace, "held", {"metadata": {"finalizers": None}})
+
+
+class Run(NamedTuple):
+    """How it went: whether the call was reached, the exit code, and what was wrong."""
+
+    reached: bool
+    code: int
+    problems: list[str]
+
+
+def _run(base: Base, directory: Path, words: Sequence[str], call: Call, *, held: bool) -> Run:
+    """Delete the namespace at a call of a command; look at what that says, and at what a recovery says afterwards."""
+    namespace = f"{words[0]}-{'held' if held else 'gone'}-{call.kind}-{call.number}"
+    with site(base, namespace, directory / namespace) as place:
+        place.prepare(OLD)
+        place.file.write_text(NEW)
+        counter = Counter(call)
+        arguments = place.apply_arguments if words[0] == "apply" else [*words, "-n", namespace, "--yes"]
+        result = place.disturb(
+            arguments, lambda _: on(counter.is_the_call, meanwhile(lambda: _terminate(place, held=held)))
+        )
+        if counter.found is None:
+            return Run(False, result.code, [])
+        said = result.stdout + result.stderr
+        problems = [f"it says {word}" for word in FALSE if word in said]
+        if result.code and not re.search(
+            rf"\b{namespace} is being (terminated|deleted)|there is no (namespace|job)", said
+        ):
+            problems.append("it does not say why")
+        if result.code > 1:
+            problems.append(f"it ended with {result.code}")
+        recovered = place.recover(place.direct)
+        last = recovered.stdout + recovered.stderr
+        if recovered.code or not re.search(r"Nothing to recover|is being terminated, and everything in it goes", last):
+            problems.append(f"recover ended with {recovered.code}: {last}")
+        _release(place)
+        problems = [f"{counter.found}: {problem}:\n{said}" for problem in problems]
+        return Run(True, result.code, problems)
+
+
+FORMS = [pytest.param(True, id="held"), pytest.param(False, id="gone")]
+
+
+@pytest.mark.usefixtures("shared_objects")
+@pytest.mark.parametrize("held", FORMS)
+def test_it_goes_while_an_apply_is_at_work(base: Base, tmp_path: Path, held: bool) -> None:
+    calls = [Call("look", 1, ""), *(Call("write", number, "") for number in range(1, 13))]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        runs = list(pool.map(lambda call: _run(base, tmp_path, ["apply"], call, held=held), calls))
+    problems = [problem for run in runs for problem in run.problems]
+    assert not problems, f"{len(problems)} problems:\n" + "\n".join(problems)
+    # What is deleted when all is done has been applied.
+    assert [run.code for run in runs[:7]] == [1] * 7
+    assert [run.code for run in runs if run.reached][-1] == 0
+    assert not runs[-1].reached, "more writes than are tried"
+
+
+@pytest.mark.usefixtures("shared_objects")
+@pytest.mark.parametrize("held", FORMS)
+def test_it_goes_while_a_job_is_deleted(base: Base, tmp_path: Path, held: bool) -> None:
+    """What is to go goes; where all has gone before anybody looked, there is no such job."""
+    calls = [Call("call", number, "") for number in range(1, 26, 3)]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        runs = list(pool.map(lambda call: _run(base, tmp_path, DELETE, call, held=held), calls))
+    problems = [problem for run in runs for problem in run.problems]
+    assert not problems, f"{len(problems)} problems:\n" + "\n".join(problems)
+    assert [run.code for run in runs] == [0 if held else 1, *[0] * (len(runs) - 1)]
+    assert not runs[-1].reached, "more calls than are tried"
+
+
+@pytest.mark.usefixtures("shared_objects")
+def test_it_goes_while_an_old_job_is_waited_for(base: Base, tmp_path: Path) -> None:
+    """Its pod resists, for longer than anybody waits: that nothing comes in its place is known before."""
+    with site(base, "waiting", tmp_path / "waiting", ("--yes", "--timeout", "1h")) as place:
+        place.prepare(OLD)
+        place.file.write_text(NEW)
+        [pod] = [
+            item for item in base.api.list_objects("Pod", "waiting") if item["metadata"]["labels"]["app"] == "train"
+        ]
+        name = pod["metadata"]["name"]
+        base.api.patch("Pod", "waiting", name, {"metadata": {"finalizers": ["example.com/stays"]}})
+        running = place.start(place.apply_arguments, place.direct)
+        base.api.wait(
+            lambda: "deletionTimestamp" in (base.api.get("Job", "waiting", "train") or {"metadata": {}})["metadata"],
+            "the old job to leave",
+        )
+        base.api.call("DELETE", "/api/v1/namespaces/waiting")
+        result = running.wait(TIMEOUT)
+        base.api.patch("Pod", "waiting", name, {"metadata": {"finalizers": None}})
+        assert result.code == 1
+        goes = "is not created again: the namespace waiting is being terminated, and everything in it goes"
+        assert f"failed    job.batch/train -n waiting  ({goes})" in result.stdout
+        assert not [word for word in FALSE if word in result.stdout + result.stderr]

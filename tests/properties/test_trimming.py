@@ -1,0 +1,333 @@
+"""What the service keeps of objects says the same as the whole objects: of jobs, nodes, pools and quotas."""
+
+from __future__ import annotations
+
+import copy
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuctl.answers.job_answers import job_facts_value, job_list, row_value
+from gpuctl.answers.json_values import listed
+from gpuctl.answers.node_answers import gpu_label_list, gpu_list, node_list, pool_list
+from gpuctl.answers.quota_answers import namespace_list, quota_list
+from gpuctl.apply.state.records import records
+from gpuctl.backend.api_resources import WORKLOADS, labels_of
+from gpuctl.capacity.pod_requests import pod_templates
+from gpuctl.language.settings import Settings
+from gpuctl.reading.inventory import Inventory
+from gpuctl.reading.job_facts import job_facts
+from gpuctl.reading.job_rows import labels, rows, together
+from gpuctl.reading.namespace_rows import Contents, read_namespaces
+from gpuctl.reading.node_gpus import Gpus
+from gpuctl.reading.node_rows import read_nodes
+from gpuctl.reading.pool_rows import read_pools
+from gpuctl.reading.quota_rows import read_quotas
+from gpuctl_server.mirror.job_board import ListedJob, job_id
+from gpuctl_server.mirror.progress import _speaker
+from gpuctl_server.mirror.trimming import Trimmer, flaw
+from properties.scale import examples
+from support.why_records import RECORDED, load
+
+Object = dict[str, Any]
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
+SETTINGS = Settings()
+KEYS = records(SETTINGS)
+NAMES = labels(SETTINGS, KEYS)
+GPUS = Gpus(SETTINGS)
+TIMES = st.sampled_from(["2026-01-01T00:00:00Z", "2026-01-01T00:00:07Z", "2026-01-02T00:00:00Z"])
+WORDS = st.sampled_from(["Error", "OOMKilled", "CrashLoopBackOff", "Evicted", "NodeLost", "Unschedulable", "x y\n z"])
+
+
+@cache
+def lowered() -> dict[str, list[Object]]:
+    """Objects that the golden cases become, by kind."""
+    found: dict[str, list[Object]] = {}
+    for path in sorted(GOLDEN.glob("*/expected/**/*")):
+        if not path.is_file():
+            continue
+        try:
+            objects = list(yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader))
+        except (yaml.YAMLError, UnicodeDecodeError):
+            continue
+        for obj in objects:
+            if isinstance(obj, dict) and {"apiVersion", "kind", "metadata"} <= obj.keys():
+                found.setdefault(obj["kind"], []).append(obj)
+    return found
+
+
+def created(obj: Object, number: int, namespace: str = "team-a") -> Object:
+    """An object as an API server has it, with all that it adds and that nobody reads."""
+    obj = copy.deepcopy(obj)
+    obj["metadata"] |= {
+        "uid": f"uid-{obj['kind']}-{number}",
+        "resourceVersion": str(number),
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "managedFields": [{"manager": "gpuctl", "operation": "Apply", "fieldsV1": {"f:spec": {}}}],
+    }
+    obj["metadata"].setdefault("namespace", namespace)
+    obj["metadata"]["annotations"] = {
+        **(obj["metadata"].get("annotations") or {}),
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+    }
+    return obj
+
+
+def states() -> st.SearchStrategy[Object]:
+    return st.one_of(
+        st.just({}),
+        st.fixed_dictionaries({"running": st.fixed_dictionaries({"startedAt": TIMES})}),
+        st.fixed_dictionaries({"waiting": st.fixed_dictionaries({"reason": WORDS}, optional={"message": WORDS})}),
+        st.fixed_dictionaries(
+            {
+                "terminated": st.fixed_dictionaries(
+                    {"exitCode": st.sampled_from([0, 1, 137])},
+                    optional={
+                        "reason": WORDS,
+                        "message": WORDS,
+                        "signal": st.just(9),
+                        "startedAt": TIMES,
+                        "finishedAt": TIMES,
+                    },
+                )
+            }
+        ),
+    )
+
+
+def statuses(names: list[str]) -> st.SearchStrategy[list[Object]]:
+    return st.tuples(
+        *(
+            st.fixed_dictionaries(
+                {"name": st.just(name), "state": states(), "imageID": st.just("sha256:1")},
+                optional={"ready": st.booleans(), "restartCount": st.integers(0, 9), "started": st.booleans()},
+            )
+            for name in names
+        )
+    ).map(list)
+
+
+CONDITIONS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "type": st.sampled_from(["Ready", "PodScheduled", "Initialized"]),
+            "status": st.sampled_from(["True", "False"]),
+        },
+        optional={"reason": WORDS, "message": WORDS, "lastTransitionTime": TIMES, "lastProbeTime": TIMES},
+    ),
+    max_size=3,
+    unique_by=lambda item: item["type"],
+)
+
+
+@st.composite
+def pods_of(draw: st.DrawFn, workload: Object, first: int) -> list[Object]:
+    """Pods as the workload's controller makes them, however far they are."""
+    pods = []
+    for template, _ in pod_templates(workload):
+        for number in range(draw(st.integers(0, 3))):
+            spec = copy.deepcopy(template["spec"])
+            name = f"{workload['metadata']['name']}-{number}"
+            pod = created(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "metadata": {**(template.get("metadata") or {}), "name": name},
+                    "spec": spec,
+                },
+                first + number,
+                workload["metadata"]["namespace"],
+            )
+            pod["metadata"]["namespace"] = workload["metadata"]["namespace"]
+            pod["metadata"]["creationTimestamp"] = draw(TIMES)
+            kind, owner = workload["kind"], workload["metadata"]["name"]
+            pod["metadata"]["ownerReferences"] = [
+                {"kind": kind, "name": owner, "uid": "u", "controller": True, "apiVersion": "v1"}
+            ]
+            if draw(st.booleans()):
+                spec["nodeName"] = draw(st.sampled_from(["n1", "n2"]))
+            if draw(st.integers(0, 5)) == 0:
+                pod["metadata"]["deletionTimestamp"] = draw(TIMES)
+            names = [item["name"] for item in spec["containers"]]
+            init = [item["name"] for item in spec.get("initContainers") or []]
+            pod["status"] = draw(
+                st.one_of(
+                    st.just({}),
+                    st.fixed_dictionaries(
+                        {"phase": st.sampled_from(["Pending", "Running", "Succeeded", "Failed", "Unknown"])},
+                        optional={
+                            "conditions": CONDITIONS,
+                            "containerStatuses": statuses(names),
+                            "initContainerStatuses": statuses(init),
+                            "podIP": st.just("10.0.0.1"),
+                            "startTime": TIMES,
+                            "reason": WORDS,
+                            "message": WORDS,
+                            "qosClass": st.just("Burstable"),
+                        },
+                    ),
+                )
+            )
+            if draw(st.integers(0, 9)) == 0:
+                del pod["status"]
+            pods.append(pod)
+    return pods
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> list[Object]:
+    """A few jobs of golden cases with their Services, autoscalers and pods."""
+    kinds = lowered()
+    mains = [obj for kind in WORKLOADS for obj in kinds.get(kind, ()) if KEYS.job_type in labels_of(obj)]
+    found: list[Object] = []
+    for number, obj in enumerate(draw(st.lists(st.sampled_from(mains), min_size=1, max_size=3)), 1):
+        main = created({**obj, "metadata": {**obj["metadata"], "namespace": f"team-{number}"}}, number * 100)
+        main["status"] = draw(
+            st.sampled_from(
+                [
+                    {},
+                    {
+                        "conditions": [
+                            {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+                        ]
+                    },
+                    {
+                        "conditions": [
+                            {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "m"}
+                        ]
+                    },
+                    {"readyReplicas": 1, "replicas": 2, "startTime": "2026-01-01T00:00:05Z"},
+                ]
+            )
+        )
+        found.append(main)
+        found += draw(pods_of(main, number * 100 + 1))
+        for kind in ("Service", "HorizontalPodAutoscaler"):
+            for other in kinds.get(kind, ()):
+                if labels_of(other).get("app") == labels_of(obj).get("app"):
+                    found.append(
+                        created(
+                            {**other, "metadata": {**other["metadata"], "namespace": f"team-{number}"}},
+                            number * 100 + 50,
+                        )
+                    )
+    return found
+
+
+def of_kind(objects: list[Object], *kinds: str) -> list[Object]:
+    return [obj for obj in objects if obj["kind"] in kinds]
+
+
+def of_jobs(objects: list[Object]) -> list[Any]:
+    """Everything that is told of jobs."""
+    jobs = together(of_kind(objects, *WORKLOADS), of_kind(objects, "Pod"), KEYS)
+    told: list[Any] = [job_list(rows(jobs, NAMES, by_job=by_job)) for by_job in (True, False)]
+    for job in jobs:
+        beside = [obj for obj in objects if obj["metadata"]["namespace"] == job.identity.namespace]
+        scaler = next(iter(of_kind(beside, "HorizontalPodAutoscaler")), None)
+        facts = job_facts(job, of_kind(beside, "Service"), scaler, KEYS, SETTINGS)
+        told += [job_facts_value(facts), facts.conditions, job_id(job)]
+        listed_job = ListedJob(job_id(job), job, facts.row)
+        speaker = _speaker(listed_job)
+        told.append(None if speaker is None else speaker["metadata"]["uid"])
+    return told
+
+
+def of_nodes(objects: list[Object]) -> list[Any]:
+    """Everything that is told of nodes, pools, quotas and namespaces."""
+    nodes, pods = of_kind(objects, "Node"), of_kind(objects, "Pod")
+    states = read_nodes(nodes, pods, KEYS, GPUS)
+    quotas, ranges = of_kind(objects, "ResourceQuota"), of_kind(objects, "LimitRange")
+    inventory = Inventory(nodes, pods, of_kind(objects, "ConfigMap"))
+    contents = Contents(of_kind(objects, "Namespace"), (), quotas, ranges, pods, of_kind(objects, *WORKLOADS))
+    return [
+        node_list(states),
+        gpu_list(states),
+        gpu_label_list(states),
+        pool_list(read_pools(inventory, SETTINGS, KEYS)),
+        quota_list(read_quotas(quotas, ranges, SETTINGS, foreign=True)),
+        namespace_list(read_namespaces(contents, SETTINGS, KEYS)),
+    ]
+
+
+def assert_same(objects: list[Object]) -> None:
+    before = copy.deepcopy(objects)
+    assert [flaw(obj) for obj in objects] == [None] * len(objects)
+    trimmer = Trimmer()
+    trimmed = [trimmer.trim(obj) for obj in objects]
+    assert objects == before, "what was listed is not changed"
+    for read in (of_jobs, of_nodes):
+        whole = read(objects)
+        assert read(trimmed) == whole
+        # Reading changes nothing either: what is kept is shared by many.
+        assert read(trimmed) == whole
+
+
+@examples(25)
+@given(worlds())
+def test_jobs_of_golden_cases(objects: list[Object]) -> None:
+    assert_same(objects)
+
+
+@examples(25)
+@given(worlds(), st.data())
+def test_nodes_pools_and_quotas(objects: list[Object], data: st.DataObject) -> None:
+    resources = st.sampled_from(["nvidia.com/gpu", "huawei.com/Ascend910", "cpu", "memory", "pods"])
+    amounts = st.dictionaries(resources, st.sampled_from(["0", "1", "8", "64", "2Ti", "1500m"]))
+    for number, name in enumerate(("n1", "n2")):
+        node_labels = {
+            KEYS.pool: data.draw(st.sampled_from(["training-pool", "other"])),
+            SETTINGS.label("gpu-type"): "A100",
+        }
+        objects.append(
+            created(
+                {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": node_labels}}, 9000 + number
+            )
+            | {
+                "spec": data.draw(
+                    st.fixed_dictionaries({}, optional={"unschedulable": st.just(True), "podCIDR": st.just("x")})
+                ),
+                "status": {
+                    "allocatable": data.draw(amounts),
+                    "capacity": data.draw(amounts),
+                    "conditions": [
+                        {"type": "Ready", "status": data.draw(st.sampled_from(["True", "False", "Unknown"]))}
+                    ],
+                    "nodeInfo": {"kubeletVersion": "v1.36.0", "osImage": "Ubuntu", "kernelVersion": "5"},
+                    "images": [{"names": ["x"], "sizeBytes": 1}],
+                },
+            }
+        )
+    for kind in ("ResourceQuota", "LimitRange", "Namespace", "ConfigMap"):
+        chosen = data.draw(st.lists(st.sampled_from(lowered().get(kind) or [None]), max_size=2))
+        objects += [
+            created(
+                {**obj, "metadata": {**obj["metadata"], "name": f"{obj['metadata']['name']}-{number}"}}, 9500 + number
+            )
+            for number, obj in enumerate(chosen)
+            if obj is not None and (kind != "ConfigMap" or KEYS.pool in labels_of(obj))
+        ]
+    assert_same(objects)
+
+
+@pytest.mark.parametrize("path", sorted(RECORDED.glob("*.json")), ids=lambda path: path.stem)
+def test_jobs_of_a_real_cluster(path: Path) -> None:
+    """What was recorded from control planes: whatever a controller or kubelet writes."""
+    evidence, _ = load(path)
+    job = evidence.job
+    nodes = [node for node in evidence.nodes.values() if node is not None]
+    objects = [*([job.workload] if job.workload else []), *job.pods, *nodes, *(evidence.quotas or [])]
+    kinds = {id(node): ("v1", "Node") for node in nodes} | {id(pod): ("v1", "Pod") for pod in job.pods}
+    kinds |= {id(quota): ("v1", "ResourceQuota") for quota in evidence.quotas or []}
+    named = [
+        {"apiVersion": kinds.get(id(obj), ("", ""))[0], "kind": kinds.get(id(obj), ("", ""))[1], **obj}
+        for obj in objects
+    ]
+    assert_same(json.loads(json.dumps(named)))
+    assert listed([row_value(row) for row in rows([job], NAMES)])["total"]

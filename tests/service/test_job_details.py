@@ -1,0 +1,212 @@
+"""``GET /jobs/{jobId}`` and the questions about a job: what the command line says, field by field."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from support.cluster_tools import POOL, Place, compute, inference, notebook, outcome, training
+from support.served import Served
+
+OWN = ("jobId", "status", "metrics", "resources")
+"""What differs from ``describe job -o json``: REST's own."""
+
+
+def job_of(served: Served, place: Place, name: str, **wanted: Any) -> dict[str, Any]:
+    """A job's row, once it has some values."""
+
+    def found(value: dict[str, Any]) -> bool:
+        return any(item["name"] == name and wanted.items() <= item.items() for item in value["items"])
+
+    items = served.until("/jobs", found, namespace=place.namespace)["items"]
+    return next(item for item in items if item["name"] == name)
+
+
+def test_the_description_is_that_of_the_command_line(served: Served, place: Place) -> None:
+    """Every kind, by jobId, by name and by a pod's name; its document compiles to the job again."""
+    secret = {"image": "registry.example.com/a:v1", "env": [{"name": "API_TOKEN", "value": "hunter2-hunter2"}]}
+    documents = [
+        training("sft", job={"description": "llama3", "priority": "high"}, environment=secret),
+        inference("chat"),
+        notebook("lab"),
+        compute("web"),
+    ]
+    place.apply(*documents)
+    place.running("sft", "chat", "lab", "web")
+    for document in documents:
+        name = document["job"]["name"]
+        listed = job_of(served, place, name, status="running")
+        described = place.gpuctl("describe", "job", name, "-o", "json").value
+        assert described["phase"] == "running"
+        pod = described["k8sResources"]["pods"][0]
+
+        def same(found: dict[str, Any], described: dict[str, Any] = described) -> bool:
+            return all(found[key] == described[key] for key in found if key not in OWN)
+
+        for text in (listed["jobId"], name, pod):
+            found = served.until(f"/jobs/{text}", same, namespace=place.namespace)
+            assert found["jobId"] == listed["jobId"]
+            assert found["status"] == "running"
+            assert found["metrics"] == dict.fromkeys(("gpuUtilization", "memoryUsage", "networkLatency", "throughput"))
+            resources = {key: value for key, value in described["resources"].items() if key != "memoryBytes"}
+            assert found["resources"] == resources
+        assert found["k8sResources"]["jobName"] == name
+        assert "hunter2" not in found["yamlContent"]
+        assert yaml.safe_load(found["yamlContent"])["kind"] == document["kind"]
+    assert found["pool"] == POOL
+
+
+def test_the_api_server_is_not_asked(served: Served, place: Place) -> None:
+    """Services are lifted with their Service and autoscaler; lists and descriptions of all of it cost no request."""
+    scaled = {"autoscaling": {"enabled": True, "maxReplicas": 3, "metric": "cpu"}}
+    place.apply(inference("chat", **scaled), training("sft"))
+    place.running("chat", "sft")
+    for name in ("chat", "sft"):
+        job_of(served, place, name, status="running")
+
+    def lists() -> dict[str, str]:
+        lines = place.plane.kubectl("get", "--raw", "/metrics").splitlines()
+        kinds = ("services", "horizontalpodautoscalers", "jobs", "deployments", "events")
+        wanted = [f'resource="{kind}"' for kind in kinds]
+        counted = [line for line in lines if line.startswith("apiserver_request_total{") and 'verb="LIST"' in line]
+        return dict(line.rsplit(" ", 1) for line in counted if any(kind in line for kind in wanted))
+
+    before = lists()
+    for name in ("chat", "sft"):
+        assert served.get(f"/jobs/{name}", namespace=place.namespace)["yamlContent"]
+    found = yaml.safe_load(served.get("/jobs/chat", namespace=place.namespace)["yamlContent"])
+    assert found["autoscaling"]["maxReplicas"] == 3
+    served.get("/jobs", namespace=place.namespace)
+    assert lists() == before
+
+
+def test_a_change_is_in_the_description_soon(served: Served, place: Place) -> None:
+    place.apply(compute("web"))
+    place.running("web")
+    job_of(served, place, "web", status="running")
+    place.apply(compute("web", environment={"image": "registry.example.com/compute:v2"}), flags=("--yes",))
+    served.until(
+        "/jobs/web", lambda value: value["images"] == ["registry.example.com/compute:v2"], namespace=place.namespace
+    )
+    place.gpuctl("delete", "job", "web", "--yes")
+    end = time.monotonic() + 60
+    while served.client().get("/jobs/web", params={"namespace": place.namespace}).status_code != 404:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def test_which_job_is_meant(served: Served, place: Place) -> None:
+    """A name that looks like another job's id means the job of the id; what may not be seen is not there."""
+    place.apply(compute("web"))
+    identity = job_of(served, place, "web")["jobId"]
+    place.apply(compute(identity))
+    other = job_of(served, place, identity)
+    assert served.get(f"/jobs/{identity}")["name"] == "web"
+    assert served.get(f"/jobs/{other['jobId']}")["name"] == identity
+    for path in ("", "/why", "/timeline"):
+        hidden = served.get(f"/jobs/{identity}{path}", "anna", status=404)
+        absent = served.get(f"/jobs/nobody-00000{path}", "anna", status=404)
+        assert hidden["message"].replace(identity, "X") == absent["message"].replace("nobody-00000", "X")
+        assert served.get(f"/jobs/web{path}", "anna", status=403, namespace=place.namespace)["error"] == "Forbidden"
+        assert served.get(f"/jobs/web{path}", "", status=401)["error"] == "Unauthorized"
+
+
+def test_why_and_timeline_are_those_of_the_command_line(served: Served, place: Place) -> None:
+    place.apply(
+        training("stuck", resources={"pool": POOL, "gpu": 900}),
+        training("crashed", job=outcome("fail")),
+        inference("fine"),
+    )
+    place.running("fine")
+    place.until(lambda: "fail" in place.gpuctl("get", "jobs", "--jobs", "-o", "json").out.lower(), "the crash")
+    for name in ("stuck", "crashed", "fine"):
+        identity = job_of(served, place, name)["jobId"]
+
+        def same(path: str, *command: str, keys: tuple[str, ...], identity: str = identity) -> None:
+            # Both are of this very moment, in which ages and events go on: one pair of them is alike.
+            end = time.monotonic() + 60
+            while True:
+                ours, theirs = served.get(f"/jobs/{identity}/{path}"), place.gpuctl(*command, "-o", "json").value
+                if all(ours[key] == theirs[key] for key in keys):
+                    return
+                assert time.monotonic() < end, (ours, theirs)
+
+        answer = served.get(f"/jobs/{identity}/why")
+        same("why", "why", name, keys=tuple(answer))
+        same("timeline", "describe", "job", name, keys=("timeline", "conditions", "events"))
+
+
+def test_waiting(served: Served, place: Place) -> None:
+    """The answer of ``gpuctl wait -o json``; the list is answered meanwhile."""
+    place.apply(inference("chat"), training("done", job=outcome("complete")), training("stuck", resources={"gpu": 900}))
+    for name in ("chat", "done", "stuck"):
+        job_of(served, place, name)
+    for name, condition in (("chat", "ready"), ("done", "done"), ("chat", "running")):
+        body = {"condition": condition, "timeout": 50}
+        found = served.call("POST", f"/jobs/{name}/wait", json=body, params={"namespace": place.namespace})
+        assert found == place.gpuctl("wait", name, f"--for={condition}", "--timeout", "60s", "-o", "json").value
+    results: list[Any] = []
+
+    def wait() -> None:
+        body = {"condition": "running", "timeout": 2}
+        results.append(served.call("POST", "/jobs/stuck/wait", json=body, params={"namespace": place.namespace}))
+
+    threads = [threading.Thread(target=wait) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        assert served.get("/jobs", namespace=place.namespace)["total"] == 3
+    assert [item["items"][0]["met"] for item in results] == [False] * 4
+    assert "GPU" in results[0]["items"][0]["message"]
+    gone = served.call("POST", "/jobs/nobody/wait", json={"condition": "deleted"})["items"][0]
+    assert (gone["met"], gone["message"]) == (True, "nobody is deleted")
+    served.call("POST", "/jobs/nobody/wait", json={"condition": "ready"}, status=404)
+    for wrong in ({}, {"condition": "happy"}, {"condition": "done", "timeout": 61}, {"condition": "done", "x": 1}):
+        served.call("POST", "/jobs/chat/wait", json=wrong, params={"namespace": place.namespace}, status=400)
+
+
+def test_fit(served: Served, place: Place) -> None:
+    """The verdicts of ``gpuctl fit``; what others run counts, without their names."""
+    place.apply(training("holder", resources={"gpu": 60}))
+    place.running("holder")
+    text = place.file(
+        training("small"), training("large", resources={"gpu": 64 * 4}), training("never", resources={"gpu": 999})
+    )
+    content = Path(text).read_text()
+    body = {"yamlContent": content, "namespace": place.namespace}
+    found = served.call("POST", "/fit", json=body)
+    assert found["jobs"] == place.gpuctl("fit", "-f", text, "-o", "json", code=1).value["jobs"]
+    assert {item["verdict"] for item in found["jobs"]} >= {"fits", "never"}
+    large = {"yamlContent": content, "namespace": "team-a"}
+    theirs = served.call("POST", "/fit", "anna", json=large)
+    told = str(theirs)
+    assert [item["verdict"] for item in theirs["jobs"]] == [item["verdict"] for item in found["jobs"]]
+    assert place.namespace not in told
+    assert "holder" not in told
+    assert "(hidden" in told, "what holds the GPUs counts"
+    assert served.call("POST", "/fit", "anna", json=body, status=403)["error"] == "Forbidden"
+    wrong = served.call("POST", "/fit", json={"yamlContent": "kind: training\n"}, status=400)
+    assert wrong["error"] == "InvalidDocuments"
+    assert wrong["details"]
+
+
+def test_namespaces(served: Served, place: Place) -> None:
+    place.apply(inference("chat"))
+    place.running("chat")
+
+    def own(value: dict[str, Any]) -> list[dict[str, Any]]:
+        return [item for item in value["items"] if item["name"] == place.namespace]
+
+    theirs = place.anywhere("get", "namespaces", "-o", "json").value
+    served.until("/namespaces", lambda value: own(value) == own(theirs))
+    assert own(theirs)[0]["gpuUsed"] == 1
+    everything = {item["name"] for item in served.get("/namespaces", all="true")["items"]}
+    assert everything == {
+        item["name"] for item in place.anywhere("get", "namespaces", "--all", "-o", "json").value["items"]
+    }
+    assert {item["name"] for item in served.get("/namespaces", "anna", all="true")["items"]} <= {"team-a"}
+    assert served.get("/namespaces", "", status=401)["error"] == "Unauthorized"

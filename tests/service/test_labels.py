@@ -1,0 +1,431 @@
+"""Labels of nodes: the examples of the product's documents, the command line's rules, odd keys, and who may what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import yaml
+
+from control_plane import ControlPlane
+from gpuctl_server.models.label_models import (
+    BatchReport,
+    DeletedLabel,
+    GpuLabelPage,
+    KeptLabel,
+    LabelPage,
+    SetLabel,
+)
+from support.cluster_tools import POOL, Place
+from support.node_world import POOL as POOL_LABEL
+from support.node_world import SYSTEM, TYPE, labels_of, managers, spare_nodes
+from support.served import Served
+
+KEY, MODEL = "nvidia.com/gpu-type", "company.com/gpu-model"
+
+
+@pytest.fixture(autouse=True)
+def settled(served: Served, seed_place: Place) -> None:
+    """The service knows all nodes as they are."""
+    listed = seed_place.anywhere("get", "nodes", "-o", "json").value
+    served.until("/nodes", lambda value: value == listed, pageSize=1000)
+
+
+@pytest.fixture
+def spares(served: Served, seed_world: ControlPlane) -> Iterator[None]:
+    """Two nodes of the pool of tests, and one of none, to change."""
+    with spare_nodes(seed_world, "spare-1", "spare-2", labels={POOL_LABEL: POOL}), spare_nodes(seed_world, "spare-3"):
+        served.until("/nodes/labels", lambda value: {"spare-1", "spare-2", "spare-3"} <= names(value), **hostnames())
+        yield
+
+
+def names(value: Any) -> set[str]:
+    """The nodes of a list."""
+    return {item["nodeName"] for item in value["items"]}
+
+
+def hostnames() -> dict[str, Any]:
+    """The query for a label that every node has."""
+    return {"key": "kubernetes.io/hostname", "pageSize": 1000}
+
+
+def put(served: Served, node: str, key: str, value: str, name: str = "admin", *, status: int = 200, **more: Any) -> Any:
+    """Set a label."""
+    body = {"key": key, "value": value, **more}
+    return served.call("POST", f"/nodes/{node}/labels", name, status=status, json=body)
+
+
+# Reading --------------------------------------------------------------------------------------------------
+
+
+def test_the_example_of_a_label_of_all_nodes(served: Served, seed_place: Place) -> None:
+    value = served.get("/nodes/labels", key=KEY)
+    assert value == {
+        "total": 5,
+        "items": [
+            {"nodeName": "node-1", "labelKey": KEY, "labelValue": "a100-80g"},
+            {"nodeName": "node-2", "labelKey": KEY, "labelValue": "a100-80g"},
+            {"nodeName": "node-3", "labelKey": KEY, "labelValue": "a100-40g"},
+            {"nodeName": "node-5", "labelKey": KEY, "labelValue": "t4"},
+            {"nodeName": "node-6", "labelKey": KEY, "labelValue": "a100-80g"},
+        ],
+    }
+    assert value == seed_place.anywhere("get", "nodes", "--label", KEY, "-o", "json").value
+    assert served.get("/nodes/labels", key="no/such") == {"total": 0, "items": []}
+    LabelPage.model_validate(value)
+
+
+def test_the_example_of_all_labels_about_gpus(served: Served, seed_place: Place) -> None:
+    value = served.get("/nodes/labels/all", pageSize=1000)
+    assert value == seed_place.anywhere("get", "node-labels", "--all", "-o", "json").value
+    found = {item["nodeName"]: item for item in value["items"]}
+    assert found["node-1"]["gpuLabels"] == [{"key": KEY, "value": "a100-80g"}]
+    assert found["node-1"]["boundPools"] == ["training-pool"]
+    assert found["node-4"]["gpuLabels"] == [{"key": MODEL, "value": "t4"}]
+    assert found["node-4"]["boundPools"] == ["experiment-pool"]
+    GpuLabelPage.model_validate(value)
+
+
+@pytest.mark.parametrize("key", [KEY, quote(KEY, safe=""), "kubernetes.io/hostname", "kubernetes.io%2Fhostname"])
+def test_the_example_of_one_label(key: str, served: Served, seed_place: Place) -> None:
+    value = served.get(f"/nodes/node-1/labels/{key}")
+    plain = key.replace("%2F", "/")
+    assert value == seed_place.anywhere("get", "label", "node-1", f"--key={plain}", "-o", "json").value
+    assert (value["nodeName"], value["label"]["key"]) == ("node-1", plain)
+    assert value["label"]["createdAt"] <= value["label"]["lastUpdatedAt"]
+    KeptLabel.model_validate(value)
+
+
+def test_the_example_of_a_label_that_is_not_there(served: Served) -> None:
+    value = served.get(f"/nodes/node-4/labels/{KEY}", status=404)
+    assert value == {"error": "LabelNotFound", "message": f"node node-4 has no label {KEY}", "details": []}
+    assert served.get(f"/nodes/node-0/labels/{KEY}", status=404)["error"] == "NodeNotFound"
+
+
+def test_all_labels_of_a_node(served: Served, seed_place: Place) -> None:
+    value = served.get("/nodes/node-1/labels")
+    assert value == seed_place.anywhere("get", "labels", "node-1", "-o", "json").value
+    assert served.get("/nodes/none/labels", status=404)["error"] == "NodeNotFound"
+
+
+def test_when_a_label_was_set(served: Served, spares: None, seed_place: Place) -> None:
+    """Who sets another label later has not changed this one; who sets it too moves the last change alone."""
+    seed_place.api.call("PATCH", "/api/v1/nodes/spare-1?fieldManager=one", _labels({"when": "a"}), MERGE)
+    first = served.get("/nodes/spare-1/labels/when")["label"]
+    assert first["createdAt"] == first["lastUpdatedAt"]
+    seed_place.until(lambda: _later(seed_place, first["createdAt"]), "another second")
+    seed_place.api.call("PATCH", "/api/v1/nodes/spare-1?fieldManager=two", _labels({"other": "b"}), MERGE)
+    assert served.get("/nodes/spare-1/labels/when")["label"] == first
+    assert served.get("/nodes/spare-1/labels/other")["label"]["createdAt"] > first["createdAt"]
+
+
+MERGE = "application/merge-patch+json"
+
+
+def _labels(labels: dict[str, str]) -> dict[str, Any]:
+    return {"metadata": {"labels": labels}}
+
+
+def _later(place: Place, moment: str) -> bool:
+    """Whether the server's clock has moved on: it counts in seconds."""
+    made = place.api.call("POST", "/api/v1/namespaces/team-a/configmaps", {"metadata": {"generateName": "clock-"}})
+    place.api.call("DELETE", f"/api/v1/namespaces/team-a/configmaps/{made['metadata']['name']}")
+    return str(made["metadata"]["creationTimestamp"]) > moment
+
+
+# Setting and deleting ---------------------------------------------------------------------------------------
+
+
+def test_the_example_of_setting(served: Served, spares: None, seed_place: Place) -> None:
+    value = put(served, "spare-1", KEY, "a100-80g", overwrite=False)
+    assert value == {
+        "nodeName": "spare-1",
+        "label": {"key": KEY, "value": "a100-80g"},
+        "message": f"node spare-1: {KEY}=a100-80g",
+        "notes": [f"jobs select GPU types by {TYPE}, not by {KEY}: set that too if they shall find it"],
+    }
+    SetLabel.model_validate(value)
+    assert labels_of(seed_place, "spare-1")[KEY] == "a100-80g"
+    assert managers(seed_place, "spare-1", KEY) == {"gpuctl-label"}
+    assert put(served, "spare-1", KEY, "a100-80g")["message"] == f"node spare-1: {KEY}=a100-80g (unchanged)"
+
+
+def test_the_example_of_a_conflict(served: Served, spares: None, seed_place: Place) -> None:
+    put(served, "spare-1", KEY, "a100-80g")
+    value = put(served, "spare-1", KEY, "a100-40g", status=409)
+    said = f"node spare-1 has {KEY}=a100-80g already; set overwrite=true to replace it"
+    assert value == {"error": "LabelConflict", "message": said, "details": []}
+    assert labels_of(seed_place, "spare-1")[KEY] == "a100-80g"
+    done = put(served, "spare-1", KEY, "a100-40g", overwrite=True)
+    assert done["message"] == f"node spare-1: {KEY}=a100-40g (was a100-80g)"
+
+
+def test_the_examples_of_several(served: Served, spares: None, seed_place: Place) -> None:
+    body = {"nodeNames": ["spare-2", "spare-3"], "key": MODEL, "value": "a100-40g", "overwrite": True}
+    value = served.call("POST", "/nodes/labels/batch", json=body)
+    said = f"jobs select GPU types by {TYPE}, not by {MODEL}: set that too if they shall find it"
+    assert value == {
+        "success": ["spare-2", "spare-3"],
+        "failed": [],
+        "message": "2 of 2 nodes labelled",
+        "notes": [said],
+    }
+    value = served.call("POST", "/nodes/labels/batch", json={**body, "nodeNames": ["spare-2", "spare-9", "..", ""]})
+    BatchReport.model_validate(value)
+    assert (value["success"], value["message"]) == (["spare-2"], "1 of 4 nodes labelled; see `failed`")
+    assert [(item["nodeName"], item["error"]) for item in value["failed"]] == [
+        ("spare-9", "NodeNotFound"),
+        ("..", "NodeNotFound"),
+        ("", "NodeNotFound"),
+    ]
+    assert value["failed"][0]["message"].startswith("there is no node spare-9; ")
+    value = served.call("POST", "/nodes/labels/batch", json={**body, "value": "t4", "overwrite": False})
+    assert [item["error"] for item in value["failed"]] == ["LabelConflict"] * 2
+    assert value["message"] == "0 of 2 nodes labelled; see `failed`"
+    assert labels_of(seed_place, "spare-3")[MODEL] == "a100-40g"
+
+
+@pytest.mark.parametrize("key", [KEY, quote(KEY, safe=""), "plain", "a.b.c/d_e.f-g"])
+def test_the_example_of_deleting(key: str, served: Served, spares: None, seed_place: Place) -> None:
+    plain = key.replace("%2F", "/")
+    put(served, "spare-1", plain, "x")
+    value = served.call("DELETE", f"/nodes/spare-1/labels/{key}")
+    assert value == {
+        "nodeName": "spare-1",
+        "labelKey": plain,
+        "message": f"node spare-1: {plain} deleted (was x)",
+        "notes": [],
+    }
+    DeletedLabel.model_validate(value)
+    assert plain not in labels_of(seed_place, "spare-1")
+    again = served.call("DELETE", f"/nodes/spare-1/labels/{key}", status=404)
+    assert again == {"error": "LabelNotFound", "message": f"node spare-1 has no label {plain}", "details": []}
+
+
+def test_whoever_wrote_reads_it(served: Served, spares: None) -> None:
+    """At once, in every answer; the next deletion too."""
+    for number in range(20):
+        put(served, "spare-3", MODEL, f"v{number}", overwrite=True)
+        pair = {"key": MODEL, "value": f"v{number}"}
+        assert pair in served.get("/nodes/spare-3")["labels"]
+        item = next(item for item in served.get("/nodes/labels", key=MODEL)["items"] if item["nodeName"] == "spare-3")
+        assert item["labelValue"] == f"v{number}"
+        assert served.call("GET", "/nodes", params={"gpuType": f"{MODEL}=V{number}"})["total"] == 1
+    served.call("DELETE", f"/nodes/spare-3/labels/{MODEL}")
+    assert "spare-3" not in names(served.get("/nodes/labels", key=MODEL))
+
+
+def test_a_pool_s_label_keeps_its_definition_true(served: Served, spares: None, seed_place: Place) -> None:
+    document = {"kind": "pool", "version": "v0.1", "pool": {"name": "spares"}, "nodes": {"spare-3": {}}}
+    seed_place.anywhere("apply", "-f", seed_place.file(document))
+    served.until("/pools/default", lambda value: "spare-3" not in value["nodes"])
+    put(served, "spare-1", POOL_LABEL, "spares", overwrite=True)
+    path = f"/api/v1/namespaces/{SYSTEM}/configmaps/pool-spares"
+
+    def defined() -> list[str]:
+        return sorted(yaml.safe_load(seed_place.api.call("GET", path)["data"]["pool.yaml"])["nodes"])
+
+    assert defined() == ["spare-1", "spare-3"]
+    assert served.get("/pools/spares")["nodes"] == ["spare-1", "spare-3"]
+    served.call("DELETE", f"/nodes/spare-3/labels/{POOL_LABEL}")
+    assert defined() == ["spare-1"]
+    value = served.get("/pools/spares")
+    assert (value["nodes"], value["missingNodes"]) == (["spare-1"], []), "the definition was waited for as well"
+    undefined = put(served, "spare-3", POOL_LABEL, "nobody-s")
+    assert undefined["notes"] == [
+        "pool nobody-s has no definition, only nodes; `gpuctl create -f pool.yaml` gives it one"
+    ]
+
+
+def test_many_at_once(served: Served, spares: None, seed_place: Place) -> None:
+    """Each of twenty writers of one node writes its own label; none is lost."""
+    with ThreadPoolExecutor(10) as threads:
+        done = list(threads.map(lambda number: put(served, "spare-2", f"many/{number}", "x"), range(20)))
+    assert len(done) == 20
+    assert {f"many/{number}" for number in range(20)} <= set(labels_of(seed_place, "spare-2"))
+
+
+# What is no label -------------------------------------------------------------------------------------------
+
+BODIES: list[tuple[Any, str]] = [
+    ({"key": "a/b/c", "value": "x"}, "InvalidOptions"),
+    ({"key": "", "value": "x"}, "InvalidOptions"),
+    ({"key": "..", "value": "x"}, "InvalidOptions"),
+    ({"key": "a//b", "value": "x"}, "InvalidOptions"),
+    ({"key": "../../pods", "value": "x"}, "InvalidOptions"),
+    ({"key": "k" * 64, "value": "x"}, "InvalidOptions"),
+    ({"key": "a", "value": "x y"}, "InvalidOptions"),
+    ({"key": "a", "value": "v" * 64}, "InvalidOptions"),
+    ({"key": "a", "value": "x\n"}, "InvalidOptions"),
+    ({"key": "a\n", "value": "x"}, "InvalidOptions"),
+    ({"key": "k" * 600, "value": "x"}, "InvalidRequest"),
+    ({"key": "a"}, "InvalidRequest"),
+    ({"key": "a", "value": 1}, "InvalidRequest"),
+    ({"key": "a", "value": None}, "InvalidRequest"),
+    ({"key": "a", "value": "x", "overwrite": "yes"}, "InvalidRequest"),
+    ({"key": "a", "value": "x", "force": True}, "InvalidRequest"),
+    ([], "InvalidRequest"),
+]
+
+
+@pytest.mark.parametrize(("body", "error"), BODIES)
+def test_bodies_that_are_refused(body: Any, error: str, served: Served, seed_place: Place) -> None:
+    before = labels_of(seed_place, "node-1")
+    found = served.call("POST", "/nodes/node-1/labels", status=400, json=body)
+    assert found["error"] == error
+    if isinstance(body, dict):
+        several = {"nodeNames": ["node-1"], **body}
+        assert served.call("POST", "/nodes/labels/batch", status=400, json=several)["error"] == error
+    assert labels_of(seed_place, "node-1") == before
+
+
+@pytest.mark.parametrize("nodes", [[], ["n"] * 501, "node-1", [1], ["n" * 254], None])
+def test_lists_of_nodes_that_are_refused(nodes: Any, served: Served) -> None:
+    body = {"nodeNames": nodes, "key": "a", "value": "x"}
+    assert served.call("POST", "/nodes/labels/batch", status=400, json=body)["error"] == "InvalidRequest"
+
+
+def test_as_many_nodes_as_are_taken(served: Served, spares: None) -> None:
+    """One is there, the others are not: that is an answer all the same, also when none is."""
+    body = {"nodeNames": ["spare-1", *(f"none-{number}" for number in range(499))], "key": "a", "value": "x"}
+    value = served.call("POST", "/nodes/labels/batch", json=body)
+    assert (value["success"], len(value["failed"])) == (["spare-1"], 499)
+    assert value["failed"][0]["message"] == "there is no node none-0", "none is suggested for so many"
+    value = served.call("POST", "/nodes/labels/batch", json={**body, "nodeNames": ["none-1", "none-1"]})
+    assert (value["success"], [item["nodeName"] for item in value["failed"]]) == ([], ["none-1"])
+
+
+PATHS = [
+    "/nodes/node-1/labels/",
+    "/nodes/node-1/labels/..",
+    "/nodes/node-1/labels/%2e%2e",
+    "/nodes/node-1/labels/../../..",
+    "/nodes/node-1/labels/%2e%2e%2f%2e%2e%2fnamespaces",
+    "/nodes/node-1/labels//",
+    "/nodes/node-1/labels/a//b",
+    "/nodes/node-1/labels/a/b/c",
+    "/nodes/node-1/labels/a%00",
+    "/nodes/node-1/labels/a%0a",
+    "/nodes/node-1/labels/%ff",
+    "/nodes/node-1/labels/" + "k" * 64,
+    "/nodes/node-1/labels/" + "k" * 400,
+    "/nodes/../node-1/labels/a",
+    "/nodes/%2e%2e/labels/a",
+    "/nodes/%2e%2e%2fpods/labels/a",
+    "/nodes//labels/a",
+    "/nodes/node-1%2flabels/labels/a",
+]
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+@pytest.mark.parametrize("path", PATHS)
+def test_paths_that_are_no_labels(path: str, method: str, served: Served, seed_place: Place) -> None:
+    before = labels_of(seed_place, "node-1")
+    answer = served.untidied(method, path)
+    assert (answer.status, answer.value["error"]) in {
+        (400, "InvalidOptions"),
+        (400, "InvalidRequest"),
+        (404, "NotFound"),
+        (404, "NodeNotFound"),
+        (404, "LabelNotFound"),
+    }
+    assert labels_of(seed_place, "node-1") == before
+
+
+@pytest.mark.parametrize("node", ["..", "%2e%2e", ".", "%2e%2e%2fpods", "", "NODE", "a" * 300, "%00"])
+def test_nodes_that_are_none(node: str, served: Served) -> None:
+    answer = served.untidied("POST", f"/nodes/{node}/labels", body={"key": "a", "value": "x"})
+    assert answer.status in {400, 404, 405}
+
+
+def test_a_missing_key(served: Served) -> None:
+    assert served.get("/nodes/labels", status=400)["message"].startswith("key: ")
+    for key in ("", "a//b", "..", "k" * 318):
+        assert served.get("/nodes/labels", status=400, key=key)["error"].startswith("Invalid")
+
+
+# Who may ------------------------------------------------------------------------------------------------------
+
+
+def test_only_admins_write(served: Served, spares: None, seed_place: Place) -> None:
+    batch = {"nodeNames": ["spare-1"], "key": "a", "value": "x"}
+    for name, status in {"anna": 403, "otto": 403, "vera": 403, "viktor": 403, "": 401}.items():
+        put(served, "spare-1", "a", "x", name, status=status)
+        served.call("POST", "/nodes/labels/batch", name, status=status, json=batch)
+        served.call("DELETE", f"/nodes/spare-1/labels/{POOL_LABEL}", name, status=status)
+        # The right is looked at before what is asked for.
+        assert served.client(name).post("/nodes/spare-1/labels", content="{").status_code == status
+        assert served.client(name).post("/nodes/labels/batch", content="{").status_code == status
+        there, absent = (
+            served.call("DELETE", f"/nodes/{node}/labels/a", name, status=status) for node in ("spare-1", "none")
+        )
+        assert there == absent
+        assert served.call("POST", "/nodes/spare-1/labels", name, status=status, json={"no": "label"}) == served.call(
+            "POST", "/nodes/spare-1/labels", name, status=status, json=batch
+        )
+    assert "a" not in labels_of(seed_place, "spare-1")
+    for path in ("/nodes/labels/all", "/nodes/labels?key=a", "/nodes/node-1/labels", f"/nodes/node-1/labels/{KEY}"):
+        for name in ("admin", "anna", "vera", "viktor"):
+            assert served.client(name).get(path).status_code == 200, (name, path)
+        assert served.client("").get(path).status_code == 401
+
+
+def test_pools_of_a_token(served: Served, spares: None) -> None:
+    """Nodes of other pools have no labels, and are not there."""
+    found = served.get("/nodes/labels", "otto", **hostnames())
+    assert {"spare-1", "spare-2", f"{POOL}-0"} <= names(found)
+    assert {"spare-3", "node-1"}.isdisjoint(names(found))
+    assert names(served.get("/nodes/labels/all", "otto", pageSize=1000)) == names(found)
+    for path in ("/nodes/{}/labels", f"/nodes/{{}}/labels/{KEY}"):
+        there, absent = (served.get(path.format(node), "otto", status=404) for node in ("node-1", "node-0"))
+        assert json.loads(json.dumps(there).replace("node-1", "node-0")) == absent
+
+
+def test_an_admin_of_a_pool(served: Served, spares: None, seed_place: Place) -> None:
+    """Labels the nodes of the pool, and neither takes nodes of others nor gives any away."""
+    assert put(served, "spare-1", "a", "x", "paula")["nodeName"] == "spare-1"
+    there, absent = (
+        put(served, "node-1", "a", "x", "paula", status=404),
+        put(served, "node-0", "a", "x", "paula", status=404),
+    )
+    assert json.loads(json.dumps(there).replace("node-1", "node-0")) == absent
+    assert there["error"] == "NodeNotFound"
+    assert "node-2" not in there["message"]
+    value = served.call(
+        "POST", "/nodes/labels/batch", "paula", json={"nodeNames": ["spare-2", "spare-3"], "key": "a", "value": "x"}
+    )
+    assert (value["success"], [item["error"] for item in value["failed"]]) == (["spare-2"], ["NodeNotFound"])
+    given = put(served, "spare-1", POOL_LABEL, "training-pool", "paula", status=403, overwrite=True)
+    assert given["error"] == "Forbidden"
+    assert served.call("DELETE", f"/nodes/spare-1/labels/{POOL_LABEL}", "paula", status=403)["error"] == "Forbidden"
+    assert put(served, "spare-3", POOL_LABEL, POOL, "paula", status=404)["error"] == "NodeNotFound"
+    assert "a" not in labels_of(seed_place, "node-1")
+    assert labels_of(seed_place, "spare-1")[POOL_LABEL] == POOL
+
+
+def test_every_write_is_in_the_audit(served: Served, spares: None, seed_place: Place) -> None:
+    put(served, "spare-1", "audited", "x")
+    put(served, "spare-1", "audited", "y", status=409)
+    served.call("DELETE", "/nodes/spare-1/labels/audited")
+    several_nodes = {"nodeNames": ["spare-2", "none"], "key": "audited", "value": "x"}
+    served.call("POST", "/nodes/labels/batch", json=several_nodes)
+
+    def written() -> list[dict[str, Any]]:
+        found = (json.loads(line) for line in list(served.log) if '"audit"' in line)
+        return [line for line in found if "label/audited" in line["objects"]]
+
+    seed_place.until(lambda: len(written()) == 4, "the lines of the audit")
+    lines = written()
+    one, several = "/api/v1/nodes/{nodeName}/labels", "/api/v1/nodes/labels/batch"
+    assert [(line["caller"], line["action"], line["result"]) for line in lines] == [
+        ("admin", f"POST {one}", "200"),
+        ("admin", f"POST {one}", "409 LabelConflict"),
+        ("admin", f"DELETE {one}/{{key}}", "200"),
+        ("admin", f"POST {several}", "200"),
+    ]
+    assert [line["objects"][-1] for line in lines[:2]] == ["label/audited"] * 2
+    assert lines[3]["objects"] == ["label/audited", "node/spare-2", "node/none: NodeNotFound"]

@@ -1,0 +1,189 @@
+"""What the service knows of the cluster, over odd objects, rights that are taken away, and an API server that dies."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from control_plane import ControlPlane
+from fault_tools.proxy import Exchange, Proxy, Upstream, matching, on, refuse
+from support.cluster_tools import Place, inference, training
+from support.served import Served, serving
+
+LIST_PODS = matching("GET", "/api/v1/pods", watch=False)
+SERVICES = matching("GET", "/api/v1/services")
+Object = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def proxy(plane: ControlPlane) -> Iterator[Proxy]:
+    """What stands between the service and the API server."""
+    upstream = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
+    with Proxy(plane, upstream) as running:
+        yield running
+    upstream.close()
+
+
+@pytest.fixture(scope="module")
+def behind(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service that reaches its cluster through the proxy."""
+    directory = tmp_path_factory.mktemp("behind")
+    kubeconfig = proxy.kubeconfig(directory / "kubeconfig")
+    with serving(directory, kubeconfig, {"admin": ("admin", None, None)}, mirror_again="0.5") as running:
+        yield running
+
+
+def ready(served: Served) -> Object:
+    value: Object = httpx.get(f"{served.url}/readyz", timeout=30).json()
+    return value
+
+
+def changed(change: Callable[[Object], None], name: str) -> Callable[[Exchange], None]:
+    """Pass an answer on in which the pods of a job are otherwise."""
+
+    def act(exchange: Exchange) -> None:
+        response = exchange.forward()
+        packed = response.header("Content-Encoding") == "gzip"
+        value = json.loads(gzip.decompress(response.body) if packed else response.body)
+        for item in value["items"]:
+            if item["metadata"].get("labels", {}).get("app") == name:
+                change(item)
+        response.headers = [item for item in response.headers if item[0].lower() != "content-encoding"]
+        response.body = json.dumps(value).encode()
+        exchange.answer(response)
+
+    return act
+
+
+def odd(pod: Object) -> None:
+    """Pods are odd in one of four ways."""
+    way = int(pod["metadata"]["resourceVersion"]) % 4
+    if way == 0:
+        pod["metadata"]["labels"]["app"] = 5
+    elif way == 1:
+        pod["spec"]["containers"] = "none"
+    elif way == 2:
+        pod["metadata"]["ownerReferences"] = {"kind": "Job"}
+    else:
+        pod["status"] = ["x"]
+
+
+def test_odd_objects_are_left_out_and_others_stay(
+    plane: ControlPlane, place: Place, proxy: Proxy, tmp_path: Path
+) -> None:
+    """Nothing of them ends the list for all; how many they are is said."""
+    bare = {"spec": {}, "status": None}
+    place.apply(inference("odd", service={"replicas": 4}), inference("bare"), training("fine"))
+    place.running("odd", pods=4)
+    place.running("bare", "fine")
+
+    def act(exchange: Exchange) -> None:
+        changed(odd, "odd")(exchange)
+
+    def strip(exchange: Exchange) -> None:
+        changed(lambda pod: pod.update(bare), "bare")(exchange)
+
+    for action, left_out, name in ((act, 4, "odd"), (strip, 0, "bare")):
+        proxy.reset(on(LIST_PODS, action))
+        directory = tmp_path / name
+        directory.mkdir()
+        users = {"admin": ("admin", None, None)}
+        with serving(directory, proxy.kubeconfig(directory / "kubeconfig"), users) as served:
+            assert ready(served)["leftOut"]["objects"] == left_out
+            items = served.get("/jobs", namespace=place.namespace)["items"]
+            assert {item["name"] for item in items} == {"odd", "bare", "fine"}
+            assert served.get("/jobs/fine", namespace=place.namespace)["status"] == "running"
+            assert served.client().get(f"/jobs/{name}", params={"namespace": place.namespace}).status_code == 200
+            if left_out:
+                assert sum("an object is left out" in line for line in served.log) == left_out
+    proxy.reset(None)
+
+
+def test_labels_without_end(place: Place, served: Served) -> None:
+    """A pod may have as many labels as it likes, and be called like a job's id."""
+    place.apply(inference("chat"))
+    place.running("chat")
+    found = served.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)["items"][0]
+    labels = {f"l-{number}": "x" * 60 for number in range(10_000)}
+    place.create(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": found["jobId"],
+                "labels": {**labels, "app": "many", "runwhere.ai/job-type": "training"},
+            },
+            "spec": {"containers": [{"name": "main", "image": "x"}]},
+        }
+    )
+    served.until("/jobs", lambda value: value["total"] == 2, namespace=place.namespace)
+    assert served.get(f"/jobs/{found['jobId']}")["name"] == "chat"
+    assert served.get("/jobs/many", namespace=place.namespace)["pods"][0]["jobId"] == found["jobId"]
+
+
+def test_rights_that_are_taken_away_and_come_back(behind: Served, proxy: Proxy, place: Place) -> None:
+    """/readyz says what may not be read; everything else goes on; afterwards nothing is missing."""
+    place.apply(inference("before"))
+    behind.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
+    proxy.reset(on(SERVICES, refuse(403, "Forbidden", "services is forbidden: User cannot list resource services")))
+    proxy.cut()
+    place.until(lambda: not ready(behind)["ready"], "the service to say so")
+    assert "services" in ready(behind)["problem"]
+    place.apply(inference("after"))
+    behind.until("/jobs", lambda value: value["total"] == 2, namespace=place.namespace)
+    proxy.reset(None)
+    place.until(lambda: ready(behind)["ready"], "the service to be ready again")
+    behind.until("/jobs/after", lambda value: "service" in (value["yamlContent"] or ""), namespace=place.namespace)
+    assert ready(behind)["problem"] is None
+
+
+def test_the_api_server_is_killed_under_load(behind: Served, proxy: Proxy, place: Place) -> None:
+    """Everything that is known is answered meanwhile; what came and went is known afterwards."""
+    place.apply(inference("stays"), inference("goes"))
+    place.running("stays", "goes")
+    behind.until("/jobs", lambda value: value["total"] == 2, namespace=place.namespace)
+    ended, bad, counted = threading.Event(), [], []
+
+    def ask() -> None:
+        with httpx.Client(base_url=f"{behind.url}/api/v1", headers=behind.client().headers, timeout=60) as client:
+            while not ended.is_set():
+                for path in ("/jobs", "/jobs/stays"):
+                    answer = client.get(path, params={"namespace": place.namespace})
+                    (counted if answer.status_code == 200 else bad).append(answer.status_code)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(2):
+            place.plane.stop_api_server(kill=True)
+            before = len(counted)
+            place.until(lambda before=before: len(counted) > before + 50, "answers without an API server")
+            place.plane.start_api_server()
+        place.gpuctl("delete", "job", "goes", "--yes")
+        place.apply(inference("comes"))
+        behind.until(
+            "/jobs",
+            lambda value: {item["name"] for item in value["items"]} == {"stays", "comes"},
+            namespace=place.namespace,
+        )
+        # Versions that the server does not remember are listed again.
+        proxy.reset(on(matching("GET", "/api/v1/pods", watch=True), refuse(410, "Expired", "too old resource version")))
+        proxy.cut()
+        place.kubectl("delete", "pod", "-l", "app=stays", "--force", "--grace-period=0")
+        pods = set(place.running("stays"))
+        proxy.reset(None)
+        behind.until("/jobs/stays", lambda value: set(value["k8sResources"]["pods"]) == pods, namespace=place.namespace)
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+    assert bad == []
+    assert ready(behind)["ready"]

@@ -1,0 +1,164 @@
+"""``/pools``: the examples of the product's documents, the command line's numbers, and who sees what of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuctl_server.models.node_models import PoolDetail, PoolList
+from support.cluster_tools import POOL, Place, training
+from support.seed_world import hidden_words
+from support.served import Served
+
+NAMES = ["drill", "experiment-pool", "hollow-pool", "inference-pool", "training-pool", "default"]
+DESCRIPTION = "Pool for training models"
+
+
+@pytest.fixture(autouse=True)
+def settled(served: Served, seed_place: Place) -> None:
+    """The service knows all pools as they are."""
+    served.until("/pools", lambda value: value["items"] == listed(seed_place))
+
+
+def listed(place: Place) -> list[dict[str, Any]]:
+    """The pools of the command line, with what the service lists of them."""
+    fields = ("name", "description", "gpuTotal", "gpuUsed", "gpuFree", "gpuUnavailable", "gpuType", "status")
+    pools = place.anywhere("get", "pools", "-o", "json").value["items"]
+    return [{field: pool[field] for field in fields} for pool in pools]
+
+
+def test_the_example_of_the_list(served: Served) -> None:
+    value = served.get("/pools")
+    assert [item["name"] for item in value["items"]] == NAMES
+    assert value["total"] == 6
+    found = {item["name"]: item for item in value["items"]}
+    assert found["training-pool"] == {
+        "name": "training-pool",
+        "description": DESCRIPTION,
+        "gpuTotal": 32,
+        "gpuUsed": 16,
+        "gpuFree": 16,
+        "gpuUnavailable": 0,
+        "gpuType": ["a100-40g", "a100-80g"],
+        "status": "active",
+    }
+    inference = found["inference-pool"]
+    assert (inference["gpuTotal"], inference["gpuUsed"], inference["gpuType"]) == (16, 8, ["a10-24g"])
+
+
+def test_the_example_of_one_pool(served: Served) -> None:
+    value = served.get("/pools/training-pool")
+    ids = {job["name"]: job.pop("jobId") for job in value["jobs"]}
+    assert ids["stranger"] is None
+    assert all(ids[name].startswith(f"{name}-") for name in ("qwen2-7b-sft", "wide"))
+    assert value == {
+        "name": "training-pool",
+        "description": DESCRIPTION,
+        "nodes": ["node-1", "node-2", "node-3", "node-6"],
+        "gpuTotal": 32,
+        "gpuUsed": 16,
+        "gpuFree": 16,
+        "gpuUnavailable": 0,
+        "gpuType": {"a100-80g": 24, "a100-40g": 8},
+        "status": "active",
+        "quota": {"maxJobs": 100, "maxGpuPerJob": 8},
+        "jobs": [
+            {"name": "qwen2-7b-sft", "namespace": "team-a", "kind": "training", "gpu": 4},
+            {"name": "wide", "namespace": "team-b", "kind": "training", "gpu": 8},
+            {"name": "stranger", "namespace": "team-b", "kind": None, "gpu": 4},
+        ],
+        "missingNodes": ["node-9"],
+        "waitingJobs": value["waitingJobs"],
+        "isDefined": True,
+    }
+    (waiting,) = value["waitingJobs"]
+    assert (waiting["name"], waiting["gpu"]) == ("queued", 64)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_pool_is_that_of_the_command_line(name: str, served: Served, seed_place: Place) -> None:
+    expected = seed_place.anywhere("describe", "pool", name, "-o", "json").value
+    value = served.get(f"/pools/{name}")
+    for field in ("jobs", "waitingJobs"):
+        jobs: dict[tuple[str, str, str], int] = {}
+        for pod in expected.pop(field):
+            key = (pod["name"], pod["namespace"], pod["kind"])
+            jobs[key] = jobs.get(key, 0) + pod["gpu"]
+        assert {(job["name"], job["namespace"], job["kind"]): job["gpu"] for job in value.pop(field)} == jobs
+    assert value == expected
+
+
+def test_pools_of_labels_alone_and_of_a_definition_alone(served: Served) -> None:
+    labelled = served.get("/pools/experiment-pool")
+    assert (labelled["nodes"], labelled["isDefined"], labelled["description"]) == (["node-4", "node-5"], False, None)
+    assert labelled["quota"] == {"maxJobs": None, "maxGpuPerJob": None}
+    hollow = served.get("/pools/hollow-pool")
+    assert (hollow["nodes"], hollow["missingNodes"], hollow["status"]) == ([], ["node-8"], "empty")
+    rest = served.get("/pools/default")
+    assert (rest["gpuTotal"], rest["gpuUnavailable"]) == (10, 4), "the cordoned and the faulty have two each"
+
+
+def test_answers_are_as_documented(served: Served) -> None:
+    PoolList.model_validate(served.get("/pools"))
+    for name in NAMES:
+        PoolDetail.model_validate(served.get(f"/pools/{name}"))
+
+
+# Who sees what --------------------------------------------------------------------------------------------
+
+
+def test_counts_are_for_all_and_names_are_not(served: Served) -> None:
+    assert served.get("/pools", "anna") == served.get("/pools")
+    mine, everything = served.get("/pools/training-pool", "anna"), served.get("/pools/training-pool")
+    jobs = [job for job in everything["jobs"] if job["namespace"] == "team-a"]
+    assert mine == {**everything, "jobs": jobs, "waitingJobs": []}
+    assert len(jobs) == 1
+    text = served.client("anna").get("/pools/training-pool").text
+    assert not any(word in text for word in hidden_words())
+
+
+def test_pools_of_a_token(served: Served) -> None:
+    assert [item["name"] for item in served.get("/pools", "otto")["items"]] == [POOL]
+    assert served.get(f"/pools/{POOL}", "otto")["name"] == POOL
+    there, absent = (served.get(f"/pools/{name}", "otto", status=403) for name in ("training-pool", "training-none"))
+    assert {**there, "message": there["message"].replace("training-pool", "training-none")} == absent
+    assert there["message"] == "otto may not get pools of the pool training-pool: the pools of this token are drill"
+
+
+def test_no_such_pool(served: Served) -> None:
+    missing = served.get("/pools/trainig-pool", status=404)
+    assert missing == {
+        "error": "NotFound",
+        "message": "there is no pool trainig-pool",
+        "details": [],
+        "hint": "did you mean `training-pool`?",
+    }
+
+
+@pytest.mark.parametrize("path", ["/pools", "/pools/training-pool"])
+def test_roles(path: str, served: Served) -> None:
+    for name, status in {"admin": 200, "anna": 200, "vera": 200, "viktor": 200, "": 401}.items():
+        assert served.client(name).get(path).status_code == status, name
+    assert served.client("otto").get(path).status_code == (200 if path == "/pools" else 403)
+
+
+@pytest.mark.parametrize(
+    "path", ["/pools/..", "/pools/%2e%2e", "/pools/.", "/pools/%2e%2e%2fnodes", "/pools/", "/pools//", "/pools/a%00b", "/pools/%ff", "/pools/" + "a" * 300]
+)  # fmt: skip
+def test_paths_that_are_no_names(path: str, served: Served) -> None:
+    answer = served.untidied("GET", path)
+    assert (answer.status, answer.value["error"]) in {(400, "InvalidRequest"), (404, "NotFound")}
+
+
+def test_a_job_in_a_pool_has_the_id_of_the_list(served: Served, place: Place) -> None:
+    """Of several pods of one job the GPUs are one number."""
+    place.apply(training("seen", resources={"gpu": 3}))
+    place.running("seen")
+    (job,) = served.until(
+        "/jobs", lambda value: [item["status"] for item in value["items"]] == ["running"], namespace=place.namespace
+    )["items"]
+    value = served.get(f"/pools/{POOL}")
+    held = [item for item in value["jobs"] if item["namespace"] == place.namespace]
+    assert held == [{"jobId": job["jobId"], "name": "seen", "namespace": place.namespace, "kind": "training", "gpu": 3}]
+    assert (value["gpuTotal"], value["gpuUsed"], value["gpuFree"]) == (256, 3, 253)

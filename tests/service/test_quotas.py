@@ -1,0 +1,114 @@
+"""``/quotas``: as the command line has them, of those namespaces that may be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from control_plane import ControlPlane
+from gpuctl_server.models.quota_models import Quota, QuotaList
+from support import node_world
+from support.cluster_tools import Place
+from support.served import Served
+
+QUOTA = "team-resource-quota"
+DOCUMENT = {
+    "kind": "quota",
+    "version": "v0.1",
+    "metadata": {"name": QUOTA, "description": "团队资源配额配置"},
+    "users": {
+        "elon-musk": {"cpu": 10, "memory": "20Gi", "gpu": 4},
+        "sam-altman": {"cpu": 10, "memory": "20Gi", "gpu": {"nvidia": 4, "ascend": 8}, "maxJobs": 3},
+        "team-a": {"cpu": 10, "memory": "20Gi", "gpu": 4},
+    },
+}
+
+
+@pytest.fixture
+def quotas(
+    plane: ControlPlane,
+    served: Served,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Place:
+    """The quotas of the product's example, and of a team whose user asks; a pod counts in one of them."""
+    place = node_world.place(plane, tmp_path, capsys, monkeypatch)
+    place.anywhere("apply", "-f", place.file(DOCUMENT))
+    amounts = {"cpu": "2", "memory": "5Gi", "nvidia.com/gpu": "1"}
+    container = {"name": "main", "image": "x", "resources": {"requests": amounts, "limits": amounts}}
+    spec = {"containers": [container], "nodeSelector": {"none": "such"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "held", "namespace": "elon-musk"}, "spec": spec}
+    if place.api.get("Pod", "elon-musk", "held") is None:
+        plane.create(pod)
+    expected = place.until(lambda: _counted(place), "the quota to be counted")
+    served.until("/quotas", lambda value: value == expected)
+    return place
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tidied(plane: ControlPlane) -> Iterator[None]:
+    """The team has no quota afterwards."""
+    yield
+    for namespace in DOCUMENT["users"]:
+        plane.kubectl("delete", "resourcequota,limitrange", "--all", "-n", namespace)
+
+
+def _counted(place: Place) -> object:
+    value = place.anywhere("get", "quotas", "-o", "json").value
+    known = all(limit["used"] is not None for item in value["items"] for limit in item["resources"])
+    found = next(item for item in value["items"] if item["namespace"] == "elon-musk")
+    return value if known and found["gpuUsed"] == 1 else None
+
+
+def test_the_list_is_that_of_the_command_line(served: Served, quotas: Place) -> None:
+    value = served.get("/quotas")
+    assert value == quotas.anywhere("get", "quotas", "-o", "json").value
+    assert [item["namespace"] for item in value["items"]] == ["elon-musk", "sam-altman", "team-a"]
+    QuotaList.model_validate(value)
+
+
+@pytest.mark.parametrize("name", ["elon-musk", "sam-altman", "team-a", QUOTA])
+def test_each_is_that_of_the_command_line(name: str, served: Served, quotas: Place) -> None:
+    assert served.get(f"/quotas/{name}") == quotas.anywhere("describe", "quota", name, "-o", "json").value
+
+
+def test_used_total_and_percent(served: Served, quotas: Place) -> None:
+    value = served.get("/quotas/elon-musk")
+    Quota.model_validate(value)
+    shown = {
+        item["name"]: (item["used"], item["total"], item["free"], item["usedPercent"]) for item in value["resources"]
+    }
+    gi = 1 << 30
+    assert shown == {"cpu": (2, 10, 8, 20.0), "memory": (5 * gi, 20 * gi, 15 * gi, 25.0), "gpu": (1, 4, 3, 25.0)}
+    assert (value["name"], value["description"], value["gpuUsed"]) == (QUOTA, "团队资源配额配置", 1)
+
+
+def test_who_sees_which(served: Served, quotas: Place) -> None:
+    """What is not theirs is not there, in the same words as what is nowhere."""
+    for name in ("anna", "viktor"):
+        everything = served.get("/quotas", name)
+        assert [item["namespace"] for item in everything["items"]] == ["team-a"]
+        assert served.get("/quotas/team-a", name) == everything["items"][0]
+        assert served.get(f"/quotas/{QUOTA}", name) == everything["items"][0]
+        hidden, absent = (served.get(f"/quotas/{user}", name, status=404) for user in ("elon-musk", "elon-mask"))
+        assert {**hidden, "message": hidden["message"].replace("elon-musk", "elon-mask")} == absent
+        assert hidden["message"] == "there is no quota elon-musk"
+        assert "sam-altman" not in str(hidden)
+    assert served.get("/quotas", "otto") == {"total": 0, "items": []}
+    assert served.get("/quotas/team-a", "otto", status=404)["hint"] == "there is none at all"
+    assert served.get("/quotas", "vera") == served.get("/quotas")
+
+
+@pytest.mark.parametrize("path", ["/quotas", "/quotas/team-a"])
+def test_roles(path: str, served: Served, quotas: Place) -> None:
+    for name, status in {"admin": 200, "anna": 200, "vera": 200, "viktor": 200, "": 401}.items():
+        assert served.client(name).get(path).status_code == status, name
+
+
+@pytest.mark.parametrize("path", ["/quotas/..", "/quotas/%2e%2e", "/quotas/%2e%2e%2fnodes", "/quotas/", "/quotas/a%00b", "/quotas/" + "a" * 300])  # fmt: skip
+def test_paths_that_are_no_names(path: str, served: Served) -> None:
+    answer = served.untidied("GET", path)
+    assert (answer.status, answer.value["error"]) in {(400, "InvalidRequest"), (404, "NotFound")}

@@ -1,0 +1,105 @@
+"""The mirror: what was written is waited for, over watches that break, and no longer than was said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from control_plane import ControlPlane
+from fault_tools.proxy import Proxy, Upstream, cut_before, matching, on
+from gpuctl.backend.api_resources import Key
+from gpuctl.kube.configuration import connect
+from gpuctl.kube.reflector import Watched
+from gpuctl.kube.session import Session
+from gpuctl_server.mirror.mirror import Mirror
+from support.cluster_tools import Place
+
+LONG = 60.0
+WATCHED = "ConfigMap"
+
+
+@contextmanager
+def mirrored(kubeconfig: Path, namespace: str) -> Iterator[Mirror]:
+    """A mirror of a namespace's ConfigMaps that have a label, as soon as it has read them."""
+    connection = connect(kubeconfig=str(kubeconfig))
+    mirror = Mirror(Session(connection, threads=1), [Watched(WATCHED, namespace, "watched=yes")])
+    mirror.start()
+    try:
+        version = -1
+        while not mirror.ready:
+            assert mirror.failure is None
+            version = mirror.wait_until_changed(version, LONG)
+        yield mirror
+    finally:
+        mirror.stop()
+        connection.close()
+
+
+def write(place: Place, name: str, value: str) -> tuple[Key, str]:
+    """Write a ConfigMap as somebody else; its key and version."""
+    path = place.path(WATCHED, name)
+    body = {"apiVersion": "v1", "kind": WATCHED, "metadata": {"name": name, "labels": {"watched": "yes"}}}
+    obj = place.api.call("PATCH", f"{path}?fieldManager=x&force=true", {**body, "data": {"v": value}}, APPLY)
+    return Key(WATCHED, place.namespace, name), obj["metadata"]["resourceVersion"]
+
+
+APPLY = "application/apply-patch+yaml"
+
+
+def test_what_was_written_is_waited_for(plane: ControlPlane, place: Place) -> None:
+    with mirrored(plane.kubeconfig(), place.namespace) as mirror:
+        for number in range(50):
+            key, version = write(place, "one", str(number))
+            assert mirror.wait_for(WATCHED, key, version, LONG)
+            found = mirror.find(key)
+            assert found is not None
+            assert found["data"] == {"v": str(number)}
+            assert mirror.wait_for(WATCHED, key, version, 0), "it is known already"
+
+
+def test_what_is_gone_meanwhile_was_seen(plane: ControlPlane, place: Place) -> None:
+    """Whoever deletes it between the write and the wait keeps nobody waiting."""
+    with mirrored(plane.kubeconfig(), place.namespace) as mirror:
+        key, version = write(place, "one", "1")
+        deleted = place.api.call("DELETE", place.path(WATCHED, "one"))
+        assert deleted["status"] == "Success"
+        other, later = write(place, "two", "2")
+        assert mirror.wait_for(WATCHED, other, later, LONG)
+        assert mirror.find(key) is None
+        assert mirror.wait_for(WATCHED, key, version, 0)
+
+
+def test_it_waits_no_longer_than_said(plane: ControlPlane, place: Place) -> None:
+    with mirrored(plane.kubeconfig(), place.namespace) as mirror:
+        key, version = write(place, "one", "1")
+        assert not mirror.wait_for(WATCHED, key, str(int(version) + 10**9), 0.05)
+        assert not mirror.wait_for("Node", Key("Node", "", "n"), version, LONG), "nobody follows nodes"
+        assert not mirror.wait_for(WATCHED, key, "", LONG)
+        # What the selector leaves out never comes.
+        path = place.path(WATCHED, "unseen")
+        body = {"apiVersion": "v1", "kind": WATCHED, "metadata": {"name": "unseen"}}
+        unseen = place.api.call("PATCH", f"{path}?fieldManager=x", body, APPLY)["metadata"]["resourceVersion"]
+        assert not mirror.wait_for(WATCHED, Key(WATCHED, place.namespace, "unseen"), unseen, 0.05)
+
+
+@pytest.mark.parametrize("broken", range(3))
+def test_over_a_watch_that_breaks(broken: int, plane: ControlPlane, place: Place, tmp_path: Path) -> None:
+    """It goes on where it was, or lists again: the write is found either way."""
+    upstream = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
+    left = [broken]
+
+    def some(request: object) -> bool:
+        left[0] -= 1
+        return left[0] >= 0
+
+    with Proxy(plane, upstream) as proxy:
+        watches = matching("GET", "/configmaps", watch=True)
+        proxy.policy = on(lambda request: watches(request) and some(request), cut_before)
+        with mirrored(proxy.kubeconfig(tmp_path / "through-proxy"), place.namespace) as mirror:
+            key, version = write(place, "one", "1")
+            assert mirror.wait_for(WATCHED, key, version, LONG)
+            assert mirror.find(key) is not None
+    upstream.close()
