@@ -215,7 +215,10 @@ def _value(field: Field) -> str:
         return "as_yaml(documents)"
     if field.name == TEXTS[1]:
         return "[as_yaml(entry) for entry in documents]"
-    return f"list({snake(field.name)})" if field.shape.form == "array" else snake(field.name)
+    name = snake(field.name)
+    if field.shape.form != "array":
+        return name
+    return f"list({name})" if field.required else f"None if {name} is None else list({name})"
 
 
 def _described(operation: Operation) -> str:

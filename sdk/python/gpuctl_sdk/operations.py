@@ -333,8 +333,8 @@ class Operations(ABC):
                     {
                         "name": name,
                         "description": description,
-                        "nodes": list(nodes),
-                        "gpuType": list(gpu_type),
+                        "nodes": None if nodes is None else list(nodes),
+                        "gpuType": None if gpu_type is None else list(gpu_type),
                         "quota": quota,
                     }
                 ),
@@ -380,8 +380,8 @@ class Operations(ABC):
                     {
                         "name": name,
                         "description": description,
-                        "nodes": list(nodes),
-                        "gpuType": list(gpu_type),
+                        "nodes": None if nodes is None else list(nodes),
+                        "gpuType": None if gpu_type is None else list(gpu_type),
                         "quota": quota,
                     }
                 ),
@@ -1018,8 +1018,8 @@ class AsyncOperations(ABC):
                     {
                         "name": name,
                         "description": description,
-                        "nodes": list(nodes),
-                        "gpuType": list(gpu_type),
+                        "nodes": None if nodes is None else list(nodes),
+                        "gpuType": None if gpu_type is None else list(gpu_type),
                         "quota": quota,
                     }
                 ),
@@ -1065,8 +1065,8 @@ class AsyncOperations(ABC):
                     {
                         "name": name,
                         "description": description,
-                        "nodes": list(nodes),
-                        "gpuType": list(gpu_type),
+                        "nodes": None if nodes is None else list(nodes),
+                        "gpuType": None if gpu_type is None else list(gpu_type),
                         "quota": quota,
                     }
                 ),
