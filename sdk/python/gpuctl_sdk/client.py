@@ -18,7 +18,10 @@ from gpuctl_sdk.operations import AsyncOperations, Operations
 from gpuctl_sdk.retrying import Retrying
 from gpuctl_sdk.waiting import ENDED, Watch
 
-TIMEOUT = 30.0
+TIMEOUT = 75.0
+"""Seconds: longer than the service lets any request wait, which is 60."""
+
+CONNECTING = 10.0
 
 
 class Client(Operations):
@@ -32,7 +35,8 @@ class Client(Operations):
 
     :param url: with or without ``/api/v1``.
     :param token: or a function that gives the one that is valid now; it is asked for each request.
-    :param timeout: seconds that a part of an exchange may take: connecting, sending, the next bytes of an answer.
+    :param timeout: seconds that a part of an exchange may take: sending, the next bytes of an answer;
+        connecting takes at most 10.
     :param retrying: how often what is idempotent is sent again on 429, 502, 503 and broken connections.
     :param verify: whom to trust with TLS, as httpx takes it.
     :param transport: of httpx, for tests and for proxies.
@@ -50,7 +54,9 @@ class Client(Operations):
     ) -> None:
         self._exchange = Exchange(url, token, retrying or Retrying())
         self._timeout, self._verify = timeout, verify
-        self._http = httpx.Client(timeout=timeout, verify=verify, transport=transport)
+        self._http = httpx.Client(
+            timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECTING)), verify=verify, transport=transport
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._exchange.url!r})"
@@ -145,7 +151,9 @@ class AsyncClient(AsyncOperations):
     ) -> None:
         self._exchange = Exchange(url, token, retrying or Retrying())
         self._timeout, self._verify = timeout, verify
-        self._http = httpx.AsyncClient(timeout=timeout, verify=verify, transport=transport)
+        self._http = httpx.AsyncClient(
+            timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECTING)), verify=verify, transport=transport
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._exchange.url!r})"
