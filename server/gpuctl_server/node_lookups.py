@@ -14,8 +14,12 @@ from gpuctl.usecases.node_queries import NodeQuery, label_query, select_nodes
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Wish
 from gpuctl_server.lookups import demand
+from gpuctl_server.mirror.job_board import Board, ListedJob
 from gpuctl_server.problems import Problem, not_found
 from gpuctl_server.service import Service
+
+_LISTED_WITHIN = 1.0
+"""Seconds."""
 
 
 class JobHere(NamedTuple):
@@ -99,19 +103,26 @@ def no_node(name: str, there: Iterable[str]) -> Problem:
 def jobs_of(service: Service, caller: Caller, pods: Iterable[PodOnNode] | None) -> list[JobHere] | None:
     """The jobs that pods belong to, of those that somebody sees; None when nobody knows the pods.
 
-    A job that is younger than the list of jobs is not among them yet.
+    For a job that is younger than the list of jobs that list is waited for, a moment.
     """
     if pods is None:
         return None
-    index = service.board.now().pods
+    seen = [pod for pod in pods if caller.sees(pod.namespace)]
+    board, version = service.board.now(), service.mirror.version
+    if any(pod.kind is not None and _job_of(board, pod) is None for pod in seen):
+        service.board.wait_for(lambda board: board.version >= version, _LISTED_WITHIN)
+        board = service.board.now()
     found: dict[tuple[str, str, str | None], JobHere] = {}
-    for pod in pods:
-        if not caller.sees(pod.namespace):
-            continue
-        job = next((job for job in index.get(pod.job_id, ()) if job.row.identity.namespace == pod.namespace), None)
+    for pod in seen:
+        job = _job_of(board, pod)
         if job is None and pod.kind is not None:
             continue
         key = (pod.namespace, pod.name, job.id if job is not None else None)
         before = found[key].gpu if key in found else 0
         found[key] = JobHere(key[2], pod.name, pod.namespace, pod.kind, before + pod.gpu)
     return list(found.values())
+
+
+def _job_of(board: Board, pod: PodOnNode) -> ListedJob | None:
+    there = board.pods.get(pod.job_id, ())
+    return next((job for job in there if job.row.identity.namespace == pod.namespace), None)

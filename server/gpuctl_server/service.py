@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -35,7 +34,6 @@ from gpuctl_server.writes import Writes
 
 SEEN_WITHIN = 2.0
 """Seconds: how long the answer to a write waits for the watches to tell of it."""
-
 GLANCE = 5.0
 """Seconds after which an answer out of memory is made again."""
 WAITS = 16
@@ -58,7 +56,6 @@ class Service:
     progress: ProgressBook
     writes: Writes = field(default_factory=Writes)
     encoded: Encoded = field(default_factory=Encoded)
-    stopping: threading.Event = field(default_factory=threading.Event)
     waits: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(WAITS))
 
     @property
@@ -130,7 +127,6 @@ class Service:
 
     def stop(self) -> None:
         """Let go of everything."""
-        self.stopping.set()
         self.board.stop()
         self.mirror.stop()
         self.progress.stop()

@@ -170,17 +170,35 @@ def compile_documents(
     :raises InvalidDocuments: there are errors in them.
     :raises Problem: 400, 403.
     """
+    namespace = home_of(service, caller, text, namespace)
+    options = DocumentOptions([Source(NAME, text)], platform=service.platform_source, namespace=namespace)
+    wanted = request_for(session, options, planning or PlanOptions(), Conversation())
+    wanted = replace(wanted, request=replace(wanted.request, sees=caller.sees))
+    refuse_platform(wanted.compilation.documents)
+    return Submission(text, wanted)
+
+
+def home_of(service: Service, caller: Caller, text: str, namespace: str | None) -> str:
+    """The namespace of those jobs of a text that name none.
+
+    :param namespace: as far as it was said.
+    :raises Problem: 400, also where these are too many documents.
+    """
     if sum(line.startswith("---") for line in text.splitlines()) > MOST_DOCUMENTS:
         raise Problem(400, f"these are more than {MOST_DOCUMENTS} documents", error="TooManyDocuments")
     namespace = namespace or caller.home or service.namespace
     if not is_dns_label(namespace):
         raise Problem(400, f"`{namespace}` is not a legal namespace name", error="InvalidOptions")
-    options = DocumentOptions([Source(NAME, text)], platform=service.platform_source, namespace=namespace)
-    wanted = request_for(session, options, planning or PlanOptions(), Conversation())
-    wanted = replace(wanted, request=replace(wanted.request, sees=caller.sees))
-    if any(document.kind == "platform" for document in wanted.compilation.documents):
+    return namespace
+
+
+def refuse_platform(documents: list[Document]) -> None:
+    """See that nobody brings a platform.
+
+    :raises Problem: 400.
+    """
+    if any(document.kind == "platform" for document in documents):
         raise Problem(400, "a document of kind platform is refused: the platform is set where the service is started")
-    return Submission(text, wanted)
 
 
 def demand_documents(caller: Caller, action: Action, documents: list[Document], *, jobs: str = "jobs") -> None:

@@ -298,6 +298,18 @@ def test_a_repeated_request_is_answered_from_what_it_created(served: Served, pla
         assert served.call("POST", "/jobs", status=400, json=body, headers={"Idempotency-Key": wrong})["error"]
 
 
+def test_what_a_creation_left_that_was_broken_off_is_in_nobodys_way(served: Served, place: Place) -> None:
+    """A Service without its job can be deleted by no path of the API: the next creation makes it its own."""
+    body = sent(inference("a"), namespace=place.namespace)
+    served.call("POST", "/jobs", status=201, json=body)
+    uid = place.uid("Service", "svc-a")
+    place.kubectl("delete", "deployment", "a")
+    served.until("/jobs", lambda value: value["total"] == 0, namespace=place.namespace)
+    served.call("POST", "/jobs", status=201, json=body)
+    assert place.uid("Service", "svc-a") == uid
+    assert served.call("POST", "/jobs", status=409, json=body)["error"] == "AlreadyExists"
+
+
 @pytest.mark.parametrize("key", [None, "together"])
 def test_of_two_that_create_the_same_one_wins(served: Served, place: Place, key: str | None) -> None:
     """Also where both send the very same document; with one key it is one request that was sent twice."""

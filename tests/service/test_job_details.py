@@ -177,18 +177,17 @@ def test_fit(served: Served, place: Place) -> None:
         training("small"), training("large", resources={"gpu": 64 * 4}), training("never", resources={"gpu": 999})
     )
     content = Path(text).read_text()
-    body = {"yamlContent": content, "namespace": place.namespace}
-    found = served.call("POST", "/fit", json=body)
+    body, here = {"yamlContent": content}, {"namespace": place.namespace}
+    found = served.call("POST", "/fit", json=body, params=here)
     assert found["jobs"] == place.gpuctl("fit", "-f", text, "-o", "json", code=1).value["jobs"]
     assert {item["verdict"] for item in found["jobs"]} >= {"fits", "never"}
-    large = {"yamlContent": content, "namespace": "team-a"}
-    theirs = served.call("POST", "/fit", "anna", json=large)
+    theirs = served.call("POST", "/fit", "anna", json=body)
     told = str(theirs)
     assert [item["verdict"] for item in theirs["jobs"]] == [item["verdict"] for item in found["jobs"]]
     assert place.namespace not in told
     assert "holder" not in told
     assert "(hidden" in told, "what holds the GPUs counts"
-    assert served.call("POST", "/fit", "anna", json=body, status=403)["error"] == "Forbidden"
+    assert served.call("POST", "/fit", "anna", json=body, params=here, status=403)["error"] == "Forbidden"
     wrong = served.call("POST", "/fit", json={"yamlContent": "kind: training\n"}, status=400)
     assert wrong["error"] == "InvalidDocuments"
     assert wrong["details"]

@@ -187,3 +187,31 @@ def test_the_api_server_is_killed_under_load(behind: Served, proxy: Proxy, place
             thread.join()
     assert bad == []
     assert ready(behind)["ready"]
+
+
+def test_who_waits_when_the_service_ends(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
+    """Is answered at once: a minute of waiting is no reason for the service to stay."""
+    place.apply(training("stuck", resources={"gpu": 900}))
+    answers: list[tuple[int, str]] = []
+    with serving(tmp_path, plane.kubeconfig(), {"admin": ("admin", None, None)}, shutdown_timeout="60") as running:
+        running.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
+
+        def wait() -> None:
+            body, where = {"condition": "running", "timeout": 60}, {"namespace": place.namespace}
+            answer = running.client().post("/jobs/stuck/wait", json=body, params=where)
+            answers.append((answer.status_code, answer.json()["error"]))
+
+        def watches() -> bool:
+            text = plane.kubectl("get", "--raw", "/metrics")
+            counted = [line for line in text.splitlines() if line.startswith("apiserver_longrunning_requests{")]
+            mine = [line for line in counted if 'resource="deployments"' in line and 'scope="namespace"' in line]
+            return any(float(line.rpartition(" ")[2]) > 0 for line in mine)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        place.until(watches, "its watches")
+        running.process.terminate()
+        thread.join(50)
+        assert not thread.is_alive()
+        running.process.wait(timeout=50)
+    assert answers == [(503, "ServiceUnavailable")]

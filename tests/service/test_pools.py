@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpuctl_server.models.node_models import PoolDetail, PoolList
-from support.cluster_tools import POOL, Place, training
+from support.cluster_tools import JOB_TYPE, POOL, Place, training
 from support.seed_world import hidden_words
 from support.served import Served
 
@@ -162,3 +162,22 @@ def test_a_job_in_a_pool_has_the_id_of_the_list(served: Served, place: Place) ->
     held = [item for item in value["jobs"] if item["namespace"] == place.namespace]
     assert held == [{"jobId": job["jobId"], "name": "seen", "namespace": place.namespace, "kind": "training", "gpu": 3}]
     assert (value["gpuTotal"], value["gpuUsed"], value["gpuFree"]) == (256, 3, 253)
+
+
+def test_whose_gpus_are_counted_is_named(served: Served, place: Place) -> None:
+    """In the first answer that counts a pod's GPUs its job has its name already, and its id."""
+    for number in range(5):
+        before = served.get(f"/pools/{POOL}")["gpuUsed"]
+        resources = {"limits": {"nvidia.com/gpu": "1"}}
+        place.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": f"p{number}", "labels": {"app": f"job-{number}", JOB_TYPE: "training"}},
+                "spec": {"nodeName": f"{POOL}-0", "containers": [{"name": "m", "image": "x", "resources": resources}]},
+            }
+        )
+        value = served.until(f"/pools/{POOL}", lambda value, before=before: value["gpuUsed"] > before)
+        jobs = {job["name"]: job["jobId"] for job in value["jobs"] if job["namespace"] == place.namespace}
+        assert set(jobs) == {f"job-{index}" for index in range(number + 1)}
+        assert all(jobs.values())

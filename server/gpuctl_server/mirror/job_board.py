@@ -132,7 +132,7 @@ class JobBoard:
             version = self._mirror.wait_until_changed(version, _NAPS)
             if not self._mirror.listed or version == self._board.version:
                 continue
-            begun = time.monotonic()
+            begun = time.thread_time()
             try:
                 first = not self.ready
                 board = self._made(version)
@@ -145,7 +145,7 @@ class JobBoard:
                 # Whoever may write a pod must not be able to end it for all.
                 LOG.exception("the list of jobs could not be worked out")
             # What changes all the time shall not take more than a part of the machine.
-            self._stopped.wait(max(_PAUSE, 2 * (time.monotonic() - begun)))
+            self._stopped.wait(max(_PAUSE, 2 * (time.thread_time() - begun)))
 
     def _made(self, version: int) -> Board:
         reader = reader_of(MirroredSession(self._connection, self._mirror), self._platform)

@@ -38,7 +38,7 @@ class LeftOut(Object):
 
     def __init__(self, obj: Object, problem: str) -> None:
         metadata = obj["metadata"]
-        super().__init__(metadata={key: metadata[key] for key in ("uid", "resourceVersion") if key in metadata})
+        super().__init__(metadata={key: str(metadata.get(key) or "") for key in ("uid", "resourceVersion")})
         self.problem = problem
 
 
@@ -48,11 +48,12 @@ def flaw(obj: Object) -> str | None:
     What the API server itself checks comes as it should. What stands before it, or a kind that others define, may not.
     """
     metadata = obj["metadata"]
-    for key in ("name", "namespace", "creationTimestamp", "deletionTimestamp"):
+    for key in ("name", "namespace", "resourceVersion", "creationTimestamp", "deletionTimestamp"):
         if not isinstance(metadata.get(key, ""), str):
             return f"metadata.{key} is no text"
-    if not metadata.get("name"):
-        return "it has no name"
+    for key in ("name", "resourceVersion"):
+        if not metadata.get(key):
+            return f"it has no metadata.{key}"
     for key in ("labels", "annotations"):
         value = metadata.get(key) or {}
         if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):

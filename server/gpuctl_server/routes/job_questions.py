@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import anyio.to_thread
 from fastapi import Depends, Path, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from gpuctl.answers.job_answers import history_answer, wait_answer
 from gpuctl.answers.why_answers import why_answer
@@ -14,6 +14,8 @@ from gpuctl.usecases.job_queries import explain_job, job_history, wait_for_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.lookups import decided, find_job
 from gpuctl_server.mirror.job_board import ListedJob
+from gpuctl_server.models.question_models import JobTimeline, WaitAnswer, WhyAnswer
+from gpuctl_server.models.shapes import Body
 from gpuctl_server.problems import Problem
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router
 from gpuctl_server.service import Service
@@ -27,16 +29,14 @@ LONGEST = 60
 """Seconds for which a request may wait."""
 
 
-class WaitQuestion(BaseModel):
+class WaitQuestion(Body):
     """What is waited for, and for how many seconds."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     condition: Literal["running", "ready", "done", "deleted"] = Field(examples=["done"])
     timeout: float = Field(LONGEST, ge=0, le=LONGEST, description="Seconds.", examples=[30])
 
 
-@router.get("/jobs/{jobId}/why")
+@router.get("/jobs/{jobId}/why", responses={200: {"model": WhyAnswer}})
 def why(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = "") -> dict[str, Any]:  # noqa: N803
     """Why a job is as it is: one cause with its numbers, what speaks for it, what was ruled out, what helps."""
     item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
@@ -44,7 +44,7 @@ def why(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = 
         return why_answer(explain_job(reader, item.reference))
 
 
-@router.get("/jobs/{jobId}/timeline")
+@router.get("/jobs/{jobId}/timeline", responses={200: {"model": JobTimeline}})
 def timeline(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = "") -> dict[str, Any]:  # noqa: N803
     """What happened to a job: the stages of its pods, the conditions of its workload, and its events."""
     item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
@@ -52,7 +52,7 @@ def timeline(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespa
         return history_answer(job_history(reader, item.reference))
 
 
-@router.post("/jobs/{jobId}/wait")
+@router.post("/jobs/{jobId}/wait", responses={200: {"model": WaitAnswer}})
 async def wait(
     question: WaitQuestion,
     service: ServiceOf,
@@ -79,7 +79,7 @@ def _waited(
     service: Service, caller: Caller, item: ListedJob | None, text: str, question: WaitQuestion
 ) -> dict[str, Any]:
     def tell(_: str) -> None:
-        if service.stopping.is_set():
+        if service.writes.is_ending():
             raise Problem(503, "the service is being stopped")
 
     if item is None:

@@ -14,8 +14,6 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.encoded import encode
 from gpuctl_server.job_values import (
-    JobDescription,
-    JobPage,
     Metrics,
     job_description,
     job_item,
@@ -23,6 +21,7 @@ from gpuctl_server.job_values import (
 )
 from gpuctl_server.lookups import board_of, decided, demand, find_job, seen_by
 from gpuctl_server.mirror.job_board import ListedJob
+from gpuctl_server.models.job_models import JobDescription, JobPage
 from gpuctl_server.negotiation import JSON
 from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, paged, remembering_router
 from gpuctl_server.service import Service

@@ -9,13 +9,14 @@ from fastapi import Depends, Query
 from gpuctl.answers.quota_answers import namespace_list
 from gpuctl.usecases.quota_queries import list_namespaces
 from gpuctl_server.access.caller import Caller
+from gpuctl_server.models.question_models import NamespaceList
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "namespaces"))]
 
 
-@router.get("/namespaces")
+@router.get("/namespaces", responses={200: {"model": NamespaceList}})
 def namespaces(
     service: ServiceOf,
     caller: Reads,

@@ -105,7 +105,7 @@ def make_plan(session: Session, request: Request) -> Plan:
     if not request.create_namespace:
         draft.plan.errors += undeclared(session, draft.plan.steps, request.lowered)
     if request.create_only:
-        _refuse_existing(draft.plan, draft.own)
+        _refuse_existing(draft.plan, draft.own | _left_behind(request, live))
     return draft.plan
 
 
@@ -379,7 +379,18 @@ def _created_before(request: Request, live: LiveState) -> frozenset[Key]:
     return frozenset(has_mark | {key_of(item.object) for item in there if id(item.document) in jobs})
 
 
+def _left_behind(request: Request, live: LiveState) -> frozenset[Key]:
+    """What stands beside no job: a request that was broken off has left it. Where requests are marked, it is no
+    reason to refuse the next one, which can do nothing about it."""
+    if request.mark is None:
+        return frozenset()
+    keys = [(item.document, key_of(item.object)) for item in request.lowered if not item.shared]
+    there = {id(document) for document, key in keys if key.kind in WORKLOADS and key in live.objects}
+    return frozenset(key for document, key in keys if key.kind in COMPANIONS and id(document) not in there)
+
+
 def _refuse_existing(plan: Plan, own: frozenset[Key]) -> None:
+    """:param own: what may be there."""
     for step in plan.steps:
         if step.live is not None and not step.shared and step.key.kind != "Node" and step.key not in own:
             plan.existing.append(step.key)

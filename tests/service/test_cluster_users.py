@@ -1,0 +1,78 @@
+"""Nodes, labels and quotas for the cluster's own users: Kubernetes says what they see, and what they may write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from control_plane import ControlPlane
+from support.cluster_tools import Place
+from support.node_world import labels_of
+from support.seed_world import hidden_words
+from support.served import Served, serving
+
+QUOTA = {"team-a": {"cpu": 1000, "memory": "1Ti"}, "team-b": {"cpu": 1000, "memory": "1Ti"}}
+ROLES = {
+    # Name of the role -> verbs, resources, user, namespace ("" for all).
+    "looks-at-nodes": ("get,list", "nodes", "bob", ""),
+    "looks-at-pods-alone": ("list", "pods", "onlooker", "team-b"),
+}
+
+
+@pytest.fixture(scope="module")
+def granted(seed_world: ControlPlane) -> Iterator[None]:
+    """Rights that no role of the plane has; they go away again."""
+    for name, (verbs, resources, user, namespace) in ROLES.items():
+        seed_world.kubectl("create", "clusterrole", name, f"--verb={verbs}", f"--resource={resources}")
+        kind, where = ("rolebinding", ("-n", namespace)) if namespace else ("clusterrolebinding", ())
+        seed_world.kubectl("create", kind, name, f"--clusterrole={name}", f"--user={user}", *where)
+    yield
+    seed_world.kubectl("delete", "clusterrole", *ROLES)
+    seed_world.kubectl("delete", "clusterrolebinding", "looks-at-nodes")
+    seed_world.kubectl("delete", "rolebinding", "looks-at-pods-alone", "-n", "team-b")
+
+
+@pytest.fixture
+def own(granted: None, seed_place: Place, tmp_path: Path) -> Iterator[Served]:
+    """A service that takes the cluster's tokens; two teams have quotas meanwhile."""
+    plane = seed_place.plane
+    document = {"kind": "quota", "version": "v0.1", "metadata": {"name": "of-teams"}, "users": QUOTA}
+    path = seed_place.file(document, name="quota.yaml")
+    seed_place.anywhere("apply", "-f", path)
+    with serving(tmp_path, plane.kubeconfig(), {}, auth="kubernetes") as running:
+        running.tokens = {name: plane.tokens[name] for name in ("admin", "alice", "bob", "onlooker", "nobody")}
+        running.until("/quotas", lambda value: value["total"] == 2)
+        yield running
+    plane.kubectl("delete", "resourcequota,limitrange", "--all", "-n", "team-a")
+    plane.kubectl("delete", "resourcequota,limitrange", "--all", "-n", "team-b")
+
+
+def test_what_kubernetes_lets_them_see(own: Served) -> None:
+    for user in ("alice", "onlooker", "nobody"):
+        for path in ("/nodes", "/nodes/node-1", "/pools", "/nodes/labels/all", "/nodes/node-1/labels/a"):
+            assert own.client(user).get(path).status_code == 403, (user, path)
+    assert own.get("/nodes", "bob", pageSize=1000) == own.get("/nodes", pageSize=1000)
+    assert [job["name"] for job in own.get("/nodes/node-1", "bob")["runningJobs"]] == []
+    assert {job["name"] for job in own.get("/nodes/node-6", "bob")["runningJobs"]} == {"wide", "stranger"}
+    assert "qwen2" not in own.client("bob").get("/pools/training-pool").text
+    assert own.get("/nodes/node-1/labels/nvidia.com/gpu-type", "bob")["label"]["value"] == "a100-80g"
+
+
+def test_quotas_that_they_may_list(own: Served) -> None:
+    """Whoever may list pods of a namespace may not therefore know its quota."""
+    seen = {user: [item["namespace"] for item in own.get("/quotas", user)["items"]] for user in own.tokens}
+    assert seen == {"admin": ["team-a", "team-b"], "alice": ["team-a"], "bob": ["team-b"], "onlooker": [], "nobody": []}
+    assert own.get("/quotas/team-b", "onlooker", status=404)["message"] == "there is no quota team-b"
+    assert not any(word in own.client("alice").get("/quotas").text for word in hidden_words())
+
+
+def test_labels_that_they_may_set(own: Served, seed_place: Place) -> None:
+    body = {"key": "tried", "value": "x"}
+    for user in ("alice", "bob", "nobody"):
+        assert own.call("POST", "/nodes/node-1/labels", user, status=403, json=body)["error"] == "Forbidden"
+    assert "tried" not in labels_of(seed_place, "node-1")
+    own.call("POST", "/nodes/node-1/labels", json=body)
+    assert labels_of(seed_place, "node-1")["tried"] == "x"
+    own.call("DELETE", "/nodes/node-1/labels/tried")

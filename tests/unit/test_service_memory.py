@@ -1,0 +1,95 @@
+"""What the service remembers of answers, and what it makes of a log's last words."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuctl_server.encoded import Encoded, encode
+from gpuctl_server.mirror.progress import said
+from gpuctl_server.mirror.trimming import LeftOut, flaw
+
+
+@pytest.mark.parametrize(
+    ("text", "percent"),
+    [
+        ("", None),
+        ("loss 0.5\nnothing of it\n", None),
+        (" 65%|######5   | 65/100 [00:10<00:05]\n", 65),
+        ("  3%|  | 3/100\r 40%|#   | 40/100\r 65.4%|##  | 65/100", 65),
+        ("2024-06-01 10:06:30 [INFO] Epoch 1/3, Step 100, Loss: 0.87", 33),
+        ("EPOCH [2/4] done", 50),
+        ("epoch: 3 / 4", 75),
+        ("step 650/1000\n", 65),
+        ("Step (999/1000)", 99),
+        ("Epoch 1/3\nstep 10/1000\n", 1),
+        (" 10%|# |\nEpoch 3/3\n", 100),
+        ("Epoch 4/3", None),
+        ("Epoch 1/2\nEpoch 4/0\n", 50),
+        ("GPU 99% busy", None),
+        ("999%|", None),
+        ("misstep 1/2, epochs 1/2", None),
+        ("Epoch " + "9" * 4000 + "/3", None),
+        ("downloaded 3/4 files", None),
+    ],
+)
+def test_what_a_log_says(text: str, percent: int | None) -> None:
+    """The last of it that can be true; a number without its word says nothing."""
+    assert said(text) == percent
+
+
+def test_answers_are_remembered_within_bounds() -> None:
+    kept = Encoded(most=100)
+    kept.keep("a", (1,), b"x" * 40)
+    kept.keep("b", (1,), b"y" * 40)
+    assert kept.find("a", (1,)) == b"x" * 40
+    assert kept.find("a", (2,)) is None, "it rests on something else by now"
+    kept.find("a", (1,))
+    kept.keep("c", (1,), b"z" * 40)
+    assert kept.find("b", (1,)) is None, "what was used longest ago goes first"
+    assert kept.find("a", (1,)) is not None
+    kept.keep("a", (2,), b"w" * 10)
+    assert (kept.find("a", (1,)), kept.find("a", (2,))) == (None, b"w" * 10)
+    kept.keep("large", (1,), b"v" * 200)
+    assert kept.find("large", (1,)) is None
+    kept.keep("small", (1,), b"u" * 90)
+    assert kept.find("small", (1,)) is not None, "what was let go is not counted"
+    assert encode({"a": "é\n"}) == '{"a":"é\\n"}'.encode()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"metadata": {"labels": {"app": 5}}},
+        {"metadata": {"labels": ["app"]}},
+        {"metadata": {"annotations": {"a": None}}},
+        {"metadata": {"namespace": 5}},
+        {"metadata": {"resourceVersion": None}},
+        {"metadata": {"creationTimestamp": 1700000000}},
+        {"metadata": {"ownerReferences": {"kind": "Job"}}},
+        {"spec": None},
+        {"spec": ["x"]},
+        {"spec": {"containers": "none"}},
+        {"spec": {"containers": ["none"]}},
+        {"status": ["x"]},
+        {"status": {"conditions": {"Ready": "True"}}},
+        {"status": {"containerStatuses": [None]}},
+    ],
+)
+def test_what_is_left_out(change: dict[str, dict[str, object]]) -> None:
+    """Everything that the readers rely on is looked at; what stands for the object says which one it is."""
+    sound = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "a", "namespace": "b", "uid": "u", "resourceVersion": "7", "labels": {"app": "a"}},
+        "spec": {"containers": [{"name": "main"}]},
+    }
+    assert flaw(sound) is None
+    assert flaw({**sound, "status": None}) is None
+    changed = {**sound, **change}
+    if "metadata" in change:
+        changed["metadata"] = {**sound["metadata"], **change["metadata"]}  # type: ignore[dict-item]
+    problem = flaw(changed)
+    assert problem is not None
+    left_out = LeftOut(changed, problem)
+    assert left_out["metadata"].keys() == {"uid", "resourceVersion"}
+    assert left_out["metadata"]["uid"] == "u"
