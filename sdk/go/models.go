@@ -90,6 +90,42 @@ type DeletedLabel struct {
 	Notes    []string `json:"notes"`
 }
 
+// EventsAlike: An event, or several of the same words.
+type EventsAlike struct {
+	Type    string `json:"type"`
+	Reason  string `json:"reason"`
+	Object  string `json:"object"`
+	Message string `json:"message"`
+	Count   int64  `json:"count"`
+	Time    string `json:"time"`
+}
+
+// FitAnswer: `gpuctl fit -o json`.
+type FitAnswer struct {
+	Jobs []FitJob `json:"jobs"`
+	// What is not taken into account.
+	Notes []string `json:"notes"`
+}
+
+// FitJob: Whether a job finds room.
+type FitJob struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
+	// fits, preempts, fits-when-empty, never or unknown.
+	Verdict        string           `json:"verdict"`
+	Victims        []map[string]any `json:"victims"`
+	VictimsCertain bool             `json:"victimsCertain"`
+	Pods           int64            `json:"pods"`
+	StartingPods   int64            `json:"startingPods"`
+	Need           map[string]any   `json:"need"`
+	Free           map[string]any   `json:"free"`
+	LargestNode    map[string]any   `json:"largestNode"`
+	HeldBy         []map[string]any `json:"heldBy"`
+	Reason         string           `json:"reason"`
+	SmallestChange *string          `json:"smallestChange"`
+}
+
 // GpuLabelPage: A page of nodes; `total` of all pages.
 type GpuLabelPage struct {
 	Total int64       `json:"total"`
@@ -230,6 +266,14 @@ type JobState struct {
 	Message string `json:"message"`
 }
 
+// JobTimeline: What `gpuctl describe job -o json` has of a job's history.
+type JobTimeline struct {
+	Timeline   []PodTimeline       `json:"timeline"`
+	Conditions []WorkloadCondition `json:"conditions"`
+	// Null where they may not be read.
+	Events []EventsAlike `json:"events"`
+}
+
 // KeptLabel: One label of a node.
 type KeptLabel struct {
 	NodeName string     `json:"nodeName"`
@@ -255,6 +299,24 @@ type MeasuredGpu struct {
 	Status      string   `json:"status"`
 	Utilization *float64 `json:"utilization"`
 	MemoryUsage *string  `json:"memoryUsage"`
+}
+
+// NamespaceItem: A namespace.
+type NamespaceItem struct {
+	Name   string  `json:"name"`
+	Status *string `json:"status"`
+	// Jobs that have not ended.
+	Jobs      int64    `json:"jobs"`
+	Pods      int64    `json:"pods"`
+	GPUUsed   int64    `json:"gpuUsed"`
+	Quotas    []string `json:"quotas"`
+	CreatedAt *string  `json:"createdAt"`
+}
+
+// NamespaceList: `gpuctl get namespaces -o json`.
+type NamespaceList struct {
+	Total int64           `json:"total"`
+	Items []NamespaceItem `json:"items"`
 }
 
 // NodeConditions: A node as Kubernetes has it; conditions, taints and addresses in its own form.
@@ -346,6 +408,14 @@ type NodeResources struct {
 	GPUUnhealthy int64    `json:"gpuUnhealthy"`
 }
 
+// OtherCause: A cause that comes after the first.
+type OtherCause struct {
+	Cause   string  `json:"cause"`
+	Message string  `json:"message"`
+	Pod     *string `json:"pod"`
+	Fix     *string `json:"fix"`
+}
+
 // PlanAnswer: A plan: what is done to each object. `questions` have to be confirmed, `errors` stand against it.
 type PlanAnswer struct {
 	Steps     []map[string]any `json:"steps"`
@@ -353,6 +423,19 @@ type PlanAnswer struct {
 	Notes     []string         `json:"notes"`
 	Questions []string         `json:"questions"`
 	Errors    []string         `json:"errors"`
+}
+
+// PodStage: A stage that a pod has reached, and the seconds since the one before.
+type PodStage struct {
+	Stage   string  `json:"stage"`
+	Time    string  `json:"time"`
+	Seconds float64 `json:"seconds"`
+}
+
+// PodTimeline: The stages of a pod, in their order.
+type PodTimeline struct {
+	Pod    string     `json:"pod"`
+	Stages []PodStage `json:"stages"`
 }
 
 // PoolDetail: A pool.
@@ -499,6 +582,57 @@ type SubmittedJob struct {
 	Status    string  `json:"status"`
 	CreatedAt *string `json:"createdAt"`
 	Message   string  `json:"message"`
+}
+
+// WaitAnswer: `gpuctl wait -o json`.
+type WaitAnswer struct {
+	Items []WaitItem `json:"items"`
+}
+
+// WaitItem: What came of waiting for a job.
+type WaitItem struct {
+	Name      string  `json:"name"`
+	Namespace *string `json:"namespace"`
+	Kind      *string `json:"kind"`
+	Condition string  `json:"condition"`
+	Met       bool    `json:"met"`
+	Message   string  `json:"message"`
+	Status    *string `json:"status"`
+	Reason    *string `json:"reason"`
+}
+
+// WhyAnswer: `gpuctl why -o json`.
+type WhyAnswer struct {
+	Job       string         `json:"job"`
+	Namespace string         `json:"namespace"`
+	Kind      string         `json:"kind"`
+	Cause     string         `json:"cause"`
+	Message   string         `json:"message"`
+	Pod       *string        `json:"pod"`
+	Numbers   map[string]any `json:"numbers"`
+	RuledOut  []string       `json:"ruledOut"`
+	Fix       *string        `json:"fix"`
+	Evidence  []WhyEvidence  `json:"evidence"`
+	Also      []OtherCause   `json:"also"`
+	// What could not be looked at.
+	Notes []string `json:"notes"`
+}
+
+// WhyEvidence: What speaks for a cause.
+type WhyEvidence struct {
+	Source string  `json:"source"`
+	Object string  `json:"object"`
+	Text   string  `json:"text"`
+	Time   *string `json:"time"`
+}
+
+// WorkloadCondition: A condition of what runs the job.
+type WorkloadCondition struct {
+	Type               *string `json:"type"`
+	Status             *string `json:"status"`
+	Reason             *string `json:"reason"`
+	Message            *string `json:"message"`
+	LastTransitionTime *string `json:"lastTransitionTime"`
 }
 
 // WaitQuestion: What is waited for, and for how many seconds.

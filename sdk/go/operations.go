@@ -167,17 +167,17 @@ type GetJobWhyOptions struct {
 }
 
 // GetJobWhy: Why a job is as it is: one cause with its numbers, what speaks for it, what was ruled out, what helps.
-func (c *Client) GetJobWhy(ctx context.Context, jobID string, options *GetJobWhyOptions) (map[string]any, error) {
+func (c *Client) GetJobWhy(ctx context.Context, jobID string, options *GetJobWhyOptions) (*WhyAnswer, error) {
 	if options == nil {
 		options = &GetJobWhyOptions{}
 	}
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
-	var answer map[string]any
+	var answer WhyAnswer
 	if err := c.send(ctx, request{method: http.MethodGet, path: join("/jobs/", segment(jobID), "/why"), query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
 	}
-	return answer, nil
+	return &answer, nil
 }
 
 // GetJobTimelineOptions are what may be said to GetJobTimeline. The zero value says nothing.
@@ -187,17 +187,17 @@ type GetJobTimelineOptions struct {
 }
 
 // GetJobTimeline: What happened to a job: the stages of its pods, the conditions of its workload, and its events.
-func (c *Client) GetJobTimeline(ctx context.Context, jobID string, options *GetJobTimelineOptions) (map[string]any, error) {
+func (c *Client) GetJobTimeline(ctx context.Context, jobID string, options *GetJobTimelineOptions) (*JobTimeline, error) {
 	if options == nil {
 		options = &GetJobTimelineOptions{}
 	}
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
-	var answer map[string]any
+	var answer JobTimeline
 	if err := c.send(ctx, request{method: http.MethodGet, path: join("/jobs/", segment(jobID), "/timeline"), query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
 	}
-	return answer, nil
+	return &answer, nil
 }
 
 // WaitJobOptions are what may be said to WaitJob. The zero value says nothing.
@@ -207,17 +207,17 @@ type WaitJobOptions struct {
 }
 
 // WaitJob: Wait until a job runs, is ready, done or deleted, or until that cannot come any more.
-func (c *Client) WaitJob(ctx context.Context, jobID string, body WaitQuestion, options *WaitJobOptions) (map[string]any, error) {
+func (c *Client) WaitJob(ctx context.Context, jobID string, body WaitQuestion, options *WaitJobOptions) (*WaitAnswer, error) {
 	if options == nil {
 		options = &WaitJobOptions{}
 	}
 	query := url.Values{}
 	set(query, "namespace", options.Namespace)
-	var answer map[string]any
+	var answer WaitAnswer
 	if err := c.send(ctx, request{method: http.MethodPost, path: join("/jobs/", segment(jobID), "/wait"), query: query, body: body, repeatable: true}, &answer); err != nil {
 		return nil, err
 	}
-	return answer, nil
+	return &answer, nil
 }
 
 // CreateJobBatchOptions are what may be said to CreateJobBatch. The zero value says nothing.
@@ -773,39 +773,43 @@ type ListNamespacesOptions struct {
 }
 
 // ListNamespaces: The namespaces that gpuctl made, or that have jobs or quotas of its, of those that may be seen.
-func (c *Client) ListNamespaces(ctx context.Context, options *ListNamespacesOptions) (map[string]any, error) {
+func (c *Client) ListNamespaces(ctx context.Context, options *ListNamespacesOptions) (*NamespaceList, error) {
 	if options == nil {
 		options = &ListNamespacesOptions{}
 	}
 	query := url.Values{}
 	set(query, "all", options.All)
-	var answer map[string]any
+	var answer NamespaceList
 	if err := c.send(ctx, request{method: http.MethodGet, path: "/namespaces", query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
 	}
-	return answer, nil
+	return &answer, nil
 }
 
 // FitDocumentsOptions are what may be said to FitDocuments. The zero value says nothing.
 type FitDocumentsOptions struct {
+	// Only check them; nothing is written.
+	DryRun bool
 	// Of jobs that name none.
 	Namespace string
 }
 
 // FitDocuments: Of each job, whether all its pods would find room at once, and whom they would evict. Changes nothing.
-func (c *Client) FitDocuments(ctx context.Context, documents string, options *FitDocumentsOptions) (map[string]any, error) {
+func (c *Client) FitDocuments(ctx context.Context, documents string, options *FitDocumentsOptions) (*FitAnswer, error) {
 	if options == nil {
 		options = &FitDocumentsOptions{}
 	}
+	query := url.Values{}
+	set(query, "namespace", options.Namespace)
 	body := map[string]any{"yamlContent": documents}
-	if options.Namespace != "" {
-		body["namespace"] = options.Namespace
+	if options.DryRun {
+		body["dryRun"] = options.DryRun
 	}
-	var answer map[string]any
-	if err := c.send(ctx, request{method: http.MethodPost, path: "/fit", body: body, repeatable: true}, &answer); err != nil {
+	var answer FitAnswer
+	if err := c.send(ctx, request{method: http.MethodPost, path: "/fit", query: query, body: body, repeatable: true}, &answer); err != nil {
 		return nil, err
 	}
-	return answer, nil
+	return &answer, nil
 }
 
 // CheckRight: Whether whoever asks may do something: what the routes themselves decide by.

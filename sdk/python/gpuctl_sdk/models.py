@@ -108,6 +108,45 @@ class DeletedLabel(Answer):
     notes: list[str]
 
 
+class EventsAlike(Answer):
+    """An event, or several of the same words."""
+
+    type: str
+    reason: str
+    object: str
+    message: str
+    count: int
+    time: str
+
+
+class FitAnswer(Answer):
+    """``gpuctl fit -o json``."""
+
+    jobs: list[FitJob]
+    notes: list[str]
+    """What is not taken into account."""
+
+
+class FitJob(Answer):
+    """Whether a job finds room."""
+
+    name: str
+    namespace: str
+    kind: str
+    verdict: str
+    """fits, preempts, fits-when-empty, never or unknown."""
+    victims: list[dict[str, Any]]
+    victims_certain: bool
+    pods: int
+    starting_pods: int
+    need: dict[str, Any]
+    free: dict[str, Any]
+    largest_node: dict[str, Any] | None
+    held_by: list[dict[str, Any]]
+    reason: str
+    smallest_change: str | None
+
+
 class GpuLabelPage(Answer):
     """A page of nodes; `total` of all pages."""
 
@@ -260,6 +299,15 @@ class JobState(Answer):
     message: str
 
 
+class JobTimeline(Answer):
+    """What ``gpuctl describe job -o json`` has of a job's history."""
+
+    timeline: list[PodTimeline]
+    conditions: list[WorkloadCondition]
+    events: list[EventsAlike] | None
+    """Null where they may not be read."""
+
+
 class KeptLabel(Answer):
     """One label of a node."""
 
@@ -289,6 +337,26 @@ class MeasuredGpu(Answer):
     status: str
     utilization: float | None
     memory_usage: str | None
+
+
+class NamespaceItem(Answer):
+    """A namespace."""
+
+    name: str
+    status: str | None
+    jobs: int
+    """Jobs that have not ended."""
+    pods: int
+    gpu_used: int
+    quotas: list[str]
+    created_at: str | None
+
+
+class NamespaceList(Answer):
+    """``gpuctl get namespaces -o json``."""
+
+    total: int
+    items: list[NamespaceItem]
 
 
 class NodeConditions(Answer):
@@ -387,6 +455,15 @@ class NodeResources(Answer):
     gpu_unhealthy: int
 
 
+class OtherCause(Answer):
+    """A cause that comes after the first."""
+
+    cause: str
+    message: str
+    pod: str | None
+    fix: str | None
+
+
 class PlanAnswer(Answer):
     """A plan: what is done to each object. ``questions`` have to be confirmed, ``errors`` stand against it."""
 
@@ -395,6 +472,21 @@ class PlanAnswer(Answer):
     notes: list[str]
     questions: list[str]
     errors: list[str]
+
+
+class PodStage(Answer):
+    """A stage that a pod has reached, and the seconds since the one before."""
+
+    stage: str
+    time: str
+    seconds: float
+
+
+class PodTimeline(Answer):
+    """The stages of a pod, in their order."""
+
+    pod: str
+    stages: list[PodStage]
 
 
 class PoolDetail(Answer):
@@ -556,6 +648,62 @@ class SubmittedJob(Answer):
     message: str
 
 
+class WaitAnswer(Answer):
+    """``gpuctl wait -o json``."""
+
+    items: list[WaitItem]
+
+
+class WaitItem(Answer):
+    """What came of waiting for a job."""
+
+    name: str
+    namespace: str | None
+    kind: str | None
+    condition: str
+    met: bool
+    message: str
+    status: str | None
+    reason: str | None
+
+
+class WhyAnswer(Answer):
+    """``gpuctl why -o json``."""
+
+    job: str
+    namespace: str
+    kind: str
+    cause: str
+    message: str
+    pod: str | None
+    numbers: dict[str, Any]
+    ruled_out: list[str]
+    fix: str | None
+    evidence: list[WhyEvidence]
+    also: list[OtherCause]
+    notes: list[str]
+    """What could not be looked at."""
+
+
+class WhyEvidence(Answer):
+    """What speaks for a cause."""
+
+    source: str
+    object: str
+    text: str
+    time: str | None
+
+
+class WorkloadCondition(Answer):
+    """A condition of what runs the job."""
+
+    type: str | None
+    status: str | None
+    reason: str | None
+    message: str | None
+    last_transition_time: str | None
+
+
 Administered.model_rebuild()
 Batch.model_rebuild()
 BatchFailure.model_rebuild()
@@ -566,6 +714,9 @@ ChangedPool.model_rebuild()
 CreatedQuota.model_rebuild()
 DatedLabel.model_rebuild()
 DeletedLabel.model_rebuild()
+EventsAlike.model_rebuild()
+FitAnswer.model_rebuild()
+FitJob.model_rebuild()
 GpuLabelPage.model_rebuild()
 GpuLabels.model_rebuild()
 GpuPage.model_rebuild()
@@ -579,10 +730,13 @@ JobPage.model_rebuild()
 JobPod.model_rebuild()
 JobResources.model_rebuild()
 JobState.model_rebuild()
+JobTimeline.model_rebuild()
 KeptLabel.model_rebuild()
 LabelPage.model_rebuild()
 LabelPair.model_rebuild()
 MeasuredGpu.model_rebuild()
+NamespaceItem.model_rebuild()
+NamespaceList.model_rebuild()
 NodeConditions.model_rebuild()
 NodeDetail.model_rebuild()
 NodeFailure.model_rebuild()
@@ -591,7 +745,10 @@ NodeItem.model_rebuild()
 NodeLabel.model_rebuild()
 NodePage.model_rebuild()
 NodeResources.model_rebuild()
+OtherCause.model_rebuild()
 PlanAnswer.model_rebuild()
+PodStage.model_rebuild()
+PodTimeline.model_rebuild()
 PoolDetail.model_rebuild()
 PoolItem.model_rebuild()
 PoolList.model_rebuild()
@@ -605,3 +762,8 @@ RightAnswer.model_rebuild()
 SetLabel.model_rebuild()
 Submitted.model_rebuild()
 SubmittedJob.model_rebuild()
+WaitAnswer.model_rebuild()
+WaitItem.model_rebuild()
+WhyAnswer.model_rebuild()
+WhyEvidence.model_rebuild()
+WorkloadCondition.model_rebuild()

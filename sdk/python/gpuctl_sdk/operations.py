@@ -161,42 +161,42 @@ class Operations(ABC):
         )
         return found
 
-    def get_job_why(self, job_id: str, *, namespace: str | None = None) -> dict[str, Any]:
+    def get_job_why(self, job_id: str, *, namespace: str | None = None) -> models.WhyAnswer:
         """Why a job is as it is: one cause with its numbers, what speaks for it, what was ruled out, what helps.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is.
         """
-        found: dict[str, Any] = self.send(
-            Call("GET", f"/jobs/{segment(job_id)}/why", dict[str, Any], query=given({"namespace": namespace}))
+        found: models.WhyAnswer = self.send(
+            Call("GET", f"/jobs/{segment(job_id)}/why", models.WhyAnswer, query=given({"namespace": namespace}))
         )
         return found
 
-    def get_job_timeline(self, job_id: str, *, namespace: str | None = None) -> dict[str, Any]:
+    def get_job_timeline(self, job_id: str, *, namespace: str | None = None) -> models.JobTimeline:
         """What happened to a job: the stages of its pods, the conditions of its workload, and its events.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is.
         """
-        found: dict[str, Any] = self.send(
-            Call("GET", f"/jobs/{segment(job_id)}/timeline", dict[str, Any], query=given({"namespace": namespace}))
+        found: models.JobTimeline = self.send(
+            Call("GET", f"/jobs/{segment(job_id)}/timeline", models.JobTimeline, query=given({"namespace": namespace}))
         )
         return found
 
     def wait_job(
         self, job_id: str, *, condition: str, timeout: float | None = None, namespace: str | None = None
-    ) -> dict[str, Any]:
+    ) -> models.WaitAnswer:
         """Wait until a job runs, is ready, done or deleted, or until that cannot come any more.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param timeout: Seconds.
         :param namespace: Where the job is.
         """
-        found: dict[str, Any] = self.send(
+        found: models.WaitAnswer = self.send(
             Call(
                 "POST",
                 f"/jobs/{segment(job_id)}/wait",
-                dict[str, Any],
+                models.WaitAnswer,
                 query=given({"namespace": namespace}),
                 body=given({"condition": condition, "timeout": timeout}),
             )
@@ -657,22 +657,31 @@ class Operations(ABC):
         )
         return found
 
-    def list_namespaces(self, *, all: bool | None = None) -> dict[str, Any]:
+    def list_namespaces(self, *, all: bool | None = None) -> models.NamespaceList:
         """The namespaces that gpuctl made, or that have jobs or quotas of its, of those that may be seen.
 
         :param all: Also those without jobs and quotas.
         """
-        found: dict[str, Any] = self.send(Call("GET", "/namespaces", dict[str, Any], query=given({"all": all})))
+        found: models.NamespaceList = self.send(
+            Call("GET", "/namespaces", models.NamespaceList, query=given({"all": all}))
+        )
         return found
 
-    def fit_documents(self, documents: Documents, *, namespace: str | None = None) -> dict[str, Any]:
+    def fit_documents(
+        self, documents: Documents, *, dry_run: bool | None = None, namespace: str | None = None
+    ) -> models.FitAnswer:
         """Of each job, whether all its pods would find room at once, and whom they would evict. Changes nothing.
 
+        :param dry_run: Only check them; nothing is written.
         :param namespace: Of jobs that name none.
         """
-        found: dict[str, Any] = self.send(
+        found: models.FitAnswer = self.send(
             Call(
-                "POST", "/fit", dict[str, Any], body=given({"yamlContent": as_yaml(documents), "namespace": namespace})
+                "POST",
+                "/fit",
+                models.FitAnswer,
+                query=given({"namespace": namespace}),
+                body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
             )
         )
         return found
@@ -844,42 +853,42 @@ class AsyncOperations(ABC):
         )
         return found
 
-    async def get_job_why(self, job_id: str, *, namespace: str | None = None) -> dict[str, Any]:
+    async def get_job_why(self, job_id: str, *, namespace: str | None = None) -> models.WhyAnswer:
         """Why a job is as it is: one cause with its numbers, what speaks for it, what was ruled out, what helps.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is.
         """
-        found: dict[str, Any] = await self.send(
-            Call("GET", f"/jobs/{segment(job_id)}/why", dict[str, Any], query=given({"namespace": namespace}))
+        found: models.WhyAnswer = await self.send(
+            Call("GET", f"/jobs/{segment(job_id)}/why", models.WhyAnswer, query=given({"namespace": namespace}))
         )
         return found
 
-    async def get_job_timeline(self, job_id: str, *, namespace: str | None = None) -> dict[str, Any]:
+    async def get_job_timeline(self, job_id: str, *, namespace: str | None = None) -> models.JobTimeline:
         """What happened to a job: the stages of its pods, the conditions of its workload, and its events.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param namespace: Where the job is.
         """
-        found: dict[str, Any] = await self.send(
-            Call("GET", f"/jobs/{segment(job_id)}/timeline", dict[str, Any], query=given({"namespace": namespace}))
+        found: models.JobTimeline = await self.send(
+            Call("GET", f"/jobs/{segment(job_id)}/timeline", models.JobTimeline, query=given({"namespace": namespace}))
         )
         return found
 
     async def wait_job(
         self, job_id: str, *, condition: str, timeout: float | None = None, namespace: str | None = None
-    ) -> dict[str, Any]:
+    ) -> models.WaitAnswer:
         """Wait until a job runs, is ready, done or deleted, or until that cannot come any more.
 
         :param job_id: A jobId, a job's name, or the name of one of its pods.
         :param timeout: Seconds.
         :param namespace: Where the job is.
         """
-        found: dict[str, Any] = await self.send(
+        found: models.WaitAnswer = await self.send(
             Call(
                 "POST",
                 f"/jobs/{segment(job_id)}/wait",
-                dict[str, Any],
+                models.WaitAnswer,
                 query=given({"namespace": namespace}),
                 body=given({"condition": condition, "timeout": timeout}),
             )
@@ -1348,22 +1357,31 @@ class AsyncOperations(ABC):
         )
         return found
 
-    async def list_namespaces(self, *, all: bool | None = None) -> dict[str, Any]:
+    async def list_namespaces(self, *, all: bool | None = None) -> models.NamespaceList:
         """The namespaces that gpuctl made, or that have jobs or quotas of its, of those that may be seen.
 
         :param all: Also those without jobs and quotas.
         """
-        found: dict[str, Any] = await self.send(Call("GET", "/namespaces", dict[str, Any], query=given({"all": all})))
+        found: models.NamespaceList = await self.send(
+            Call("GET", "/namespaces", models.NamespaceList, query=given({"all": all}))
+        )
         return found
 
-    async def fit_documents(self, documents: Documents, *, namespace: str | None = None) -> dict[str, Any]:
+    async def fit_documents(
+        self, documents: Documents, *, dry_run: bool | None = None, namespace: str | None = None
+    ) -> models.FitAnswer:
         """Of each job, whether all its pods would find room at once, and whom they would evict. Changes nothing.
 
+        :param dry_run: Only check them; nothing is written.
         :param namespace: Of jobs that name none.
         """
-        found: dict[str, Any] = await self.send(
+        found: models.FitAnswer = await self.send(
             Call(
-                "POST", "/fit", dict[str, Any], body=given({"yamlContent": as_yaml(documents), "namespace": namespace})
+                "POST",
+                "/fit",
+                models.FitAnswer,
+                query=given({"namespace": namespace}),
+                body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
             )
         )
         return found
