@@ -782,9 +782,12 @@ def test_flux_applies_the_rendered_directory() -> None:
     assert kustomization["spec"]["prune"] is True
 
 
-def test_the_image_copies_what_the_package_needs() -> None:
-    lines = (ROOT / "deploy" / "Dockerfile").read_text().splitlines()
-    copied = [name for line in lines if line.startswith("COPY ") for name in line.split()[1:-1]]
+@pytest.mark.parametrize(("image", "user"), [("Dockerfile", "999"), ("service/Dockerfile", "65532:65532")])
+def test_the_images_copy_what_the_package_needs(image: str, user: str) -> None:
+    lines = (ROOT / "deploy" / image).read_text().splitlines()
+    copied = [
+        name for line in lines if line.startswith("COPY ") and "--from" not in line for name in line.split()[1:-1]
+    ]
     assert all((ROOT / name).exists() for name in copied)
-    assert {"pyproject.toml", "README.md", "LICENSE", "compiler"} == set(copied)
-    assert "USER 999" in lines
+    assert {"pyproject.toml", "README.md", "LICENSE", "compiler", "server"} == set(copied)
+    assert f"USER {user}" in lines

@@ -107,7 +107,7 @@ def process(arguments: Sequence[str], **options: Any) -> subprocess.CompletedPro
 
 CLUSTER_COMMANDS = {"diff", "apply", "create", "delete", "recover", "fit", "snapshot"}
 CLUSTER_COMMANDS |= {"get", "describe", "query", "label", "add", "remove", "pause", "resume", "rerun", "logs", "why"}
-CLUSTER_COMMANDS |= {"exec", "port-forward", "wait"}
+CLUSTER_COMMANDS |= {"exec", "port-forward", "serve", "wait"}
 
 
 @pytest.fixture(autouse=True)

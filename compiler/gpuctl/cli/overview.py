@@ -31,7 +31,10 @@ OVERVIEW: dict[str, tuple[OverviewLine, ...]] = {
     ),
     "Nodes": (OverviewLine(("label", "add", "remove"), "Label nodes; put them into pools; take out."),),
     "GitOps": (OverviewLine(("build", "impact"), "Manifests for git; what a change in git does."),),
-    "Other": (OverviewLine(("serve", "completion", "version"), "A REST API; completion for a shell; versions."),),
+    "Other": (
+        OverviewLine(("serve",), "Serve the REST API."),
+        OverviewLine(("completion", "version"), "Completion for a shell; versions."),
+    ),
 }
 """Heading -> the lines below it; every command stands in one of them. Importing each for its own help would cost its
 start-up."""
