@@ -65,7 +65,7 @@ def test_before_the_service(served: Served, place: Place, asked: dict[str, str])
 
 
 @pytest.mark.skipif("/api/v1/jobs/{jobId}/logs" not in PATHS, reason="the service has no logs yet")
-def test_logs(served: Served, place: Place) -> None:
+def test_logs_by_events(served: Served, place: Place) -> None:
     """Followed by Server-Sent Events through a network that breaks: each line once, up to the end of the job."""
     sent = {"json": {"yamlContent": text_of(training("a"), namespace=place.namespace)}}
     made = served.call("POST", "/jobs", status=201, **sent)

@@ -82,7 +82,7 @@ def test_lists_page_by_page(client: Client, place: Place) -> None:
     assert {item.job_id for item in everything} == {item.job_id for item in batch.success}
 
 
-def test_errors(served: Served, client: Client, place: Place) -> None:
+def test_errors_are_exceptions(served: Served, client: Client, place: Place) -> None:
     """With what each of them has more than its status."""
     with pytest.raises(NotFound, match="there is no job") as lost:
         client.get_job("not-there")
@@ -159,7 +159,7 @@ def test_asyncio(served: Served, place: Place) -> None:
 
 
 @pytest.mark.skipif("/api/v1/jobs/{jobId}/logs" not in PATHS, reason="the service has no logs yet")
-def test_logs(served: Served, place: Place, proxy: FlakyProxy) -> None:
+def test_logs_by_websocket(served: Served, place: Place, proxy: FlakyProxy) -> None:
     """Followed through a network that breaks: each line once, up to the end of the job."""
     with Client(proxy.url, served.tokens["admin"], retrying=SOON) as client:
         made = client.create_jobs(placed(place, training("a")))
