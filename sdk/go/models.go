@@ -292,6 +292,32 @@ type LabelPair struct {
 	Value string `json:"value"`
 }
 
+// LogLineValue: A line, and whose it is.
+type LogLineValue struct {
+	Pod       string `json:"pod"`
+	Container string `json:"container"`
+	Timestamp string `json:"timestamp"`
+	Text      string `json:"text"`
+}
+
+// LogProblemValue: Why a log, or a part of it, is not shown. `pod` is null where it is not about a certain one.
+type LogProblemValue struct {
+	Pod     *string `json:"pod"`
+	Message string  `json:"message"`
+}
+
+// LogsValue: What the pods of a job print.
+type LogsValue struct {
+	// The texts of the lines, in the order of time.
+	Logs []string `json:"logs"`
+	// When the last of them was written.
+	LastTimestamp *string `json:"lastTimestamp"`
+	// The same lines, with whose they are.
+	Lines []LogLineValue `json:"lines"`
+	// What is not shown, and why.
+	Problems []LogProblemValue `json:"problems"`
+}
+
 // MeasuredGpu: A GPU of a node, with the use of its memory.
 type MeasuredGpu struct {
 	GPUID       string   `json:"gpuId"`
@@ -299,6 +325,12 @@ type MeasuredGpu struct {
 	Status      string   `json:"status"`
 	Utilization *float64 `json:"utilization"`
 	MemoryUsage *string  `json:"memoryUsage"`
+}
+
+// MetricPoint: A value at a time.
+type MetricPoint struct {
+	Timestamp string  `json:"timestamp"`
+	Value     float64 `json:"value"`
 }
 
 // NamespaceItem: A namespace.

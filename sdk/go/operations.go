@@ -371,6 +371,73 @@ func (c *Client) PlanDocuments(ctx context.Context, documents string, options *P
 	return &answer, nil
 }
 
+// GetJobLogsOptions are what may be said to GetJobLogs. The zero value says nothing.
+type GetJobLogsOptions struct {
+	// How many of the last lines of each pod. Default: 100; with `since` all.
+	Tail *int64
+	// Of this pod alone, by its name or the end of it.
+	Pod string
+	// Lines not older than this: a length of time (10m, 1h30m), or a time.
+	Since string
+	// Only lines that contain this text, exactly as it is.
+	Grep string
+	// Another container than the job's own.
+	Container string
+	// Of the run before the container was restarted.
+	Previous bool
+	// Where the job has to be.
+	Namespace string
+}
+
+// GetJobLogs: What the pods of a job have printed, in the order of time.
+func (c *Client) GetJobLogs(ctx context.Context, jobID string, options *GetJobLogsOptions) (*LogsValue, error) {
+	if options == nil {
+		options = &GetJobLogsOptions{}
+	}
+	query := url.Values{}
+	set(query, "tail", options.Tail)
+	set(query, "pod", options.Pod)
+	set(query, "since", options.Since)
+	set(query, "grep", options.Grep)
+	set(query, "container", options.Container)
+	set(query, "previous", options.Previous)
+	set(query, "namespace", options.Namespace)
+	var answer LogsValue
+	if err := c.send(ctx, request{method: http.MethodGet, path: join("/jobs/", segment(jobID), "/logs"), query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetJobMetricsOptions are what may be said to GetJobMetrics. The zero value says nothing.
+type GetJobMetricsOptions struct {
+	// Of this metric alone: gpuUtilization (percent), memoryUsage (GiB of a GPU), throughput, or another that is set.
+	Metric string
+	// From when on, RFC 3339. Default: the job's start.
+	StartTime string
+	// Until when. Default: now.
+	EndTime string
+	// Where the job has to be.
+	Namespace string
+}
+
+// GetJobMetrics: What is measured of a job over time, at most 500 points of each metric.
+func (c *Client) GetJobMetrics(ctx context.Context, jobID string, options *GetJobMetricsOptions) (map[string][]MetricPoint, error) {
+	if options == nil {
+		options = &GetJobMetricsOptions{}
+	}
+	query := url.Values{}
+	set(query, "metric", options.Metric)
+	set(query, "startTime", options.StartTime)
+	set(query, "endTime", options.EndTime)
+	set(query, "namespace", options.Namespace)
+	var answer map[string][]MetricPoint
+	if err := c.send(ctx, request{method: http.MethodGet, path: join("/jobs/", segment(jobID), "/metrics"), query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
 // ListPools: The pools by name; `default` has the nodes that are in no other.
 func (c *Client) ListPools(ctx context.Context) (*PoolList, error) {
 	var answer PoolList

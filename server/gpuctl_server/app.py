@@ -24,6 +24,8 @@ from gpuctl_server.routes import (
     job_questions,
     jobs,
     labels,
+    logs,
+    metrics,
     namespaces,
     nodes,
     pool_changes,
@@ -42,6 +44,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     job_questions.router,
     job_changes.router,
     job_changes.previews,
+    logs.router,
+    metrics.router,
     pools.router,
     # Labels have paths that would be names of nodes.
     labels.router,

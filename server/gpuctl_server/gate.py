@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpuctl_server.measures import Measures
@@ -20,8 +20,11 @@ _OPEN = frozenset({"/healthz", "/readyz"})
 """Paths that are answered however busy the service is."""
 
 
+_BEGINNINGS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _LONGEST = 500
+FOLLOWS = "follows"
+"""What an answer that is a stream sets in the state of its scope, before it begins."""
 
 
 class Gate:
@@ -36,19 +39,21 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        if scope["type"] != "http":
-            begin_request()
+        if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        request = Request(scope)
+        request = HTTPConnection(scope)
         identity = begin_request(request.headers.get("x-request-id", ""))
-        begun, status = time.monotonic(), 0
+        begun, status, taken = time.monotonic(), 0, 0.0
 
         async def sending(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [*message["headers"], (b"x-request-id", identity.encode())]
+            nonlocal status, taken
+            if message["type"] in _BEGINNINGS:
+                status, taken = message.get("status", 101), time.monotonic() - begun
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", identity.encode())]
+            elif message["type"] == "websocket.close" and not status:
+                # There is nothing at this path, for which uvicorn has one answer.
+                status = 403
             await send(message)
 
         try:
@@ -63,18 +68,22 @@ class Gate:
                 raise
             await unexpected(request, error)(scope, receive, sending)
         finally:
-            self._note(scope, status, time.monotonic() - begun)
+            # Of what goes on for hours the beginning counts.
+            self._note(scope, status, taken if _follows(scope) else time.monotonic() - begun)
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         """A line in the log, and a count by the path of the route: whoever asks chooses the path, and its length."""
-        method = scope["method"] if scope["method"] in _METHODS else "other"
+        method = scope.get("method", "GET")
+        method = method if method in _METHODS else "other"
         route = getattr(scope.get("route"), "path", "none")
         self._measures.answered(method, route, status, seconds)
         fields: dict[str, Any] = {"method": method, "path": scope["path"][:_LONGEST], "route": route}
         LOG.info("request", extra={**fields, "status": status, "ms": round(seconds * 1000, 1)})
 
-    async def _admitted(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await self._body(request, receive)
+    async def _admitted(self, request: HTTPConnection, scope: Scope, receive: Receive, send: Send) -> None:
+        """Give a request a slot; what follows a log has it only until it is let in."""
+        if scope["type"] == "http":
+            receive = _given(await self._body(request, receive), receive)
         if self._slots.locked() and self._waiting >= self._settings.queue:
             raise Problem(429, "the service is busy; try again in a moment")
         self._waiting += 1
@@ -82,13 +91,27 @@ class Gate:
             await self._slots.acquire()
         finally:
             self._waiting -= 1
-        try:
-            with self._measures.under_way.track_inprogress():
-                await self._app(scope, _given(body, receive), send)
-        finally:
-            self._slots.release()
+        self._measures.under_way.inc()
+        held = True
 
-    async def _body(self, request: Request, receive: Receive) -> bytes:
+        def give_back() -> None:
+            nonlocal held
+            if held:
+                held = False
+                self._measures.under_way.dec()
+                self._slots.release()
+
+        async def sending(message: Message) -> None:
+            if message["type"] in _BEGINNINGS and _follows(scope):
+                give_back()
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        finally:
+            give_back()
+
+    async def _body(self, request: HTTPConnection, receive: Receive) -> bytes:
         """The whole body, which has to come in time: a request that only trickles in holds no slot."""
         limit = self._settings.body_limit
         length = request.headers.get("content-length", "")
@@ -125,3 +148,8 @@ def _given(body: bytes, receive: Receive) -> Callable[[], Awaitable[Message]]:
         return messages.popleft() if messages else await receive()
 
     return next_message
+
+
+def _follows(scope: Scope) -> bool:
+    """Whether something may go on for as long as a job does. What answers with a stream of events says so."""
+    return scope["type"] == "websocket" or bool(scope.get("state", {}).get(FOLLOWS))

@@ -8,8 +8,6 @@ from gpuctl.answers.job_answers import job_facts_value
 from gpuctl.language.masking import masked
 from gpuctl.reading.job_facts import JobFacts
 from gpuctl_server.mirror.job_board import ListedJob
-from gpuctl_server.models.job_models import JobMetrics
-from gpuctl_server.service import Service
 
 Metrics = dict[str, Any]
 
@@ -40,8 +38,3 @@ def job_description(identity: str, facts: JobFacts, metrics: Metrics) -> dict[st
     value["resources"] = {key: value["resources"][key] for key in ("gpu", "gpuType", "cpu", "memory")}
     found: dict[str, Any] = masked(value)
     return found
-
-
-def newest_metrics(service: Service, item: ListedJob) -> Metrics:
-    """What was measured of a job last, for its description; null where nothing measures it. Does not wait."""
-    return dict.fromkeys(str(field.alias) for field in JobMetrics.model_fields.values())

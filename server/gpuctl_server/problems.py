@@ -9,8 +9,10 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from pydantic import ValidationError
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
 from gpuctl.answers.failures import meaning_of
@@ -106,7 +108,7 @@ class Route(APIRoute):
             except NotReadable as error:
                 return answer(Problem(400, str(error)))
             except RequestValidationError as error:
-                return answer(_invalid(error))
+                return answer(invalid_query(error))
             except HTTPException as error:
                 return answer(Problem(error.status_code, str(error.detail)))
             except Exception as error:
@@ -140,13 +142,14 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, lost)
 
 
-def _invalid(error: RequestValidationError) -> Problem:
+def invalid_query(error: RequestValidationError | ValidationError) -> Problem:
+    """400: what has a wrong form, field by field."""
     details = [{"field": _place(item["loc"]), "message": item["msg"]} for item in error.errors()]
     first = f"{details[0]['field']}: {details[0]['message']}" if details else "the request is invalid"
     return Problem(400, first, error="InvalidRequest", details=details)
 
 
-def unexpected(request: Request, error: BaseException) -> Response:
+def unexpected(request: HTTPConnection, error: BaseException) -> Response:
     """A bug of ours: the log has what happened, the answer where to find it."""
     LOG.error("internal error", exc_info=error, extra={"path": request.url.path})
     text = f"the service failed; its log has more under the request id {request_id()}"

@@ -23,6 +23,7 @@ from gpuctl_server.access.caller import Authenticator
 from gpuctl_server.access.tokens import DamagedTokens, TokenFile, new_token, write_tokens
 from gpuctl_server.app import create_app
 from gpuctl_server.audit import audit_to
+from gpuctl_server.cutting import CuttableHttp, CuttableWebSocket
 from gpuctl_server.request_log import LOG, set_up
 from gpuctl_server.routes.common import BASE
 from gpuctl_server.service import Service, make_service
@@ -54,7 +55,11 @@ def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
         log_config=None,
         access_log=False,
         server_header=False,
+        http=CuttableHttp,
+        ws=CuttableWebSocket,
         ws_max_size=64 * 1024,
+        # A compressor for each of a thousand followers would take more memory than everything else.
+        ws_per_message_deflate=False,
     )
     # uvicorn raises a signal again once everything has come to its end: by then it is no failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -62,7 +67,7 @@ def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
     def listening(host: str, port: int) -> None:
         tell(f"gpuctl serves {scheme}://{host}:{port}{BASE}")
 
-    server = _Server(config, listening, service.writes.end)
+    server = _Server(config, listening, service)
     set_up()
     if settings.audit is not None:
         try:
@@ -79,25 +84,24 @@ def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Tells its address once it listens: of a port that was 0 nobody knows it before. ``ending`` is called first of all
-    when it is to end."""
+    """Tells its address once it listens: of a port that was 0 nobody knows it before. When it is to end, nothing new
+    is begun, and what would go on for ever ends first."""
 
-    def __init__(
-        self, config: uvicorn.Config, listening: Callable[[str, int], None], ending: Callable[[], None]
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, listening: Callable[[str, int], None], service: Service) -> None:
         super().__init__(config)
         self._listening = listening
-        self._ending = ending
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._ending()
-        await super().shutdown(sockets)
+        self._service = service
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             self._listening(f"[{host}]" if ":" in host else host, port)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._service.writes.end()
+        await self._service.logs.end()
+        await super().shutdown(sockets)
 
 
 def prepare(settings: ServerSettings, tell: Callable[[str], None]) -> Service:
@@ -111,7 +115,7 @@ def prepare(settings: ServerSettings, tell: Callable[[str], None]) -> Service:
     except InvalidDocuments as error:
         raise CannotStart(f"the platform's settings have errors:\n{error}") from None
     except ClusterError as error:
-        raise CannotStart(error.message + (f"\n{error.hint}" if error.hint else "")) from None
+        raise CannotStart(error.message + (f"\n  = {error.hint}" if error.hint else "")) from None
     return make_service(settings, connection, platform, _authenticator(settings, connection, tell))
 
 

@@ -22,6 +22,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.access.caller import Authenticator, Caller
 from gpuctl_server.encoded import Encoded
+from gpuctl_server.logs.log_hub import LogHub
 from gpuctl_server.measures import Measures
 from gpuctl_server.mirror.fleet import FleetBoard
 from gpuctl_server.mirror.job_board import JobBoard
@@ -29,6 +30,7 @@ from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import MirroredSession
 from gpuctl_server.mirror.progress import ProgressBook
 from gpuctl_server.mirror.veiled_session import VeiledSession
+from gpuctl_server.prometheus import Prometheus
 from gpuctl_server.settings import ServerSettings
 from gpuctl_server.writes import Writes
 
@@ -54,6 +56,8 @@ class Service:
     measures: Measures
     fleet: FleetBoard
     progress: ProgressBook
+    logs: LogHub
+    prometheus: Prometheus | None
     writes: Writes = field(default_factory=Writes)
     encoded: Encoded = field(default_factory=Encoded)
     waits: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(WAITS))
@@ -168,4 +172,6 @@ def make_service(
         Measures(mirror),
         fleet,
         ProgressBook(connection),
+        LogHub(connection, platform, settings),
+        Prometheus(settings.prometheus, settings.prometheus_token) if settings.prometheus else None,
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 from yaml import YAMLError
+
+from gpuctl_server.metric_queries import MetricQuery
 
 
 class SettingsProblem(ValueError):
@@ -54,8 +56,16 @@ class ServerSettings(BaseSettings):
     body_timeout: float = Field(15.0, gt=0, description="How long a body may take to come.")
     mirror_again: float = Field(15.0, gt=0, description="After how long a list that may not be read is tried again.")
     shutdown_timeout: float = Field(10.0, gt=0, description="How long requests may go on once the service is to end.")
+    followers: int = Field(1000, ge=0, description="Who may follow logs at a time; more are told to come back later.")
+    followers_each: int = Field(250, ge=1, description="How many logs one user may follow at a time.")
+    followed_jobs: int = Field(250, ge=1, description="Jobs whose logs are followed at a time, by whomever.")
+    follower_check: float = Field(30.0, gt=0, description="How often it is asked whether a follower still may.")
     cors: tuple[str, ...] = Field((), description="Origins that browsers may ask from. Default: none.")
-    prometheus: str | None = Field(None, description="Address of Prometheus, for metrics.")
+    prometheus: str | None = Field(None, pattern=r"^https?://[^\s/?#]+[^\s?#]*$", description="Address of Prometheus.")
+    prometheus_token: Path | None = Field(None, description="File with a bearer token for it.")
+    metrics: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")], MetricQuery] = Field(
+        default_factory=dict, description="What is asked of Prometheus: name -> query, text; beside what is built in."
+    )
     audit: Path | None = Field(None, description="File that a line for each write is added to. Default: the log.")
 
     @classmethod

@@ -268,6 +268,22 @@ def test_a_pod_that_another_takes_the_place_of(place: Place, start: Start) -> No
     assert b"note: inference/serve is gone\n" in command.err
 
 
+def test_all_of_a_pod_that_comes_later(place: Place, start: Start) -> None:
+    """--tail is about what there was: of a log that has only begun nothing is left out."""
+    place.apply(notebook())
+    place.running("note")
+    lines = [f"line {number}" for number in range(5)]
+    write(place, "note-0", "".join(f"{line}\n" for line in lines))
+    command = start("logs", "note", "-f", "--tail=1", "--no-prefix", "-n", place.namespace)
+    command.until(b"line 4\n")
+    # The next one has the same name here, and so the same log, from its first moment on.
+    place.kubectl("delete", "pod", "note-0")
+    command.until(b"line 4\nline 0\nline 1\nline 2\nline 3\nline 4\n")
+    command.process.send_signal(signal.SIGINT)
+    assert command.end() == 130
+    assert command.out.decode().splitlines() == ["line 4", *lines]
+
+
 def test_bytes_that_are_no_text_and_long_lines(place: Place, start: Start) -> None:
     place.apply(training())
     pod = only_pod(place, "train")

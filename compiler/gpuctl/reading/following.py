@@ -6,15 +6,15 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gpuctl.apply.state.records import Records, is_controlled
 from gpuctl.apply.state.workload import condition, finished
 from gpuctl.backend.api_resources import WORKLOADS, Object
 from gpuctl.backend.generations import bare_name
-from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, Watched
 from gpuctl.kube.session import Session
 from gpuctl.reading.job_rows import Job, newest, together
@@ -25,15 +25,12 @@ from gpuctl.reading.log_streams import (
     Wanted,
     container_of,
     container_state,
-    explain,
     has_log,
-    told,
 )
 from gpuctl.reading.log_streams import waiting as why_waiting
 from gpuctl.reading.status import pod_status, sentence
+from gpuctl.reading.tailing import Tail, TailEnded, TailMessage
 
-_PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)
-_TRIES = 20
 _GRACE = 3.0
 """Seconds for which a job that is gone may come back: apply deletes, then creates."""
 _LINGER = 5.0
@@ -49,150 +46,50 @@ class Notice(NamedTuple):
     passing: bool = False
 
 
-class _Ended(NamedTuple):
-    source: ContainerLog
-    problem: LogProblem | None
+class PodEnded(NamedTuple):
+    """All of a pod's log has come, and there will be no more of it; ``text`` is a sentence. ``gone`` tells that it
+    cannot be read any more."""
+
+    uid: str
+    text: str
+    gone: bool
 
 
-class _Run(NamedTuple):
-    """A run of a container: ``number`` counts restarts; ``state`` is running, between (may start again) or over."""
-
-    number: int
-    state: str
-
-
-Item = Batch | Notice | LogProblem
-_Message = Event | Batch | LogProblem | _Ended | ClusterError
-_UNKNOWN = _Run(0, "running")
+Item = Batch | Notice | LogProblem | PodEnded
+_Message = Event | TailMessage
 
 
 @dataclass(eq=False)
 class _Pod:
-    """A pod that is followed. ``gone`` is when it was seen to be deleted."""
+    """A pod that is followed. ``early`` tells that it had a log when following began, ``gone`` is when it was seen to
+    be deleted, ``told`` whether its end was."""
 
     object: Object
+    early: bool = False
     source: ContainerLog | None = None
     thread: threading.Thread | None = None
     through: bool = False
     gone: float | None = None
+    told: bool = False
 
     @property
     def is_over(self) -> bool:
         """Whether no container of it will run again."""
         return self.gone is not None or self.object.get("status", {}).get("phase") in ("Succeeded", "Failed")
 
+    def is_through(self, now: float) -> bool:
+        """Whether nothing more of its log will come."""
+        lingers = self.gone is not None and now > self.gone + _LINGER
+        return self.is_over and (self.source is None or self.through or lingers)
 
-@dataclass(eq=False)
-class _Tail:
-    """A thread that reads one source: what its pod is doing comes from outside, by :meth:`look`."""
-
-    source: ContainerLog
-    into: queue.Queue[_Message]
-    run: _Run = _UNKNOWN
-    stopped: bool = False
-    _read: int | None = field(default=None)
-    _lines: int = 0
-    _answered: bool = False
-    _whole: bool = True
-
-    def look(self, pod: Object, *, over: bool) -> None:
-        """Hear of the pod."""
-        run = _run_of(pod, self.source.container, over=over)
-        with self.source.lock:
-            if run != self.run:
-                self.run = run
-                self.source.lock.notify_all()
-
-    def stop(self) -> None:
-        """End soon."""
-        with self.source.lock:
-            self.stopped = True
-            self.source.lock.notify_all()
-
-    def start(self) -> threading.Thread:
-        """Begin to read."""
-        thread = threading.Thread(target=self._work, daemon=True, name="gpuctl-log")
-        thread.start()
-        return thread
-
-    def _work(self) -> None:
-        try:
-            problem = self._follow()
-        except ClusterError as error:
-            self._put(error)
-        else:
-            self._put(_Ended(self.source, problem))
-
-    def _follow(self) -> LogProblem | None:
-        """Until the container will not run again and all is read; what could not be read is the result."""
-        failures = 0
-        begun: int | None = None
-        while not self.stopped:
-            run, before = self.run, self._lines
-            if run.number == self._read and run.state == "between":
-                self._wait(run, 5.0)
-                continue
-            try:
-                if begun is not None and run.number == begun + 1 and self._read != begun:
-                    # It was started again before all of the run before had come.
-                    self._copy(run, previous=True)
-                begun = run.number
-                self._copy(run)
-            except ClusterError as error:
-                if isinstance(error, ApiError) and error.lacks_permission:
-                    raise
-                failures = 1 if self._lines > before else failures + 1
-                refused = isinstance(error, ApiError) and error.status < 500 and run.state == "over"
-                gone = isinstance(error, ApiError) and error.is_missing
-                if refused or gone or failures > _TRIES:
-                    return self._lost(error)
-                self._wait(run, _PAUSES[min(failures, len(_PAUSES)) - 1])
-                continue
-            if run.state == "over":
-                return None
-            if run.state == "between":
-                self._read, failures = run.number, 0
-                continue
-            # Ended while it was running: the news of its end is on the way, or something cut the stream in order.
-            failures = 0 if self._lines > before else min(failures + 1, len(_PAUSES))
-            self._wait(run, _PAUSES[max(0, failures - 1)])
-        return None
-
-    def _lost(self, error: ClusterError) -> LogProblem | None:
-        """What is missing of a log that cannot be read any more; None when all of it had come."""
-        if not (self._answered or self._lines):
-            return LogProblem(self.source.name, explain(error, self.source.pod))
-        return None if self._whole else LogProblem(self.source.name, f"its last lines are lost: {error.message}")
-
-    def _copy(self, run: _Run, *, previous: bool = False) -> None:
-        """Pass on what is new of a run."""
-        following = run.state == "running" and not previous
-        try:
-            for lines in self.source.read(follow=following, previous=True if previous else None):
-                self._whole = False
-                said = [line for line in lines if not line.stamp]
-                for line in said:
-                    self._put(LogProblem(self.source.name, told(line)))
-                self._put(Batch(self.source, [line for line in lines if line.stamp] if said else lines))
-                self._lines += len(lines)
-                if self.stopped:
-                    break
-            self._answered = self._whole = True
-        except ApiError as error:
-            if not previous or error.lacks_permission:
-                raise
-
-    def _put(self, message: _Message) -> None:
-        """Hand over, unless nobody wants it any more."""
-        while not self.stopped:
-            with contextlib.suppress(queue.Full):
-                self.into.put(message, timeout=0.5)
-                return
-
-    def _wait(self, run: _Run, seconds: float) -> None:
-        """Until the pod is doing something else, or for some time."""
-        with self.source.lock:
-            self.source.lock.wait_for(lambda: self.stopped or self.run != run, seconds)
+    def end(self) -> str:
+        """How it ended, in a sentence."""
+        name, status = self.object["metadata"]["name"], pod_status(self.object)
+        if status.phase == "failed":
+            return f"pod {name} failed: {status.reason or status.word}"
+        if self.gone is not None and status.phase != "succeeded":
+            return f"pod {name} is gone"
+        return f"pod {name} has finished"
 
 
 class Following:
@@ -222,14 +119,14 @@ class Following:
         self._known = {(source.pod["metadata"]["uid"], source.container): source for source in read}
         self._queue: queue.Queue[_Message] = queue.Queue(_BACKLOG)
         self._pods: dict[str, _Pod] = {}
-        self._tails: dict[ContainerLog, _Tail] = {}
+        self._tails: dict[ContainerLog, Tail] = {}
         self._workload: Object | None = None
         self._mains: dict[str, Object] = {}
         self._unlisted: set[str] = set()
         self._absent: float | None = None
-        self._said = ""
+        self._stopped = threading.Event()
 
-    def items(self) -> Iterator[Item | None]:
+    def items(self) -> Generator[Item | None, None, None]:
         """Lines, notices and problems; None now and then when there is nothing.
 
         :raises ClusterError: what is followed may not be read.
@@ -249,10 +146,12 @@ class Following:
                     yield None
                 else:
                     yield from self._handle(item)
+                yield from self._ended_pods()
                 if not self._unlisted and self._is_over() and self._queue.empty():
                     yield from self._verdict()
                     return
         finally:
+            self._stopped.set()
             reflector.stop()
             for tail in self._tails.values():
                 tail.stop()
@@ -261,16 +160,23 @@ class Following:
         try:
             for event in reflector.events():
                 if event is not None:
-                    self._queue.put(event)
+                    self._pass_on(event)
         except ClusterError as error:
-            self._queue.put(error)
+            self._pass_on(error)
+
+    def _pass_on(self, message: _Message) -> None:
+        """Hand over, unless nobody wants it any more."""
+        while not self._stopped.is_set():
+            with contextlib.suppress(queue.Full):
+                self._queue.put(message, timeout=0.5)
+                return
 
     def _handle(self, item: _Message) -> Iterator[Item]:
         if isinstance(item, ClusterError):
             raise item
         if isinstance(item, (Batch, LogProblem)):
             yield item
-        elif isinstance(item, _Ended):
+        elif isinstance(item, TailEnded):
             for pod in self._pods.values():
                 pod.through = pod.through or pod.source is item.source
             if item.problem is not None:
@@ -296,24 +202,27 @@ class Following:
         if self._only not in (None, uid):
             return
         pod = self._pods.get(uid)
+        container = container_of(event.object, self._wanted.container)
         if pod is None:
-            pod = self._pods[uid] = _Pod(event.object)
+            early = "Pod" in self._unlisted and has_log(event.object, container)
+            pod = self._pods[uid] = _Pod(event.object, early)
             if "Pod" not in self._unlisted and len(self._pods) > 1:
                 yield Notice(f"{name} is new")
-        container = container_of(event.object, self._wanted.container)
         before = container_state(pod.object, container).get("restartCount") or 0
         pod.object = event.object
         if event.type == "DELETED":
             pod.gone = time.monotonic()
         if pod.source is None and has_log(event.object, container):
             key = (uid, container)
-            pod.source = self._known.get(key) or ContainerLog(self._session, event.object, container, self._wanted)
-            tail = self._tails[pod.source] = _Tail(pod.source, self._queue)
-            tail.look(event.object, over=pod.is_over)
+            # Of a log that has just begun nothing is old.
+            wanted = self._wanted if pod.early else replace(self._wanted, tail=None)
+            pod.source = self._known.get(key) or ContainerLog(self._session, event.object, container, wanted)
+            tail = self._tails[pod.source] = Tail(pod.source, self._queue)
+            tail.look(event.object, over=pod.is_over, gone=pod.gone is not None)
             pod.thread = tail.start()
         elif pod.source is not None:
             pod.source.pod = event.object
-            self._tails[pod.source].look(event.object, over=pod.is_over)
+            self._tails[pod.source].look(event.object, over=pod.is_over, gone=pod.gone is not None)
         state = container_state(event.object, container)
         if (state.get("restartCount") or 0) > before:
             yield Notice(f"{name} was restarted{_why(state)}")
@@ -321,11 +230,9 @@ class Following:
     def _is_over(self) -> bool:
         """Whether nothing more can come: pods through, and no others to be expected."""
         now = time.monotonic()
-        for pod in self._pods.values():
-            lingers = pod.gone is not None and now > pod.gone + _LINGER
-            if not pod.is_over or not (pod.source is None or pod.through or lingers):
-                self._absent = None
-                return False
+        if not all(pod.is_through(now) for pod in self._pods.values()):
+            self._absent = None
+            return False
         if self._only is not None or (self._workload is not None and finished(self._workload)):
             return True
         if self._workload is not None:
@@ -334,6 +241,12 @@ class Following:
         self._absent = self._absent or now
         return now > self._absent + _GRACE
 
+    def _ended_pods(self) -> Iterator[PodEnded]:
+        for uid, pod in self._pods.items():
+            if not pod.told and pod.is_through(time.monotonic()) and self._queue.empty():
+                pod.told = True
+                yield PodEnded(uid, pod.end(), pod.gone is not None)
+
     def _verdict(self) -> Iterator[Item]:
         """How it ended, and the pods that ended without ever having had a log."""
         for pod in self._pods.values():
@@ -341,12 +254,7 @@ class Following:
                 yield LogProblem(pod.object["metadata"]["name"], f"it has no log: {why_waiting(pod.object)}")
         title = f"{self._job.identity.kind}/{self._job.identity.name}"
         if self._only is not None and self._only in self._pods:
-            pod = self._pods[self._only]
-            status = pod_status(pod.object)
-            if pod.gone is not None and status.phase not in ("succeeded", "failed"):
-                yield Notice(f"pod {pod.object['metadata']['name']} is gone")
-            elif status.phase == "failed":
-                yield Notice(f"pod {pod.object['metadata']['name']} failed: {status.reason or status.word}")
+            yield Notice(self._pods[self._only].end())
         elif self._workload is None:
             yield Notice(f"{title} is gone")
         elif finished(self._workload) == "failed":
@@ -367,14 +275,6 @@ class Following:
             return f"waiting for pods of {self._job.identity.kind}/{self._job.identity.name}"
         more = f" (and {len(pods) - 1} more)" if len(pods) > 1 else ""
         return f"waiting for {pods[0]['metadata']['name']}: {why_waiting(pods[0])}{more}"
-
-
-def _run_of(pod: Object, container: str, *, over: bool) -> _Run:
-    state = container_state(pod, container)
-    number = int(state.get("restartCount") or 0)
-    if over:
-        return _Run(number, "over")
-    return _Run(number, "running" if "running" in (state.get("state") or {}) else "between")
 
 
 def _why(state: Object) -> str:

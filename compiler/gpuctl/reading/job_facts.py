@@ -9,7 +9,6 @@ from typing import Any
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import Object, annotations_of, labels_of
 from gpuctl.backend.emitter import emit_object
-from gpuctl.backend.lift import lift
 from gpuctl.capacity.pod_requests import pod_requests, pod_templates
 from gpuctl.capacity.quota_sum import format_amount
 from gpuctl.kube.scope import Scope
@@ -143,6 +142,9 @@ def _restarts(pod: Object) -> int:
 
 
 def _document(workload: Object, companions: Iterable[Object], settings: Settings) -> dict[str, Any] | None:
+    # It brings the compiler along.
+    from gpuctl.backend.lift import lift
+
     try:
         documents = lift([workload, *companions], settings)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):

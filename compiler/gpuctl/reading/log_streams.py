@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from gpuctl.backend.api_resources import RESOURCES, Object, annotations_of
 from gpuctl.kube.api_errors import ApiError, ClusterError, ConnectionFailed, NotThere
 from gpuctl.kube.session import Session
+from gpuctl.kube.streams import Stream
 from gpuctl.reading.job_rows import Identity, Job
 from gpuctl.reading.loglines import LogLine, Position, instant, parse
 from gpuctl.reading.status import pod_status
@@ -69,7 +70,10 @@ class Batch(NamedTuple):
 
 @dataclass(eq=False)
 class ContainerLog:
-    """The log of one container of one pod. ``position`` is how far it was read, by one thread at a time."""
+    """The log of one container of one pod. ``position`` is how far it was read, by one thread at a time.
+
+    :meth:`close` ends reading from any thread, and for good.
+    """
 
     session: Session
     pod: Object
@@ -77,6 +81,9 @@ class ContainerLog:
     wanted: Wanted
     position: Position = field(default_factory=Position)
     lock: threading.Condition = field(default_factory=threading.Condition)
+    _stream: Stream | None = None
+    _closed: bool = False
+    _was_empty: bool = False
 
     @property
     def name(self) -> str:
@@ -94,13 +101,33 @@ class ContainerLog:
             # What was read goes before what was wanted at first.
             query = {"sinceTime": since, "previous": query["previous"]}
             self.position.resume()
+        elif self._was_empty:
+            # Whatever is there now has been written since: none of it is left out.
+            query.pop("tailLines", None)
         if previous is not None:
             query["previous"] = "true" if previous else ""
         query |= {"container": self.container, "timestamps": "true", "follow": "true" if follow else ""}
         metadata = self.pod["metadata"]
         path = RESOURCES["Pod"].path(metadata["namespace"], metadata["name"]) + "/log"
         stream = self.session.stream(path, query)
-        return (fresh for lines in parse(stream) if (fresh := self.position.fresh(lines)))
+        with self.lock:
+            self._stream, closed = stream, self._closed
+        if closed:
+            stream.close()
+        return self._fresh(stream)
+
+    def close(self) -> None:
+        """End it: who reads finds the stream broken off."""
+        with self.lock:
+            self._closed, stream = True, self._stream
+        if stream is not None:
+            stream.close()
+
+    def _fresh(self, stream: Stream) -> Iterator[list[LogLine]]:
+        for lines in parse(stream):
+            if fresh := self.position.fresh(lines):
+                yield fresh
+        self._was_empty = self.wanted.tail != 0
 
     def read_whole(self, first: Iterator[list[LogLine]]) -> Iterator[list[LogLine]]:
         """A stream that was opened, and where it breaks another one that goes on.

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from gpuctl.backend.api_resources import Object
 from gpuctl.reading.find import find_job
-from gpuctl.reading.following import Following, Notice
+from gpuctl.reading.following import Following, Item
 from gpuctl.reading.job_rows import Job
-from gpuctl.reading.log_streams import Batch, LogProblem, NoLog, Reading, Wanted, pods_of, sources_of
+from gpuctl.reading.log_streams import Batch, LogProblem, NoLog, Reading, Wanted, container_of, pods_of, sources_of
 from gpuctl.usecases.looking import Reader
 
 FOLLOWED = 1000
@@ -89,7 +89,7 @@ class FollowedLogs:
         if self._past:
             yield from Reading(self._session, self._past).batches()
 
-    def items(self) -> Iterator[Batch | LogProblem | Notice | None]:
+    def items(self) -> Iterator[Item | None]:
         """What comes, until the job has ended or the caller stops; None when nothing has come for a moment."""
         return self._following.items()
 
@@ -99,7 +99,10 @@ class FollowedLogs:
 
 
 class JobLogs:
-    """The logs of the job that a name means, as a query has them."""
+    """The logs of the job that a name means, as a query has them.
+
+    ``only`` is the uid of the one pod that is meant, None where all of the job's are.
+    """
 
     def __init__(self, reader: Reader, name: str, query: LogQuery) -> None:
         """:raises NotThere: there is no such job or pod, or several."""
@@ -107,7 +110,7 @@ class JobLogs:
         self._query = query
         self.job, named = find_job(reader.scope, name, reader.keys)
         self._pods = pods_of(self.job, query.pod or named)
-        self._only: str | None = self._pods[0]["metadata"]["uid"] if query.pod or named else None
+        self.only: str | None = self._pods[0]["metadata"]["uid"] if query.pod or named else None
 
     def present(self) -> PresentLogs:
         """As they are.
@@ -124,7 +127,15 @@ class JobLogs:
 
     def followed(self) -> FollowedLogs:
         """As they are, and as they go on."""
-        return FollowedLogs(self._reader, self.job, self._pods, self._query.wanted(follow=True), self._only)
+        return FollowedLogs(self._reader, self.job, self._pods, self._query.wanted(follow=True), self.only)
+
+    def check_container(self) -> None:
+        """See that all pods that there are have the container that is asked for.
+
+        :raises NotThere: one has not.
+        """
+        for pod in self._pods:
+            container_of(pod, self._query.container)
 
     def _why_none(self, missing: list[LogProblem]) -> str:
         if not missing:

@@ -329,6 +329,35 @@ class LabelPair(Answer):
     value: str
 
 
+class LogLineValue(Answer):
+    """A line, and whose it is."""
+
+    pod: str
+    container: str
+    timestamp: str
+    text: str
+
+
+class LogProblemValue(Answer):
+    """Why a log, or a part of it, is not shown. ``pod`` is null where it is not about a certain one."""
+
+    pod: str | None
+    message: str
+
+
+class LogsValue(Answer):
+    """What the pods of a job print."""
+
+    logs: list[str]
+    """The texts of the lines, in the order of time."""
+    last_timestamp: str | None
+    """When the last of them was written."""
+    lines: list[LogLineValue]
+    """The same lines, with whose they are."""
+    problems: list[LogProblemValue]
+    """What is not shown, and why."""
+
+
 class MeasuredGpu(Answer):
     """A GPU of a node, with the use of its memory."""
 
@@ -337,6 +366,13 @@ class MeasuredGpu(Answer):
     status: str
     utilization: float | None
     memory_usage: str | None
+
+
+class MetricPoint(Answer):
+    """A value at a time."""
+
+    timestamp: str
+    value: float
 
 
 class NamespaceItem(Answer):
@@ -734,7 +770,11 @@ JobTimeline.model_rebuild()
 KeptLabel.model_rebuild()
 LabelPage.model_rebuild()
 LabelPair.model_rebuild()
+LogLineValue.model_rebuild()
+LogProblemValue.model_rebuild()
+LogsValue.model_rebuild()
 MeasuredGpu.model_rebuild()
+MetricPoint.model_rebuild()
 NamespaceItem.model_rebuild()
 NamespaceList.model_rebuild()
 NodeConditions.model_rebuild()

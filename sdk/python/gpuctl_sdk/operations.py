@@ -300,6 +300,77 @@ class Operations(ABC):
         )
         return found
 
+    def get_job_logs(
+        self,
+        job_id: str,
+        *,
+        tail: int | None = None,
+        pod: str | None = None,
+        since: str | None = None,
+        grep: str | None = None,
+        container: str | None = None,
+        previous: bool | None = None,
+        namespace: str | None = None,
+    ) -> models.LogsValue:
+        """What the pods of a job have printed, in the order of time.
+
+        :param job_id: A job's id, its name, or the name of one of its pods.
+        :param tail: How many of the last lines of each pod. Default: 100; with `since` all.
+        :param pod: Of this pod alone, by its name or the end of it.
+        :param since: Lines not older than this: a length of time (10m, 1h30m), or a time.
+        :param grep: Only lines that contain this text, exactly as it is.
+        :param container: Another container than the job's own.
+        :param previous: Of the run before the container was restarted.
+        :param namespace: Where the job has to be.
+        """
+        found: models.LogsValue = self.send(
+            Call(
+                "GET",
+                f"/jobs/{segment(job_id)}/logs",
+                models.LogsValue,
+                query=given(
+                    {
+                        "tail": tail,
+                        "pod": pod,
+                        "since": since,
+                        "grep": grep,
+                        "container": container,
+                        "previous": previous,
+                        "namespace": namespace,
+                    }
+                ),
+            )
+        )
+        return found
+
+    def get_job_metrics(
+        self,
+        job_id: str,
+        *,
+        metric: str | None = None,
+        start_time: str | None = None,
+        end_time: str | None = None,
+        namespace: str | None = None,
+    ) -> dict[str, list[models.MetricPoint]]:
+        """What is measured of a job over time, at most 500 points of each metric.
+
+        :param job_id: A job's id, its name, or the name of one of its pods.
+        :param metric: Of this metric alone: gpuUtilization (percent), memoryUsage (GiB of a GPU), throughput, or
+            another that is set.
+        :param start_time: From when on, RFC 3339. Default: the job's start.
+        :param end_time: Until when. Default: now.
+        :param namespace: Where the job has to be.
+        """
+        found: dict[str, list[models.MetricPoint]] = self.send(
+            Call(
+                "GET",
+                f"/jobs/{segment(job_id)}/metrics",
+                dict[str, list[models.MetricPoint]],
+                query=given({"metric": metric, "startTime": start_time, "endTime": end_time, "namespace": namespace}),
+            )
+        )
+        return found
+
     def list_pools(self) -> models.PoolList:
         """The pools by name; `default` has the nodes that are in no other."""
         found: models.PoolList = self.send(Call("GET", "/pools", models.PoolList))
@@ -991,6 +1062,77 @@ class AsyncOperations(ABC):
         """
         found: models.PlanAnswer = await self.send(
             Call("POST", "/plan", models.PlanAnswer, body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}))
+        )
+        return found
+
+    async def get_job_logs(
+        self,
+        job_id: str,
+        *,
+        tail: int | None = None,
+        pod: str | None = None,
+        since: str | None = None,
+        grep: str | None = None,
+        container: str | None = None,
+        previous: bool | None = None,
+        namespace: str | None = None,
+    ) -> models.LogsValue:
+        """What the pods of a job have printed, in the order of time.
+
+        :param job_id: A job's id, its name, or the name of one of its pods.
+        :param tail: How many of the last lines of each pod. Default: 100; with `since` all.
+        :param pod: Of this pod alone, by its name or the end of it.
+        :param since: Lines not older than this: a length of time (10m, 1h30m), or a time.
+        :param grep: Only lines that contain this text, exactly as it is.
+        :param container: Another container than the job's own.
+        :param previous: Of the run before the container was restarted.
+        :param namespace: Where the job has to be.
+        """
+        found: models.LogsValue = await self.send(
+            Call(
+                "GET",
+                f"/jobs/{segment(job_id)}/logs",
+                models.LogsValue,
+                query=given(
+                    {
+                        "tail": tail,
+                        "pod": pod,
+                        "since": since,
+                        "grep": grep,
+                        "container": container,
+                        "previous": previous,
+                        "namespace": namespace,
+                    }
+                ),
+            )
+        )
+        return found
+
+    async def get_job_metrics(
+        self,
+        job_id: str,
+        *,
+        metric: str | None = None,
+        start_time: str | None = None,
+        end_time: str | None = None,
+        namespace: str | None = None,
+    ) -> dict[str, list[models.MetricPoint]]:
+        """What is measured of a job over time, at most 500 points of each metric.
+
+        :param job_id: A job's id, its name, or the name of one of its pods.
+        :param metric: Of this metric alone: gpuUtilization (percent), memoryUsage (GiB of a GPU), throughput, or
+            another that is set.
+        :param start_time: From when on, RFC 3339. Default: the job's start.
+        :param end_time: Until when. Default: now.
+        :param namespace: Where the job has to be.
+        """
+        found: dict[str, list[models.MetricPoint]] = await self.send(
+            Call(
+                "GET",
+                f"/jobs/{segment(job_id)}/metrics",
+                dict[str, list[models.MetricPoint]],
+                query=given({"metric": metric, "startTime": start_time, "endTime": end_time, "namespace": namespace}),
+            )
         )
         return found
 

@@ -125,7 +125,7 @@ def _pod(obj: Object, trimmer: Trimmer) -> Object:
     # Only what differs from pod to pod stands outside of what is shared.
     common = {
         key: [_picked(item, _CONTAINER) for item in spec[key]]
-        for key in ("containers", "initContainers")
+        for key in ("containers", "initContainers", "ephemeralContainers")
         if spec.get(key)
     }
     common |= _picked(spec, ("nodeSelector", "overhead", "resources", "schedulerName", "priority", "priorityClassName"))
@@ -135,7 +135,7 @@ def _pod(obj: Object, trimmer: Trimmer) -> Object:
     known = _picked(status, ("phase", "reason", "message", "podIP", "startTime"))
     if status.get("conditions"):
         known["conditions"] = [trimmer.shared(_picked(item, _CONDITION[:4])) for item in status["conditions"]]
-    for key in ("initContainerStatuses", "containerStatuses"):
+    for key in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
         if status.get(key):
             known[key] = [trimmer.shared(_picked(item, _CONTAINER_STATUS)) for item in status[key]]
     head = _head(obj, trimmer)

@@ -131,16 +131,23 @@ async def caller_of(request: Request) -> Caller:
     """
     token = bearer(request.headers.get("authorization", ""))
     service: Service = request.app.state.service
-    authenticator = service.authenticator
-    caller: Caller | None = None
-    if token and isinstance(authenticator, TokenFile):
+    if not token or isinstance(service.authenticator, TokenFile):
         # Whether its file has changed is the one thing that is asked.
-        caller = authenticator.caller(token)
-    elif token:
-        caller = await anyio.to_thread.run_sync(authenticator.caller, token)
+        caller = caller_with(service, token)
+    else:
+        caller = await anyio.to_thread.run_sync(caller_with, service, token)
+    request.state.caller = caller
+    return caller
+
+
+def caller_with(service: Service, token: str) -> Caller:
+    """Whose token it is; "" is nobody's.
+
+    :raises Problem: 401.
+    """
+    caller = service.authenticator.caller(token) if token else None
     if caller is None:
         raise Problem(401, "the token is missing, wrong, or no longer valid")
-    request.state.caller = caller
     return caller
 
 

@@ -13,11 +13,11 @@ from gpuctl.reading.job_rows import JobFilter
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.encoded import encode
+from gpuctl_server.job_metrics import job_metrics
 from gpuctl_server.job_values import (
     Metrics,
     job_description,
     job_item,
-    newest_metrics,
 )
 from gpuctl_server.lookups import board_of, decided, demand, find_job, seen_by
 from gpuctl_server.mirror.job_board import ListedJob
@@ -68,7 +68,7 @@ async def list_of_jobs(
 async def description_of_job(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Filter = "") -> Response:  # noqa: N803
     """What a job is, with its document and its pods."""
     item = await decided(caller, lambda: find_job(service, caller, "get", "jobs", jobId, namespace or None))
-    metrics = newest_metrics(service, item)
+    metrics = await _metrics(service, item)
     question = ("job", item.id)
     # What it is made of beside its row: whatever of it changes, this is another object or another number.
     stamp = (item, service.mirror.changes_of("Service", "HorizontalPodAutoscaler"), metrics)
@@ -77,6 +77,13 @@ async def description_of_job(service: ServiceOf, caller: Reads, jobId: JobId, na
         body = await anyio.to_thread.run_sync(_described, service, item, metrics)
         service.encoded.keep(question, stamp, body)
     return Response(body, media_type=JSON)
+
+
+async def _metrics(service: Service, item: ListedJob) -> Metrics:
+    """What is measured of a job; null where nothing measures it."""
+    if service.prometheus is None:
+        return job_metrics(service, item)
+    return await anyio.to_thread.run_sync(job_metrics, service, item)
 
 
 def _described(service: Service, item: ListedJob, metrics: Metrics) -> bytes:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step
-from gpuctl.apply.plan.request import Request
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.apply.state.workload import age
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object
@@ -15,6 +14,9 @@ from gpuctl.capacity.pod_requests import pod_requests, pod_templates
 from gpuctl.capacity.snapshot import Snapshot
 from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
+
+if TYPE_CHECKING:
+    from gpuctl.apply.plan.request import Request
 
 _VOLUMES = frozenset({"claims", "volumes", "storage_classes", "csi_nodes", "attachments"})
 _SENT = ("post", "put", "apply", "labels")

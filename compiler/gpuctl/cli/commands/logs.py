@@ -187,7 +187,7 @@ class Show:
 
     def follow(self, logs: FollowedLogs) -> int:
         """The logs as they are, then as they go on."""
-        from gpuctl.reading.following import Notice
+        from gpuctl.reading.following import Notice, PodEnded
         from gpuctl.reading.log_streams import Batch, LogProblem
 
         self._follows = True
@@ -205,6 +205,8 @@ class Show:
                 self._report(item)
             elif isinstance(item, Notice):
                 self._progress.say(f"note: {item.text}")
+            elif isinstance(item, PodEnded):
+                continue
             elif _is_closed():
                 return 141
             elif text := logs.waiting_for():

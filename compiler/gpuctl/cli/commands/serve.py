@@ -14,7 +14,7 @@ from gpuctl.cli.options.connecting import ClusterFailure
     "serve",
     short_help="Serve the REST API.",
     epilog="Everything else is set in the environment or in the file of --config: see docs/service.md.\n\n"
-    "Examples:\n\n  $ gpuctl serve\n\n  $ gpuctl serve --port 8080 --platform platform.yaml",
+    "Examples:\n\n  $ gpuctl serve\n\n  $ gpuctl serve --host 0.0.0.0 --port 8080",
 )
 @click.option("--host", metavar="ADDRESS", help="Address to listen on. Default: 127.0.0.1.")
 @click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help="Default: 8000; 0 takes a free one.")

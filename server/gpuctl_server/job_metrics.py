@@ -1,0 +1,165 @@
+"""What is measured of jobs: their metrics over time, and as they are now."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Collection, Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from gpuctl_server.metric_queries import DEFAULTS, NO_SERIES, MetricQuery
+from gpuctl_server.mirror.job_board import ListedJob
+from gpuctl_server.problems import Problem
+from gpuctl_server.prometheus import Prometheus, PrometheusProblem, Series
+from gpuctl_server.service import Service
+from gpuctl_server.times import moment, stamp
+
+MOST_POINTS = 500
+_SHORTEST_STEP = 15
+_PATIENCE = 15.0
+"""Seconds that the metrics of a job may take."""
+_SOON = 2.0
+"""Seconds that what is measured now may keep an answer waiting that tells it beside other things."""
+_IN_DETAIL = ("gpuUtilization", "memoryUsage", "networkLatency", "throughput")
+
+
+class MetricPoint(BaseModel):
+    """A value at a time."""
+
+    timestamp: str = Field(examples=["2024-06-01T10:05:00Z"])
+    value: float = Field(examples=[75.2])
+
+
+def table(service: Service) -> Mapping[str, MetricQuery]:
+    """The queries, as they are set."""
+    return {**DEFAULTS, **service.settings.metrics}
+
+
+def metrics_over_time(
+    service: Service, item: ListedJob, names: Collection[str], start: datetime | None, end: datetime | None
+) -> dict[str, list[dict[str, Any]]]:
+    """Series of a job, at most :data:`MOST_POINTS` points each; without ``names`` all that are measured.
+
+    :param start: None for the job's start, ``end`` None for now.
+    :raises Problem: 400 for what is no metric or no time; 503 without Prometheus.
+    """
+    queries = table(service)
+    known = [name for name in queries if name not in NO_SERIES]
+    if unknown := [name for name in names if name not in known]:
+        raise _invalid(f"metric: there is no {unknown[0][:80]}, but {', '.join(sorted(known))}")
+    wanted = names or [name for name in known if queries[name].query]
+    first, last = _range(item, start, end)
+    prometheus = service.prometheus
+    if prometheus is None:
+        raise Problem(503, "metrics come from Prometheus: set `prometheus` (GPUCTL_SERVER_PROMETHEUS) to its address")
+    step = max(_SHORTEST_STEP, math.ceil((last - first) / (MOST_POINTS - 1)))
+    deadline = time.monotonic() + _PATIENCE
+    values = _names(item)
+    found = {}
+    for name in wanted:
+        try:
+            found[name] = _points(_over_time(prometheus, queries[name], values, (first, last, step), deadline))
+        except PrometheusProblem as error:
+            raise Problem(503, f"{name}: {error}") from None
+    return found
+
+
+def job_metrics(service: Service, item: ListedJob) -> dict[str, Any]:
+    """What is measured of a job now: ``gpuUtilization`` in percent, ``memoryUsage`` of a GPU as ``68Gi/80Gi``,
+    ``networkLatency`` and ``throughput`` as they are told; each None where nothing measures it.
+
+    It takes a bounded time, and is some seconds old.
+    """
+    nothing: dict[str, Any] = dict.fromkeys(_IN_DETAIL)
+    prometheus = service.prometheus
+    if prometheus is None or item.row.status.phase != "running":
+        return nothing
+    queries, values = table(service), _names(item)
+    deadline = time.monotonic() + _SOON
+    now = {name: _now(prometheus, queries[name], values, deadline) for name in (*_IN_DETAIL, "memoryTotal")}
+    return {
+        "gpuUtilization": _rounded(now["gpuUtilization"]),
+        "memoryUsage": memory_text(now["memoryUsage"], now["memoryTotal"]),
+        **{name: _told(queries[name], now[name]) for name in ("networkLatency", "throughput")},
+    }
+
+
+def memory_text(used: float | None, total: float | None) -> str | None:
+    """Memory of a GPU, in GiB, as the documents print it."""
+    if used is None:
+        return None
+    return f"{used:.0f}Gi" + ("" if total is None else f"/{total:.0f}Gi")
+
+
+def _names(item: ListedJob) -> dict[str, str | list[str]]:
+    pods = [str(pod["metadata"]["name"]) for pod in item.job.pods]
+    return {"namespace": item.row.identity.namespace, "job": item.row.identity.name, "pods": pods, "nodes": []}
+
+
+def _range(item: ListedJob, start: datetime | None, end: datetime | None) -> tuple[int, int]:
+    now = int(time.time())
+    last = now if end is None else int(end.timestamp())
+    begun = item.row.started_at or item.row.created_at
+    first = int(start.timestamp()) if start is not None else int(moment(begun).timestamp()) if begun else last
+    if first > last:
+        if start is not None:
+            raise _invalid(f"startTime {_stamp(first)} is after endTime {_stamp(last)}")
+        # It ended before the job has begun.
+        first = last
+    # Of what is to come there are no values.
+    return first, max(first, min(last, now))
+
+
+def _over_time(
+    prometheus: Prometheus,
+    query: MetricQuery,
+    values: Mapping[str, str | list[str]],
+    times: tuple[int, int, int],
+    deadline: float,
+) -> list[Series]:
+    if not query.query or not values["pods"]:
+        return []
+    found = prometheus.over_time(query.filled(values), *times, max(0.1, deadline - time.monotonic()))
+    if len(found) > 1:
+        raise PrometheusProblem(f"its query gives {len(found)} series: it has to make one of them, as avg(...) does")
+    return found
+
+
+def _points(found: list[Series]) -> list[dict[str, Any]]:
+    return [
+        {"timestamp": _stamp(sample.time), "value": _rounded(sample.value)}
+        for series in found
+        for sample in series.samples
+    ]
+
+
+def _now(
+    prometheus: Prometheus, query: MetricQuery, values: Mapping[str, str | list[str]], deadline: float
+) -> float | None:
+    left = deadline - time.monotonic()
+    if not query.query or not values["pods"] or left <= 0:
+        return None
+    try:
+        found = prometheus.now(query.filled(values), left)
+    except PrometheusProblem:
+        return None
+    return found[0].samples[-1].value if len(found) == 1 and found[0].samples else None
+
+
+def _told(query: MetricQuery, value: float | None) -> str | None:
+    return None if value is None else query.text.replace("{value}", f"{_rounded(value):g}")
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)
+
+
+def _stamp(seconds: float) -> str:
+    return stamp(datetime.fromtimestamp(seconds, timezone.utc))
+
+
+def _invalid(message: str) -> Problem:
+    return Problem(400, message, error="InvalidRequest")

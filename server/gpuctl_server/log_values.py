@@ -1,0 +1,152 @@
+"""Logs as the REST API has them: what ``gpuctl logs -o json`` tells, and beside it the bare texts of the lines."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, Field
+
+from gpuctl.answers.job_answers import log_end, log_line
+from gpuctl.language.durations import parse_duration
+from gpuctl.reading.log_streams import NoLog
+from gpuctl.usecases.job_logs import JobLogs, LogQuery
+from gpuctl_server.mirror.job_board import ListedJob
+from gpuctl_server.problems import Problem
+from gpuctl_server.service import Service
+from gpuctl_server.times import NotATime, moment
+
+DEFAULT_TAIL = 100
+LONGEST_TAIL = 100_000
+LARGEST = 16 * 1024 * 1024
+"""Bytes of an answer, as far as they are counted here: the texts, and what stands around each."""
+_AROUND = 200
+
+
+class LogLineValue(BaseModel):
+    """A line, and whose it is."""
+
+    pod: str = Field(examples=["qwen2-7b-sft-xxxxx-0"])
+    container: str = Field(examples=["main"])
+    timestamp: str = Field(examples=["2024-06-01T10:06:00.123456789Z"])
+    text: str = Field(examples=["2024-06-01 10:06:00 [INFO] Starting training..."])
+
+
+class LogProblemValue(BaseModel):
+    """Why a log, or a part of it, is not shown. ``pod`` is null where it is not about a certain one."""
+
+    pod: str | None = Field(examples=["qwen2-7b-sft-xxxxx-1"])
+    message: str = Field(examples=["Pending: ImagePullBackOff: Back-off pulling image"])
+
+
+class LogsValue(BaseModel):
+    """What the pods of a job print."""
+
+    logs: list[str] = Field(
+        description="The texts of the lines, in the order of time.",
+        examples=[
+            [
+                "2024-06-01 10:06:00 [INFO] Starting training...",
+                "2024-06-01 10:06:30 [INFO] Epoch 1/3, Step 100, Loss: 0.87",
+            ]
+        ],
+    )
+    lastTimestamp: str | None = Field(  # noqa: N815 - as the documents print it
+        description="When the last of them was written.", examples=["2024-06-01T10:06:30Z"]
+    )
+    lines: list[LogLineValue] = Field(description="The same lines, with whose they are.")
+    problems: list[LogProblemValue] = Field(description="What is not shown, and why.")
+
+
+class Choice(NamedTuple):
+    """Which lines are meant: as :class:`LogQuery`; ``grep`` is a text that a line has to contain."""
+
+    query: LogQuery
+    grep: str = ""
+
+
+def since(text: str) -> dict[str, Any]:
+    """What ``since`` means to :class:`LogQuery`: a length of time, or a time.
+
+    :raises Problem: 400.
+    """
+    if not text:
+        return {}
+    seconds = parse_duration(text)
+    if seconds:
+        return {"since_seconds": seconds}
+    try:
+        return {"since_time": moment(text).strftime("%Y-%m-%dT%H:%M:%SZ")}
+    except NotATime:
+        raise Problem(
+            400,
+            f"since: `{text[:80]}` is neither a length of time such as 10m or 1h30m nor a time such as "
+            "2024-06-01T10:00:00Z",
+            error="InvalidRequest",
+        ) from None
+
+
+def job_name(item: ListedJob) -> str:
+    """What means this very job in its namespace, and no other."""
+    return f"{item.row.identity.kind}/{item.row.identity.object_name}"
+
+
+def named_pod(item: ListedJob, text: str) -> str | None:
+    """The pod that a path names; None where it names the job."""
+    identity = item.row.identity
+    return None if text in (item.id, identity.name, identity.object_name) else text
+
+
+def present_logs(service: Service, item: ListedJob, choice: Choice) -> dict[str, Any]:
+    """The logs as they are now.
+
+    Whoever asks has the right to them: they are read by the service, which may read all.
+    """
+    with service.looking(None, item.row.identity.namespace) as reader:
+        try:
+            logs = JobLogs(reader, job_name(item), choice.query).present()
+        except NoLog as error:
+            return _value([], [{"pod": None, "message": error.message}])
+        found = _Newest()
+        for batch in logs.batches():
+            for line in batch.lines:
+                value = log_line(batch.source.name, batch.source.container, line)
+                if choice.grep in value["text"]:
+                    found.add(value)
+    problems = log_end(None, (*logs.problems, *logs.missing))["problems"]
+    return _value(list(found.lines), [*problems, *found.problems()])
+
+
+def _value(lines: list[dict[str, Any]], problems: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "logs": [line["text"] for line in lines],
+        "lastTimestamp": lines[-1]["timestamp"] if lines else None,
+        "lines": lines,
+        "problems": problems,
+    }
+
+
+class _Newest:
+    """The newest lines, as many as an answer may have."""
+
+    def __init__(self) -> None:
+        self.lines: deque[dict[str, Any]] = deque()
+        self._size = 0
+        self._lost = 0
+
+    def add(self, value: dict[str, Any]) -> None:
+        self.lines.append(value)
+        # The text comes twice.
+        self._size += 2 * len(value["text"]) + _AROUND
+        while self._size > LARGEST and len(self.lines) > 1:
+            self._size -= 2 * len(self.lines.popleft()["text"]) + _AROUND
+            self._lost += 1
+
+    def problems(self) -> list[dict[str, Any]]:
+        if not self._lost:
+            return []
+        text = (
+            f"the {self._lost} oldest lines are left out: an answer has at most {LARGEST // 2**20} MiB; "
+            "narrow it with pod, since, grep or a smaller tail"
+        )
+        return [{"pod": None, "message": text}]

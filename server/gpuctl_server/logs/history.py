@@ -1,0 +1,120 @@
+"""What was written before somebody began to follow, when it is more than what is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import AsyncGenerator, Mapping
+from concurrent.futures import Executor
+from datetime import datetime, timezone
+
+from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
+from gpuctl.reading.log_streams import ContainerLog, Reading, Wanted
+from gpuctl_server.logs.follower import LogFollower
+from gpuctl_server.logs.log_entries import BEGINNING, After, LogEntries, LogEntry, Mark
+
+_PORTION = 200
+_AHEAD = 4
+"""Portions that are read before the first of them has gone out."""
+_PATIENCE = 30.0
+"""Seconds that a portion may take to go out."""
+_SECOND = 1_000_000_000
+
+
+class TooSlow(Exception):
+    """Who reads does not read."""
+
+
+class History:
+    """One reading of the past, in a thread, as fast as it goes out."""
+
+    def __init__(self, connection: Connection, logs: Mapping[bytes, ContainerLog], follower: LogFollower) -> None:
+        self._connection = connection
+        self._logs = dict(logs)
+        self._places = dict(follower.places)
+        self._wishes = follower.wishes
+        self._whole = follower.whole
+        self._loop = asyncio.get_running_loop()
+        self._portions: asyncio.Queue[list[LogEntry] | BaseException | None] = asyncio.Queue()
+        self._room = threading.Semaphore(_AHEAD)
+        self._abandoned = False
+
+    async def entries(self, executor: Executor) -> AsyncGenerator[LogEntry, None]:
+        """All lines, in the order of time.
+
+        :raises TooSlow: they were not taken in time.
+        :raises ClusterError: they cannot be read.
+        """
+        work = self._loop.run_in_executor(executor, self._work)
+        try:
+            while (portion := await self._portions.get()) is not None:
+                if isinstance(portion, BaseException):
+                    raise portion
+                for entry in portion:
+                    yield entry
+                self._room.release()
+        finally:
+            self._abandoned = True
+            self._room.release()
+            work.cancel()
+
+    def _work(self) -> None:
+        session = Session(self._connection, threads=4)
+        result: BaseException | None = None
+        try:
+            self._read(session)
+        except Exception as error:
+            # Whatever it is, it is told where the lines are waited for.
+            result = error
+        finally:
+            session.close()
+        self._tell(result)
+
+    def _read(self, session: Session) -> None:
+        sources: dict[ContainerLog, tuple[LogEntries, After]] = {}
+        for key, log in self._logs.items():
+            if self._wishes.uid not in (None, log.pod["metadata"]["uid"]):
+                continue
+            place = self._places.get(key)
+            source = ContainerLog(session, log.pod, log.container, self._wanted(place, log.container))
+            sources[source] = (LogEntries(source), After(place or BEGINNING))
+        portion: list[LogEntry] = []
+        for source, lines in Reading(session, list(sources)).batches():
+            made, after = sources[source]
+            for entry in made.of(lines):
+                if after.takes(entry):
+                    portion.append(entry)
+                if len(portion) >= _PORTION:
+                    self._hand_over(portion)
+                    portion = []
+        self._hand_over(portion)
+
+    def _wanted(self, place: Mark | None, container: str) -> Wanted:
+        if place == BEGINNING or (place is None and self._whole):
+            return Wanted(container=container)
+        if place is not None:
+            # A second early: standard output and standard error are not quite in order.
+            return Wanted(since_time=_stamp(place.time - _SECOND), container=container)
+        since = None if self._wishes.since is None else _stamp(self._wishes.since)
+        return Wanted(self._wishes.tail, since_time=since, container=container)
+
+    def _hand_over(self, portion: list[LogEntry]) -> None:
+        end = time.monotonic() + _PATIENCE
+        while not self._room.acquire(timeout=0.5):
+            if time.monotonic() > end:
+                raise TooSlow
+        if self._abandoned:
+            raise TooSlow
+        self._tell(portion)
+
+    def _tell(self, message: list[LogEntry] | BaseException | None) -> None:
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._portions.put_nowait, message)
+
+
+def _stamp(nanoseconds: int) -> str:
+    moment = datetime.fromtimestamp(max(0, nanoseconds) // _SECOND, timezone.utc)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,334 @@
+"""One job's log, followed once for all: a thread reads it, the event loop hands it to those who follow."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gpuctl.kube.api_errors import ClusterError, ConnectionFailed
+from gpuctl.kube.connection import Connection
+from gpuctl.kube.session import Session
+from gpuctl.language.settings import Settings
+from gpuctl.reading.find import find_job
+from gpuctl.reading.following import Following, Notice, PodEnded
+from gpuctl.reading.log_streams import Batch, ContainerLog, LogProblem, Reading, Wanted, sources_of
+from gpuctl.reading.why.sentence import cause_of
+from gpuctl.usecases.looking import reader_of
+from gpuctl_server.logs.follower import HAS_ENDED, FollowedItem, LogEnd, LogFollower, LogNote, Wishes
+from gpuctl_server.logs.log_entries import BEGINNING, LogEntries, LogEntry, Mark
+from gpuctl_server.request_log import LOG
+
+KEPT_LINES = 1000
+"""Lines of each container that are kept for those who come later."""
+KEPT_BYTES = 4 * 1024 * 1024
+"""Bytes of all containers of a job that are."""
+_KEPT_ENDED = 32
+_ON_THE_WAY = 8
+"""Batches that the event loop may be behind the thread."""
+_STEP = 0.01
+AWAY = 1013
+FAILED = 1011
+
+
+class LogAddress(NamedTuple):
+    """Whose log: a job's, as :func:`find_job` finds it in its namespace, and which container's of its pods."""
+
+    namespace: str
+    job: str
+    container: str | None
+
+
+@dataclass(eq=False)
+class RecentLines:
+    """The newest lines of a container. ``complete`` tells that there were never any others, ``gone`` that what there
+    was before them cannot be read any more."""
+
+    log: ContainerLog
+    complete: bool
+    gone: bool = False
+    entries: deque[LogEntry] = field(default_factory=deque)
+    size: int = 0
+
+    def add(self, entry: LogEntry, most: int) -> None:
+        """Keep one more."""
+        self.entries.append(entry)
+        self.size += entry.size
+        while len(self.entries) > KEPT_LINES or (self.size > most and len(self.entries) > 1):
+            self.size -= self.entries.popleft().size
+            self.complete = False
+
+    @property
+    def head(self) -> Mark:
+        """How far it goes."""
+        return self.entries[-1].mark if self.entries else BEGINNING
+
+    def chosen(self, key: bytes, wishes: Wishes) -> int | None:
+        """From which of the lines on somebody wants them; None when they want more than these."""
+        first = self._first(key, wishes)
+        if first is None and self.gone:
+            place = wishes.marks.places.get(key, BEGINNING) if wishes.marks else BEGINNING
+            return sum(entry.mark.time <= place.time for entry in self.entries)
+        return first
+
+    def _first(self, key: bytes, wishes: Wishes) -> int | None:
+        place = wishes.marks.places.get(key) if wishes.marks else None
+        if place is not None and place != BEGINNING:
+            found = [number for number, entry in enumerate(self.entries) if entry.mark == place]
+            return found[0] + 1 if found else None
+        if place is not None or (wishes.marks and wishes.marks.whole):
+            return 0 if self.complete else None
+        count = len(self.entries)
+        first = 0 if wishes.tail is None else max(0, count - wishes.tail)
+        enough = self.complete or (wishes.tail is not None and count >= wishes.tail)
+        if wishes.since is not None:
+            enough = enough or (count > 0 and self.entries[0].mark.time < wishes.since)
+            late = [number for number, entry in enumerate(self.entries) if entry.mark.time >= wishes.since]
+            first = max(first, late[0] if late else count)
+        return first if enough else None
+
+
+class LogChannel:
+    """Everything but the thread's own work happens on the event loop. ``ended`` hears that it is over."""
+
+    def __init__(
+        self, connection: Connection, platform: Settings, address: LogAddress, ended: Callable[[LogChannel], None]
+    ) -> None:
+        self.address = address
+        self.users = 0
+        self.primed = asyncio.Event()
+        self.recent: dict[bytes, RecentLines] = {}
+        self.end: LogEnd | None = None
+        self._ended = ended
+        self._followers: set[LogFollower] = set()
+        self._ended_pods: dict[str, str] = {}
+        self._loop = asyncio.get_running_loop()
+        self._reader = _ChannelReader(connection, platform, address, self._post)
+        self._room = threading.Semaphore(_ON_THE_WAY)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._reader.start()
+
+    def stop(self) -> None:
+        """End soon."""
+        self._reader.stop()
+
+    def join(self, follower: LogFollower) -> bool:
+        """Let somebody follow, if the lines that are kept are all that they want of the past."""
+        chosen: list[Iterable[LogEntry]] = []
+        places: dict[bytes, Mark] = {}
+        for key, recent in self.recent.items():
+            first = recent.chosen(key, follower.wishes)
+            if first is None:
+                return False
+            lines = list(recent.entries)
+            chosen.append(lines[first:])
+            if first:
+                places[key] = lines[first - 1].mark
+            elif recent.complete:
+                places[key] = BEGINNING
+        entries = heapq.merge(*chosen, key=lambda entry: entry.mark.time)
+        follower.begin([entry for entry in entries if follower.wants(entry)], places)
+        self.connect(follower)
+        return True
+
+    def connect(self, follower: LogFollower) -> dict[bytes, Mark]:
+        """Let somebody hear what comes from now on; how far it had come."""
+        self._followers.add(follower)
+        if self.end is not None:
+            follower.finish(self.end)
+        elif follower.wishes.uid in self._ended_pods:
+            follower.finish(LogEnd(HAS_ENDED, self._ended_pods[follower.wishes.uid or ""]))
+        return {key: recent.head for key, recent in self.recent.items()}
+
+    def leave(self, follower: LogFollower) -> None:
+        """Somebody follows no more."""
+        self._followers.discard(follower)
+
+    def finish(self, end: LogEnd) -> None:
+        """Tell everybody that nothing more comes."""
+        self.end = self.end or end
+        self.primed.set()
+        for follower in self._followers:
+            follower.finish(self.end)
+        self._ended(self)
+
+    def _post(self, message: _Told) -> None:
+        """From the thread: hand something to the event loop, which may be behind only so far."""
+        while not self._room.acquire(timeout=0.5):
+            if self._reader.stopped:
+                return
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._hear, message)
+
+    def _hear(self, message: _Told) -> None:
+        if isinstance(message, _Lines):
+            self._keep(message)
+            self._make_room()
+            return
+        self._room.release()
+        if isinstance(message, _Primed):
+            self.recent = message.recent
+            self.primed.set()
+        elif isinstance(message, PodEnded):
+            self._pod_ended(message)
+        elif isinstance(message, LogEnd):
+            self.finish(message)
+        else:
+            self._offer([message])
+
+    def _make_room(self) -> None:
+        """Let the thread go on, once those who follow have taken most of what has come: no one waits long for them."""
+        now = self._loop.time()
+        # All are asked, so that they are waited for at the same time, and not one after the other.
+        if True in {follower.is_waited_for(now) for follower in self._followers}:
+            self._loop.call_later(_STEP, self._make_room)
+        else:
+            self._room.release()
+
+    def _keep(self, lines: _Lines) -> None:
+        recent = self.recent.get(lines.key)
+        if recent is None:
+            recent = self.recent[lines.key] = RecentLines(lines.log, lines.complete)
+        most = KEPT_BYTES // len(self.recent)
+        for entry in lines.entries:
+            recent.add(entry, most)
+        self._offer(lines.entries)
+
+    def _offer(self, items: Iterable[FollowedItem]) -> None:
+        for follower in self._followers:
+            for item in items:
+                follower.offer(item)
+
+    def _pod_ended(self, ended: PodEnded) -> None:
+        self._ended_pods[ended.uid] = ended.text
+        for follower in self._followers:
+            if follower.wishes.uid == ended.uid:
+                follower.finish(LogEnd(HAS_ENDED, ended.text))
+        for recent in self.recent.values():
+            recent.gone = recent.gone or (ended.gone and recent.log.pod["metadata"]["uid"] == ended.uid)
+        over = [key for key, recent in self.recent.items() if recent.log.pod["metadata"]["uid"] in self._ended_pods]
+        for key in over[:-_KEPT_ENDED]:
+            del self.recent[key]
+
+
+class _Lines(NamedTuple):
+    """Lines of a container. ``complete`` tells, of the first ones, that its log has begun with them."""
+
+    key: bytes
+    log: ContainerLog
+    complete: bool
+    entries: list[LogEntry]
+
+
+class _Primed(NamedTuple):
+    """What was there at the beginning."""
+
+    recent: dict[bytes, RecentLines]
+
+
+_Told = _Lines | _Primed | PodEnded | LogEnd | LogNote
+
+
+class _ChannelReader:
+    """The thread of a channel."""
+
+    def __init__(
+        self, connection: Connection, platform: Settings, address: LogAddress, post: Callable[[_Told], None]
+    ) -> None:
+        self._connection = connection
+        self._platform = platform
+        self._address = address
+        self._post = post
+        self._entries: dict[ContainerLog, LogEntries] = {}
+        self._unread: set[str] = set()
+        self.stopped = False
+
+    def start(self) -> None:
+        """Begin."""
+        threading.Thread(target=self._work, daemon=True, name="gpuctl-channel").start()
+
+    def stop(self) -> None:
+        """End soon: what the thread waits for comes several times a second."""
+        self.stopped = True
+
+    def _work(self) -> None:
+        session = Session(self._connection, threads=4)
+        try:
+            end = self._follow(session)
+        except ClusterError as error:
+            end = LogEnd(AWAY if isinstance(error, ConnectionFailed) else FAILED, error.message)
+        except Exception:
+            LOG.exception("a log could not be followed")
+            end = LogEnd(FAILED, "the service failed; its log has more")
+        finally:
+            session.close()
+        self._post(end)
+
+    def _follow(self, session: Session) -> LogEnd:
+        reader = reader_of(session, self._platform, self._address.namespace)
+        job, _ = find_job(reader.scope, self._address.job, reader.keys)
+        wanted = Wanted(tail=KEPT_LINES, container=self._address.container)
+        sources, _ = sources_of(session, job.pods, wanted)
+        self._post(self._primed(session, sources))
+        following = Following(
+            session,
+            job,
+            wanted,
+            reader.keys,
+            read=sources,
+            cause=lambda job: cause_of(reader.scope, job, reader.keys, reader.settings),
+        )
+        last = ""
+        with contextlib.closing(following.items()) as items:
+            for item in items:
+                if self.stopped:
+                    break
+                if isinstance(item, Batch):
+                    self._pass_on(item)
+                elif isinstance(item, Notice):
+                    last = item.text
+                    self._post(LogNote("notice", None, item.text))
+                elif isinstance(item, LogProblem):
+                    self._post(LogNote("problem", item.pod, item.message))
+                elif item is not None:
+                    self._post(item)
+        return LogEnd(HAS_ENDED, last)
+
+    def _primed(self, session: Session, sources: list[ContainerLog]) -> _Primed:
+        """The last lines that were there, of each container."""
+        reading = Reading(session, sources)
+        recent: dict[bytes, RecentLines] = {}
+        counts = dict.fromkeys(sources, 0)
+        for source in sources:
+            made = self._entries[source] = LogEntries(source)
+            recent[made.key] = RecentLines(source, complete=True)
+        for source, lines in reading.batches():
+            counts[source] += len(lines)
+            made = self._entries[source]
+            for entry in made.of(lines):
+                recent[made.key].add(entry, KEPT_BYTES // len(sources))
+        self._unread = {problem.pod for problem in reading.problems}
+        for source, count in counts.items():
+            kept = recent[self._entries[source].key]
+            if count >= KEPT_LINES or source.name in self._unread:
+                kept.complete = False
+                # Of the lines of the first one's time some may be missing, so that the others are miscounted.
+                first = kept.entries[0].mark.time if kept.entries else 0
+                while kept.entries and kept.entries[0].mark.time == first:
+                    kept.size -= kept.entries.popleft().size
+        return _Primed(recent)
+
+    def _pass_on(self, batch: Batch) -> None:
+        made = self._entries.get(batch.source)
+        if made is None:
+            made = self._entries[batch.source] = LogEntries(batch.source)
+        entries = list(made.of(batch.lines))
+        if entries:
+            self._post(_Lines(made.key, batch.source, batch.source.wanted.tail is None, entries))

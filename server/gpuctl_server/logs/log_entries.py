@@ -1,0 +1,158 @@
+"""Lines of followed logs, and how far somebody has come in them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import NamedTuple
+
+from gpuctl.answers.job_answers import log_line
+from gpuctl.reading.log_streams import ContainerLog
+from gpuctl.reading.loglines import LogLine, instant
+
+LONGEST = 128 * 1024
+"""Bytes of a line that are passed on in one piece."""
+_KEY = 6
+_RECENT = 4096
+_SECOND = 1_000_000_000
+
+
+class BadMarks(ValueError):
+    """A text that does not say how far somebody has come."""
+
+
+class Mark(NamedTuple):
+    """A place in the log of one container: after the ``number``-th line (from 1) of a time (nanoseconds since 1970).
+
+    Several lines may have one time, and times are not quite in order: what is written to standard output and to
+    standard error comes in two streams. The order of a log's lines is always the same, so that this names one of them.
+    """
+
+    time: int
+    number: int
+
+
+BEGINNING = Mark(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """A line, for everybody who follows its log. ``source`` says whose it is, in a few bytes."""
+
+    source: bytes
+    uid: str
+    mark: Mark
+    text: str
+    frame: str
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return 2 * len(self.frame) + 400
+
+    @property
+    def second(self) -> str:
+        """Its time to the second, as people and queries have it."""
+        return datetime.fromtimestamp(self.mark.time // _SECOND, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def source_key(uid: str, container: str) -> bytes:
+    """What stands for a container of a pod."""
+    return hashlib.sha256(f"{uid}/{container}".encode()).digest()[:_KEY]
+
+
+class LogEntries:
+    """Makes entries of a container's lines as they come. A long line is cut at the same places whenever it is read."""
+
+    def __init__(self, source: ContainerLog) -> None:
+        self.uid = str(source.pod["metadata"]["uid"])
+        self.key = source_key(self.uid, source.container)
+        self._pod = source.name
+        self._container = source.container
+        self._numbers: dict[int, int] = {}
+        self._stamp = ""
+        self._rest = b""
+
+    def of(self, lines: Iterable[LogLine]) -> Iterator[LogEntry]:
+        """The entries that lines make complete."""
+        for line in lines:
+            if self._rest and line.stamp != self._stamp:
+                yield self._entry(self._stamp, self._rest)
+                self._rest = b""
+            data, self._stamp = self._rest + line.text, line.stamp
+            while len(data) > LONGEST:
+                cut = LONGEST
+                # Not within a character, as far as it is UTF-8.
+                while cut > LONGEST - 4 and data[cut] & 0xC0 == 0x80:
+                    cut -= 1
+                yield self._entry(line.stamp, data[:cut])
+                data = data[cut:]
+            if line.ends:
+                yield self._entry(line.stamp, data)
+                data = b""
+            self._rest = data
+
+    def _entry(self, stamp: str, data: bytes) -> LogEntry:
+        time = instant(stamp)
+        number = self._numbers[time] = self._numbers.get(time, 0) + 1
+        if len(self._numbers) > _RECENT:
+            for old in list(self._numbers)[: _RECENT // 2]:
+                del self._numbers[old]
+        value = log_line(self._pod, self._container, LogLine(stamp, data))
+        return LogEntry(self.key, self.uid, Mark(time, number), value["text"], json.dumps(value, ensure_ascii=False))
+
+
+class After:
+    """What of a container's entries comes after a place: what is read of its log begins before that, or right after."""
+
+    def __init__(self, mark: Mark) -> None:
+        self._mark = mark
+        self._reached = mark == BEGINNING
+        self._begun = False
+
+    def takes(self, entry: LogEntry) -> bool:
+        """Whether an entry comes after it. They are asked about in their order."""
+        if self._reached:
+            return True
+        if entry.mark == self._mark:
+            self._reached = True
+            return False
+        # The place is in the log no more: it was turned over, or another run of the container has begun.
+        lost = entry.mark.time > self._mark.time + _SECOND if self._begun else entry.mark.time > self._mark.time
+        self._begun, self._reached = True, lost
+        return lost
+
+
+class Marks(NamedTuple):
+    """How far somebody has come in several logs; ``whole`` tells that logs it does not name are new."""
+
+    places: Mapping[bytes, Mark]
+    whole: bool
+
+    def text(self) -> str:
+        """For a client, to be given back; :func:`marks` reads it."""
+        parts = [
+            struct.pack(f">{_KEY}sQH", key, mark.time, min(mark.number, 0xFFFF)) for key, mark in self.places.items()
+        ]
+        return base64.urlsafe_b64encode(bytes([1, self.whole]) + b"".join(parts)).rstrip(b"=").decode()
+
+
+def marks(text: str) -> Marks:
+    """What :meth:`Marks.text` has made.
+
+    :raises BadMarks: it has not made this.
+    """
+    try:
+        data = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
+        if data[:1] != b"\1" or data[1:2] not in (b"\0", b"\1"):
+            raise BadMarks
+        parts = struct.iter_unpack(f">{_KEY}sQH", data[2:])
+        return Marks({key: Mark(time, number) for key, time, number in parts}, bool(data[1]))
+    except (binascii.Error, struct.error, ValueError):
+        raise BadMarks("it does not say how far a log was read") from None

@@ -1,0 +1,157 @@
+"""All logs that are followed, and everybody who follows: how many there may be, and the end of all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import threading
+from collections import Counter
+from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
+
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.connection import Connection
+from gpuctl.language.settings import Settings
+from gpuctl_server.logs.follower import FollowedItem, LogEnd, LogFollower
+from gpuctl_server.logs.history import History, TooSlow
+from gpuctl_server.logs.log_channel import AWAY, LogAddress, LogChannel
+from gpuctl_server.logs.log_entries import LogEntry
+from gpuctl_server.settings import ServerSettings
+
+ENDING = LogEnd(1012, "the service is ending; connect again")
+_AT_ONCE = 8
+"""Pasts that are read at a time."""
+_ROUNDS = 5
+_TURN = 64
+_FAREWELL = 2.0
+
+
+class TooManyFollowers(Exception):
+    """There is no room for one more; ``str()`` says why."""
+
+
+class LogHub:
+    """Where logs are followed. What is asynchronous belongs to one event loop."""
+
+    def __init__(self, connection: Connection, platform: Settings, settings: ServerSettings) -> None:
+        self._connection = connection
+        self._platform = platform
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._names: Counter[str] = Counter()
+        self._channels: dict[LogAddress, LogChannel] = {}
+        self._executor = ThreadPoolExecutor(_AT_ONCE, "gpuctl-history")
+        self.ending = False
+
+    @property
+    def followers(self) -> int:
+        """How many follow."""
+        return self._names.total()
+
+    def enter(self, name: str) -> None:
+        """Take a place for one more who follows; :meth:`leave` gives it back. From any thread.
+
+        :raises TooManyFollowers: there is none.
+        """
+        with self._lock:
+            if self.ending:
+                raise TooManyFollowers(ENDING.reason)
+            if self._names.total() >= self._settings.followers:
+                raise TooManyFollowers(
+                    f"{self._settings.followers} follow logs, which is as many as may; try again later"
+                )
+            if self._names[name] >= self._settings.followers_each:
+                most = self._settings.followers_each
+                raise TooManyFollowers(f"{name} follows {most} logs already, which is as many as one may")
+            self._names[name] += 1
+
+    def leave(self, name: str) -> None:
+        """Give a place back."""
+        with self._lock:
+            self._names[name] -= 1
+            if not self._names[name]:
+                del self._names[name]
+
+    async def follow(
+        self, address: LogAddress, follower: LogFollower, patience: float
+    ) -> AsyncGenerator[FollowedItem | LogEnd | None, None]:
+        """What somebody wants of a log, up to its end; None when nothing has come for ``patience`` seconds."""
+        try:
+            channel = self._channel(address)
+        except TooManyFollowers as error:
+            yield LogEnd(AWAY, str(error))
+            return
+        channel.users += 1
+        try:
+            await channel.primed.wait()
+            if not channel.join(follower):
+                async with contextlib.aclosing(self._past(channel, follower)) as past:
+                    async for entry in past:
+                        yield entry
+            for number in itertools.count(1):
+                item = await follower.next(patience)
+                yield item
+                if number % _TURN == 0:
+                    # Neither a line that waits nor a socket with room lets others have their turn.
+                    await asyncio.sleep(0)
+                if isinstance(item, LogEnd):
+                    return
+        finally:
+            channel.leave(follower)
+            channel.users -= 1
+            if not channel.users:
+                self._let_go(channel)
+
+    async def end(self) -> None:
+        """Let everybody go, as far as they go within a moment."""
+        self.ending = True
+        for channel in list(self._channels.values()):
+            channel.stop()
+            channel.finish(ENDING)
+        deadline = asyncio.get_running_loop().time() + _FAREWELL
+        while self.followers and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.02)
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    async def _past(self, channel: LogChannel, follower: LogFollower) -> AsyncGenerator[LogEntry, None]:
+        """What was written before, up to where what is being written goes on."""
+        for _ in range(_ROUNDS):
+            follower.collect()
+            heads = channel.connect(follower)
+            # Under the name of one that is gone another may be there.
+            logs = {key: recent.log for key, recent in channel.recent.items() if not recent.gone}
+            try:
+                history = History(self._connection, logs, follower)
+                async with contextlib.aclosing(history.entries(self._executor)) as entries:
+                    async for entry in entries:
+                        follower.reached(entry)
+                        if follower.wants(entry):
+                            yield entry
+            except TooSlow:
+                break
+            except ClusterError as error:
+                follower.finish(LogEnd(AWAY, error.message))
+                follower.go_live(heads)
+                return
+            if not follower.overflowed:
+                follower.go_live(heads)
+                return
+            channel.leave(follower)
+        follower.cut.set()
+
+    def _channel(self, address: LogAddress) -> LogChannel:
+        channel = self._channels.get(address)
+        if channel is None:
+            if len(self._channels) >= self._settings.followed_jobs:
+                raise TooManyFollowers(
+                    f"the logs of {len(self._channels)} jobs are followed, which is as many as can be"
+                )
+            channel = self._channels[address] = LogChannel(self._connection, self._platform, address, self._let_go)
+            channel.start()
+        return channel
+
+    def _let_go(self, channel: LogChannel) -> None:
+        channel.stop()
+        if self._channels.get(channel.address) is channel:
+            del self._channels[channel.address]

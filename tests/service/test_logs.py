@@ -1,0 +1,172 @@
+"""``GET /jobs/{jobId}/logs``: what the command line shows, to those who may."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from gpuctl.reading.loglines import instant
+from support.cluster_tools import Place, inference, training
+from support.served import Served
+
+
+def job_id(served: Served, place: Place, name: str) -> str:
+    """The id of a job, once the service knows its pods to run."""
+    found = served.until(
+        "/jobs",
+        lambda value: [item["status"] for item in value["items"] if item["name"] == name] == ["running"],
+        namespace=place.namespace,
+    )
+    return str(next(item["jobId"] for item in found["items"] if item["name"] == name))
+
+
+def the_same(served: Served, place: Place, path: str, *arguments: str, **query: Any) -> dict[str, Any]:
+    """What the service answers, after the command line was seen to say the same."""
+    value: dict[str, Any] = served.get(f"/jobs/{path}/logs", **query)
+    told = place.gpuctl("logs", *arguments, "-o", "json", code=None).value
+    assert value["lines"] == told["logs"]
+    assert value["logs"] == [line["text"] for line in told["logs"]]
+    assert value["lastTimestamp"] == told["lastTimestamp"]
+    assert value["problems"] == told["problems"]
+    return value
+
+
+def test_as_the_command_line_says_it(served: Served, place: Place) -> None:
+    place.apply(training())
+    [pod] = place.running("train")
+    place.plane.write_log(place.namespace, pod, "".join(f"line {number}\n" for number in range(150)))
+    own = job_id(served, place, "train")
+    value = the_same(served, place, own, "train", "--tail=100")
+    assert value.keys() == {"logs", "lastTimestamp", "lines", "problems"}
+    assert value["logs"] == [f"line {number}" for number in range(50, 150)]
+    for query, arguments in (
+        ({"tail": 3}, ["--tail=3"]),
+        ({"tail": 0}, ["--tail=0"]),
+        ({"tail": 1000}, ["--tail=all"]),
+        ({"since": "1h"}, ["--since=1h"]),
+        ({"since": "2030-01-01T00:00:00Z"}, ["--since-time=2030-01-01T00:00:00Z"]),
+        ({"since": "2030-01-01T00:00:00 08:00"}, ["--since-time=2030-01-01T00:00:00+08:00"]),
+        ({"tail": 150, "grep": "e 14"}, ["--grep=e 14"]),
+        ({"pod": pod, "tail": 2}, ["--pod", pod, "--tail=2"]),
+        ({"container": "main", "tail": 2}, ["-c", "main", "--tail=2"]),
+        ({"previous": "true"}, ["-p"]),
+    ):
+        the_same(served, place, own, "train", *arguments, **query)
+    for name in (own, "train", pod):
+        assert served.get(f"/jobs/{name}/logs", namespace=place.namespace, tail=1)["logs"] == ["line 149"]
+
+
+def test_several_pods(served: Served, place: Place) -> None:
+    place.apply(training(resources={"nodes": 2}))
+    pods = sorted(place.running("train", pods=2))
+    for pod in pods:
+        place.plane.write_log(place.namespace, pod, "".join(f"{pod} {number}\n" for number in range(120)))
+    own = job_id(served, place, "train")
+    value = the_same(served, place, own, "train", "--tail=100")
+    times = [instant(line["timestamp"]) for line in value["lines"]]
+    assert len(times) == 200
+    assert times == sorted(times)
+    one = the_same(served, place, own, "train", "--tail=1", "--pod=1", tail=1, pod="1")
+    assert one["logs"] == [f"{pods[1]} 119"]
+    named = served.get(f"/jobs/{pods[0]}/logs", tail=1)
+    assert named["logs"] == [f"{pods[0]} 119"]
+    refused = served.get(f"/jobs/{own}/logs", status=404, pod="zzz")
+    assert refused["message"] == "training/train has no pod zzz"
+    assert served.get(f"/jobs/{own}/logs", status=404, container="side")["error"] == "NotFound"
+
+
+def test_a_text_is_no_pattern(served: Served, place: Place) -> None:
+    """A pattern that takes a regular expression for ever costs nothing."""
+    place.apply(training())
+    [pod] = place.running("train")
+    evil = "(a+)+$"
+    place.plane.write_log(place.namespace, pod, f"{'a' * 5000}!\nsaid {evil}\n\xff\n".encode("latin-1"))
+    own = job_id(served, place, "train")
+    assert served.get(f"/jobs/{own}/logs", grep=evil)["logs"] == [f"said {evil}"]
+    assert served.get(f"/jobs/{own}/logs", tail=1)["logs"] == ["�"]
+
+
+def test_a_job_without_a_log_yet(served: Served, place: Place) -> None:
+    """It is there, so that it is no 404; why there is nothing is said as the command line says it."""
+    place.apply(training(job={"annotations": {"gpuctl.test/outcome": "image-not-found"}}))
+    place.until(lambda: "ImagePullBackOff" in place.kubectl("get", "pods"), "the image to fail")
+    value = served.until(
+        "/jobs/train/logs", lambda value: "ImagePullBackOff" in json.dumps(value), namespace=place.namespace
+    )
+    assert (value["logs"], value["lines"], value["lastTimestamp"]) == ([], [], None)
+    [problem] = value["problems"]
+    refused = place.gpuctl("logs", "train", code=1)
+    assert refused.err.startswith(f"error: {problem['message']}")
+
+
+def test_an_answer_has_a_limit(served: Served, place: Place) -> None:
+    place.apply(training())
+    [pod] = place.running("train")
+    place.plane.write_log(place.namespace, pod, "".join(f"{number} {'x' * 1000}\n" for number in range(20_000)))
+    own = job_id(served, place, "train")
+    value = served.get(f"/jobs/{own}/logs", tail=100_000)
+    assert value["logs"][-1].startswith("19999 ")
+    lost = 20_000 - len(value["logs"])
+    assert lost > 0
+    assert value["problems"][0]["message"].startswith(f"the {lost} oldest lines are left out")
+    assert len(served.get(f"/jobs/{own}/logs", tail=2000)["logs"]) == 2000
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"tail": -1},
+        {"tail": 100_001},
+        {"tail": "all"},
+        {"since": "yesterday"},
+        {"since": "0s"},
+        {"since": "2024-13-01T00:00:00Z"},
+        {"grep": "x" * 257},
+        {"pod": "x" * 254},
+        {"follow": "perhaps"},
+    ],
+)
+def test_what_cannot_be_meant(served: Served, place: Place, query: dict[str, Any]) -> None:
+    place.apply(training())
+    served.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
+    refused = served.get("/jobs/train/logs", status=400, namespace=place.namespace, **query)
+    assert refused["error"] == "InvalidRequest"
+
+
+def test_rights(served: Served, place: Place) -> None:
+    """What may not be seen is not there; a namespace that is not theirs is refused, whatever is in it."""
+    place.apply(training())
+    [pod] = place.running("train")
+    own = job_id(served, place, "train")
+    for name in (own, "train", pod):
+        hidden = served.get(f"/jobs/{name}/logs", "anna", status=404)
+        assert hidden["message"] == f"there is no job {name}"
+    absent = served.get("/jobs/nothing/logs", "anna", status=404)
+    assert absent["message"] == "there is no job nothing"
+    for namespace in (place.namespace, "never-there"):
+        refused = served.get(f"/jobs/{own}/logs", "anna", status=403, namespace=namespace)
+        assert refused["error"] == "Forbidden"
+        assert refused["message"].endswith("the namespaces of this token are team-a")
+    assert served.get(f"/jobs/{own}/logs", "vera", tail=1)["logs"]
+    for header in ("", "Bearer nonsense", f"Basic {base64.b64encode(b'a:b').decode()}"):
+        headers = {"Authorization": header} if header else {}
+        assert httpx.get(f"{served.url}/api/v1/jobs/{own}/logs", headers=headers).status_code == 401
+    inside = {"token": served.tokens["admin"], "access_token": served.tokens["admin"]}
+    assert httpx.get(f"{served.url}/api/v1/jobs/{own}/logs", params=inside).status_code == 401
+    assert served.tokens["admin"] not in "".join(served.log)
+
+
+def test_a_service_and_its_pods(served: Served, place: Place) -> None:
+    """What the run before a restart has printed."""
+    place.apply(inference())
+    [pod] = place.running("serve")
+    place.plane.write_log(place.namespace, pod, "before\n", previous=True)
+    place.plane.write_log(place.namespace, pod, "now\n")
+    own = job_id(served, place, "serve")
+    place.plane.annotate(place.namespace, pod, outcome="crash", exit_code="3")
+    place.until(lambda: "before" in place.gpuctl("logs", "serve", "--previous", code=None).out, "the restart")
+    served.until(f"/jobs/{own}/logs", lambda value: value["logs"] == ["before"], previous="true")

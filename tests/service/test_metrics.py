@@ -1,0 +1,328 @@
+"""``GET /jobs/{jobId}/metrics``: the numbers that a real Prometheus was given."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from control_plane import ControlPlane
+from gpuctl_server.metric_queries import DEFAULTS, MetricQuery
+from gpuctl_server.settings import ServerSettings, SettingsProblem
+from support.cluster_tools import POOL, Place, training
+from support.prometheus_server import running_prometheus
+from support.served import Served, serving
+
+USERS = {"admin": ("admin", None, None), "anna": ("user", ("team-a",), None)}
+BEGIN = 1_717_236_000
+"""2024-06-01T10:00:00Z."""
+
+
+def at(seconds: int) -> str:
+    return datetime.fromtimestamp(BEGIN + seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def labelled(name: str, value: float, when: int | None = None, **labels: object) -> str:
+    inside = ",".join(f'{key}="{item}"' for key, item in labels.items())
+    return f"{name}{{{inside}}} {value}" + ("" if when is None else f" {BEGIN + when}")
+
+
+def pods_of(served: Served, place: Place, name: str, pods: int = 1) -> list[str]:
+    """The pods of a job, once the service knows them to run."""
+    found = sorted(place.running(name, pods=pods))
+    served.until(
+        "/jobs",
+        lambda value: [item["status"] for item in value["items"] if item["name"] == name] == ["running"],
+        namespace=place.namespace,
+    )
+    return found
+
+
+def test_the_numbers_that_were_put_in(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
+    """Two pods of two GPUs each, whose labels Prometheus has renamed, and somebody else's."""
+    place.apply(training(resources={"nodes": 2, "gpu": 2}))
+    pods = sorted(place.running("train", pods=2))
+    shares, used = [], []
+    for minute in range(61):
+        for number, pod in enumerate(pods):
+            for gpu in range(2):
+                names = {"gpu": gpu, "Hostname": f"node-{number}"}
+                # Of one the exporter's own labels were kept.
+                own = {"namespace": place.namespace, "pod": pod}
+                other = {"exported_namespace": place.namespace, "exported_pod": pod, "namespace": "x", "pod": "dcgm-1"}
+                names |= own if number else other
+                value = 40 + 10 * number + 5 * gpu + minute * 0.5
+                shares.append(labelled("DCGM_FI_DEV_GPU_UTIL", value, minute * 60, **names))
+                used.append(labelled("DCGM_FI_DEV_FB_USED", 1024 * (60 + gpu), minute * 60, **names))
+        near = {"exported_namespace": place.namespace, "exported_pod": pods[0] + "x"}
+        far = {"exported_namespace": "elsewhere", "exported_pod": pods[0]}
+        for names in (near, far):
+            shares.append(labelled("DCGM_FI_DEV_GPU_UTIL", 1, minute * 60, gpu=0, **names))
+    # What DCGM says when it knows nothing.
+    blank = {"exported_namespace": place.namespace, "exported_pod": pods[0], "gpu": 7}
+    shares.append(labelled("DCGM_FI_DEV_GPU_UTIL", 2.0**63, 600, **blank))
+    used.append(labelled("DCGM_FI_DEV_FB_USED", 2.0**63, 600, **blank))
+    history = "\n".join(["# TYPE DCGM_FI_DEV_GPU_UTIL gauge", *shares, "# TYPE DCGM_FI_DEV_FB_USED gauge", *used])
+    with (
+        running_prometheus(tmp_path, history=history) as url,
+        serving(tmp_path, plane.kubeconfig(), USERS, prometheus=url) as own,
+    ):
+        pods_of(own, place, "train", 2)
+        path = "/jobs/train/metrics"
+        value = own.get(path, namespace=place.namespace, startTime=at(0), endTime=at(3600))
+        assert value.keys() == {"gpuUtilization", "memoryUsage"}
+        points = {point["timestamp"]: point["value"] for point in value["gpuUtilization"]}
+        assert len(points) == 241
+        for minute in range(61):
+            assert points[at(minute * 60)] == pytest.approx(47.5 + minute * 0.5, abs=0.01)
+        assert {point["value"] for point in value["memoryUsage"]} == {60.5}
+        one = own.get(path, namespace=place.namespace, metric="memoryUsage", startTime=at(0), endTime=at(60))
+        assert one == {"memoryUsage": [{"timestamp": at(n), "value": 60.5} for n in (0, 15, 30, 45, 60)]}
+        # A `+` that was lost on the way.
+        lost = own.get(path, namespace=place.namespace, startTime="2024-06-01T18:00:00 08:00", endTime=at(60))
+        assert lost == own.get(path, namespace=place.namespace, startTime=at(0), endTime=at(60))
+        long = own.get(path, namespace=place.namespace, startTime=at(0), endTime=at(30 * 86400))
+        assert 0 < len(long["gpuUtilization"]) <= 500
+        assert own.get(path, namespace=place.namespace, metric="throughput") == {"throughput": []}
+        assert own.get(path, namespace=place.namespace)["gpuUtilization"] == []
+        for query in (
+            {"metric": "nothing"},
+            {"metric": "memoryTotal"},
+            {"startTime": "yesterday"},
+            {"endTime": "2024-13-01T00:00:00Z"},
+            {"startTime": at(60), "endTime": at(0)},
+        ):
+            refused = own.get(path, status=400, namespace=place.namespace, **query)
+            assert refused["error"] == "InvalidRequest", query
+        assert own.get(path, "anna", status=404)["message"] == "there is no job train"
+        own.get(path, "anna", status=403, namespace=place.namespace)
+        own.get(path, "", status=401)
+
+
+class Exporter:
+    """What says how GPUs are used, and can be told what to say."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        own = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = ("\n".join(own.lines) + "\n").encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *arguments: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def exporter() -> Iterator[Exporter]:
+    running = Exporter()
+    yield running
+    running.server.shutdown()
+    running.server.server_close()
+
+
+def test_gpus_of_nodes_now(plane: ControlPlane, place: Place, tmp_path: Path, exporter: Exporter) -> None:
+    node = f"{POOL}-0"
+    for gpu, (share, used) in enumerate(((89.2, 72), (0, 0))):
+        names = {"gpu": gpu, "Hostname": node}
+        exporter.lines += [
+            labelled("DCGM_FI_DEV_GPU_UTIL", share, **names),
+            labelled("DCGM_FI_DEV_FB_USED", used * 1024, **names),
+            labelled("DCGM_FI_DEV_FB_FREE", (80 - used) * 1024, **names),
+        ]
+    with (
+        running_prometheus(tmp_path, targets=[exporter.address]) as url,
+        serving(tmp_path, plane.kubeconfig(), USERS, prometheus=url) as own,
+    ):
+        value = own.until(
+            "/nodes/gpu-detail",
+            lambda value: any(
+                gpu["utilization"] for item in value["items"] if item["nodeName"] == node for gpu in item["gpus"]
+            ),
+            pageSize=1000,
+        )
+        [item] = [item for item in value["items"] if item["nodeName"] == node]
+        found = {gpu["gpuId"]: (gpu["utilization"], gpu["memoryUsage"]) for gpu in item["gpus"]}
+        assert found["gpu-0"] == (89.2, "72Gi/80Gi")
+        assert found["gpu-1"] == (0, "0Gi/80Gi")
+        assert found["gpu-2"] == (None, None)
+        other = next(item for item in value["items"] if item["nodeName"] != node)
+        assert other["gpus"][0]["utilization"] is None
+        [detail] = [gpu for gpu in own.get(f"/nodes/{node}")["gpuDetail"] if gpu["gpuId"] == "gpu-0"]
+        assert detail["utilization"] == 89.2
+
+
+def test_a_job_now(plane: ControlPlane, place: Place, tmp_path: Path, exporter: Exporter) -> None:
+    """In its description, with what a query of one's own measures."""
+    place.apply(training(resources={"gpu": 2}))
+    [pod] = place.running("train")
+    for gpu, (share, used) in enumerate(((80, 68), (98.4, 67))):
+        names = {"gpu": gpu, "exported_namespace": place.namespace, "exported_pod": pod}
+        exporter.lines += [
+            labelled("DCGM_FI_DEV_GPU_UTIL", share, **names),
+            labelled("DCGM_FI_DEV_FB_USED", used * 1024, **names),
+            labelled("DCGM_FI_DEV_FB_TOTAL", 80 * 1024, **names),
+        ]
+    exporter.lines.append(labelled("tokens", 245, pod=pod))
+    queries = {
+        "throughput": {"query": 'sum(tokens{pod=~"$pods"})', "text": "{value} tokens/sec"},
+        "networkLatency": {"query": 'avg(latency{pod=~"$pods"})'},
+        "twice": {"query": 'DCGM_FI_DEV_GPU_UTIL{exported_pod=~"$pods"}'},
+    }
+    with (
+        running_prometheus(tmp_path, targets=[exporter.address]) as url,
+        serving(tmp_path, plane.kubeconfig(), USERS, prometheus=url, metrics=json.dumps(queries)) as own,
+    ):
+        value = own.until(
+            "/jobs/train", lambda value: value["metrics"]["gpuUtilization"] is not None, namespace=place.namespace
+        )
+        assert value["metrics"] == {
+            "gpuUtilization": 89.2,
+            "memoryUsage": "68Gi/80Gi",
+            "networkLatency": None,
+            "throughput": "245 tokens/sec",
+        }
+        path = "/jobs/train/metrics"
+        points = own.get(path, namespace=place.namespace, metric="throughput")["throughput"]
+        assert {point["value"] for point in points} == {245}
+        several = own.get(path, status=503, namespace=place.namespace, metric="twice")
+        assert "its query gives 2 series" in several["message"]
+
+
+def test_without_prometheus(served: Served, place: Place) -> None:
+    place.apply(training())
+    pods_of(served, place, "train")
+    refused = served.get("/jobs/train/metrics", status=503, namespace=place.namespace)
+    assert refused["error"] == "ServiceUnavailable"
+    assert "GPUCTL_SERVER_PROMETHEUS" in refused["message"]
+    assert served.get("/jobs/nothing/metrics", status=404)["error"] == "NotFound"
+    assert served.get(f"/nodes/{POOL}-0")["gpuDetail"][0]["utilization"] is None
+
+
+@contextmanager
+def answering(status: int, body: bytes, **headers: str) -> Iterator[tuple[str, list[str]]]:
+    """Something that is no Prometheus, and what it was asked."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            asked.append(f"{self.path} {self.headers.get('Authorization')} {self.rfile.read(length).decode()}")
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            for start in range(0, len(body), 2**20):
+                self.wfile.write(body[start : start + 2**20])
+
+        do_GET = do_POST
+
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "said"),
+    [
+        (302, b"", "answered with the status 302"),
+        (200, b"<html>", "answered with the status 200"),
+        (200, b'{"status": "success", "data": {"result": [{"values": 3}]}}', "no list of series"),
+        (200, b" " * (9 * 2**20), "more than 8 MiB"),
+        (
+            422,
+            b'{"status": "error", "error": "query timed out\\u001b[2J"}',
+            "answered with the status 422: query timed out",
+        ),
+    ],
+)
+def test_answers_that_are_none(
+    plane: ControlPlane, place: Place, tmp_path: Path, status: int, body: bytes, said: str
+) -> None:
+    place.apply(training())
+    with (
+        answering(200, b"{}") as (elsewhere, never),
+        answering(status, body, Location=f"{elsewhere}/api/v1/query_range") as (url, asked),
+    ):
+        token = tmp_path / "prometheus-token"
+        token.write_text("secret-of-prometheus\n")
+        settings = {"prometheus": f"{url}/base/", "prometheus_token": str(token)}
+        with serving(tmp_path, plane.kubeconfig(), USERS, **settings) as own:
+            pods_of(own, place, "train")
+            refused = own.get("/jobs/train/metrics", status=503, namespace=place.namespace)
+            assert said in refused["message"]
+            assert "\x1b" not in refused["message"]
+            assert asked[0].startswith("/base/api/v1/query_range Bearer secret-of-prometheus query=")
+            assert never == []
+            assert "secret-of-prometheus" not in json.dumps(refused) + "".join(own.log)
+            assert own.get(f"/nodes/{POOL}-0")["gpuDetail"][0]["utilization"] is None
+
+
+def test_one_that_does_not_answer_delays_nobody_for_long(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with serving(tmp_path, plane.kubeconfig(), USERS, prometheus=url) as own:
+            for _ in range(20):
+                begun = time.monotonic()
+                assert own.get(f"/nodes/{POOL}-0")["gpuDetail"][0]["utilization"] is None
+                # That is the promise: two seconds, and what a loaded machine adds.
+                assert time.monotonic() < begun + 20
+
+
+def test_names_stay_names() -> None:
+    """Whatever a name is, the query around it is the same."""
+    query = MetricQuery(query='avg(up{a="$job",b=~"x$job",pod=~"$pods"})')
+    filled = query.filled({"job": 'a"} or vector(1) #', "pods": ["a.b", 'c"\\', "d|.*"], "namespace": "", "nodes": []})
+    assert filled == (
+        'avg(up{a="a\\"} or vector(1) #",b=~"xa\\\\\\"\\\\}\\\\ or\\\\ vector\\\\(1\\\\)\\\\ \\\\#",'
+        'pod=~"a\\\\.b|c\\\\\\"\\\\\\\\|d\\\\|\\\\.\\\\*"})'
+    )
+    for wrong in ("up{a=$job}", "up{a='$job'}", 'up{a="$what"}', 'up{pod="$pods"}', "vector($pods)"):
+        with pytest.raises(SettingsProblem):
+            ServerSettings.made({"metrics": {"throughput": {"query": wrong}}})
+    for name, wrong in (("a b", "up"), ("x" * 64, "up"), ('a"', "up")):
+        with pytest.raises(SettingsProblem):
+            ServerSettings.made({"metrics": {name: {"query": wrong}}})
+    assert all(MetricQuery.model_validate(item.model_dump()) == item for item in DEFAULTS.values())
+
+
+@pytest.mark.parametrize("name", ['a"} or vector(1) or up{b="', "a\\", "a\nb", "a.b|c", "(", "ä$1", "{{}}", "`'"])
+def test_prometheus_takes_any_name(tmp_path: Path, name: str) -> None:
+    """The real parser, and the very series."""
+    from gpuctl_server.prometheus import Prometheus
+
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    history = f'# TYPE m gauge\nm{{pod="{escaped}"}} 3 {BEGIN}\nm{{pod="other"}} 5 {BEGIN}\nm{{pod="axb"}} 7 {BEGIN}\n'
+    with running_prometheus(tmp_path, history=history) as url:
+        prometheus = Prometheus(url)
+        for text in ('m{pod=~"$pods"}', 'm{pod="$job"}', 'm{pod=~"$job"}'):
+            query = MetricQuery(query=text).filled({"job": name, "pods": [name], "namespace": "", "nodes": []})
+            [series] = prometheus.over_time(query, BEGIN, BEGIN, 15, 30)
+            assert (series.labels["pod"], series.samples[0].value) == (name, 3)

@@ -1,0 +1,110 @@
+"""A real Prometheus: Debian's, from the machine or fetched once into the cache outside the tree."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from control_plane.processes import Process, free_ports
+from support.go_programs import ProgramMissing, alone, cache_directory, is_program, named_program
+
+PROGRAMS = ("prometheus", "promtool")
+STARTS_IN = 60.0
+
+
+def prometheus_programs() -> Path:
+    """The directory with prometheus and promtool; without them a test is skipped, in CI it fails."""
+    try:
+        return _found()
+    except ProgramMissing as error:
+        if os.environ.get("CI"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+def _found() -> Path:
+    named = [named_program(name) for name in PROGRAMS]
+    if named[0] is not None and named[1] is not None and named[0].parent == named[1].parent:
+        return named[0].parent
+    directory = cache_directory() / "prometheus"
+    if all(is_program(directory / name) for name in PROGRAMS):
+        return directory
+    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
+        raise ProgramMissing("no prometheus: put prometheus and promtool on PATH")
+    directory.mkdir(parents=True, exist_ok=True)
+    with alone(directory), tempfile.TemporaryDirectory(dir=directory) as temporary:
+        if not all(is_program(directory / name) for name in PROGRAMS):
+            _fetch(Path(temporary), directory)
+    return directory
+
+
+def _fetch(temporary: Path, directory: Path) -> None:
+    """Debian's package, unpacked and not installed: no service is started, and no rights are needed."""
+    for command in (["apt-get", "download", "prometheus"], ["sh", "-c", "dpkg -x prometheus_*.deb unpacked"]):
+        done = subprocess.run(command, cwd=temporary, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ProgramMissing(f"prometheus cannot be fetched: {done.stderr.strip()[-300:]}")
+    for name in PROGRAMS:
+        # Moved as a whole: whoever does not wait never sees half a program.
+        os.replace(temporary / "unpacked" / "usr" / "bin" / name, directory / name)
+
+
+@contextmanager
+def running_prometheus(directory: Path, *, history: str = "", targets: Sequence[str] = ()) -> Iterator[str]:
+    """The address of a Prometheus, for as long as the block lasts.
+
+    :param history: samples of the past, in OpenMetrics with times.
+    :param targets: what it scrapes each second, as ``host:port``.
+    """
+    programs = prometheus_programs()
+    data = directory / "data"
+    if history:
+        text = directory / "history.txt"
+        text.write_text(f"{history.rstrip()}\n# EOF\n")
+        subprocess.run(
+            [str(programs / "promtool"), "tsdb", "create-blocks-from", "openmetrics", str(text), str(data)],
+            check=True,
+            capture_output=True,
+        )
+    scrape = {"job_name": "gpus", "static_configs": [{"targets": list(targets)}]}
+    settings = {"global": {"scrape_interval": "1s"}, "scrape_configs": [scrape]}
+    (directory / "prometheus.yml").write_text(json.dumps(settings))
+    [port] = free_ports(1)
+    process = Process(
+        [
+            str(programs / "prometheus"),
+            f"--config.file={directory / 'prometheus.yml'}",
+            f"--storage.tsdb.path={data}",
+            "--storage.tsdb.retention.time=10y",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ],
+        directory / "prometheus.log",
+        directory,
+    )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        _wait_until_ready(url, process)
+        yield url
+    finally:
+        process.stop()
+
+
+def _wait_until_ready(url: str, process: Process) -> None:
+    end = time.monotonic() + STARTS_IN
+    while True:
+        with suppress(OSError), urllib.request.urlopen(f"{url}/-/ready", timeout=5) as answer:
+            if answer.status == 200:
+                return
+        assert time.monotonic() < end, f"Prometheus is not ready:\n{process.tail()}"
+        assert not process.ended, process.tail()
+        time.sleep(0.05)
