@@ -56,9 +56,11 @@ fmt: setup ## Format the Python code
 golden: setup ## Accept what golden cases print now (CASE=name for one); review the difference
 	$(BIN)/python tests/golden/cases.py accept $(CASE)
 
-schemas: setup ## Generate schemas/ and the Kubernetes schemas the compiler validates against
+schemas: setup ## Generate schemas/, the SDKs' types, and the Kubernetes schemas the compiler validates against
 	$(BIN)/python tools/kubernetes_schemas.py
 	$(BIN)/python tools/schemas.py
+	$(BIN)/python tools/openapi.py
+	$(BIN)/python tools/sdk.py
 
 docs: setup ## Generate the field reference and the list of diagnostics
 	$(BIN)/python tools/schemas.py

@@ -8,11 +8,13 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
+from starlette.types import Lifespan
 
 from gpuctl.release import __version__
 from gpuctl_server import problems
 from gpuctl_server.gate import Gate
 from gpuctl_server.openapi import as_3_0
+from gpuctl_server.operations import described, operation_id
 from gpuctl_server.routes import (
     auth,
     command_questions,
@@ -72,19 +74,9 @@ def create_app(service: Service) -> FastAPI:
         yield
         service.stop()
 
-    app = Application(
-        title="gpuctl",
-        version=__version__,
-        lifespan=lifespan,
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=None,
-        redirect_slashes=False,
-    )
+    app = bare_app(lifespan)
     app.state.service = service
     problems.install(app)
-    for router in ROUTERS:
-        app.include_router(router)
     app.mount(f"{BASE}{docs.FILES}", docs.files())
     if service.settings.cors:
         app.add_middleware(
@@ -97,12 +89,29 @@ def create_app(service: Service) -> FastAPI:
     return app
 
 
+def bare_app(lifespan: Lifespan[FastAPI] | None = None) -> Application:
+    """The routes of an application, without a service: its document can be had of it, and nothing else."""
+    app = Application(
+        title="gpuctl",
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=operation_id,
+    )
+    for router in ROUTERS:
+        app.include_router(router)
+    return app
+
+
 class Application(FastAPI):
     """Documents itself in the version that most tools know."""
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document."""
         if self.openapi_schema is None:
-            self.openapi_schema = as_3_0(super().openapi())
+            self.openapi_schema = described(as_3_0(super().openapi()))
             self.openapi_schema["info"]["description"] = DESCRIPTION
         return self.openapi_schema

@@ -53,6 +53,9 @@ def as_3_0(document: Mapping[str, Any]) -> dict[str, Any]:
         for name, group in document.get("components", {}).items()
     }
     schemas = components.setdefault("schemas", {})
+    for path_item in paths.values():
+        for method in _METHODS & path_item.keys():
+            _name_body(path_item[method], schemas)
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     schemas["Problem"] = PROBLEM
@@ -74,6 +77,9 @@ def schema_3_0(schema: Any) -> Any:
     if not isinstance(schema, Mapping):
         # `true` and `false`, which stand for schemas.
         return {} if schema is True else {"not": {}} if schema is False else schema
+    if "$ref" in schema:
+        # Beside a reference nothing else counts.
+        return {"$ref": schema["$ref"]}
     found = {key: value for key, value in schema.items() if key not in _UNKNOWN}
     _null(found)
     if "const" in found:
@@ -117,7 +123,6 @@ def _null(found: dict[str, Any]) -> None:
         if len(others) > 1:
             found[key] = others
         elif "$ref" in others[0]:
-            # Beside a reference nothing else counts.
             found["allOf"] = others
         else:
             found.update({name: value for name, value in others[0].items() if name not in found})
@@ -161,6 +166,16 @@ def _operation(operation: Mapping[str, Any]) -> dict[str, Any]:
         answers.setdefault(str(status), {"description": text, "content": problem})
     found["responses"] = dict(sorted(answers.items()))
     return found
+
+
+def _name_body(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
+    """Put a body of JSON that has a title among the schemas under it, as bodies that FastAPI knows of stand there."""
+    for value in operation.get("requestBody", {}).get("content", {}).values():
+        schema = value.get("schema", {})
+        if "properties" in schema and "title" in schema:
+            known = schemas.setdefault(schema["title"], schema)
+            assert known == schema, f"two schemas are called {schema['title']}"
+            value["schema"] = {"$ref": f"#/components/schemas/{schema['title']}"}
 
 
 def _parameter(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions."""
+"""What can go wrong, as exceptions. None of them has the token, and none the text of an answer that is no error's."""
 
 from __future__ import annotations
 
@@ -12,6 +12,22 @@ class GpuctlError(Exception):
 
 class Unreachable(GpuctlError):
     """The service gave no answer, also when it was asked again."""
+
+
+class TimedOut(GpuctlError):
+    """It took longer than was allowed. What a request does may be done nevertheless."""
+
+
+class UnexpectedAnswer(GpuctlError):
+    """An answer that is none of this API's: what answers at this address is something else."""
+
+
+class JobEnded(GpuctlError):
+    """A job has ended, and not as it was waited for; ``status`` is what it is."""
+
+    def __init__(self, job: str, status: str) -> None:
+        super().__init__(f"{job} is {status}")
+        self.status = status
 
 
 class ServiceError(GpuctlError):
@@ -37,6 +53,10 @@ class ServiceError(GpuctlError):
         self.details = list(details)
         self.hint = hint
         self.request_id = request_id
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As what it is made of: it can go from one process to another."""
+        return type(self), (self.status, self.error, self.message, self.details, self.hint, self.request_id)
 
 
 class InvalidRequest(ServiceError):

@@ -19,9 +19,10 @@ class Retrying:
     longest: float = 5.0
 
     def after(self, attempt: int, retry_after: str | None = None) -> float:
-        """How long to wait after an attempt that failed, from 1."""
-        drawn = min(self.longest, self.pause * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0)  # noqa: S311
-        stated = float(retry_after) if retry_after is not None and retry_after.isdigit() else 0.0
+        """How long to wait, in seconds, after an attempt that failed; the first is 1."""
+        most = min(self.longest, self.pause * 2.0 ** min(attempt - 1, 30))
+        drawn = most * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+        stated = float(retry_after) if retry_after is not None and retry_after.isdecimal() else 0.0
         return max(drawn, min(stated, self.longest))
 
 

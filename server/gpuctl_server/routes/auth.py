@@ -26,7 +26,14 @@ class RightQuestion(BaseModel):
     namespace: str | None = Field(None, max_length=63, examples=["team-a"])
 
 
-@router.post("/auth/check")
+class RightAnswer(BaseModel):
+    """Whether somebody may do something, and what decides it."""
+
+    allowed: bool = Field(examples=[True])
+    message: str = Field(examples=["anna may create jobs in training-pool"])
+
+
+@router.post("/auth/check", response_model=RightAnswer)
 def check(question: RightQuestion, caller: Annotated[Caller, Depends(caller_of)]) -> dict[str, Any]:
     """Whether whoever asks may do something: what the routes themselves decide by."""
     from gpuctl_server.access.rights import ACTIONS, RESOURCES

@@ -1,0 +1,3 @@
+module github.com/gpuctl/gpuctl/sdk/go
+
+go 1.22

@@ -1,0 +1,63 @@
+package gpuctl
+
+import (
+	"context"
+	"errors"
+	"math/rand"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Retry says how often what is idempotent is sent in all, and how long the pauses are between. They double from Pause to
+// Longest, each shortened at random, so that many clients do not come back at once. Retry-After is kept, up to Longest.
+type Retry struct {
+	Attempts int
+	Pause    time.Duration
+	Longest  time.Duration
+}
+
+// DefaultRetry is what a client does that is not told otherwise.
+var DefaultRetry = Retry{Attempts: 5, Pause: 200 * time.Millisecond, Longest: 5 * time.Second}
+
+// NoRetry sends nothing twice.
+var NoRetry = Retry{Attempts: 1}
+
+// after is how long to wait after an attempt that failed; the first is 1.
+func (r Retry) after(attempt int, retryAfter string) time.Duration {
+	pause := r.Pause
+	for ; attempt > 1 && pause < r.Longest; attempt-- {
+		pause *= 2
+	}
+	pause = min(pause, r.Longest)
+	drawn := pause/2 + time.Duration(rand.Int63n(int64(pause/2)+1))
+	if seconds, err := strconv.ParseInt(retryAfter, 10, 32); err == nil && seconds > 0 {
+		return max(drawn, min(time.Duration(seconds)*time.Second, r.Longest))
+	}
+	return drawn
+}
+
+// isTransient tells whether the same may succeed in a moment.
+func isTransient(ctx context.Context, err error) bool {
+	var refused *APIError
+	if errors.As(err, &refused) {
+		switch refused.Status {
+		case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable:
+			return true
+		}
+		return false
+	}
+	var broken *connectionError
+	return ctx.Err() == nil && errors.As(err, &broken) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+func sleep(ctx context.Context, pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

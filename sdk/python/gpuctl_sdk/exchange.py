@@ -1,0 +1,129 @@
+"""What both clients do alike: requests out of calls, and answers or errors out of responses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import httpx
+from pydantic import TypeAdapter, ValidationError
+
+from gpuctl_sdk.calls import Call
+from gpuctl_sdk.errors import BY_STATUS, GpuctlError, ServiceError, TimedOut, UnexpectedAnswer, Unreachable
+from gpuctl_sdk.retrying import AGAIN, Retrying
+
+BASE = "/api/v1"
+__version__ = "0.1.0"
+Token = str | Callable[[], str]
+"""A token, or what gives the one that is valid now."""
+
+
+class Wait(NamedTuple):
+    """How long to wait, in seconds, before a request is sent again."""
+
+    seconds: float
+
+
+class Exchange:
+    """Where the service is, who asks, and how often a request is sent."""
+
+    def __init__(self, url: str, token: Token, retrying: Retrying) -> None:
+        where = urlsplit(url)
+        if where.scheme not in ("http", "https") or not where.netloc or "@" in where.netloc or where.query:
+            raise ValueError("the address of the service is one such as https://gpuctl.example.com")
+        self.url = url.rstrip("/").removesuffix(BASE) + BASE
+        self.retrying = retrying
+        self._token = token
+        self.authorization()
+
+    def authorization(self) -> dict[str, str]:
+        """The header that says who asks.
+
+        :raises ValueError: the token can be none.
+        """
+        token = self._token if isinstance(self._token, str) else self._token()
+        if not token or not token.isascii() or not token.isprintable() or token != token.strip():
+            raise ValueError("the token is empty, or has characters that no token has")
+        return {"Authorization": f"Bearer {token}"}
+
+    def request(self, call: Call) -> dict[str, Any]:
+        """A call as httpx takes it."""
+        query = {name: str(value).lower() if isinstance(value, bool) else value for name, value in call.query.items()}
+        headers = {**call.headers, **self.authorization()}
+        headers |= {"Accept": "application/json", "User-Agent": f"gpuctl-sdk-python/{__version__}"}
+        return {
+            "method": call.method,
+            "url": f"{self.url}{call.path}",
+            "params": query or None,
+            "json": call.body,
+            "headers": headers,
+        }
+
+    def answered(self, call: Call, attempt: int, response: httpx.Response) -> Any | Wait:
+        """What a response means: the answer, or that the request is to be sent again.
+
+        :raises ServiceError: it is an error.
+        :raises UnexpectedAnswer: it is no answer of this API.
+        """
+        if response.is_success:
+            return _value(call, response)
+        error = error_of(response.status_code, response.headers, response.content)
+        if response.status_code in AGAIN and self._may_repeat(call, attempt):
+            return Wait(self.retrying.after(attempt, response.headers.get("retry-after")))
+        raise error
+
+    def failed(self, call: Call, attempt: int, error: httpx.TransportError) -> Wait:
+        """What it means that there was no response.
+
+        :raises TimedOut: it took too long.
+        :raises Unreachable: the request is not to be sent again.
+        """
+        if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
+            raise TimedOut(f"{call.method} {call.path}: there was no answer in time") from None
+        if not self._may_repeat(call, attempt):
+            raise unreachable(self.url, error) from None
+        return Wait(self.retrying.after(attempt))
+
+    def _may_repeat(self, call: Call, attempt: int) -> bool:
+        return call.repeatable and attempt < self.retrying.attempts
+
+
+def unreachable(url: str, error: BaseException) -> GpuctlError:
+    """That nobody answers."""
+    return Unreachable(f"{url} cannot be reached: {str(error) or type(error).__name__}")
+
+
+def error_of(status: int, headers: Mapping[str, str], body: bytes) -> ServiceError:
+    """A response that is no success, as an error."""
+    try:
+        value = json.loads(body)
+    except ValueError:
+        value = None
+    identity = headers.get("x-request-id", "")
+    kind = BY_STATUS.get(status, ServiceError)
+    if not isinstance(value, dict) or not isinstance(value.get("message"), str):
+        # Something between here and the service; what it says may be a page for browsers.
+        return kind(
+            status, "HTTPError", f"the answer has the status {status}, and is not the service's", (), None, identity
+        )
+    details = value.get("details")
+    return kind(
+        status,
+        str(value.get("error", "Error")),
+        value["message"],
+        details if isinstance(details, list) else (),
+        value.get("hint"),
+        identity,
+    )
+
+
+def _value(call: Call, response: httpx.Response) -> Any:
+    try:
+        return TypeAdapter(call.answer).validate_python(response.json())
+    except ValidationError as error:
+        places = ", ".join(".".join(map(str, item["loc"])) or "all" for item in error.errors(include_input=False)[:5])
+        raise UnexpectedAnswer(f"{call.method} {call.path}: the answer is not as the API has it: {places}") from None
+    except ValueError:
+        raise UnexpectedAnswer(f"{call.method} {call.path}: the answer is no JSON") from None

@@ -1,0 +1,809 @@
+# Written by tools/sdk.py from schemas/rest/openapi.json: `make schemas`.
+"""What is answered. A field that a newer service has is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from gpuctl_sdk.answer import Answer
+
+
+class Administered(Answer):
+    """A pool, or the quota of users, that was created, changed or deleted."""
+
+    name: str
+    status: str
+    message: str
+    notes: list[str] = Field(default_factory=list)
+    """What is worth knowing of it."""
+
+
+class Batch(Answer):
+    """What became of a batch."""
+
+    success: list[BatchItem]
+    failed: list[BatchFailure]
+
+
+class BatchFailure(Answer):
+    """An entry of a batch that was not: its place (from 0), the error's name and what it says."""
+
+    index: int
+    name: str | None
+    error: str
+    message: str
+    details: list[Any] = Field(default_factory=list)
+
+
+class BatchItem(Answer):
+    """A job of a batch that was created."""
+
+    job_id: str | None
+    name: str
+
+
+class BatchReport(Answer):
+    """What became of several nodes."""
+
+    success: list[str]
+    failed: list[NodeFailure]
+    message: str
+    notes: list[str]
+
+
+class ChangedJob(Answer):
+    """A job that was changed, or (status ``validated``) would be, with the plan."""
+
+    job_id: str | None
+    name: str
+    namespace: str | None
+    kind: str
+    pool: str | None
+    status: str
+    created_at: str | None
+    message: str
+    plan: PlanAnswer
+    warnings: list[dict[str, Any]] = Field(default_factory=list)
+
+
+class ChangedPool(Answer):
+    """A pool that was changed, with the plan."""
+
+    name: str
+    status: str
+    message: str
+    notes: list[str] = Field(default_factory=list)
+    """What is worth knowing of it."""
+    plan: PlanAnswer
+
+
+class CreatedQuota(Answer):
+    """Quotas that were created, and whose they are."""
+
+    name: str
+    status: str
+    message: str
+    notes: list[str] = Field(default_factory=list)
+    """What is worth knowing of it."""
+    users: list[str]
+
+
+class DatedLabel(Answer):
+    """A label, and since when it has been like this at the latest."""
+
+    key: str
+    value: str
+    created_at: str | None
+    last_updated_at: str | None
+
+
+class DeletedLabel(Answer):
+    """A label that was deleted."""
+
+    node_name: str
+    label_key: str
+    message: str
+    notes: list[str]
+
+
+class EventsAlike(Answer):
+    """An event, or several of the same words."""
+
+    type: str
+    reason: str
+    object: str
+    message: str
+    count: int
+    time: str
+
+
+class FitAnswer(Answer):
+    """``gpuctl fit -o json``."""
+
+    jobs: list[FitJob]
+    notes: list[str]
+    """What is not taken into account."""
+
+
+class FitJob(Answer):
+    """Whether a job finds room."""
+
+    name: str
+    namespace: str
+    kind: str
+    verdict: str
+    """fits, preempts, fits-when-empty, never or unknown."""
+    victims: list[dict[str, Any]]
+    victims_certain: bool
+    pods: int
+    starting_pods: int
+    need: dict[str, Any]
+    free: dict[str, Any]
+    largest_node: dict[str, Any] | None
+    held_by: list[dict[str, Any]]
+    reason: str
+    smallest_change: str | None
+
+
+class GpuLabelPage(Answer):
+    """A page of nodes; `total` of all pages."""
+
+    total: int
+    items: list[GpuLabels]
+
+
+class GpuLabels(Answer):
+    """The labels of a node that tell a type of GPU, those that jobs select on first."""
+
+    node_name: str
+    gpu_labels: list[LabelPair]
+    gpu_type: str | None
+    bound_pools: list[str]
+
+
+class GpuPage(Answer):
+    """A page of nodes that have GPUs; `total` of all pages."""
+
+    total: int
+    items: list[GpusOfNode]
+
+
+class GpusOfNode(Answer):
+    """The GPUs of a node."""
+
+    node_name: str
+    gpu_count: int
+    gpus: list[MeasuredGpu]
+
+
+class JobDescription(Answer):
+    """``GET /jobs/{jobId}``."""
+
+    job_id: str
+    name: str
+    namespace: str
+    kind: str
+    version: str | None
+    description: str | None
+    yaml_content: str | None
+    """The document, without credentials; null where somebody made of its objects what none says."""
+    status: str
+    reason: str | None
+    ready: str
+    """Pods that are ready, of those that there are to be."""
+    pool: str | None
+    priority: str | None
+    resources: JobResources
+    metrics: JobMetrics
+    created_at: str | None
+    started_at: str | None
+    k8s_resources: JobObjects = Field(alias="k8sResources")
+    images: list[str]
+    pods: list[JobPod]
+
+
+class JobItem(Answer):
+    """An item of ``GET /jobs``."""
+
+    job_id: str
+    name: str
+    namespace: str
+    kind: str
+    pool: str | None
+    status: str
+    reason: str | None
+    """More about the status, if there is anything."""
+    gpu: int
+    """GPUs of all its pods together."""
+    gpu_type: str | None
+    created_at: str | None
+    started_at: str | None
+    progress: int | None
+    """Percent, where a training's log says it."""
+
+
+class JobMetrics(Answer):
+    """The newest measurements; null where nothing measures it."""
+
+    gpu_utilization: float | None
+    memory_usage: str | None
+    network_latency: str | None
+    throughput: str | None
+
+
+class JobObjects(Answer):
+    """What the job is in Kubernetes."""
+
+    kind: str | None
+    job_name: str | None
+    pods: list[str]
+
+
+class JobOnNodes(Answer):
+    """A job that holds room of a pool or node. `jobId` and `kind` are null for pods that are no job of gpuctl's."""
+
+    job_id: str | None
+    name: str
+    namespace: str
+    kind: str | None
+    gpu: int
+    """GPUs that it holds there."""
+
+
+class JobPage(Answer):
+    """``GET /jobs``: ``total`` of all pages, ``items`` of this one."""
+
+    total: int
+    items: list[JobItem]
+
+
+class JobPod(Answer):
+    """A pod of the job: a row of ``gpuctl get jobs -o json``, and how often its containers were restarted."""
+
+    job_id: str
+    """The pod's name."""
+    name: str
+    namespace: str
+    kind: str
+    status: str
+    phase: str
+    ready: str
+    node: str | None
+    ip: str | None
+    created_at: str | None
+    started_at: str | None
+    pool: str | None
+    gpu: int
+    gpu_type: str | None
+    priority: str | None
+    reason: str | None
+    restarts: int
+
+
+class JobResources(Answer):
+    """What one pod asks for."""
+
+    gpu: int
+    gpu_type: str | None
+    cpu: float | None
+    memory: str | None
+
+
+class JobState(Answer):
+    """A job that is deleted, paused or resumed."""
+
+    job_id: str
+    status: str
+    message: str
+
+
+class JobTimeline(Answer):
+    """What ``gpuctl describe job -o json`` has of a job's history."""
+
+    timeline: list[PodTimeline]
+    conditions: list[WorkloadCondition]
+    events: list[EventsAlike] | None
+    """Null where they may not be read."""
+
+
+class KeptLabel(Answer):
+    """One label of a node."""
+
+    node_name: str
+    label: DatedLabel
+
+
+class LabelPage(Answer):
+    """A page of labels; `total` of all pages."""
+
+    total: int
+    items: list[NodeLabel]
+
+
+class LabelPair(Answer):
+    """A label."""
+
+    key: str
+    value: str
+
+
+class LogLineValue(Answer):
+    """A line, and whose it is."""
+
+    pod: str
+    container: str
+    timestamp: str
+    text: str
+
+
+class LogProblemValue(Answer):
+    """Why a log, or a part of it, is not shown. ``pod`` is null where it is not about a certain one."""
+
+    pod: str | None
+    message: str
+
+
+class LogsValue(Answer):
+    """What the pods of a job print."""
+
+    logs: list[str]
+    """The texts of the lines, in the order of time."""
+    last_timestamp: str | None
+    """When the last of them was written."""
+    lines: list[LogLineValue]
+    """The same lines, with whose they are."""
+    problems: list[LogProblemValue]
+    """What is not shown, and why."""
+
+
+class MeasuredGpu(Answer):
+    """A GPU of a node, with the use of its memory."""
+
+    gpu_id: str
+    type: str | None
+    status: str
+    utilization: float | None
+    memory_usage: str | None
+
+
+class MetricPoint(Answer):
+    """A value at a time."""
+
+    timestamp: str
+    value: float
+
+
+class NamespaceItem(Answer):
+    """A namespace."""
+
+    name: str
+    status: str | None
+    jobs: int
+    """Jobs that have not ended."""
+    pods: int
+    gpu_used: int
+    quotas: list[str]
+    created_at: str | None
+
+
+class NamespaceList(Answer):
+    """``gpuctl get namespaces -o json``."""
+
+    total: int
+    items: list[NamespaceItem]
+
+
+class NodeConditions(Answer):
+    """A node as Kubernetes has it; conditions, taints and addresses in its own form."""
+
+    conditions: list[dict[str, Any]]
+    schedulable: bool
+    taints: list[dict[str, Any]]
+    addresses: list[dict[str, Any]]
+    kernel_version: str | None
+    os_image: str | None
+    architecture: str | None
+    kubelet_version: str | None
+    container_runtime_version: str | None
+
+
+class NodeDetail(Answer):
+    """A node."""
+
+    node_name: str
+    status: str
+    gpu_type: str | None
+    k8s_status: NodeConditions = Field(alias="k8sStatus")
+    resources: NodeResources
+    gpu_detail: list[NodeGpu]
+    labels: list[LabelPair]
+    bound_pools: list[str]
+    running_jobs: list[JobOnNodes] | None
+    """Jobs on it, of those that may be seen."""
+    created_at: str | None
+    last_updated_at: str | None
+
+
+class NodeFailure(Answer):
+    """Why a node was not labelled."""
+
+    node_name: str
+    error: str
+    """What programs compare."""
+    message: str
+
+
+class NodeGpu(Answer):
+    """A GPU of a node; `utilization` in percent, null where nothing measures it."""
+
+    gpu_id: str
+    type: str | None
+    status: str
+    utilization: float | None
+
+
+class NodeItem(Answer):
+    """A node in a list."""
+
+    node_name: str
+    status: str
+    gpu_total: int
+    gpu_used: int | None
+    gpu_free: int | None
+    bound_pools: list[str]
+    cpu: str
+    """Cores that pods can have."""
+    memory: str
+    """Memory that pods can have."""
+    gpu_type: str | None
+    created_at: str | None
+
+
+class NodeLabel(Answer):
+    """A label of a node."""
+
+    node_name: str
+    label_key: str
+    label_value: str
+
+
+class NodePage(Answer):
+    """A page of nodes; `total` of all pages."""
+
+    total: int
+    items: list[NodeItem]
+
+
+class NodeResources(Answer):
+    """What pods can have of a node, what of it they request, and the rest. Cores are numbers, memory quantities."""
+
+    cpu_total: float
+    cpu_used: float | None
+    cpu_free: float | None
+    memory_total: str
+    memory_used: str | None
+    memory_free: str | None
+    gpu_total: int
+    gpu_used: int | None
+    gpu_free: int | None
+    gpu_unhealthy: int
+
+
+class OtherCause(Answer):
+    """A cause that comes after the first."""
+
+    cause: str
+    message: str
+    pod: str | None
+    fix: str | None
+
+
+class PlanAnswer(Answer):
+    """A plan: what is done to each object. ``questions`` have to be confirmed, ``errors`` stand against it."""
+
+    steps: list[dict[str, Any]]
+    summary: dict[str, int]
+    notes: list[str]
+    questions: list[str]
+    errors: list[str]
+
+
+class PodStage(Answer):
+    """A stage that a pod has reached, and the seconds since the one before."""
+
+    stage: str
+    time: str
+    seconds: float
+
+
+class PodTimeline(Answer):
+    """The stages of a pod, in their order."""
+
+    pod: str
+    stages: list[PodStage]
+
+
+class PoolDetail(Answer):
+    """A pool."""
+
+    name: str
+    description: str | None
+    nodes: list[str]
+    gpu_total: int
+    gpu_used: int | None
+    gpu_free: int | None
+    gpu_unavailable: int | None
+    gpu_type: dict[str, int]
+    """Type -> GPUs."""
+    status: str
+    quota: PoolQuota
+    jobs: list[JobOnNodes] | None
+    """Jobs in it, of those that may be seen."""
+    missing_nodes: list[str]
+    """Nodes that its definition names and that are not in it."""
+    waiting_jobs: list[JobOnNodes] | None
+    """Jobs of it that wait for room."""
+    is_defined: bool
+    """Whether it has a definition, or only nodes."""
+
+
+class PoolItem(Answer):
+    """A pool in a list. GPUs are null where pods may not be read."""
+
+    name: str
+    description: str | None
+    gpu_total: int
+    gpu_used: int | None
+    """GPUs that pods on its nodes request."""
+    gpu_free: int | None
+    """GPUs that no pod requests."""
+    gpu_unavailable: int | None
+    """Free GPUs of nodes that are cordoned or not ready."""
+    gpu_type: list[str]
+    status: str
+
+
+class PoolList(Answer):
+    """Pools."""
+
+    total: int
+    items: list[PoolItem]
+
+
+class PoolQuota(Answer):
+    """What a pool allows its jobs; null: anything."""
+
+    max_jobs: int | None
+    max_gpu_per_job: int | None
+
+
+class Quota(Answer):
+    """The quota of a user, who is a namespace."""
+
+    name: str
+    namespace: str
+    description: str | None
+    status: str
+    cpu_total: float | None
+    cpu_used: float | None
+    memory_total_bytes: float | None
+    memory_used_bytes: float | None
+    gpu_total: float | None
+    gpu_used: float | None
+    max_jobs: float | None
+    jobs_used: float | None
+    resources: list[QuotaLimit]
+    default_request: dict[str, str]
+    """What containers that request nothing count as."""
+    created_at: str | None
+
+
+class QuotaLimit(Answer):
+    """One limit: `resource` is Kubernetes' key, `name` the short one."""
+
+    resource: str
+    name: str
+    vendor: str | None
+    unit: str
+    total: float
+    used: float | None
+    free: float | None
+    used_percent: float | None
+
+
+class QuotaList(Answer):
+    """Quotas."""
+
+    total: int
+    items: list[Quota]
+
+
+class Recoveries(Answer):
+    """What killed runs left: what will be done about it, what was, and what could not be."""
+
+    planned: list[dict[str, Any]]
+    recovered: list[dict[str, Any]]
+    problems: list[dict[str, Any]]
+    questions: list[str]
+
+
+class RerunJob(Answer):
+    """A training that runs again, under an id of its own."""
+
+    job_id: str
+    status: str
+    message: str
+    plan: PlanAnswer
+
+
+class RightAnswer(Answer):
+    """Whether somebody may do something, and what decides it."""
+
+    allowed: bool
+    message: str
+
+
+class SetLabel(Answer):
+    """A label that was set; `notes` are worth knowing."""
+
+    node_name: str
+    label: LabelPair
+    message: str
+    notes: list[str]
+
+
+class Submitted(Answer):
+    """What was created: the first, and of several documents all in ``jobs``."""
+
+    job_id: str | None
+    name: str
+    namespace: str | None
+    kind: str
+    pool: str | None
+    status: str
+    created_at: str | None
+    message: str
+    jobs: list[SubmittedJob] | None = None
+    """All of several documents."""
+    warnings: list[dict[str, Any]] = Field(default_factory=list)
+    """Diagnostics of the documents."""
+
+
+class SubmittedJob(Answer):
+    """A job that was created, or (status ``validated``) would be. Of a pool or quota ``jobId`` is null."""
+
+    job_id: str | None
+    name: str
+    namespace: str | None
+    kind: str
+    pool: str | None
+    status: str
+    created_at: str | None
+    message: str
+
+
+class WaitAnswer(Answer):
+    """``gpuctl wait -o json``."""
+
+    items: list[WaitItem]
+
+
+class WaitItem(Answer):
+    """What came of waiting for a job."""
+
+    name: str
+    namespace: str | None
+    kind: str | None
+    condition: str
+    met: bool
+    message: str
+    status: str | None
+    reason: str | None
+
+
+class WhyAnswer(Answer):
+    """``gpuctl why -o json``."""
+
+    job: str
+    namespace: str
+    kind: str
+    cause: str
+    message: str
+    pod: str | None
+    numbers: dict[str, Any]
+    ruled_out: list[str]
+    fix: str | None
+    evidence: list[WhyEvidence]
+    also: list[OtherCause]
+    notes: list[str]
+    """What could not be looked at."""
+
+
+class WhyEvidence(Answer):
+    """What speaks for a cause."""
+
+    source: str
+    object: str
+    text: str
+    time: str | None
+
+
+class WorkloadCondition(Answer):
+    """A condition of what runs the job."""
+
+    type: str | None
+    status: str | None
+    reason: str | None
+    message: str | None
+    last_transition_time: str | None
+
+
+Administered.model_rebuild()
+Batch.model_rebuild()
+BatchFailure.model_rebuild()
+BatchItem.model_rebuild()
+BatchReport.model_rebuild()
+ChangedJob.model_rebuild()
+ChangedPool.model_rebuild()
+CreatedQuota.model_rebuild()
+DatedLabel.model_rebuild()
+DeletedLabel.model_rebuild()
+EventsAlike.model_rebuild()
+FitAnswer.model_rebuild()
+FitJob.model_rebuild()
+GpuLabelPage.model_rebuild()
+GpuLabels.model_rebuild()
+GpuPage.model_rebuild()
+GpusOfNode.model_rebuild()
+JobDescription.model_rebuild()
+JobItem.model_rebuild()
+JobMetrics.model_rebuild()
+JobObjects.model_rebuild()
+JobOnNodes.model_rebuild()
+JobPage.model_rebuild()
+JobPod.model_rebuild()
+JobResources.model_rebuild()
+JobState.model_rebuild()
+JobTimeline.model_rebuild()
+KeptLabel.model_rebuild()
+LabelPage.model_rebuild()
+LabelPair.model_rebuild()
+LogLineValue.model_rebuild()
+LogProblemValue.model_rebuild()
+LogsValue.model_rebuild()
+MeasuredGpu.model_rebuild()
+MetricPoint.model_rebuild()
+NamespaceItem.model_rebuild()
+NamespaceList.model_rebuild()
+NodeConditions.model_rebuild()
+NodeDetail.model_rebuild()
+NodeFailure.model_rebuild()
+NodeGpu.model_rebuild()
+NodeItem.model_rebuild()
+NodeLabel.model_rebuild()
+NodePage.model_rebuild()
+NodeResources.model_rebuild()
+OtherCause.model_rebuild()
+PlanAnswer.model_rebuild()
+PodStage.model_rebuild()
+PodTimeline.model_rebuild()
+PoolDetail.model_rebuild()
+PoolItem.model_rebuild()
+PoolList.model_rebuild()
+PoolQuota.model_rebuild()
+Quota.model_rebuild()
+QuotaLimit.model_rebuild()
+QuotaList.model_rebuild()
+Recoveries.model_rebuild()
+RerunJob.model_rebuild()
+RightAnswer.model_rebuild()
+SetLabel.model_rebuild()
+Submitted.model_rebuild()
+SubmittedJob.model_rebuild()
+WaitAnswer.model_rebuild()
+WaitItem.model_rebuild()
+WhyAnswer.model_rebuild()
+WhyEvidence.model_rebuild()
+WorkloadCondition.model_rebuild()

@@ -1,0 +1,1543 @@
+# Written by tools/sdk.py from schemas/rest/openapi.json: `make schemas`.
+"""The operations of the API, as methods."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+from gpuctl_sdk import models
+from gpuctl_sdk.calls import Call, given, idempotency, segment
+from gpuctl_sdk.documents import Documents, as_yaml
+
+
+class Operations(ABC):
+    """Every operation of the API.
+
+    A job is named by its jobId, its name, or the name of one of its pods. Documents are YAML as text, a mapping, or
+    several of either. All raise :class:`~gpuctl_sdk.errors.ServiceError` for what is refused, and
+    :class:`~gpuctl_sdk.errors.Unreachable` where there is no answer.
+    """
+
+    @abstractmethod
+    def send(self, call: Call) -> Any:
+        """Send a request; its answer, of the type that the request says."""
+
+    def list_jobs(
+        self,
+        *,
+        kind: str | None = None,
+        pool: str | None = None,
+        status: str | None = None,
+        namespace: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> models.JobPage:
+        """The jobs that may be seen, the newest first.
+
+        :param page: Which page, from 1.
+        :param page_size: Items of a page.
+        """
+        found: models.JobPage = self.send(
+            Call(
+                "GET",
+                "/jobs",
+                models.JobPage,
+                query=given(
+                    {
+                        "kind": kind,
+                        "pool": pool,
+                        "status": status,
+                        "namespace": namespace,
+                        "page": page,
+                        "pageSize": page_size,
+                    }
+                ),
+            )
+        )
+        return found
+
+    def all_jobs(
+        self,
+        *,
+        kind: str | None = None,
+        pool: str | None = None,
+        status: str | None = None,
+        namespace: str | None = None,
+        page_size: int = 500,
+    ) -> Iterator[models.JobItem]:
+        """The items of all pages of :meth:`list_jobs`, which are asked for as they are used.
+
+        What is added or removed meanwhile may shift the pages.
+        """
+        number, seen = 1, 0
+        while True:
+            found = self.list_jobs(
+                kind=kind, pool=pool, status=status, namespace=namespace, page=number, page_size=page_size
+            )
+            yield from found.items
+            number, seen = number + 1, seen + len(found.items)
+            if not found.items or seen >= found.total:
+                return
+
+    def create_jobs(
+        self,
+        documents: Documents,
+        *,
+        dry_run: bool | None = None,
+        confirm: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> models.Submitted:
+        """Create what documents describe; what exists already is 409. With ``dryRun`` they are only checked.
+
+        :param dry_run: Only check them; nothing is written.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        :param idempotency_key: Of this request; default: one is made, so that it can be sent again.
+        """
+        found: models.Submitted = self.send(
+            Call(
+                "POST",
+                "/jobs",
+                models.Submitted,
+                query=given({"confirm": confirm}),
+                body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
+                headers=idempotency(idempotency_key),
+            )
+        )
+        return found
+
+    def get_job(self, job_id: str, *, namespace: str | None = None) -> models.JobDescription:
+        """What a job is, with its document and its pods.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        """
+        found: models.JobDescription = self.send(
+            Call("GET", f"/jobs/{segment(job_id)}", models.JobDescription, query=given({"namespace": namespace}))
+        )
+        return found
+
+    def update_job(
+        self,
+        job_id: str,
+        documents: Documents,
+        *,
+        dry_run: bool | None = None,
+        namespace: str | None = None,
+        confirm: bool | None = None,
+    ) -> models.ChangedJob:
+        """Apply the changed document of a job. What ends running work has to be confirmed.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param dry_run: Only check them; nothing is written.
+        :param namespace: Where the job is, if its name is in several.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.ChangedJob = self.send(
+            Call(
+                "PUT",
+                f"/jobs/{segment(job_id)}",
+                models.ChangedJob,
+                query=given({"namespace": namespace, "confirm": confirm}),
+                body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
+            )
+        )
+        return found
+
+    def delete_job(self, job_id: str, *, namespace: str | None = None, force: bool | None = None) -> models.JobState:
+        """Have a job deleted.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is, if its name is in several.
+        :param force: End the pods without their grace period.
+        """
+        found: models.JobState = self.send(
+            Call(
+                "DELETE",
+                f"/jobs/{segment(job_id)}",
+                models.JobState,
+                query=given({"namespace": namespace, "force": force}),
+            )
+        )
+        return found
+
+    def get_job_why(self, job_id: str, *, namespace: str | None = None) -> models.WhyAnswer:
+        """Why a job is as it is: one cause with its numbers, what speaks for it, what was ruled out, what helps.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is.
+        """
+        found: models.WhyAnswer = self.send(
+            Call("GET", f"/jobs/{segment(job_id)}/why", models.WhyAnswer, query=given({"namespace": namespace}))
+        )
+        return found
+
+    def get_job_timeline(self, job_id: str, *, namespace: str | None = None) -> models.JobTimeline:
+        """What happened to a job: the stages of its pods, the conditions of its workload, and its events.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is.
+        """
+        found: models.JobTimeline = self.send(
+            Call("GET", f"/jobs/{segment(job_id)}/timeline", models.JobTimeline, query=given({"namespace": namespace}))
+        )
+        return found
+
+    def wait_job(
+        self, job_id: str, *, condition: str, timeout: float | None = None, namespace: str | None = None
+    ) -> models.WaitAnswer:
+        """Wait until a job runs, is ready, done or deleted, or until that cannot come any more.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param timeout: Seconds.
+        :param namespace: Where the job is.
+        """
+        found: models.WaitAnswer = self.send(
+            Call(
+                "POST",
+                f"/jobs/{segment(job_id)}/wait",
+                models.WaitAnswer,
+                query=given({"namespace": namespace}),
+                body=given({"condition": condition, "timeout": timeout}),
+            )
+        )
+        return found
+
+    def create_job_batch(
+        self, documents: Sequence[Documents], *, confirm: bool | None = None, idempotency_key: str | None = None
+    ) -> models.Batch:
+        """Create what each entry describes, each on its own: what failed says why.
+
+        :param confirm: What a plan asks is confirmed: running work may end.
+        :param idempotency_key: Of this request; default: one is made, so that it can be sent again.
+        """
+        found: models.Batch = self.send(
+            Call(
+                "POST",
+                "/jobs/batch",
+                models.Batch,
+                query=given({"confirm": confirm}),
+                body=given({"yamlContents": [as_yaml(entry) for entry in documents]}),
+                headers=idempotency(idempotency_key),
+            )
+        )
+        return found
+
+    def pause_job(self, job_id: str, *, namespace: str | None = None) -> models.JobState:
+        """End a job's pods, which frees its GPUs, and keep the job.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is, if its name is in several.
+        """
+        found: models.JobState = self.send(
+            Call("POST", f"/jobs/{segment(job_id)}/pause", models.JobState, query=given({"namespace": namespace}))
+        )
+        return found
+
+    def resume_job(self, job_id: str, *, namespace: str | None = None) -> models.JobState:
+        """Let a paused job make its pods again.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is, if its name is in several.
+        """
+        found: models.JobState = self.send(
+            Call("POST", f"/jobs/{segment(job_id)}/resume", models.JobState, query=given({"namespace": namespace}))
+        )
+        return found
+
+    def rerun_job(self, job_id: str, *, namespace: str | None = None, confirm: bool | None = None) -> models.RerunJob:
+        """Run a training again that has ended.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is, if its name is in several.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.RerunJob = self.send(
+            Call(
+                "POST",
+                f"/jobs/{segment(job_id)}/rerun",
+                models.RerunJob,
+                query=given({"namespace": namespace, "confirm": confirm}),
+                repeatable=False,
+            )
+        )
+        return found
+
+    def recover(self, *, namespace: str | None = None, confirm: bool | None = None) -> models.Recoveries:
+        """Finish what killed runs left. The creation of objects has to be confirmed.
+
+        :param namespace: Where the job is, if its name is in several.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.Recoveries = self.send(
+            Call(
+                "POST",
+                "/recoveries",
+                models.Recoveries,
+                query=given({"namespace": namespace, "confirm": confirm}),
+                repeatable=False,
+            )
+        )
+        return found
+
+    def list_recoveries(self, *, namespace: str | None = None) -> models.Recoveries:
+        """What killed runs left, and what would be done about it.
+
+        :param namespace: Where the job is, if its name is in several.
+        """
+        found: models.Recoveries = self.send(
+            Call("GET", "/recoveries", models.Recoveries, query=given({"namespace": namespace}))
+        )
+        return found
+
+    def plan_documents(self, documents: Documents, *, dry_run: bool | None = None) -> models.PlanAnswer:
+        """What applying documents would do; nothing is written.
+
+        :param dry_run: Only check them; nothing is written.
+        """
+        found: models.PlanAnswer = self.send(
+            Call("POST", "/plan", models.PlanAnswer, body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}))
+        )
+        return found
+
+    def get_job_logs(
+        self,
+        job_id: str,
+        *,
+        tail: int | None = None,
+        pod: str | None = None,
+        since: str | None = None,
+        grep: str | None = None,
+        container: str | None = None,
+        previous: bool | None = None,
+        namespace: str | None = None,
+    ) -> models.LogsValue:
+        """What the pods of a job have printed, in the order of time.
+
+        :param job_id: A job's id, its name, or the name of one of its pods.
+        :param tail: How many of the last lines of each pod. Default: 100; with `since` all.
+        :param pod: Of this pod alone, by its name or the end of it.
+        :param since: Lines not older than this: a length of time (10m, 1h30m), or a time.
+        :param grep: Only lines that contain this text, exactly as it is.
+        :param container: Another container than the job's own.
+        :param previous: Of the run before the container was restarted.
+        :param namespace: Where the job has to be.
+        """
+        found: models.LogsValue = self.send(
+            Call(
+                "GET",
+                f"/jobs/{segment(job_id)}/logs",
+                models.LogsValue,
+                query=given(
+                    {
+                        "tail": tail,
+                        "pod": pod,
+                        "since": since,
+                        "grep": grep,
+                        "container": container,
+                        "previous": previous,
+                        "namespace": namespace,
+                    }
+                ),
+            )
+        )
+        return found
+
+    def get_job_metrics(
+        self,
+        job_id: str,
+        *,
+        metric: str | None = None,
+        start_time: str | None = None,
+        end_time: str | None = None,
+        namespace: str | None = None,
+    ) -> dict[str, list[models.MetricPoint]]:
+        """What is measured of a job over time, at most 500 points of each metric.
+
+        :param job_id: A job's id, its name, or the name of one of its pods.
+        :param metric: Of this metric alone: gpuUtilization (percent), memoryUsage (GiB of a GPU), throughput, or
+            another that is set.
+        :param start_time: From when on, RFC 3339. Default: the job's start.
+        :param end_time: Until when. Default: now.
+        :param namespace: Where the job has to be.
+        """
+        found: dict[str, list[models.MetricPoint]] = self.send(
+            Call(
+                "GET",
+                f"/jobs/{segment(job_id)}/metrics",
+                dict[str, list[models.MetricPoint]],
+                query=given({"metric": metric, "startTime": start_time, "endTime": end_time, "namespace": namespace}),
+            )
+        )
+        return found
+
+    def list_pools(self) -> models.PoolList:
+        """The pools by name; `default` has the nodes that are in no other."""
+        found: models.PoolList = self.send(Call("GET", "/pools", models.PoolList))
+        return found
+
+    def create_pool(
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        nodes: Sequence[str] | None = None,
+        gpu_type: Sequence[str] | None = None,
+        quota: dict[str, Any] | None = None,
+        confirm: bool | None = None,
+    ) -> models.Administered:
+        """Create a pool, and label its nodes.
+
+        :param name: Its name; of a pool that is changed, that of the path.
+        :param nodes: Its nodes, by name.
+        :param gpu_type: The types of its GPUs.
+        :param quota: Limits of a pool.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.Administered = self.send(
+            Call(
+                "POST",
+                "/pools",
+                models.Administered,
+                query=given({"confirm": confirm}),
+                body=given(
+                    {
+                        "name": name,
+                        "description": description,
+                        "nodes": None if nodes is None else list(nodes),
+                        "gpuType": None if gpu_type is None else list(gpu_type),
+                        "quota": quota,
+                    }
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
+    def get_pool(self, pool_name: str) -> models.PoolDetail:
+        """A pool: its nodes, its GPUs by type, and of the jobs in it those that may be seen.
+
+        :param pool_name: The pool.
+        """
+        found: models.PoolDetail = self.send(Call("GET", f"/pools/{segment(pool_name)}", models.PoolDetail))
+        return found
+
+    def update_pool(
+        self,
+        pool_name: str,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        nodes: Sequence[str] | None = None,
+        gpu_type: Sequence[str] | None = None,
+        quota: dict[str, Any] | None = None,
+        confirm: bool | None = None,
+    ) -> models.ChangedPool:
+        """Change a pool: nodes that it no longer names leave it.
+
+        :param name: Its name; of a pool that is changed, that of the path.
+        :param nodes: Its nodes, by name.
+        :param gpu_type: The types of its GPUs.
+        :param quota: Limits of a pool.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.ChangedPool = self.send(
+            Call(
+                "PUT",
+                f"/pools/{segment(pool_name)}",
+                models.ChangedPool,
+                query=given({"confirm": confirm}),
+                body=given(
+                    {
+                        "name": name,
+                        "description": description,
+                        "nodes": None if nodes is None else list(nodes),
+                        "gpuType": None if gpu_type is None else list(gpu_type),
+                        "quota": quota,
+                    }
+                ),
+            )
+        )
+        return found
+
+    def delete_pool(self, pool_name: str, *, confirm: bool | None = None) -> models.Administered:
+        """Delete a pool; its nodes lose its label, its jobs go on running.
+
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.Administered = self.send(
+            Call("DELETE", f"/pools/{segment(pool_name)}", models.Administered, query=given({"confirm": confirm}))
+        )
+        return found
+
+    def list_nodes_with_label(
+        self, *, key: str, page: int | None = None, page_size: int | None = None
+    ) -> models.LabelPage:
+        """One label of all nodes that have it.
+
+        :param key: The label's key.
+        :param page: Which page, from 1.
+        :param page_size: Items of a page.
+        """
+        found: models.LabelPage = self.send(
+            Call(
+                "GET", "/nodes/labels", models.LabelPage, query=given({"key": key, "page": page, "pageSize": page_size})
+            )
+        )
+        return found
+
+    def all_nodes_with_label(self, *, key: str, page_size: int = 500) -> Iterator[models.NodeLabel]:
+        """The items of all pages of :meth:`list_nodes_with_label`, which are asked for as they are used.
+
+        What is added or removed meanwhile may shift the pages.
+        """
+        number, seen = 1, 0
+        while True:
+            found = self.list_nodes_with_label(key=key, page=number, page_size=page_size)
+            yield from found.items
+            number, seen = number + 1, seen + len(found.items)
+            if not found.items or seen >= found.total:
+                return
+
+    def list_gpu_labels(self, *, page: int | None = None, page_size: int | None = None) -> models.GpuLabelPage:
+        """Of all nodes the labels that tell a type of GPU, and the pool.
+
+        :param page: Which page, from 1.
+        :param page_size: Items of a page.
+        """
+        found: models.GpuLabelPage = self.send(
+            Call("GET", "/nodes/labels/all", models.GpuLabelPage, query=given({"page": page, "pageSize": page_size}))
+        )
+        return found
+
+    def all_gpu_labels(self, *, page_size: int = 500) -> Iterator[models.GpuLabels]:
+        """The items of all pages of :meth:`list_gpu_labels`, which are asked for as they are used.
+
+        What is added or removed meanwhile may shift the pages.
+        """
+        number, seen = 1, 0
+        while True:
+            found = self.list_gpu_labels(page=number, page_size=page_size)
+            yield from found.items
+            number, seen = number + 1, seen + len(found.items)
+            if not found.items or seen >= found.total:
+                return
+
+    def list_node_labels(self, node_name: str) -> models.LabelPage:
+        """All labels of a node, by key.
+
+        :param node_name: The node.
+        """
+        found: models.LabelPage = self.send(Call("GET", f"/nodes/{segment(node_name)}/labels", models.LabelPage))
+        return found
+
+    def set_node_label(self, node_name: str, *, key: str, value: str, overwrite: bool | None = None) -> models.SetLabel:
+        """Set a label of a node. One that has another value stays without `overwrite`: 409, `LabelConflict`.
+
+        :param node_name: The node.
+        :param key: The label's key.
+        :param value: Its value.
+        :param overwrite: Replace another value.
+        """
+        found: models.SetLabel = self.send(
+            Call(
+                "POST",
+                f"/nodes/{segment(node_name)}/labels",
+                models.SetLabel,
+                body=given({"key": key, "value": value, "overwrite": overwrite}),
+            )
+        )
+        return found
+
+    def get_node_label(self, node_name: str, key: str) -> models.KeptLabel:
+        """A label of a node. It was there by `createdAt`, and has not changed since `lastUpdatedAt`.
+
+        :param node_name: The node.
+        :param key: The label's key.
+        """
+        found: models.KeptLabel = self.send(
+            Call("GET", f"/nodes/{segment(node_name)}/labels/{segment(key)}", models.KeptLabel)
+        )
+        return found
+
+    def delete_node_label(self, node_name: str, key: str) -> models.DeletedLabel:
+        """Delete a label of a node.
+
+        :param node_name: The node.
+        :param key: The label's key.
+        """
+        found: models.DeletedLabel = self.send(
+            Call("DELETE", f"/nodes/{segment(node_name)}/labels/{segment(key)}", models.DeletedLabel)
+        )
+        return found
+
+    def set_label_of_nodes(
+        self, *, key: str, value: str, node_names: Sequence[str], overwrite: bool | None = None
+    ) -> models.BatchReport:
+        """Set a label of several nodes: what can be done is done, the rest is in `failed`.
+
+        :param key: The label's key.
+        :param value: Its value.
+        :param overwrite: Replace another value.
+        """
+        found: models.BatchReport = self.send(
+            Call(
+                "POST",
+                "/nodes/labels/batch",
+                models.BatchReport,
+                body=given({"key": key, "value": value, "overwrite": overwrite, "nodeNames": list(node_names)}),
+            )
+        )
+        return found
+
+    def list_nodes(
+        self,
+        *,
+        pool: str | None = None,
+        gpu_type: str | None = None,
+        status: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> models.NodePage:
+        """The nodes by name.
+
+        :param pool: Nodes of this pool.
+        :param gpu_type: Nodes with this type of GPU, in either case: `a100-80g`, `nvidia.com/a100-80g` or
+            `KEY=VALUE`; a label's key: nodes that have it.
+        :param status: `active`; `maintaining`: cordoned; `faulty`: not ready.
+        :param page: Which page, from 1.
+        :param page_size: Items of a page.
+        """
+        found: models.NodePage = self.send(
+            Call(
+                "GET",
+                "/nodes",
+                models.NodePage,
+                query=given({"pool": pool, "gpuType": gpu_type, "status": status, "page": page, "pageSize": page_size}),
+            )
+        )
+        return found
+
+    def all_nodes(
+        self, *, pool: str | None = None, gpu_type: str | None = None, status: str | None = None, page_size: int = 500
+    ) -> Iterator[models.NodeItem]:
+        """The items of all pages of :meth:`list_nodes`, which are asked for as they are used.
+
+        What is added or removed meanwhile may shift the pages.
+        """
+        number, seen = 1, 0
+        while True:
+            found = self.list_nodes(pool=pool, gpu_type=gpu_type, status=status, page=number, page_size=page_size)
+            yield from found.items
+            number, seen = number + 1, seen + len(found.items)
+            if not found.items or seen >= found.total:
+                return
+
+    def list_gpus(self, *, page: int | None = None, page_size: int | None = None) -> models.GpuPage:
+        """The GPUs of all nodes that have any, one by one. Kubernetes counts the GPUs that pods have asked for, and
+        does not say which: `gpuId` is a number, not a device.
+
+        :param page: Which page, from 1.
+        :param page_size: Items of a page.
+        """
+        found: models.GpuPage = self.send(
+            Call("GET", "/nodes/gpu-detail", models.GpuPage, query=given({"page": page, "pageSize": page_size}))
+        )
+        return found
+
+    def all_gpus(self, *, page_size: int = 500) -> Iterator[models.GpusOfNode]:
+        """The items of all pages of :meth:`list_gpus`, which are asked for as they are used.
+
+        What is added or removed meanwhile may shift the pages.
+        """
+        number, seen = 1, 0
+        while True:
+            found = self.list_gpus(page=number, page_size=page_size)
+            yield from found.items
+            number, seen = number + 1, seen + len(found.items)
+            if not found.items or seen >= found.total:
+                return
+
+    def get_node(self, node_name: str) -> models.NodeDetail:
+        """A node: what it has and what of it is requested, its labels, and of the jobs on it those that may be seen.
+
+        :param node_name: The node.
+        """
+        found: models.NodeDetail = self.send(Call("GET", f"/nodes/{segment(node_name)}", models.NodeDetail))
+        return found
+
+    def list_quotas(self) -> models.QuotaList:
+        """The quotas of the namespaces that may be seen."""
+        found: models.QuotaList = self.send(Call("GET", "/quotas", models.QuotaList))
+        return found
+
+    def create_quota(
+        self,
+        *,
+        name: str,
+        description: str | None = None,
+        users: dict[str, Any] | None = None,
+        namespace: dict[str, Any] | None = None,
+        default: dict[str, Any] | None = None,
+        confirm: bool | None = None,
+    ) -> models.CreatedQuota:
+        """Create quotas of users, with their namespaces.
+
+        :param users: User -> cpu, memory, gpu and maxJobs.
+        :param namespace: The same as `users`.
+        :param default: Fills in what an entry leaves out.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.CreatedQuota = self.send(
+            Call(
+                "POST",
+                "/quotas",
+                models.CreatedQuota,
+                query=given({"confirm": confirm}),
+                body=given(
+                    {
+                        "name": name,
+                        "description": description,
+                        "users": users,
+                        "namespace": namespace,
+                        "default": default,
+                    }
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
+    def get_quota(self, user_name: str) -> models.Quota | models.QuotaList:
+        """The quota of a user, and how much of it is used; by the name of a quota's document, those of all its users.
+
+        :param user_name: The user.
+        """
+        found: models.Quota | models.QuotaList = self.send(
+            Call("GET", f"/quotas/{segment(user_name)}", models.Quota | models.QuotaList)
+        )
+        return found
+
+    def delete_quota(self, user_name: str, *, confirm: bool | None = None) -> models.Administered:
+        """Delete the quota of a user; the namespace, and all that is in it, stays.
+
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.Administered = self.send(
+            Call("DELETE", f"/quotas/{segment(user_name)}", models.Administered, query=given({"confirm": confirm}))
+        )
+        return found
+
+    def list_namespaces(self, *, all: bool | None = None) -> models.NamespaceList:
+        """The namespaces that gpuctl made, or that have jobs or quotas of its, of those that may be seen.
+
+        :param all: Also those without jobs and quotas.
+        """
+        found: models.NamespaceList = self.send(
+            Call("GET", "/namespaces", models.NamespaceList, query=given({"all": all}))
+        )
+        return found
+
+    def fit_documents(
+        self, documents: Documents, *, dry_run: bool | None = None, namespace: str | None = None
+    ) -> models.FitAnswer:
+        """Of each job, whether all its pods would find room at once, and whom they would evict. Changes nothing.
+
+        :param dry_run: Only check them; nothing is written.
+        :param namespace: Of jobs that name none.
+        """
+        found: models.FitAnswer = self.send(
+            Call(
+                "POST",
+                "/fit",
+                models.FitAnswer,
+                query=given({"namespace": namespace}),
+                body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
+            )
+        )
+        return found
+
+    def check_right(
+        self, *, resource: str, action: str, pool: str | None = None, namespace: str | None = None
+    ) -> models.RightAnswer:
+        """Whether whoever asks may do something: what the routes themselves decide by."""
+        found: models.RightAnswer = self.send(
+            Call(
+                "POST",
+                "/auth/check",
+                models.RightAnswer,
+                body=given({"resource": resource, "action": action, "pool": pool, "namespace": namespace}),
+            )
+        )
+        return found
+
+
+class AsyncOperations(ABC):
+    """Every operation of the API.
+
+    A job is named by its jobId, its name, or the name of one of its pods. Documents are YAML as text, a mapping, or
+    several of either. All raise :class:`~gpuctl_sdk.errors.ServiceError` for what is refused, and
+    :class:`~gpuctl_sdk.errors.Unreachable` where there is no answer.
+    """
+
+    @abstractmethod
+    async def send(self, call: Call) -> Any:
+        """Send a request; its answer, of the type that the request says."""
+
+    async def list_jobs(
+        self,
+        *,
+        kind: str | None = None,
+        pool: str | None = None,
+        status: str | None = None,
+        namespace: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> models.JobPage:
+        """The jobs that may be seen, the newest first.
+
+        :param page: Which page, from 1.
+        :param page_size: Items of a page.
+        """
+        found: models.JobPage = await self.send(
+            Call(
+                "GET",
+                "/jobs",
+                models.JobPage,
+                query=given(
+                    {
+                        "kind": kind,
+                        "pool": pool,
+                        "status": status,
+                        "namespace": namespace,
+                        "page": page,
+                        "pageSize": page_size,
+                    }
+                ),
+            )
+        )
+        return found
+
+    async def all_jobs(
+        self,
+        *,
+        kind: str | None = None,
+        pool: str | None = None,
+        status: str | None = None,
+        namespace: str | None = None,
+        page_size: int = 500,
+    ) -> AsyncIterator[models.JobItem]:
+        """The items of all pages of :meth:`list_jobs`, which are asked for as they are used.
+
+        What is added or removed meanwhile may shift the pages.
+        """
+        number, seen = 1, 0
+        while True:
+            found = await self.list_jobs(
+                kind=kind, pool=pool, status=status, namespace=namespace, page=number, page_size=page_size
+            )
+            for item in found.items:
+                yield item
+            number, seen = number + 1, seen + len(found.items)
+            if not found.items or seen >= found.total:
+                return
+
+    async def create_jobs(
+        self,
+        documents: Documents,
+        *,
+        dry_run: bool | None = None,
+        confirm: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> models.Submitted:
+        """Create what documents describe; what exists already is 409. With ``dryRun`` they are only checked.
+
+        :param dry_run: Only check them; nothing is written.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        :param idempotency_key: Of this request; default: one is made, so that it can be sent again.
+        """
+        found: models.Submitted = await self.send(
+            Call(
+                "POST",
+                "/jobs",
+                models.Submitted,
+                query=given({"confirm": confirm}),
+                body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
+                headers=idempotency(idempotency_key),
+            )
+        )
+        return found
+
+    async def get_job(self, job_id: str, *, namespace: str | None = None) -> models.JobDescription:
+        """What a job is, with its document and its pods.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        """
+        found: models.JobDescription = await self.send(
+            Call("GET", f"/jobs/{segment(job_id)}", models.JobDescription, query=given({"namespace": namespace}))
+        )
+        return found
+
+    async def update_job(
+        self,
+        job_id: str,
+        documents: Documents,
+        *,
+        dry_run: bool | None = None,
+        namespace: str | None = None,
+        confirm: bool | None = None,
+    ) -> models.ChangedJob:
+        """Apply the changed document of a job. What ends running work has to be confirmed.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param dry_run: Only check them; nothing is written.
+        :param namespace: Where the job is, if its name is in several.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.ChangedJob = await self.send(
+            Call(
+                "PUT",
+                f"/jobs/{segment(job_id)}",
+                models.ChangedJob,
+                query=given({"namespace": namespace, "confirm": confirm}),
+                body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
+            )
+        )
+        return found
+
+    async def delete_job(
+        self, job_id: str, *, namespace: str | None = None, force: bool | None = None
+    ) -> models.JobState:
+        """Have a job deleted.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is, if its name is in several.
+        :param force: End the pods without their grace period.
+        """
+        found: models.JobState = await self.send(
+            Call(
+                "DELETE",
+                f"/jobs/{segment(job_id)}",
+                models.JobState,
+                query=given({"namespace": namespace, "force": force}),
+            )
+        )
+        return found
+
+    async def get_job_why(self, job_id: str, *, namespace: str | None = None) -> models.WhyAnswer:
+        """Why a job is as it is: one cause with its numbers, what speaks for it, what was ruled out, what helps.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is.
+        """
+        found: models.WhyAnswer = await self.send(
+            Call("GET", f"/jobs/{segment(job_id)}/why", models.WhyAnswer, query=given({"namespace": namespace}))
+        )
+        return found
+
+    async def get_job_timeline(self, job_id: str, *, namespace: str | None = None) -> models.JobTimeline:
+        """What happened to a job: the stages of its pods, the conditions of its workload, and its events.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is.
+        """
+        found: models.JobTimeline = await self.send(
+            Call("GET", f"/jobs/{segment(job_id)}/timeline", models.JobTimeline, query=given({"namespace": namespace}))
+        )
+        return found
+
+    async def wait_job(
+        self, job_id: str, *, condition: str, timeout: float | None = None, namespace: str | None = None
+    ) -> models.WaitAnswer:
+        """Wait until a job runs, is ready, done or deleted, or until that cannot come any more.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param timeout: Seconds.
+        :param namespace: Where the job is.
+        """
+        found: models.WaitAnswer = await self.send(
+            Call(
+                "POST",
+                f"/jobs/{segment(job_id)}/wait",
+                models.WaitAnswer,
+                query=given({"namespace": namespace}),
+                body=given({"condition": condition, "timeout": timeout}),
+            )
+        )
+        return found
+
+    async def create_job_batch(
+        self, documents: Sequence[Documents], *, confirm: bool | None = None, idempotency_key: str | None = None
+    ) -> models.Batch:
+        """Create what each entry describes, each on its own: what failed says why.
+
+        :param confirm: What a plan asks is confirmed: running work may end.
+        :param idempotency_key: Of this request; default: one is made, so that it can be sent again.
+        """
+        found: models.Batch = await self.send(
+            Call(
+                "POST",
+                "/jobs/batch",
+                models.Batch,
+                query=given({"confirm": confirm}),
+                body=given({"yamlContents": [as_yaml(entry) for entry in documents]}),
+                headers=idempotency(idempotency_key),
+            )
+        )
+        return found
+
+    async def pause_job(self, job_id: str, *, namespace: str | None = None) -> models.JobState:
+        """End a job's pods, which frees its GPUs, and keep the job.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is, if its name is in several.
+        """
+        found: models.JobState = await self.send(
+            Call("POST", f"/jobs/{segment(job_id)}/pause", models.JobState, query=given({"namespace": namespace}))
+        )
+        return found
+
+    async def resume_job(self, job_id: str, *, namespace: str | None = None) -> models.JobState:
+        """Let a paused job make its pods again.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is, if its name is in several.
+        """
+        found: models.JobState = await self.send(
+            Call("POST", f"/jobs/{segment(job_id)}/resume", models.JobState, query=given({"namespace": namespace}))
+        )
+        return found
+
+    async def rerun_job(
+        self, job_id: str, *, namespace: str | None = None, confirm: bool | None = None
+    ) -> models.RerunJob:
+        """Run a training again that has ended.
+
+        :param job_id: A jobId, a job's name, or the name of one of its pods.
+        :param namespace: Where the job is, if its name is in several.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.RerunJob = await self.send(
+            Call(
+                "POST",
+                f"/jobs/{segment(job_id)}/rerun",
+                models.RerunJob,
+                query=given({"namespace": namespace, "confirm": confirm}),
+                repeatable=False,
+            )
+        )
+        return found
+
+    async def recover(self, *, namespace: str | None = None, confirm: bool | None = None) -> models.Recoveries:
+        """Finish what killed runs left. The creation of objects has to be confirmed.
+
+        :param namespace: Where the job is, if its name is in several.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.Recoveries = await self.send(
+            Call(
+                "POST",
+                "/recoveries",
+                models.Recoveries,
+                query=given({"namespace": namespace, "confirm": confirm}),
+                repeatable=False,
+            )
+        )
+        return found
+
+    async def list_recoveries(self, *, namespace: str | None = None) -> models.Recoveries:
+        """What killed runs left, and what would be done about it.
+
+        :param namespace: Where the job is, if its name is in several.
+        """
+        found: models.Recoveries = await self.send(
+            Call("GET", "/recoveries", models.Recoveries, query=given({"namespace": namespace}))
+        )
+        return found
+
+    async def plan_documents(self, documents: Documents, *, dry_run: bool | None = None) -> models.PlanAnswer:
+        """What applying documents would do; nothing is written.
+
+        :param dry_run: Only check them; nothing is written.
+        """
+        found: models.PlanAnswer = await self.send(
+            Call("POST", "/plan", models.PlanAnswer, body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}))
+        )
+        return found
+
+    async def get_job_logs(
+        self,
+        job_id: str,
+        *,
+        tail: int | None = None,
+        pod: str | None = None,
+        since: str | None = None,
+        grep: str | None = None,
+        container: str | None = None,
+        previous: bool | None = None,
+        namespace: str | None = None,
+    ) -> models.LogsValue:
+        """What the pods of a job have printed, in the order of time.
+
+        :param job_id: A job's id, its name, or the name of one of its pods.
+        :param tail: How many of the last lines of each pod. Default: 100; with `since` all.
+        :param pod: Of this pod alone, by its name or the end of it.
+        :param since: Lines not older than this: a length of time (10m, 1h30m), or a time.
+        :param grep: Only lines that contain this text, exactly as it is.
+        :param container: Another container than the job's own.
+        :param previous: Of the run before the container was restarted.
+        :param namespace: Where the job has to be.
+        """
+        found: models.LogsValue = await self.send(
+            Call(
+                "GET",
+                f"/jobs/{segment(job_id)}/logs",
+                models.LogsValue,
+                query=given(
+                    {
+                        "tail": tail,
+                        "pod": pod,
+                        "since": since,
+                        "grep": grep,
+                        "container": container,
+                        "previous": previous,
+                        "namespace": namespace,
+                    }
+                ),
+            )
+        )
+        return found
+
+    async def get_job_metrics(
+        self,
+        job_id: str,
+        *,
+        metric: str | None = None,
+        start_time: str | None = None,
+        end_time: str | None = None,
+        namespace: str | None = None,
+    ) -> dict[str, list[models.MetricPoint]]:
+        """What is measured of a job over time, at most 500 points of each metric.
+
+        :param job_id: A job's id, its name, or the name of one of its pods.
+        :param metric: Of this metric alone: gpuUtilization (percent), memoryUsage (GiB of a GPU), throughput, or
+            another that is set.
+        :param start_time: From when on, RFC 3339. Default: the job's start.
+        :param end_time: Until when. Default: now.
+        :param namespace: Where the job has to be.
+        """
+        found: dict[str, list[models.MetricPoint]] = await self.send(
+            Call(
+                "GET",
+                f"/jobs/{segment(job_id)}/metrics",
+                dict[str, list[models.MetricPoint]],
+                query=given({"metric": metric, "startTime": start_time, "endTime": end_time, "namespace": namespace}),
+            )
+        )
+        return found
+
+    async def list_pools(self) -> models.PoolList:
+        """The pools by name; `default` has the nodes that are in no other."""
+        found: models.PoolList = await self.send(Call("GET", "/pools", models.PoolList))
+        return found
+
+    async def create_pool(
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        nodes: Sequence[str] | None = None,
+        gpu_type: Sequence[str] | None = None,
+        quota: dict[str, Any] | None = None,
+        confirm: bool | None = None,
+    ) -> models.Administered:
+        """Create a pool, and label its nodes.
+
+        :param name: Its name; of a pool that is changed, that of the path.
+        :param nodes: Its nodes, by name.
+        :param gpu_type: The types of its GPUs.
+        :param quota: Limits of a pool.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.Administered = await self.send(
+            Call(
+                "POST",
+                "/pools",
+                models.Administered,
+                query=given({"confirm": confirm}),
+                body=given(
+                    {
+                        "name": name,
+                        "description": description,
+                        "nodes": None if nodes is None else list(nodes),
+                        "gpuType": None if gpu_type is None else list(gpu_type),
+                        "quota": quota,
+                    }
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
+    async def get_pool(self, pool_name: str) -> models.PoolDetail:
+        """A pool: its nodes, its GPUs by type, and of the jobs in it those that may be seen.
+
+        :param pool_name: The pool.
+        """
+        found: models.PoolDetail = await self.send(Call("GET", f"/pools/{segment(pool_name)}", models.PoolDetail))
+        return found
+
+    async def update_pool(
+        self,
+        pool_name: str,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        nodes: Sequence[str] | None = None,
+        gpu_type: Sequence[str] | None = None,
+        quota: dict[str, Any] | None = None,
+        confirm: bool | None = None,
+    ) -> models.ChangedPool:
+        """Change a pool: nodes that it no longer names leave it.
+
+        :param name: Its name; of a pool that is changed, that of the path.
+        :param nodes: Its nodes, by name.
+        :param gpu_type: The types of its GPUs.
+        :param quota: Limits of a pool.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.ChangedPool = await self.send(
+            Call(
+                "PUT",
+                f"/pools/{segment(pool_name)}",
+                models.ChangedPool,
+                query=given({"confirm": confirm}),
+                body=given(
+                    {
+                        "name": name,
+                        "description": description,
+                        "nodes": None if nodes is None else list(nodes),
+                        "gpuType": None if gpu_type is None else list(gpu_type),
+                        "quota": quota,
+                    }
+                ),
+            )
+        )
+        return found
+
+    async def delete_pool(self, pool_name: str, *, confirm: bool | None = None) -> models.Administered:
+        """Delete a pool; its nodes lose its label, its jobs go on running.
+
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.Administered = await self.send(
+            Call("DELETE", f"/pools/{segment(pool_name)}", models.Administered, query=given({"confirm": confirm}))
+        )
+        return found
+
+    async def list_nodes_with_label(
+        self, *, key: str, page: int | None = None, page_size: int | None = None
+    ) -> models.LabelPage:
+        """One label of all nodes that have it.
+
+        :param key: The label's key.
+        :param page: Which page, from 1.
+        :param page_size: Items of a page.
+        """
+        found: models.LabelPage = await self.send(
+            Call(
+                "GET", "/nodes/labels", models.LabelPage, query=given({"key": key, "page": page, "pageSize": page_size})
+            )
+        )
+        return found
+
+    async def all_nodes_with_label(self, *, key: str, page_size: int = 500) -> AsyncIterator[models.NodeLabel]:
+        """The items of all pages of :meth:`list_nodes_with_label`, which are asked for as they are used.
+
+        What is added or removed meanwhile may shift the pages.
+        """
+        number, seen = 1, 0
+        while True:
+            found = await self.list_nodes_with_label(key=key, page=number, page_size=page_size)
+            for item in found.items:
+                yield item
+            number, seen = number + 1, seen + len(found.items)
+            if not found.items or seen >= found.total:
+                return
+
+    async def list_gpu_labels(self, *, page: int | None = None, page_size: int | None = None) -> models.GpuLabelPage:
+        """Of all nodes the labels that tell a type of GPU, and the pool.
+
+        :param page: Which page, from 1.
+        :param page_size: Items of a page.
+        """
+        found: models.GpuLabelPage = await self.send(
+            Call("GET", "/nodes/labels/all", models.GpuLabelPage, query=given({"page": page, "pageSize": page_size}))
+        )
+        return found
+
+    async def all_gpu_labels(self, *, page_size: int = 500) -> AsyncIterator[models.GpuLabels]:
+        """The items of all pages of :meth:`list_gpu_labels`, which are asked for as they are used.
+
+        What is added or removed meanwhile may shift the pages.
+        """
+        number, seen = 1, 0
+        while True:
+            found = await self.list_gpu_labels(page=number, page_size=page_size)
+            for item in found.items:
+                yield item
+            number, seen = number + 1, seen + len(found.items)
+            if not found.items or seen >= found.total:
+                return
+
+    async def list_node_labels(self, node_name: str) -> models.LabelPage:
+        """All labels of a node, by key.
+
+        :param node_name: The node.
+        """
+        found: models.LabelPage = await self.send(Call("GET", f"/nodes/{segment(node_name)}/labels", models.LabelPage))
+        return found
+
+    async def set_node_label(
+        self, node_name: str, *, key: str, value: str, overwrite: bool | None = None
+    ) -> models.SetLabel:
+        """Set a label of a node. One that has another value stays without `overwrite`: 409, `LabelConflict`.
+
+        :param node_name: The node.
+        :param key: The label's key.
+        :param value: Its value.
+        :param overwrite: Replace another value.
+        """
+        found: models.SetLabel = await self.send(
+            Call(
+                "POST",
+                f"/nodes/{segment(node_name)}/labels",
+                models.SetLabel,
+                body=given({"key": key, "value": value, "overwrite": overwrite}),
+            )
+        )
+        return found
+
+    async def get_node_label(self, node_name: str, key: str) -> models.KeptLabel:
+        """A label of a node. It was there by `createdAt`, and has not changed since `lastUpdatedAt`.
+
+        :param node_name: The node.
+        :param key: The label's key.
+        """
+        found: models.KeptLabel = await self.send(
+            Call("GET", f"/nodes/{segment(node_name)}/labels/{segment(key)}", models.KeptLabel)
+        )
+        return found
+
+    async def delete_node_label(self, node_name: str, key: str) -> models.DeletedLabel:
+        """Delete a label of a node.
+
+        :param node_name: The node.
+        :param key: The label's key.
+        """
+        found: models.DeletedLabel = await self.send(
+            Call("DELETE", f"/nodes/{segment(node_name)}/labels/{segment(key)}", models.DeletedLabel)
+        )
+        return found
+
+    async def set_label_of_nodes(
+        self, *, key: str, value: str, node_names: Sequence[str], overwrite: bool | None = None
+    ) -> models.BatchReport:
+        """Set a label of several nodes: what can be done is done, the rest is in `failed`.
+
+        :param key: The label's key.
+        :param value: Its value.
+        :param overwrite: Replace another value.
+        """
+        found: models.BatchReport = await self.send(
+            Call(
+                "POST",
+                "/nodes/labels/batch",
+                models.BatchReport,
+                body=given({"key": key, "value": value, "overwrite": overwrite, "nodeNames": list(node_names)}),
+            )
+        )
+        return found
+
+    async def list_nodes(
+        self,
+        *,
+        pool: str | None = None,
+        gpu_type: str | None = None,
+        status: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> models.NodePage:
+        """The nodes by name.
+
+        :param pool: Nodes of this pool.
+        :param gpu_type: Nodes with this type of GPU, in either case: `a100-80g`, `nvidia.com/a100-80g` or
+            `KEY=VALUE`; a label's key: nodes that have it.
+        :param status: `active`; `maintaining`: cordoned; `faulty`: not ready.
+        :param page: Which page, from 1.
+        :param page_size: Items of a page.
+        """
+        found: models.NodePage = await self.send(
+            Call(
+                "GET",
+                "/nodes",
+                models.NodePage,
+                query=given({"pool": pool, "gpuType": gpu_type, "status": status, "page": page, "pageSize": page_size}),
+            )
+        )
+        return found
+
+    async def all_nodes(
+        self, *, pool: str | None = None, gpu_type: str | None = None, status: str | None = None, page_size: int = 500
+    ) -> AsyncIterator[models.NodeItem]:
+        """The items of all pages of :meth:`list_nodes`, which are asked for as they are used.
+
+        What is added or removed meanwhile may shift the pages.
+        """
+        number, seen = 1, 0
+        while True:
+            found = await self.list_nodes(pool=pool, gpu_type=gpu_type, status=status, page=number, page_size=page_size)
+            for item in found.items:
+                yield item
+            number, seen = number + 1, seen + len(found.items)
+            if not found.items or seen >= found.total:
+                return
+
+    async def list_gpus(self, *, page: int | None = None, page_size: int | None = None) -> models.GpuPage:
+        """The GPUs of all nodes that have any, one by one. Kubernetes counts the GPUs that pods have asked for, and
+        does not say which: `gpuId` is a number, not a device.
+
+        :param page: Which page, from 1.
+        :param page_size: Items of a page.
+        """
+        found: models.GpuPage = await self.send(
+            Call("GET", "/nodes/gpu-detail", models.GpuPage, query=given({"page": page, "pageSize": page_size}))
+        )
+        return found
+
+    async def all_gpus(self, *, page_size: int = 500) -> AsyncIterator[models.GpusOfNode]:
+        """The items of all pages of :meth:`list_gpus`, which are asked for as they are used.
+
+        What is added or removed meanwhile may shift the pages.
+        """
+        number, seen = 1, 0
+        while True:
+            found = await self.list_gpus(page=number, page_size=page_size)
+            for item in found.items:
+                yield item
+            number, seen = number + 1, seen + len(found.items)
+            if not found.items or seen >= found.total:
+                return
+
+    async def get_node(self, node_name: str) -> models.NodeDetail:
+        """A node: what it has and what of it is requested, its labels, and of the jobs on it those that may be seen.
+
+        :param node_name: The node.
+        """
+        found: models.NodeDetail = await self.send(Call("GET", f"/nodes/{segment(node_name)}", models.NodeDetail))
+        return found
+
+    async def list_quotas(self) -> models.QuotaList:
+        """The quotas of the namespaces that may be seen."""
+        found: models.QuotaList = await self.send(Call("GET", "/quotas", models.QuotaList))
+        return found
+
+    async def create_quota(
+        self,
+        *,
+        name: str,
+        description: str | None = None,
+        users: dict[str, Any] | None = None,
+        namespace: dict[str, Any] | None = None,
+        default: dict[str, Any] | None = None,
+        confirm: bool | None = None,
+    ) -> models.CreatedQuota:
+        """Create quotas of users, with their namespaces.
+
+        :param users: User -> cpu, memory, gpu and maxJobs.
+        :param namespace: The same as `users`.
+        :param default: Fills in what an entry leaves out.
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.CreatedQuota = await self.send(
+            Call(
+                "POST",
+                "/quotas",
+                models.CreatedQuota,
+                query=given({"confirm": confirm}),
+                body=given(
+                    {
+                        "name": name,
+                        "description": description,
+                        "users": users,
+                        "namespace": namespace,
+                        "default": default,
+                    }
+                ),
+                repeatable=False,
+            )
+        )
+        return found
+
+    async def get_quota(self, user_name: str) -> models.Quota | models.QuotaList:
+        """The quota of a user, and how much of it is used; by the name of a quota's document, those of all its users.
+
+        :param user_name: The user.
+        """
+        found: models.Quota | models.QuotaList = await self.send(
+            Call("GET", f"/quotas/{segment(user_name)}", models.Quota | models.QuotaList)
+        )
+        return found
+
+    async def delete_quota(self, user_name: str, *, confirm: bool | None = None) -> models.Administered:
+        """Delete the quota of a user; the namespace, and all that is in it, stays.
+
+        :param confirm: What a plan asks is confirmed: running work may end.
+        """
+        found: models.Administered = await self.send(
+            Call("DELETE", f"/quotas/{segment(user_name)}", models.Administered, query=given({"confirm": confirm}))
+        )
+        return found
+
+    async def list_namespaces(self, *, all: bool | None = None) -> models.NamespaceList:
+        """The namespaces that gpuctl made, or that have jobs or quotas of its, of those that may be seen.
+
+        :param all: Also those without jobs and quotas.
+        """
+        found: models.NamespaceList = await self.send(
+            Call("GET", "/namespaces", models.NamespaceList, query=given({"all": all}))
+        )
+        return found
+
+    async def fit_documents(
+        self, documents: Documents, *, dry_run: bool | None = None, namespace: str | None = None
+    ) -> models.FitAnswer:
+        """Of each job, whether all its pods would find room at once, and whom they would evict. Changes nothing.
+
+        :param dry_run: Only check them; nothing is written.
+        :param namespace: Of jobs that name none.
+        """
+        found: models.FitAnswer = await self.send(
+            Call(
+                "POST",
+                "/fit",
+                models.FitAnswer,
+                query=given({"namespace": namespace}),
+                body=given({"yamlContent": as_yaml(documents), "dryRun": dry_run}),
+            )
+        )
+        return found
+
+    async def check_right(
+        self, *, resource: str, action: str, pool: str | None = None, namespace: str | None = None
+    ) -> models.RightAnswer:
+        """Whether whoever asks may do something: what the routes themselves decide by."""
+        found: models.RightAnswer = await self.send(
+            Call(
+                "POST",
+                "/auth/check",
+                models.RightAnswer,
+                body=given({"resource": resource, "action": action, "pool": pool, "namespace": namespace}),
+            )
+        )
+        return found

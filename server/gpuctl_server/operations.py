@@ -1,0 +1,106 @@
+"""What the OpenAPI document calls the operations of the API, and what it tells of each beside its form.
+
+Names are for generators of clients, and do not change: they follow from method and path, which do not change either.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi.routing import APIRoute
+
+IDEMPOTENT = "x-idempotent"
+"""Extension: whether sending a request twice does no more than sending it once."""
+KEY = "Idempotency-Key"
+
+_BASE = re.compile(r"^/api/v\d+")
+_NAMES = {
+    "POST /jobs": "createJobs",
+    "POST /jobs/batch": "createJobBatch",
+    "POST /plan": "planDocuments",
+    "POST /fit": "fitDocuments",
+    "POST /recoveries": "recover",
+    "POST /auth/check": "checkRight",
+    "GET /nodes/gpu-detail": "listGpus",
+    "GET /nodes/labels": "listNodesWithLabel",
+    "GET /nodes/labels/all": "listGpuLabels",
+    "POST /nodes/labels/batch": "setLabelOfNodes",
+    "GET /nodes/{nodeName}/labels": "listNodeLabels",
+    "POST /nodes/{nodeName}/labels": "setNodeLabel",
+    "GET /nodes/{nodeName}/labels/{key}": "getNodeLabel",
+    "DELETE /nodes/{nodeName}/labels/{key}": "deleteNodeLabel",
+    "GET /audit": "listAudit",
+}
+_VERBS = {"POST": "create", "PUT": "update", "DELETE": "delete"}
+_ALIKE = frozenset(
+    {
+        *("planDocuments", "fitDocuments", "checkRight", "pauseJob", "resumeJob", "waitJob"),
+        *("setNodeLabel", "setLabelOfNodes"),
+    }
+)
+"""POST, and yet idempotent."""
+_TAGS = {
+    "jobs": "Jobs: trainings, inference services, notebooks, compute services.",
+    "logs": "What the pods of jobs print.",
+    "plans": "What documents would do, and what is left of changes that were interrupted.",
+    "pools": "Pools of nodes.",
+    "nodes": "Nodes and their GPUs.",
+    "labels": "Labels of nodes.",
+    "quotas": "Quotas of users, and namespaces.",
+    "auth": "Rights, and what was done by them.",
+}
+_FAMILIES = {"plan": "plans", "fit": "plans", "recoveries": "plans", "namespaces": "quotas", "audit": "auth"}
+
+
+def operation_id(route: APIRoute) -> str:
+    """The name of a route: ``listJobs``, ``getJob``, ``pauseJob``, ``getJobLogs``."""
+    (method,) = (route.methods or set()) - {"HEAD"}
+    path = _BASE.sub("", route.path_format)
+    return _NAMES.get(f"{method} {path}") or _named(method, path)
+
+
+def _named(method: str, path: str) -> str:
+    parts = [part for part in path.split("/") if part]
+    fixed = [part for part in parts if not part.startswith("{")]
+    last_is_name = bool(parts) and parts[-1].startswith("{")
+    *before, last = [_words(part) for part in fixed]
+    owner = "".join(_singular(part) for part in before)
+    if last_is_name:
+        return f"{'get' if method == 'GET' else _VERBS[method]}{owner}{_singular(last)}"
+    if len(fixed) == len(parts):
+        return f"list{owner}{last}" if method == "GET" else f"{_VERBS[method]}{owner}{_singular(last)}"
+    # Below one thing: something of it is read, or it is done something to.
+    return f"get{owner}{last}" if method == "GET" else f"{last[0].lower()}{last[1:]}{owner}"
+
+
+def _words(part: str) -> str:
+    return "".join(word[:1].upper() + word[1:] for word in re.split(r"[^A-Za-z0-9]+", part))
+
+
+def _singular(word: str) -> str:
+    return f"{word[:-3]}y" if word.endswith("ies") else word.removesuffix("s")
+
+
+def described(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document whose operations have their family as a tag and say whether they are idempotent; it is not changed."""
+    paths = {
+        path: {method: _described(method, path, operation) for method, operation in item.items()}
+        for path, item in document["paths"].items()
+    }
+    used = {tag for item in paths.values() for operation in item.values() for tag in operation["tags"]}
+    tags = [{"name": name, "description": text} for name, text in _TAGS.items() if name in used]
+    return {**document, "tags": tags, "paths": paths}
+
+
+def _described(method: str, path: str, operation: Mapping[str, Any]) -> dict[str, Any]:
+    has_key = any(item["name"] == KEY for item in operation.get("parameters", []))
+    idempotent = method != "post" or has_key or operation["operationId"] in _ALIKE
+    return {**operation, "tags": [_family(path)], IDEMPOTENT: idempotent}
+
+
+def _family(path: str) -> str:
+    parts = _BASE.sub("", path).strip("/").split("/")
+    special = next((part for part in parts[1:] if part in ("labels", "logs")), None)
+    return special or _FAMILIES.get(parts[0], parts[0])

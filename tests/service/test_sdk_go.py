@@ -1,0 +1,87 @@
+"""The Go SDK: its form, its own tests, and those of them that ask the running service."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpuctl_server.app import ROUTERS
+from support.cluster_tools import POOL, Place, training
+from support.documents_sent import text_of
+from support.flaky_proxy import flaky
+from support.served import Served
+
+MODULE = Path(__file__).resolve().parents[2] / "sdk" / "go"
+PATHS = {getattr(route, "path", "") for router in ROUTERS for route in router.routes}
+
+pytestmark = pytest.mark.skipif(shutil.which("go") is None and not os.environ.get("CI"), reason="Go is not installed")
+
+
+def go(*arguments: str, **environment: str) -> str:
+    """What a command of Go's prints, which has to succeed. Nothing is downloaded for it."""
+    own = {**os.environ, "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local", **environment}
+    done = subprocess.run(["go", *arguments], cwd=MODULE, env=own, capture_output=True, text=True)
+    assert done.returncode == 0, f"go {' '.join(arguments)}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def test_its_form() -> None:
+    """As gofmt and go vet have it; and nothing but the standard library."""
+    assert subprocess.run(["gofmt", "-l", "."], cwd=MODULE, capture_output=True, text=True, check=True).stdout == ""
+    go("vet", "./...")
+    assert go("list", "-m", "all").split() == ["github.com/gpuctl/gpuctl/sdk/go"]
+
+
+@pytest.fixture
+def asked(served: Served, place: Place) -> Iterator[dict[str, str]]:
+    """The environment of tests that ask the service, also through a network that fails twice."""
+    with flaky(served.url) as proxy:
+        proxy.plan = ["cut", 503]
+        yield {
+            "GPUCTL_URL": served.url,
+            "GPUCTL_FLAKY_URL": proxy.url,
+            "GPUCTL_TOKEN": served.tokens["admin"],
+            "GPUCTL_OTHER_TOKEN": served.tokens["anna"],
+            "GPUCTL_NAMESPACE": place.namespace,
+            "GPUCTL_POOL": POOL,
+            "GPUCTL_NODE": f"{POOL}-1",
+        }
+        assert proxy.failed == 2
+
+
+def test_before_the_service(served: Served, place: Place, asked: dict[str, str]) -> None:
+    """All its tests, those of the service among them; none is skipped but that of logs, which is the next."""
+    printed = go("test", "-count=1", "-v", "./...", **asked)
+    assert [line.split()[2] for line in printed.splitlines() if line.startswith("--- SKIP")] == ["TestServiceLogs"]
+    assert "--- PASS: TestServiceCreatesOnce" in printed
+    items = served.get("/jobs", namespace=place.namespace, kind="compute")["items"]
+    assert sorted(item["name"] for item in items) == ["go-b", "go-c", "go-d", "go-e", "go-g"]
+
+
+@pytest.mark.skipif("/api/v1/jobs/{jobId}/logs" not in PATHS, reason="the service has no logs yet")
+def test_logs_by_events(served: Served, place: Place) -> None:
+    """Followed by Server-Sent Events through a network that breaks: each line once, up to the end of the job."""
+    sent = {"json": {"yamlContent": text_of(training("a"), namespace=place.namespace)}}
+    made = served.call("POST", "/jobs", status=201, **sent)
+    [pod] = place.running("a")
+    served.until(f"/jobs/{made['jobId']}", lambda value: value["status"] == "running")
+    place.plane.write_log(place.namespace, pod, "one\n")
+    with flaky(served.url) as proxy:
+
+        def go_on() -> None:
+            place.plane.write_log(place.namespace, pod, "two\n")
+            proxy.cut_all()
+            place.plane.write_log(place.namespace, pod, "three\n")
+            place.plane.annotate(place.namespace, pod, outcome="complete")
+
+        timer = threading.Timer(1.5, go_on)
+        timer.start()
+        environment = {"GPUCTL_LOG_URL": proxy.url, "GPUCTL_TOKEN": served.tokens["admin"]}
+        go("test", "-count=1", "-run", "TestServiceLogs", "./...", **environment, GPUCTL_LOG_JOB=made["jobId"])
+        timer.join()

@@ -1,0 +1,83 @@
+"""``schemas/rest/openapi.json``: the document of the service, as it stands in the tree."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import openapi
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from openapi_spec_validator import OpenAPIV30SpecValidator
+
+from gpuctl_server.operations import IDEMPOTENT, operation_id
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(openapi.DOCUMENT.read_text(encoding="utf-8"))
+    return found
+
+
+def test_it_is_what_the_routes_say() -> None:
+    assert openapi.main(["--check"]) == 0
+
+
+def test_a_file_that_is_out_of_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """Is told with what to do, and written anew."""
+    monkeypatch.setattr(openapi, "ROOT", tmp_path)
+    monkeypatch.setattr(openapi, "DOCUMENT", tmp_path / "rest" / "openapi.json")
+    assert openapi.main(["--check"]) == 1
+    assert "make schemas" in capsys.readouterr().err
+    assert not openapi.DOCUMENT.exists()
+    assert openapi.main([]) == 0
+    openapi.DOCUMENT.write_text(openapi.DOCUMENT.read_text().replace("listJobs", "jobsGet"))
+    assert openapi.main(["--check"]) == 1
+
+
+def test_it_is_valid(document: dict[str, Any]) -> None:
+    OpenAPIV30SpecValidator(document).validate()
+
+
+def test_the_operations(document: dict[str, Any]) -> None:
+    """Each has a name of its own, one family, and an answer that is typed."""
+    operations = [
+        (f"{method} {path}", value) for path, item in document["paths"].items() for method, value in item.items()
+    ]
+    names = Counter(value["operationId"] for _, value in operations)
+    assert [name for name, count in names.items() if count > 1] == []
+    families = {tag["name"] for tag in document["tags"]}
+    for title, value in operations:
+        assert re.fullmatch("[a-z]+([A-Z][a-z0-9]+)*", value["operationId"]), title
+        assert len(value["tags"]) == 1, title
+        assert set(value["tags"]) <= families, title
+        assert isinstance(value[IDEMPOTENT], bool), title
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", "/jobs", "listJobs"),
+        ("POST", "/jobs", "createJobs"),
+        ("GET", "/jobs/{jobId}", "getJob"),
+        ("PUT", "/jobs/{jobId}", "updateJob"),
+        ("DELETE", "/jobs/{jobId}", "deleteJob"),
+        ("POST", "/jobs/{jobId}/pause", "pauseJob"),
+        ("GET", "/jobs/{jobId}/logs", "getJobLogs"),
+        ("GET", "/recoveries", "listRecoveries"),
+        ("POST", "/pools", "createPool"),
+        ("DELETE", "/quotas/{userName}", "deleteQuota"),
+        ("GET", "/nodes/{nodeName}/labels/{key:path}", "getNodeLabel"),
+        ("GET", "/nodes/gpu-detail", "listGpus"),
+    ],
+)
+def test_names(method: str, path: str, expected: str) -> None:
+    app = FastAPI()
+    app.add_api_route(f"/api/v1{path}", lambda: None, methods=[method])
+    route = app.routes[-1]
+    assert isinstance(route, APIRoute)
+    assert operation_id(route) == expected

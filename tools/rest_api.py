@@ -1,0 +1,182 @@
+"""The OpenAPI document of the service as what the SDKs are made of: models and operations, of no language yet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "schemas" / "rest" / "openapi.json"
+ERRORS = "Problem"
+"""The schema of errors: the SDKs have them as exceptions, made by hand."""
+TEXTS = ("yamlContent", "yamlContents")
+"""Fields of bodies that are documents, which the SDKs take in several forms."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a value is: ``string``, ``integer``, ``number``, ``boolean``, ``any``; ``array`` and ``map`` of ``of``; a
+    ``model`` of a name; ``union`` of ``options``."""
+
+    form: str
+    of: Shape | None = None
+    name: str = ""
+    options: tuple[Shape, ...] = ()
+    nullable: bool = False
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a model, or a parameter: its name in JSON, what it is, and whether it has to be there."""
+
+    name: str
+    shape: Shape
+    required: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Model:
+    """An object with certain fields."""
+
+    name: str
+    text: str
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A request and its answer. ``path`` is below the API's base; ``pages``: what there are pages of."""
+
+    name: str
+    family: str
+    method: str
+    path: str
+    text: str
+    in_path: tuple[Field, ...]
+    in_query: tuple[Field, ...]
+    body: Model | None
+    answer: Shape
+    idempotent: bool
+    has_key: bool
+    pages: Shape | None
+
+
+@dataclass(frozen=True)
+class Api:
+    """Everything that the document has."""
+
+    version: str
+    models: tuple[Model, ...]
+    operations: tuple[Operation, ...]
+
+
+def read_api(path: Path = DOCUMENT) -> Api:
+    """The API of a document."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    models = {name: _model(name, schema) for name, schema in document["components"]["schemas"].items()}
+    operations = tuple(_operations(document["paths"], models))
+    bodies = {operation.body.name for operation in operations if operation.body is not None}
+    used = {name for operation in operations for name in _names(operation.answer, models)}
+    kept = sorted(name for name in used if name != ERRORS)
+    assert not bodies & used, "what is sent is not what is answered"
+    return Api(document["info"]["version"], tuple(models[name] for name in kept), operations)
+
+
+def _operations(paths: Mapping[str, Any], models: Mapping[str, Model]) -> Iterator[Operation]:
+    for path, item in paths.items():
+        for method, operation in item.items():
+            parameters = operation.get("parameters", [])
+            answer = _answer(operation)
+            query = tuple(_parameter(entry) for entry in parameters if entry["in"] == "query")
+            yield Operation(
+                name=operation["operationId"],
+                family=operation["tags"][0],
+                method=method.upper(),
+                path="/" + path.split("/", 3)[3],
+                text=_flowed(operation.get("description") or operation["summary"]),
+                in_path=tuple(_parameter(entry) for entry in parameters if entry["in"] == "path"),
+                # The SDKs have the answer as JSON.
+                in_query=tuple(field for field in query if field.name not in ("accept", "follow")),
+                body=_body(operation, models),
+                answer=answer,
+                idempotent=operation["x-idempotent"],
+                has_key=any(entry["name"] == "Idempotency-Key" for entry in parameters),
+                pages=_pages(query, answer, models),
+            )
+
+
+def _answer(operation: Mapping[str, Any]) -> Shape:
+    found = [value["content"]["application/json"]["schema"] for status, value in operation["responses"].items()
+             if status.startswith("2") and "application/json" in value.get("content", {})]  # fmt: skip
+    return _shape(found[0]) if found else Shape("any")
+
+
+def _body(operation: Mapping[str, Any], models: Mapping[str, Model]) -> Model | None:
+    content = operation.get("requestBody", {}).get("content", {})
+    if "application/json" not in content:
+        return None
+    shape = _shape(content["application/json"]["schema"])
+    assert shape.form == "model", f"the body of {operation['operationId']} has no schema of a name"
+    return models[shape.name]
+
+
+def _pages(query: tuple[Field, ...], answer: Shape, models: Mapping[str, Model]) -> Shape | None:
+    if not {"page", "pageSize"} <= {field.name for field in query} or answer.form != "model":
+        return None
+    return next((field.shape.of for field in models[answer.name].fields if field.name == "items"), None)
+
+
+def _parameter(entry: Mapping[str, Any]) -> Field:
+    shape = _shape(entry["schema"])
+    return Field(entry["name"], shape, entry.get("required", False), _flowed(entry.get("description", "")))
+
+
+def _model(name: str, schema: Mapping[str, Any]) -> Model:
+    required = schema.get("required", [])
+    fields = tuple(
+        Field(key, _shape(item), key in required, _flowed(item.get("description", "")))
+        for key, item in schema.get("properties", {}).items()
+    )
+    return Model(name, _flowed(schema.get("description", "")), fields)
+
+
+def _shape(schema: Mapping[str, Any]) -> Shape:
+    nullable = bool(schema.get("nullable"))
+    if "$ref" in schema:
+        return Shape("model", name=schema["$ref"].rpartition("/")[2])
+    options = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf") or []
+    shapes = [_shape(option) for option in options]
+    if len(shapes) == 1:
+        return Shape(shapes[0].form, shapes[0].of, shapes[0].name, shapes[0].options, nullable)
+    if shapes and {shape.form for shape in shapes} <= {"integer", "number"}:
+        return Shape("number", nullable=nullable)
+    if shapes:
+        return Shape("union", options=tuple(shapes), nullable=nullable)
+    form = schema.get("type")
+    if form == "array":
+        return Shape("array", _shape(schema["items"]), nullable=nullable)
+    if form == "object":
+        rest = schema.get("additionalProperties", True)
+        return Shape("map", _shape(rest) if isinstance(rest, Mapping) else Shape("any"), nullable=nullable)
+    return Shape(form or "any", nullable=nullable)
+
+
+def _names(shape: Shape, models: Mapping[str, Model]) -> set[str]:
+    """The models that a shape consists of."""
+    found: set[str] = set()
+    left = [shape]
+    while left:
+        current = left.pop()
+        left += [*current.options, *([current.of] if current.of else [])]
+        if current.form == "model" and current.name not in found:
+            found.add(current.name)
+            left += [field.shape for field in models[current.name].fields]
+    return found
+
+
+def _flowed(text: str) -> str:
+    return " ".join(text.split())
