@@ -27,10 +27,12 @@ SEED = {
 
 
 @pytest.fixture(autouse=True, scope="module")
-def nodes(plane: ControlPlane) -> None:
+def nodes(plane: ControlPlane) -> Iterator[None]:
     """The nodes of the seed's example; the last one has no GPUs."""
     for name in NODES:
         plane.add_node(name, gpus=0 if name == "node-6" else 8)
+    yield
+    plane.kubectl("delete", "node", *NODES)
 
 
 @pytest.fixture(autouse=True)
