@@ -229,7 +229,7 @@ def of_jobs(objects: list[Object]) -> list[Any]:
     jobs = together(of_kind(objects, *WORKLOADS), of_kind(objects, "Pod"), KEYS)
     told: list[Any] = [job_list(rows(jobs, NAMES, by_job=by_job)) for by_job in (True, False)]
     for job in jobs:
-        beside = [obj for obj in objects if obj["metadata"]["namespace"] == job.identity.namespace]
+        beside = [obj for obj in objects if obj["metadata"].get("namespace") == job.identity.namespace]
         scaler = next(iter(of_kind(beside, "HorizontalPodAutoscaler")), None)
         facts = job_facts(job, of_kind(beside, "Service"), scaler, KEYS, SETTINGS)
         told += [job_facts_value(facts), facts.conditions, job_id(job)]

@@ -83,11 +83,12 @@ def test_more_at_once_than_can_wait(plane: ControlPlane, tmp_path: Path) -> None
     """They are told to come again; health is told whatever else goes on."""
     with serving(tmp_path, plane.kubeconfig(), ADMIN, concurrency="1", queue="0") as own:
         statuses: list[int] = []
+        question = {"resource": "jobs", "action": "get"}
 
         def ask() -> None:
             with httpx.Client(headers={"Authorization": f"Bearer {own.tokens['admin']}"}, timeout=60) as client:
                 for _ in range(30):
-                    statuses.append(client.get(f"{own.url}/api/v1/jobs").status_code)
+                    statuses.append(client.post(f"{own.url}/api/v1/auth/check", json=question).status_code)
 
         threads = [threading.Thread(target=ask) for _ in range(8)]
         for thread in threads:

@@ -18,6 +18,7 @@ NEVER_LEAVE = {
     "DecisionRefused": "becomes an error of the plan",
     "ForeignEntry": "becomes a problem of the recovery",
     "Malformed": "becomes a failed connection",
+    "NotOfThisForm": "becomes a refusal that names both versions",
     "NoPart": "everything is compiled together then",
     "NotAFile": "becomes a diagnostic",
     "OtherSet": "becomes an error of the plan",

@@ -17,6 +17,9 @@ from gpuctl.reading.node_gpus import UNKNOWN, Gpus
 STATUSES = ("active", "maintaining", "faulty")
 """``active``; ``maintaining``: cordoned, so somebody knows of it; ``faulty``: not ready."""
 
+MOST_LISTED = 1024
+"""GPUs of a node that are listed one by one: a node may say that it has any number, and no machine has as many."""
+
 
 @dataclass(frozen=True)
 class PodOnNode:
@@ -97,10 +100,11 @@ class NodeState:
 
     @property
     def gpus(self) -> list[GpuOnNode]:
-        """Its GPUs one by one."""
+        """Its GPUs one by one, up to :data:`MOST_LISTED`."""
         used = self.gpu_used
-        states = [UNKNOWN if used is None else "used" if index < used else "free" for index in range(self.gpu_total)]
-        states += ["faulty"] * self.broken_gpus
+        shown = min(self.gpu_total, MOST_LISTED)
+        states = [UNKNOWN if used is None else "used" if index < used else "free" for index in range(shown)]
+        states += ["faulty"] * min(self.broken_gpus, MOST_LISTED - shown)
         return [GpuOnNode(f"gpu-{index}", self.gpu_type, state) for index, state in enumerate(states)]
 
     def amount(self, resource: str) -> tuple[Fraction, Fraction | None]:
