@@ -8,10 +8,10 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.change_values import Batch, BatchFailure, BatchItem
 from gpuctl_server.changing import await_listed
 from gpuctl_server.creating import Ask, create
-from gpuctl_server.problems import Problem, problem_of
-from gpuctl_server.request_log import LOG, request_id
+from gpuctl_server.problems import Problem, problem_for
 from gpuctl_server.service import Service
 
+PATH = "/jobs/batch"
 MOST = 100
 """Entries of a batch."""
 
@@ -49,11 +49,6 @@ def _created(service: Service, caller: Caller, ask: Ask, names: list[str], batch
     try:
         made = create(service, caller, ask, names)
     except Exception as error:
-        problem = error if isinstance(error, Problem) else problem_of(error)
-        if problem is None:
-            LOG.error("internal error", exc_info=error)
-            text = f"the service failed; its log has more under the request id {request_id()}"
-            return Problem(500, text, error="InternalError")
-        return problem
+        return problem_for(error, PATH)
     batch.success += [BatchItem(jobId=job.jobId, name=job.name) for job in made.jobs or [made]]
     return None

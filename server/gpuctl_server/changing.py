@@ -14,7 +14,6 @@ from gpuctl.kube.scope import Scope
 from gpuctl.kube.session import Session
 from gpuctl.language.masking import redact
 from gpuctl.reading.find import workload_of
-from gpuctl.reading.job_rows import Job, identity_of
 from gpuctl.usecases.applying import apply_request, preview_request
 from gpuctl.usecases.change_options import RunOptions
 from gpuctl.usecases.conversation import Conversation
@@ -33,9 +32,9 @@ from gpuctl_server.change_values import (
     full_plan,
     see_that_all_was_done,
 )
-from gpuctl_server.lookups import demand, find_job
-from gpuctl_server.mirror.job_board import ListedJob, job_id
-from gpuctl_server.problems import Problem, forbidden, not_found
+from gpuctl_server.lookups import demand, find_job, no_job
+from gpuctl_server.mirror.job_board import ListedJob, id_of_workload
+from gpuctl_server.problems import Problem, forbidden
 from gpuctl_server.service import Service
 from gpuctl_server.submissions import Submission, compile_documents, demand_documents, demand_homes, title_of
 
@@ -137,7 +136,9 @@ def delete_job(service: Service, caller: Caller, meant: Meant, touched: list[str
     see_that_all_was_done(plan)
     ends = "its pods are ended without their grace period" if force else "its pods end within their grace period"
     return JobState(
-        jobId=_id_of(service, live), status="terminating", message=f"{_title(item)} is being deleted; {ends}"
+        jobId=id_of_workload(live, service.keys),
+        status="terminating",
+        message=f"{_title(item)} is being deleted; {ends}",
     )
 
 
@@ -172,7 +173,7 @@ def rerun_job(service: Service, caller: Caller, meant: Meant, touched: list[str]
         )
         see_that_all_was_done(plan)
         again = session.get(key_of(live))
-    identity_now = item.id if again is None else _id_of(service, again)
+    identity_now = item.id if again is None else id_of_workload(again, service.keys)
     await_listed(service, [identity_now])
     return RerunJob(
         jobId=identity_now,
@@ -222,9 +223,7 @@ def _present(session: Session, item: ListedJob, meant: Meant) -> Object:
     live = session.get(key_of(workload))
     named = meant.text in (item.row.identity.name, item.row.identity.object_name)
     if live is None or (live["metadata"]["uid"] != workload["metadata"]["uid"] and not named):
-        raise not_found(
-            f"there is no job {meant.text}" + (f" in the namespace {meant.namespace}" if meant.namespace else "")
-        )
+        raise no_job(meant.text, meant.namespace)
     return live
 
 
@@ -252,7 +251,7 @@ def _changed(
     title = f"{document.kind}/{item.row.identity.name}"
     said = f"{title} would be {done}; nothing is changed" if dry_run else f"{title} is {done}"
     return ChangedJob(
-        jobId=item.id if live is None else _id_of(service, live),
+        jobId=item.id if live is None else id_of_workload(live, service.keys),
         name=item.row.identity.name,
         namespace=document.namespace,
         kind=document.kind,
@@ -274,7 +273,9 @@ def _suspended(service: Service, caller: Caller, meant: Meant, touched: list[str
         scope = Scope(session, identity.namespace)
         done = next(act(scope, [f"{identity.kind}/{identity.object_name}"], service.platform))
     return JobState(
-        jobId=_id_of(service, live), status=done.result.status, message=f"{_title(item)} {done.result.message}"
+        jobId=id_of_workload(live, service.keys),
+        status=done.result.status,
+        message=f"{_title(item)} {done.result.message}",
     )
 
 
@@ -294,12 +295,6 @@ def _unfinished(service: Service, caller: Caller, session: Session, namespace: s
 def _recoveries(found: Unfinished) -> Recoveries:
     value = recovery_value(found.outlook, found.result, found.keys)
     return Recoveries(**value, questions=[redact(text) for text in found.plan.questions])
-
-
-def _id_of(service: Service, obj: Object) -> str:
-    identity = identity_of(obj, service.keys)
-    assert identity is not None
-    return job_id(Job(identity, obj))
 
 
 def _title(item: ListedJob) -> str:

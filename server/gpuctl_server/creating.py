@@ -15,13 +15,12 @@ from gpuctl.backend.api_resources import Key, Object, annotations_of
 from gpuctl.frontend.document import Document
 from gpuctl.kube.session import Session
 from gpuctl.language.job import Workload
-from gpuctl.reading.job_rows import Job, identity_of
 from gpuctl.usecases.applying import apply_request, preview_request
 from gpuctl.usecases.change_options import PlanOptions, RunOptions
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.change_values import Submitted, SubmittedJob, see_that_all_was_done
 from gpuctl_server.changing import changing, talking
-from gpuctl_server.mirror.job_board import job_id
+from gpuctl_server.mirror.job_board import id_of_workload
 from gpuctl_server.problems import Problem
 from gpuctl_server.service import Service
 from gpuctl_server.submissions import (
@@ -162,11 +161,9 @@ def _answers(service: Service, submission: Submission, live: dict[Key, Object | 
             # Between its creation and this look somebody has deleted it.
             raise Problem(409, f"{key} was deleted meanwhile")
         else:
-            identity = identity_of(obj, service.keys)
-            assert identity is not None
-            text = f"{document.kind}/{identity.name} is submitted to the pool {_pool(document)}"
+            text = f"{document.kind}/{name_of(document)} is submitted to the pool {_pool(document)}"
             created = str(obj["metadata"]["creationTimestamp"])
-            yield _answer(document, job_id(Job(identity, obj)), created, "pending", text)
+            yield _answer(document, id_of_workload(obj, service.keys), created, "pending", text)
 
 
 def _validated(document: Document) -> SubmittedJob:

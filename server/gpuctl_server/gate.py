@@ -66,7 +66,7 @@ class Gate:
         except Exception as error:
             if status:
                 raise
-            await unexpected(request, error)(scope, receive, sending)
+            await answer(unexpected(error, request.url.path))(scope, receive, sending)
         finally:
             # Of what goes on for hours the beginning counts.
             self._note(scope, status, taken if _follows(scope) else time.monotonic() - begun)

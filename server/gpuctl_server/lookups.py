@@ -45,7 +45,12 @@ async def seen_by(caller: Caller, board: Board) -> frozenset[str] | None:
     """The namespaces of jobs that somebody sees; None: all that there are."""
     if isinstance(caller, TokenCaller):
         return caller.rights.namespaces
-    return await decided(caller, lambda: frozenset(filter(caller.sees, board.namespaces)))
+    return await anyio.to_thread.run_sync(lambda: frozenset(filter(caller.sees, board.namespaces)))
+
+
+def no_job(text: str, namespace: str | None) -> Problem:
+    """404: the same where there is none as where it may not be seen."""
+    return not_found(f"there is no job {text}" + (f" in the namespace {namespace}" if namespace else ""))
 
 
 def find_job(
@@ -65,7 +70,7 @@ def find_job(
 
     found = board_of(service).find(text, takes)
     if not found:
-        raise not_found(f"there is no job {text}" + (f" in the namespace {namespace}" if namespace else ""))
+        raise no_job(text, namespace)
     if len(found) > 1:
         listed = [
             {"jobId": item.id, "namespace": item.row.identity.namespace, "kind": item.row.identity.kind}

@@ -12,7 +12,6 @@ from fastapi.routing import APIRoute
 from pydantic import ValidationError
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse, Response
 
 from gpuctl.answers.failures import meaning_of
@@ -84,6 +83,19 @@ def problem_of(error: BaseException) -> Problem | None:
     return Problem(meaning.status, message, error=meaning.name, details=details, hint=getattr(error, "hint", None))
 
 
+def problem_for(error: Exception, path: str) -> Problem:
+    """What any error means to whoever asked for a path; the log has more of a bug of ours."""
+    problem = error if isinstance(error, Problem) else problem_of(error)
+    return unexpected(error, path) if problem is None else problem
+
+
+def unexpected(error: BaseException, path: str) -> Problem:
+    """A bug of ours: the log has what happened, the answer where to find it."""
+    LOG.error("internal error", exc_info=error, extra={"path": path})
+    text = f"the service failed; its log has more under the request id {request_id()}"
+    return Problem(500, text, error="InternalError")
+
+
 def _stakes(error: BaseException) -> list[dict[str, str]]:
     """What stands against a plan that was refused, or what has to be confirmed of it."""
     plan = getattr(error, "plan", None)
@@ -112,8 +124,7 @@ class Route(APIRoute):
             except HTTPException as error:
                 return answer(Problem(error.status_code, str(error.detail)))
             except Exception as error:
-                problem = error if isinstance(error, Problem) else problem_of(error)
-                return unexpected(request, error) if problem is None else answer(problem)
+                return answer(problem_for(error, request.url.path))
 
         return careful
 
@@ -147,13 +158,6 @@ def invalid_query(error: RequestValidationError | ValidationError) -> Problem:
     details = [{"field": _place(item["loc"]), "message": item["msg"]} for item in error.errors()]
     first = f"{details[0]['field']}: {details[0]['message']}" if details else "the request is invalid"
     return Problem(400, first, error="InvalidRequest", details=details)
-
-
-def unexpected(request: HTTPConnection, error: BaseException) -> Response:
-    """A bug of ours: the log has what happened, the answer where to find it."""
-    LOG.error("internal error", exc_info=error, extra={"path": request.url.path})
-    text = f"the service failed; its log has more under the request id {request_id()}"
-    return answer(Problem(500, text, error="InternalError"))
 
 
 def _place(location: Sequence[Any]) -> str:

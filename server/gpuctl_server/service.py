@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -27,7 +27,7 @@ from gpuctl_server.measures import Measures
 from gpuctl_server.mirror.fleet import FleetBoard
 from gpuctl_server.mirror.job_board import JobBoard
 from gpuctl_server.mirror.mirror import Mirror
-from gpuctl_server.mirror.mirrored_session import MirroredSession
+from gpuctl_server.mirror.mirrored_session import mirrored
 from gpuctl_server.mirror.progress import ProgressBook
 from gpuctl_server.mirror.veiled_session import VeiledSession
 from gpuctl_server.prometheus import Prometheus
@@ -81,19 +81,15 @@ class Service:
         beside = self.mirror.changes_of("Service", "HorizontalPodAutoscaler")
         return self.board.now().version, beside, self.progress.version, time.monotonic() // GLANCE
 
-    @contextmanager
-    def looking(self, caller: Caller | None, namespace: str | None = None) -> Iterator[Reader]:
+    def looking(self, caller: Caller | None, namespace: str | None = None) -> contextlib.AbstractContextManager[Reader]:
         """A look at what the mirror has, and where it has not at the cluster, narrowed to what somebody may see.
 
         :param caller: None for a look at everything, of which nothing may get out that is not theirs.
         """
-        session = MirroredSession(self.connection, self.mirror, None if caller is None else caller.sees)
-        try:
-            yield reader_of(session, self.platform, namespace)
-        finally:
-            session.close()
+        sees = None if caller is None else caller.sees
+        return mirrored(self.connection, self.mirror, self.platform, sees, namespace)
 
-    @contextmanager
+    @contextlib.contextmanager
     def weighing(self, caller: Caller, namespace: str | None = None) -> Iterator[Reader]:
         """A look at the cluster itself, in which what somebody may not see counts, but has no name."""
         connection = caller.connection(self.connection)
@@ -103,7 +99,7 @@ class Service:
         finally:
             session.close()
 
-    @contextmanager
+    @contextlib.contextmanager
     def asking(self, caller: Caller) -> Iterator[Session]:
         """A session that asks the API server itself, for what is written and for what rests on the very moment."""
         connection = caller.connection(self.connection)

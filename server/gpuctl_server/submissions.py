@@ -174,8 +174,7 @@ def compile_documents(
     :raises Problem: 400, 403.
     """
     given = [*([Source(NAME, text)] if text or not sources else ()), *sources]
-    if len(given) > MOST_DOCUMENTS:
-        raise Problem(400, f"these are more than {MOST_DOCUMENTS} documents", error="TooManyDocuments")
+    _see_that_few(len(given))
     namespace = home_of(service, caller, "\n".join(source.text for source in given), namespace)
     options = DocumentOptions(given, platform=service.platform_source, namespace=namespace, strict=strict)
     wanted = request_for(session, options, planning or PlanOptions(), Conversation())
@@ -190,12 +189,16 @@ def home_of(service: Service, caller: Caller, text: str, namespace: str | None) 
     :param namespace: as far as it was said.
     :raises Problem: 400, also where these are too many documents.
     """
-    if sum(line.startswith("---") for line in text.splitlines()) > MOST_DOCUMENTS:
-        raise Problem(400, f"these are more than {MOST_DOCUMENTS} documents", error="TooManyDocuments")
+    _see_that_few(sum(line.startswith("---") for line in text.splitlines()))
     namespace = namespace or caller.home or service.namespace
     if not is_dns_label(namespace):
         raise Problem(400, f"`{namespace}` is not a legal namespace name", error="InvalidOptions")
     return namespace
+
+
+def _see_that_few(documents: int) -> None:
+    if documents > MOST_DOCUMENTS:
+        raise Problem(400, f"these are more than {MOST_DOCUMENTS} documents", error="TooManyDocuments")
 
 
 def refuse_platform(documents: list[Document]) -> None:

@@ -91,32 +91,20 @@ def wait_for(
     :raises NoSuchJob: a name means nothing that could be waited for, or several jobs.
     """
     with contextlib.nullcontext() if timeout is None else scope.session.within(timeout):
-        yield from _outcomes(scope, names, condition, keys, settings, timeout, tell)
-
-
-def _outcomes(
-    scope: Scope,
-    names: Sequence[str],
-    condition: str,
-    keys: Records,
-    settings: Settings,
-    timeout: float | None,
-    tell: Callable[[str], None],
-) -> Iterator[WaitResult]:
-    deadline = time.monotonic() + timeout if timeout is not None else None
-    waited: dict[Identity, _Waited] = {}
-    for name in dict.fromkeys(names):
-        try:
-            job, _ = find_job(scope, name, keys)
-        except Absent:
-            if condition != "deleted":
-                raise
-            yield WaitResult(name, None, condition, True, f"{name} is deleted")
-            continue
-        uid = job.workload["metadata"]["uid"] if job.workload is not None else None
-        waited.setdefault(job.identity, _Waited(name, job, uid))
-    if waited:
-        yield from _Wait(scope, list(waited.values()), condition, keys, settings, deadline, timeout).outcomes(tell)
+        deadline = time.monotonic() + timeout if timeout is not None else None
+        waited: dict[Identity, _Waited] = {}
+        for name in dict.fromkeys(names):
+            try:
+                job, _ = find_job(scope, name, keys)
+            except Absent:
+                if condition != "deleted":
+                    raise
+                yield WaitResult(name, None, condition, True, f"{name} is deleted")
+                continue
+            uid = job.workload["metadata"]["uid"] if job.workload is not None else None
+            waited.setdefault(job.identity, _Waited(name, job, uid))
+        if waited:
+            yield from _Wait(scope, list(waited.values()), condition, keys, settings, deadline, timeout).outcomes(tell)
 
 
 class _Wait:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import stat
-import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from gpuctl.kube.api_errors import ConfigurationError
 from gpuctl.language.wording import visible
+from gpuctl.usecases.private_files import write_privately
 
 _PORTS = {"http": 80, "https": 443}
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -133,16 +133,6 @@ def write_kept(kept: KeptServers, path: Path | None = None) -> None:
     }
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Made with 0600.
-        descriptor, name = tempfile.mkstemp(prefix=".servers-", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                json.dump(value, stream, indent=2)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(name, path)
-        except BaseException:
-            os.unlink(name)
-            raise
+        write_privately(path, json.dumps(value, indent=2))
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be written: {(error.strerror or '').lower()}") from None

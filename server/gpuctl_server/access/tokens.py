@@ -8,7 +8,6 @@ import json
 import os
 import secrets
 import stat
-import tempfile
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+from gpuctl.usecases.private_files import write_privately
 from gpuctl_server.access.caller import TokenCaller
 from gpuctl_server.access.rights import ROLES, Rights, Role
 
@@ -100,17 +100,7 @@ def write_tokens(path: Path, entries: Iterable[TokenEntry]) -> None:
     """Replace a file of tokens by another, which only its owner can read."""
     value = {"tokens": [_value(entry) for entry in entries]}
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(value, file, indent=1)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    write_privately(path, json.dumps(value, indent=1) + "\n")
 
 
 class TokenFile:

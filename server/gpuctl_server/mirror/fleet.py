@@ -11,10 +11,9 @@ from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
 from gpuctl.reading.node_rows import NodeState
 from gpuctl.reading.pool_rows import PoolState
-from gpuctl.usecases.looking import reader_of
 from gpuctl.usecases.node_queries import list_pools
 from gpuctl_server.mirror.mirror import Mirror
-from gpuctl_server.mirror.mirrored_session import MirroredSession
+from gpuctl_server.mirror.mirrored_session import mirrored
 
 _SHARE = 0.25
 """Of one processor's time, at most, while pods come and go all the time."""
@@ -68,10 +67,7 @@ class FleetBoard:
         return version == self._mirror.version or time.monotonic() < self._good_until
 
     def _made(self, version: int) -> Fleet:
-        session = MirroredSession(self._connection, self._mirror)
-        try:
-            pools = list_pools(reader_of(session, self._platform))
-        finally:
-            session.close()
+        with mirrored(self._connection, self._mirror, self._platform) as reader:
+            pools = list_pools(reader)
         nodes = sorted((node for pool in pools for node in pool.nodes), key=lambda node: node.name)
         return Fleet(version, pools, {node.name: node for node in nodes})

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_
 
-from gpuctl.apply.state.records import is_controlled
+from gpuctl.apply.state.records import Records, is_controlled
 from gpuctl.backend.api_resources import WORKLOADS, Object, labels_of
 from gpuctl.kube.connection import Connection
 from gpuctl.language.settings import Settings
-from gpuctl.reading.job_rows import Identity, Job, Row, job_row, labels, read, refusals, together
-from gpuctl.usecases.looking import Reader, reader_of
+from gpuctl.reading.job_rows import Identity, Job, Row, identity_of, job_row, labels, read, refusals, together
+from gpuctl.usecases.looking import Reader
 from gpuctl_server.mirror.mirror import APP, Mirror
-from gpuctl_server.mirror.mirrored_session import MirroredSession
+from gpuctl_server.mirror.mirrored_session import mirrored
 from gpuctl_server.request_log import LOG
 
 _PAUSE = 0.2
@@ -91,6 +91,13 @@ def job_id(job: Job) -> str:
     return f"{identity.name}-{''.join(letters[byte % len(letters)] for byte in digest[:5])}"
 
 
+def id_of_workload(obj: Object, keys: Records) -> str:
+    """As :func:`job_id`, by the main object of a job of ours."""
+    identity = identity_of(obj, keys)
+    assert identity is not None
+    return job_id(Job(identity, obj))
+
+
 class JobBoard:
     """Keeps the board up to date, in a thread of its own."""
 
@@ -148,7 +155,10 @@ class JobBoard:
             self._stopped.wait(max(_PAUSE, 2 * (time.thread_time() - begun)))
 
     def _made(self, version: int) -> Board:
-        reader = reader_of(MirroredSession(self._connection, self._mirror), self._platform)
+        with mirrored(self._connection, self._mirror, self._platform) as reader:
+            return self._read(reader, version)
+
+    def _read(self, reader: Reader, version: int) -> Board:
         names = labels(self._platform, reader.keys)
         known, old = self._rows, self._board.left_out
         rows: dict[Identity, ListedJob] = {}

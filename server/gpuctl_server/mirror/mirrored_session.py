@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from gpuctl.backend.api_resources import Key, Object, Resource
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
+from gpuctl.language.settings import Settings
+from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.selectors import FieldSelector, LabelSelector, NotASelector
 
@@ -77,6 +80,18 @@ class MirroredSession(Session):
         if self._sees is None:
             return found
         return [obj for obj in found if self._sees(namespace_of(obj))]
+
+
+@contextmanager
+def mirrored(
+    connection: Connection, mirror: Mirror, platform: Settings, sees: Sees | None = None, namespace: str | None = None
+) -> Iterator[Reader]:
+    """A look through such a session, whose threads, if it needs any, end with the block."""
+    session = MirroredSession(connection, mirror, sees)
+    try:
+        yield reader_of(session, platform, namespace)
+    finally:
+        session.close()
 
 
 def namespace_of(obj: Object) -> str:

@@ -32,7 +32,7 @@ from gpuctl_server.logs.log_entries import BadMarks, LogEntry, Marks, marks
 from gpuctl_server.logs.log_hub import TooManyFollowers
 from gpuctl_server.lookups import demand
 from gpuctl_server.mirror.job_board import ListedJob
-from gpuctl_server.problems import Problem, answer, invalid_query, problem_of, unexpected
+from gpuctl_server.problems import Problem, answer, invalid_query, problem_for
 from gpuctl_server.routes.common import bearer, caller_with
 from gpuctl_server.routes.logs_query import LogsQuery, found
 from gpuctl_server.service import Service
@@ -116,9 +116,7 @@ async def follow_by_socket(websocket: WebSocket) -> None:
     try:
         request = await anyio.to_thread.run_sync(_asked, websocket)
     except Exception as error:
-        problem = error if isinstance(error, Problem) else problem_of(error)
-        refusal = unexpected(websocket, error) if problem is None else answer(problem)
-        await websocket.send_denial_response(refusal)
+        await websocket.send_denial_response(answer(problem_for(error, websocket.url.path)))
         return
     await websocket.accept(PROTOCOL if PROTOCOL in websocket.scope["subprotocols"] else None)
     hub = request.service.logs

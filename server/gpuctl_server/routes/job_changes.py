@@ -85,7 +85,7 @@ def create(
 
 
 @router.post(
-    "/jobs/batch",
+    batches.PATH,
     status_code=201,
     response_model=Batch,
     openapi_extra=body_of(BatchBody, "The same fields."),
