@@ -155,13 +155,15 @@ def replace(path: Path, change: Change) -> None:
         gc.unfreeze()
     done = 0
     for item in gc.get_objects():
-        if isinstance(item, FunctionType) and _same(item.__code__, old):
+        # By type(), not isinstance(): that asks a weak proxy for the class of what it stands for, which may be gone.
+        kind = type(item)
+        if kind is FunctionType and _same(item.__code__, old):
             try:
                 item.__code__ = new
             except ValueError as error:
                 raise CannotChange(str(error)) from None
             done += 1
-        elif isinstance(item, functools._lru_cache_wrapper) and str(item.__module__).startswith("gpuctl"):
+        elif kind is functools._lru_cache_wrapper and str(item.__module__).startswith("gpuctl"):
             item.cache_clear()
     if not done:
         raise CannotChange("there is no such function now")

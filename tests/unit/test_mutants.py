@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 
 import pytest
@@ -67,10 +68,13 @@ def test_a_function_has_the_changed_code() -> None:
     function = durations.suggest_duration
     own = function.__code__
     ways = changes(path, path.read_bytes())
+    # Whatever else is in the process is looked at and left alone, and be it a reference to what is gone.
+    gone = weakref.proxy(type("Gone", (), {})())
     try:
         replace(path, next(item for item in ways if item.scope == "suggest_duration" and item.in_function))
         assert function.__code__ is not own
     finally:
         function.__code__ = own
+        assert type(gone) is weakref.ProxyType
     with pytest.raises(CannotChange):
         replace(path, Change(path, 1, "", "constant", 0, 0, "", "", False))
