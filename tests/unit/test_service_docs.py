@@ -14,7 +14,7 @@ PAGE = "docs/service.md"
 
 def default_of(name: str) -> str:
     """A setting's default, as YAML has it."""
-    value = ServerSettings.model_fields[name].get_default()
+    value = ServerSettings.model_fields[name].get_default(call_default_factory=True)
     if value is None:
         return ""
     return f"`{value if isinstance(value, str) else json.dumps(value, default=str).strip(chr(34))}`"
