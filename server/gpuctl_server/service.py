@@ -121,7 +121,8 @@ class Service:
         for obj in written:
             key, left = key_of(obj), max(0.0, end - time.monotonic())
             self.mirror.wait_for(key.kind, key, str(obj["metadata"].get("resourceVersion") or ""), left)
-        absent, version = tuple(gone), self.mirror.version
+        kinds, version = dict(self.mirror.kinds()), self.mirror.version
+        absent = [key for key in gone if key.kind in kinds]
         while any(self.mirror.find(key) for key in absent) and time.monotonic() < end:
             version = self.mirror.wait_until_changed(version, end - time.monotonic())
         self.fleet.require(self.mirror.version)

@@ -22,7 +22,7 @@ from support.pages import ROOT, Block, blocks
 from support.seed_world import TEAM
 from support.served import Served
 
-SERVICE, SDK = "docs/service.md", "docs/sdk.md"
+SERVICE, OPERATIONS, SDK = "docs/service.md", "docs/operations.md", "docs/sdk.md"
 JOB = "qwen2-7b-sft"
 
 # curl -----------------------------------------------------------------------------------------------------------
@@ -49,6 +49,9 @@ FIELDS: dict[str, set[str]] = {
     "DELETE /nodes/node-1/labels/nvidia.com/gpu-type": {"nodeName", "labelKey", "message"},
     f"GET /jobs/{JOB}/logs": {"logs", "lines", "problems", "lastTimestamp"},
     "POST /auth/check": {"allowed", "message"},
+    "GET /recoveries": {"planned", "recovered", "problems"},
+    "GET /readyz": {"ready", "heardSecondsAgo", "objects", "leftOut", "problem"},
+    "GET /healthz": {"status"},
 }
 """What the answers to the lines have, as the text around them says."""
 
@@ -73,11 +76,15 @@ def typed(text: str, directory: Path, environment: Mapping[str, str]) -> list[As
     command = ["bash", "-euo", "pipefail", "-c", text]
     done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
-    answers = re.findall(r"(.*?)\n(\d{3}) (\w+) \S+?/api/v1([^?\s]*)\S*\n", done.stdout, re.DOTALL)
-    return [Asked(method, path, int(status), json.loads(body)) for body, status, method, path in answers]
+    answers = re.findall(r"(.*?)\n(\d{3}) (\w+) http://[^/]+(?:/api/v1)?(/[^?\s]*)\S*\n", done.stdout, re.DOTALL)
+    # The metrics of the service itself are no JSON.
+    return [
+        Asked(method, path, int(status), {"text": body} if path == "/metrics" else json.loads(body))
+        for body, status, method, path in answers
+    ]
 
 
-@pytest.mark.parametrize("text", curl_blocks(SERVICE))
+@pytest.mark.parametrize("text", [*curl_blocks(SERVICE), *curl_blocks(OPERATIONS)])
 def test_lines_of_curl(
     text: str, served: Served, seed_world: ControlPlane, shell: Mapping[str, str], tmp_path: Path
 ) -> None:
@@ -113,9 +120,32 @@ def test_lines_of_curl(
 
 def test_every_line_of_curl_is_marked() -> None:
     """What readers are asked to type is what is run here."""
-    marked = [block.text for block in blocks(SERVICE) if block.note == "asked"]
-    assert marked == curl_blocks(SERVICE)
-    assert sum(text.count("curl ") for text in marked) >= len(FIELDS)
+    marked = {page: [block.text for block in blocks(page) if block.note == "asked"] for page in (SERVICE, OPERATIONS)}
+    assert marked == {page: curl_blocks(page) for page in marked}
+    assert sum(text.count("curl ") for texts in marked.values() for text in texts) >= len(FIELDS)
+
+
+# Commands and files of operations ---------------------------------------------------------------------------------
+
+
+def test_tokens_are_rotated(tmp_path: Path) -> None:
+    """As the page has it, with the program that is installed."""
+    [text] = [block.text for block in blocks(OPERATIONS) if block.note == "operated"]
+    programs = str(Path(sys.executable).parent)
+    own = {"GPUCTL_SERVER_TOKENS": str(tmp_path / "tokens.json"), "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    command = ["bash", "-euo", "pipefail", "-c", text]
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **own}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(re.findall(r"^gpuctl_\S+$", done.stdout, re.MULTILINE)) == 2
+    kept = json.loads((tmp_path / "tokens.json").read_text())
+    assert [entry["name"] for entry in kept["tokens"]] == ["portal-2027-02"]
+
+
+def test_manifests_are_accepted(seed_world: ControlPlane) -> None:
+    texts = [block.text for block in blocks(OPERATIONS) if block.note == "manifests"]
+    assert len(texts) == 2
+    for text in texts:
+        seed_world.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", input=text)
 
 
 # Programs ---------------------------------------------------------------------------------------------------------
