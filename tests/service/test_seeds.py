@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import pytest
 import yaml
+from websockets.sync.client import connect
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
@@ -404,6 +405,58 @@ def test_pausing_keeps_the_job_and_resuming_brings_it_back(world: World) -> None
         world.served.call("POST", f"/jobs/{job_id}/{path}", "writer")
         world.served.until(f"/jobs/{job_id}", lambda value, status=status: value["status"] == status, "writer")
     world.clear()
+
+
+PRINTED: dict[str, dict[str, tuple[str, ...]]] = {
+    "/jobs": {
+        "kind": ("training", "inference", "notebook"),
+        "pool": ("training-pool",),
+        "status": ("pending", "running", "succeeded", "failed"),
+    },
+    "/jobs/{jobId}/logs": {"follow": ("false",), "tail": ("100",), "pod": ("the-pod",)},
+    "/jobs/{jobId}/metrics": {
+        "metric": ("gpuUtilization", "memoryUsage", "throughput"),
+        "startTime": ("2024-06-01T10:00:00Z",),
+        "endTime": ("2024-06-01T10:10:00Z",),
+    },
+    "/nodes": {
+        "pool": ("training-pool",),
+        "gpuType": ("a100-80g",),
+        "status": ("active", "maintaining", "faulty"),
+        "accept": ("application/json",),
+    },
+}
+"""The parameters of reading, with the values that are printed for them; a pod is called as it is here."""
+
+
+@pytest.mark.parametrize("path", PRINTED)
+def test_the_values_of_parameters(world: World, path: str) -> None:
+    """Each by itself narrows what is answered to what it names."""
+    where = path.format(jobId=world.job_id)
+    everything = world.served.call(
+        "GET", where, params={"startTime": "2024-06-01T10:00:00Z"} if "metrics" in path else {}
+    )
+    [pod] = world.served.get(f"/jobs/{world.job_id}")["k8sResources"]["pods"]
+    for name, values in PRINTED[path].items():
+        for value in (pod if name == "pod" and text == "the-pod" else text for text in values):
+            begin = {"startTime": "2024-06-01T10:00:00Z"} if name in {"metric", "endTime"} else {}
+            found = world.served.call("GET", where, params={**begin, name: value})
+            if name == "metric":
+                assert found.keys() == {value}
+            elif "items" in found and name in {"kind", "status"}:
+                matching = [item for item in everything["items"] if item[name] == value]
+                assert found["items"] == matching
+            elif name == "pool":
+                assert found["total"] < everything["total"]
+
+
+def test_following_is_a_websocket(world: World) -> None:
+    """The same path with ``follow=true``, with the header: each line of the example is a frame."""
+    url = f"{world.served.url.replace('http', 'ws', 1)}/api/v1/jobs/{world.job_id}/logs?follow=true"
+    header = {"Authorization": f"Bearer {world.served.tokens['viewer']}"}
+    with connect(url, additional_headers=header) as socket:
+        frames = [json.loads(socket.recv(timeout=60)) for _ in range(2)]
+    assert [frame["text"] for frame in frames] == EXAMPLES["7.2.3-1-job-logs"]["answer"]["logs"]
 
 
 # The statuses ---------------------------------------------------------------------------------------------------
