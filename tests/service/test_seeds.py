@@ -113,7 +113,7 @@ def world(plane: ControlPlane, api: Api, tmp_path_factory: pytest.TempPathFactor
             yield World(plane, api, own, job_id)
         exporter.close()
         plane.kubectl("delete", "namespace", WRITER_S, "--wait=false")
-        plane.kubectl("delete", "job", JOB, "-n", TEAM, "--wait=false")
+        plane.kubectl("delete", "job", JOB, "-n", TEAM, "--cascade=foreground")
 
 
 def _made(directory: Path) -> Path:
