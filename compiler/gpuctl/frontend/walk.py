@@ -97,6 +97,9 @@ def _read(descriptor: int, size: int, most: int) -> bytes:
             break
         parts.append(part)
         most -= len(part)
+        if len(part) == size and len(parts) == 1:
+            # Less than was asked for, and all that there should be: the end, and nothing is asked once more.
+            break
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
