@@ -1,9 +1,9 @@
 """The directory in which compiles leave what the next one can use: ``$XDG_CACHE_HOME/gpuctl/compile``.
 
-A file a command line, with a small one beside it of what was changed since, written aside and renamed into place, so that any number of processes may read and write. A
-file is used only when the directory and the file are this user's own and nobody else may write to them, and when its
-digest is right; anything else is as good as no file. Nothing here is ever an error: without a cache a compile takes
-longer, and that is all.
+A file a command line, and a small one beside it of what was changed since, written aside and renamed into place, so
+that any number of processes may read and write. A file is used only when directory and file are this user's own and
+nobody else may write to them, and when its digest is right; anything else is as good as no file. Nothing here is ever
+an error: without a cache a compile takes longer, and that is all.
 
 What is read is JSON and text. A digest tells of damage, not of malice: whoever can write to the directory is this user
 and could as well replace gpuctl.
