@@ -83,7 +83,7 @@ class Entry:
     @cached_property
     def _sized(self) -> list[Any]:
         """The rows as they were read, with the length of each text."""
-        return json.loads(bytes(self._rows))  # type: ignore[no-any-return, arg-type]
+        return json.loads(bytes(self._rows))  # type: ignore[no-any-return]
 
     def renewed(self, keys: Mapping[int, str], texts: Mapping[int, str]) -> Entry:
         """The same, but for the keys of some parts and the texts of some manifests, by their numbers."""

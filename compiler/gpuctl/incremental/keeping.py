@@ -49,7 +49,8 @@ def _packed(entry: Entry, digest: str) -> bytes:
 def _take_up(entry: Entry, data: bytes) -> None:
     """Change an entry as the small file says, if it belongs to it."""
     line, _, rest = data.partition(b"\n")
-    texts, start = {}, 0
+    texts: dict[int, bytes | memoryview] = {}
+    start = 0
     try:
         facts = json.loads(line)
         if entry.origin is None or facts["of"] != entry.origin.digest:
