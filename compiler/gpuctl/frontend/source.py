@@ -168,11 +168,12 @@ class _Collector:
     def _text(self, source: Source) -> None:
         """A text in memory, held to what a file could contain."""
         name = shown_path(source.name)
-        match = re.search(_SURROGATE, source.text)
+        text = _without_marks(source.text)
+        match = re.search(_SURROGATE, text)
         if match is None:
-            self.sources.append(source._replace(name=name, text=_without_marks(source.text)))
+            self.sources.append(source._replace(name=name, text=text))
             return
-        lines = lines_of(source.text[: match.start()])
+        lines = lines_of(text[: match.start()])
         span = Span(name, len(lines), len(lines[-1]) + 1, len(lines), len(lines[-1]) + 2)
         message = f"the text contains U+{ord(match[0]):04X}, half of a character, which no UTF-8 file can"
         hint = "decode the text as UTF-8"
@@ -227,10 +228,12 @@ def decode(name: str, data: bytes) -> str | Diagnostic:
         # The codec that knows of marks is written in Python, and few files have one.
         return data.decode("utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8")
     except UnicodeDecodeError as error:
-        before = data[: error.start].decode("utf-8-sig", "replace")
+        # Where there is a mark, the codec that knows of it counts from behind it.
+        before = _without_marks(error.object[: error.start].decode("utf-8"))
         lines = lines_of(before)
         line, column = len(lines), len(lines[-1]) + 1
-        kind = "binary data" if b"\0" in data[:8192] else f"byte 0x{data[error.start]:02x}, which is not UTF-8"
+        byte = error.object[error.start]
+        kind = "binary data" if b"\0" in data[:8192] else f"byte 0x{byte:02x}, which is not UTF-8"
         span = Span(name, line, column, line, column + 1)
         return Diagnostic(Severity.ERROR, "GPU002", f"the file contains {kind}", span, hint="save it as UTF-8 text")
 
