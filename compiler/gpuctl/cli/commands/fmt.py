@@ -66,8 +66,8 @@ def _print_diff(name: str, before: str, after: str) -> None:
     from io import StringIO
 
     # A line ends where the tools end it that apply a diff: at a line feed, and not at U+2028 or a form feed.
-    texts = [list(StringIO(text, newline="\n")) for text in (before, after)]
-    lines = difflib.unified_diff(*texts, f"{name} (now)", f"{name} (formatted)")
+    now, formatted = (list(StringIO(text, newline="\n")) for text in (before, after))
+    lines = difflib.unified_diff(now, formatted, f"{name} (now)", f"{name} (formatted)")
     for line in lines:
         click.echo(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n", nl=False)
 
