@@ -201,6 +201,9 @@ def test_logs_are_the_same(remote: Remote) -> None:
     remote.login()
     remote.place.apply(training("a"), inference("b"))
     settled(remote, "a", "b")
+    [pod] = remote.place.pods("a")
+    # What a simulated container writes by itself grows from one command to the next.
+    remote.place.plane.write_log(remote.place.namespace, pod, "one\ntwo\nthree\n")
     for more in ((), ("-o", "json"), ("--timestamps", "--tail", "2"), ("--prefix",), ("-c", "nope")):
         near = remote.place.gpuctl("logs", "a", *more, code=None)
         far = remote.typed("logs", "a", *more, "-n", remote.place.namespace, code=near.code)

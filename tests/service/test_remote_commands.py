@@ -451,7 +451,7 @@ def test_pools_and_quotas_are_deleted(remote: Remote) -> None:
     for typed in (place.anywhere, remote.typed):
         place.anywhere("apply", "-f", place.file(_quota("team", user)))
         outputs.append(typed("delete", "quota", user, "--yes"))
-    assert (outputs[1].out, outputs[1].err) == (outputs[0].out, outputs[0].err)
+    assert (_lines(outputs[1].out), outputs[1].err) == (_lines(outputs[0].out), outputs[0].err)
     for kind in ("pool", "quota"):
         near = place.anywhere("delete", kind, "nope", code=1)
         far = remote.typed("delete", kind, "nope", code=1)
