@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -97,6 +98,28 @@ def test_what_reads_a_cluster_imports_no_model(arguments: tuple[str, ...], tmp_p
     )
     # A kubeconfig may be YAML.
     assert loaded_by(code).isdisjoint(DEAR - {"yaml"})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("get", "jobs"), ("get", "nodes"), ("get", "labels"), ("get", "namespaces"), ("why", "a"), ("logs", "a"),
+     ("logs", "a", "-f"), ("wait", "a", "--for", "done")],
+)  # fmt: skip
+def test_what_asks_a_service_imports_neither_model_nor_server(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """Up to the moment in which it asks the service for something."""
+    kept = tmp_path / "gpuctl" / "servers.json"
+    kept.parent.mkdir()
+    url = "http://127.0.0.1:9"
+    kept.write_text(json.dumps({"current": url, "servers": {url: {"token": "t"}}}))
+    kept.chmod(0o600)
+    code = (
+        f"import os, socket, sys\nos.chdir({str(tmp_path)!r})\nos.environ['XDG_CONFIG_HOME'] = {str(tmp_path)!r}\n"
+        "def connect(*_):\n    print(*sys.modules, flush=True)\n    os._exit(0)\nsocket.socket.connect = connect\n"
+        f"sys.argv = ['gpuctl', *{arguments!r}, '--server', {url!r}]\nfrom gpuctl.__main__ import main\nmain()"
+    )
+    loaded = loaded_by(code)
+    assert loaded.isdisjoint(DEAR)
+    assert not [name for name in loaded if name.partition(".")[0] in ("gpuctl_server", "fastapi", "kubernetes")]
 
 
 @pytest.mark.parametrize("name", ["render", "validate", "build -o rendered"])

@@ -137,6 +137,11 @@ class Early:
                 self._read[id(source)] = raws, diagnostics
                 self.platforms += [raw for raw in raws if is_platform(raw)]
 
+    def is_platform_alone(self, source: Source) -> bool:
+        """Whether a source holds a platform, and nothing else; as long as it was not read otherwise."""
+        raws, _ = self._read.get(id(source), ((), ()))
+        return bool(raws) and all(map(is_platform, raws))
+
     def read(self, source: Source, diagnostics: list[Diagnostic]) -> Iterator[RawDocument]:
         """The documents of a source, from what was read already if it was."""
         known = self._read.pop(id(source), None)

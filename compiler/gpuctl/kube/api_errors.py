@@ -62,12 +62,14 @@ class ConfigurationError(ClusterError):
 class ConnectionFailed(ClusterError):
     """No answer from the API server.
 
-    ``sent`` tells whether the request may have been acted on: False when no connection came about.
+    ``sent`` tells whether the request may have been acted on: False when no connection came about. ``is_untrusted``:
+    none did, because the server's certificate is not trusted.
     """
 
-    def __init__(self, message: str, hint: str | None = None, *, sent: bool = True) -> None:
+    def __init__(self, message: str, hint: str | None = None, *, sent: bool = True, is_untrusted: bool = False) -> None:
         super().__init__(message, hint)
         self.sent = sent
+        self.is_untrusted = is_untrusted
 
 
 class Changed(ClusterError):
