@@ -162,8 +162,8 @@ def _operation(operation: Mapping[str, Any]) -> dict[str, Any]:
         found["requestBody"] = {**body, "content": content}
     answers = {status: _answer(item) for status, item in found["responses"].items() if status != "422"}
     for status, text in PROBLEMS.items():
-        problem = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-        answers.setdefault(str(status), {"description": text, "content": problem})
+        problem = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+        answers.setdefault(str(status), {"description": text, **_answer(problem)})
     found["responses"] = dict(sorted(answers.items()))
     return found
 
