@@ -20,9 +20,18 @@ PROBLEM: dict[str, Any] = {
     "required": ["error", "message", "details"],
     "properties": {
         "error": {"type": "string", "description": "What programs compare.", "example": "NotFound"},
-        "message": {"type": "string", "description": "What went wrong, for people."},
-        "details": {"type": "array", "items": {}, "description": "More, one by one; of documents their diagnostics."},
-        "hint": {"type": "string", "description": "What to do."},
+        "message": {
+            "type": "string",
+            "description": "What went wrong, for people.",
+            "example": "there is no job train",
+        },
+        "details": {
+            "type": "array",
+            "items": {},
+            "description": "More, one by one; of documents their diagnostics.",
+            "example": [],
+        },
+        "hint": {"type": "string", "description": "What to do.", "example": "name one by its jobId"},
     },
 }
 PROBLEMS: dict[int, str] = {
