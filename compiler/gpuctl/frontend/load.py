@@ -131,7 +131,7 @@ class Early:
         self._read: dict[int, tuple[list[RawDocument], list[Diagnostic]]] = {}
         self.platforms: list[RawDocument] = []
         for source in sources:
-            if "platform" in source.text and _MAY_BE_PLATFORM.search(source.text):
+            if "platform" in source.text and re.search(_MAY_BE_PLATFORM, source.text):
                 diagnostics: list[Diagnostic] = []
                 raws = list(read(source, diagnostics))
                 self._read[id(source)] = raws, diagnostics
@@ -149,9 +149,7 @@ class Early:
 
 # A key that may be `kind`, unless another word follows it at once: what is quoted with escapes, an anchor or an alias
 # may be `platform` as well.
-_MAY_BE_PLATFORM = re.compile(
-    r"""k[-_]*i[-_]*n[-_]*d[-_]*["']?\s*:(?![ \t]+["']?(?!platform)[a-z])|"[^"\n\\]*\\[^"\n]*"\s*:""", re.IGNORECASE
-)
+_MAY_BE_PLATFORM = r"""(?i)k[-_]*i[-_]*n[-_]*d[-_]*["']?\s*:(?![ \t]+["']?(?!platform)[a-z])|"[^"\n\\]*\\[^"\n]*"\s*:"""
 
 
 def is_platform(raw: RawDocument) -> bool:

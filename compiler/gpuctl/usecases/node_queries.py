@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from gpuctl.backend.api_resources import Key, Object
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.kube.session import Session
 from gpuctl.reading import inventory
-from gpuctl.reading.label_rows import GpuType, Label, gpu_types, labels, labels_with
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import NodeState, read_nodes
-from gpuctl.reading.pool_rows import PoolState, read_pools
 from gpuctl.usecases.looking import Reader, check_names
+
+if TYPE_CHECKING:
+    from gpuctl.reading.label_rows import GpuType, Label
+    from gpuctl.reading.pool_rows import PoolState
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,8 @@ def list_labels(reader: Reader, names: Sequence[str], key: str | None = None) ->
 
     :raises NotThere: there is no such node, or a node that is named lacks the label.
     """
+    from gpuctl.reading.label_rows import labels, labels_with
+
     found = inventory.take(reader.scope, reader.keys, pods=False)
     check_names("node", names, [node["metadata"]["name"] for node in found.nodes])
     nodes = [node for node in found.nodes if not names or node["metadata"]["name"] in names]
@@ -120,6 +125,8 @@ def list_labels(reader: Reader, names: Sequence[str], key: str | None = None) ->
 
 def labels_of_node(session: Session, name: str) -> list[Label] | None:
     """The labels of one node, by a request for that node alone; None when there is none of the name."""
+    from gpuctl.reading.label_rows import labels
+
     node = session.get(Key("Node", "", name))
     return None if node is None else labels(node)
 
@@ -135,6 +142,8 @@ def list_gpu_types(reader: Reader, names: Sequence[str] = ()) -> list[GpuType]:
 
     :raises NotThere: there is none of a name.
     """
+    from gpuctl.reading.label_rows import gpu_types
+
     gpus = Gpus(reader.settings)
     found = inventory.take(reader.scope, reader.keys)
     types = gpu_types(read_nodes(found.nodes, found.pods, reader.keys, gpus), gpus)
@@ -148,6 +157,8 @@ def list_pools(reader: Reader, names: Sequence[str] = ()) -> list[PoolState]:
 
     :raises NotThere: there is none of a name.
     """
+    from gpuctl.reading.pool_rows import PoolState, read_pools
+
     if reader.service is not None:
         return reader.service.ask("list-pools", list[PoolState], reader.scope, names=list(names))
     found = inventory.take(reader.scope, reader.keys, definitions=True)
