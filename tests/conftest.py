@@ -18,6 +18,7 @@ MOST_RERUNS = 3
 LONGEST = (
     "cluster/test_fit_admission.py",
     "cluster/test_why.py",
+    "service/test_any_request.py",
 )
 """Files that take minutes, the longest first: begun last, one worker would go on with them alone."""
 

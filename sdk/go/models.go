@@ -42,16 +42,17 @@ type BatchReport struct {
 
 // ChangedJob: A job that was changed, or (status `validated`) would be, with the plan.
 type ChangedJob struct {
-	JobID     *string          `json:"jobId"`
-	Name      string           `json:"name"`
-	Namespace *string          `json:"namespace"`
-	Kind      string           `json:"kind"`
-	Pool      *string          `json:"pool"`
-	Status    string           `json:"status"`
-	CreatedAt *string          `json:"createdAt"`
-	Message   string           `json:"message"`
-	Plan      PlanAnswer       `json:"plan"`
-	Warnings  []map[string]any `json:"warnings"`
+	JobID     *string    `json:"jobId"`
+	Name      string     `json:"name"`
+	Namespace *string    `json:"namespace"`
+	Kind      string     `json:"kind"`
+	Pool      *string    `json:"pool"`
+	Status    string     `json:"status"`
+	CreatedAt *string    `json:"createdAt"`
+	Message   string     `json:"message"`
+	Plan      PlanAnswer `json:"plan"`
+	// Diagnostics of the documents.
+	Warnings []DocumentWarning `json:"warnings"`
 }
 
 // ChangedPool: A pool that was changed, with the plan.
@@ -90,6 +91,28 @@ type DeletedLabel struct {
 	Notes    []string `json:"notes"`
 }
 
+// Dependent: An object that goes with another.
+type Dependent struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+}
+
+// DocumentWarning: A diagnostic of a document that is in order, as `gpuctl validate -o json` has it; `file` is the
+// field.
+type DocumentWarning struct {
+	Severity  string         `json:"severity"`
+	Code      string         `json:"code"`
+	Message   string         `json:"message"`
+	File      *string        `json:"file"`
+	Line      *int64         `json:"line"`
+	Column    *int64         `json:"column"`
+	EndLine   *int64         `json:"endLine"`
+	EndColumn *int64         `json:"endColumn"`
+	Path      string         `json:"path"`
+	Hint      *string        `json:"hint"`
+	Related   []RelatedPlace `json:"related"`
+}
+
 // EventsAlike: An event, or several of the same words.
 type EventsAlike struct {
 	Type    string `json:"type"`
@@ -107,23 +130,36 @@ type FitAnswer struct {
 	Notes []string `json:"notes"`
 }
 
-// FitJob: Whether a job finds room.
+// FitJob: Whether a job finds room. Amounts have their units in the names: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`.
 type FitJob struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 	Kind      string `json:"kind"`
 	// fits, preempts, fits-when-empty, never or unknown.
-	Verdict        string           `json:"verdict"`
-	Victims        []map[string]any `json:"victims"`
-	VictimsCertain bool             `json:"victimsCertain"`
-	Pods           int64            `json:"pods"`
-	StartingPods   int64            `json:"startingPods"`
-	Need           map[string]any   `json:"need"`
-	Free           map[string]any   `json:"free"`
-	LargestNode    map[string]any   `json:"largestNode"`
+	Verdict string      `json:"verdict"`
+	Victims []FitVictim `json:"victims"`
+	// Whether it is known that it is just these.
+	VictimsCertain bool  `json:"victimsCertain"`
+	Pods           int64 `json:"pods"`
+	StartingPods   int64 `json:"startingPods"`
+	// Of all pods; in `perPod` of one.
+	Need map[string]any     `json:"need"`
+	Free map[string]float64 `json:"free"`
+	// The node with the most room, by `name`, and what is free of it.
+	LargestNode map[string]any `json:"largestNode"`
+	// Who holds what is short: `namespace`, `job`, `priority`, `pods`, and how much.
 	HeldBy         []map[string]any `json:"heldBy"`
 	Reason         string           `json:"reason"`
 	SmallestChange *string          `json:"smallestChange"`
+}
+
+// FitVictim: A pod that would be evicted.
+type FitVictim struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Job       string `json:"job"`
+	Node      string `json:"node"`
+	Priority  int64  `json:"priority"`
 }
 
 // GpuLabelPage: A page of nodes; `total` of all pages.
@@ -450,11 +486,49 @@ type OtherCause struct {
 
 // PlanAnswer: A plan: what is done to each object. `questions` have to be confirmed, `errors` stand against it.
 type PlanAnswer struct {
-	Steps     []map[string]any `json:"steps"`
+	Steps []PlanStep `json:"steps"`
+	// Action -> objects.
 	Summary   map[string]int64 `json:"summary"`
 	Notes     []string         `json:"notes"`
 	Questions []string         `json:"questions"`
 	Errors    []string         `json:"errors"`
+}
+
+// PlanStep: What is done to an object. What is secret is masked.
+type PlanStep struct {
+	// create, update, replace, delete, unchanged and others.
+	Action     string  `json:"action"`
+	ApiVersion string  `json:"apiVersion"`
+	Kind       string  `json:"kind"`
+	Namespace  *string `json:"namespace"`
+	Name       string  `json:"name"`
+	Reason     *string `json:"reason"`
+	// Of each field that changes `path`, `from` and `to`.
+	Changes []map[string]any `json:"changes"`
+	// Whether its pods find room.
+	Verdict *string `json:"verdict"`
+	// Whose pods its own would evict.
+	Victims []PlanVictim `json:"victims"`
+	// Fields of somebody else's that are overwritten: as in `changes`, with `manager`.
+	Lost []map[string]any `json:"lost"`
+	// What goes with it.
+	Dependents []Dependent `json:"dependents"`
+	// Kinds that may not be looked through for dependents.
+	Unseen []string `json:"unseen"`
+	// `planned`, until it is carried out.
+	Result string  `json:"result"`
+	Error  *string `json:"error"`
+}
+
+// PlanVictim: A job whose pods would be evicted; of one that may not be seen only how important it is and how long it
+// runs.
+type PlanVictim struct {
+	Namespace *string  `json:"namespace"`
+	Job       *string  `json:"job"`
+	Priority  int64    `json:"priority"`
+	Pods      []string `json:"pods"`
+	// For how long they run.
+	Runtime *string `json:"runtime"`
 }
 
 // PodStage: A stage that a pod has reached, and the seconds since the one before.
@@ -558,12 +632,40 @@ type QuotaList struct {
 	Items []Quota `json:"items"`
 }
 
+// RecoveredObject: What became of an object that a killed run had left.
+type RecoveredObject struct {
+	Kind       string `json:"kind"`
+	ApiVersion string `json:"apiVersion"`
+	Namespace  string `json:"namespace"`
+	Name       string `json:"name"`
+	Outcome    string `json:"outcome"`
+	Message    string `json:"message"`
+}
+
 // Recoveries: What killed runs left: what will be done about it, what was, and what could not be.
 type Recoveries struct {
-	Planned   []map[string]any `json:"planned"`
-	Recovered []map[string]any `json:"recovered"`
-	Problems  []map[string]any `json:"problems"`
-	Questions []string         `json:"questions"`
+	// Steps as those of a plan; of what is created also `object`, and `ifRefused` what is tried then.
+	Planned   []map[string]any  `json:"planned"`
+	Recovered []RecoveredObject `json:"recovered"`
+	Problems  []RecoveryFailure `json:"problems"`
+	Questions []string          `json:"questions"`
+}
+
+// RecoveryFailure: What could not be recovered, and why.
+type RecoveryFailure struct {
+	Namespace *string `json:"namespace"`
+	Message   string  `json:"message"`
+	Hint      *string `json:"hint"`
+}
+
+// RelatedPlace: Another place that a diagnostic is about. Lines and columns count from 1.
+type RelatedPlace struct {
+	Message   string `json:"message"`
+	File      string `json:"file"`
+	Line      int64  `json:"line"`
+	Column    int64  `json:"column"`
+	EndLine   int64  `json:"endLine"`
+	EndColumn int64  `json:"endColumn"`
 }
 
 // RerunJob: A training that runs again, under an id of its own.
@@ -601,7 +703,7 @@ type Submitted struct {
 	// All of several documents.
 	Jobs []SubmittedJob `json:"jobs"`
 	// Diagnostics of the documents.
-	Warnings []map[string]any `json:"warnings"`
+	Warnings []DocumentWarning `json:"warnings"`
 }
 
 // SubmittedJob: A job that was created, or (status `validated`) would be. Of a pool or quota `jobId` is null.
@@ -635,17 +737,18 @@ type WaitItem struct {
 
 // WhyAnswer: `gpuctl why -o json`.
 type WhyAnswer struct {
-	Job       string         `json:"job"`
-	Namespace string         `json:"namespace"`
-	Kind      string         `json:"kind"`
-	Cause     string         `json:"cause"`
-	Message   string         `json:"message"`
-	Pod       *string        `json:"pod"`
-	Numbers   map[string]any `json:"numbers"`
-	RuledOut  []string       `json:"ruledOut"`
-	Fix       *string        `json:"fix"`
-	Evidence  []WhyEvidence  `json:"evidence"`
-	Also      []OtherCause   `json:"also"`
+	Job       string  `json:"job"`
+	Namespace string  `json:"namespace"`
+	Kind      string  `json:"kind"`
+	Cause     string  `json:"cause"`
+	Message   string  `json:"message"`
+	Pod       *string `json:"pod"`
+	// What the cause rests on; each has its own.
+	Numbers  map[string]any `json:"numbers"`
+	RuledOut []string       `json:"ruledOut"`
+	Fix      *string        `json:"fix"`
+	Evidence []WhyEvidence  `json:"evidence"`
+	Also     []OtherCause   `json:"also"`
 	// What could not be looked at.
 	Notes []string `json:"notes"`
 }

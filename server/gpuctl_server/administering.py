@@ -27,10 +27,18 @@ from gpuctl_server.access.rights import Wish
 from gpuctl_server.change_values import PlanAnswer, full_plan, see_that_all_was_done
 from gpuctl_server.changing import changing, talking
 from gpuctl_server.lookups import demand
-from gpuctl_server.negotiation import NotReadable, read_yaml, sends_yaml
+from gpuctl_server.negotiation import read_body, sends_yaml
 from gpuctl_server.problems import Problem
+from gpuctl_server.reading_bodies import NotReadable
 from gpuctl_server.service import Service
-from gpuctl_server.submissions import Submission, compile_documents, demand_documents, name_of, validated
+from gpuctl_server.submissions import (
+    Submission,
+    compile_documents,
+    demand_documents,
+    document_text,
+    name_of,
+    validated,
+)
 
 _DONE = {"create": "created", "update": "updated", "replace": "updated"}
 _VERSION = "v0.1"
@@ -133,7 +141,7 @@ async def pool_of(request: Request) -> Given:
     :raises Problem: 400.
     """
     text, value = await _read(request)
-    return Given(text) if value is None else Given(None, pool=validated(PoolBody, value))
+    return Given(None, pool=validated(PoolBody, value)) if text is None else Given(text)
 
 
 async def quota_of(request: Request) -> Given:
@@ -143,21 +151,22 @@ async def quota_of(request: Request) -> Given:
     :raises Problem: 400.
     """
     text, value = await _read(request)
-    return Given(text) if value is None else Given(None, quota=validated(QuotaBody, value))
+    return Given(None, quota=validated(QuotaBody, value)) if text is None else Given(text)
 
 
 async def _read(request: Request) -> tuple[str | None, Any]:
     """A document's text, or a value that is no document: what has a `kind` is one."""
     body = await request.body()
     try:
-        text = body.decode("utf-8")
-        value = read_yaml(body) if sends_yaml(request) else json.loads(text)
+        value = await read_body(request)
     except NotReadable:
-        # Several documents are no value either: the compiler tells what is wrong with them.
-        return text, None
-    except (ValueError, RecursionError):
-        raise Problem(400, "the body is no JSON in UTF-8", error="InvalidRequest") from None
-    return (text, None) if isinstance(value, dict) and "kind" in value else (None, {} if value is None else value)
+        if not sends_yaml(request):
+            raise
+        # Several documents are no value either, nor is what has aliases: the compiler tells what is wrong with them.
+        return document_text(body), None
+    if isinstance(value, dict) and "kind" in value:
+        return document_text(body), None
+    return None, value
 
 
 def create_pool(service: Service, caller: Caller, given: Given, touched: list[str], *, confirmed: bool) -> Administered:

@@ -76,7 +76,7 @@ def create_app(service: Service) -> FastAPI:
 
     app = bare_app(lifespan)
     app.state.service = service
-    problems.install(app)
+    problems.install(app, [route for router in ROUTERS for route in router.routes])
     app.mount(f"{BASE}{docs.FILES}", docs.files())
     if service.settings.cors:
         app.add_middleware(

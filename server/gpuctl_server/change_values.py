@@ -24,6 +24,33 @@ _JOB: dict[str, JsonValue] = {
 }
 
 
+class RelatedPlace(BaseModel):
+    """Another place that a diagnostic is about. Lines and columns count from 1."""
+
+    message: str = Field(examples=["the first is here"])
+    file: str = Field(examples=["yamlContent"])
+    line: int = Field(examples=[3])
+    column: int = Field(examples=[1])
+    endLine: int = Field(examples=[3])  # noqa: N815 - as the answer has it
+    endColumn: int = Field(examples=[4])  # noqa: N815
+
+
+class DocumentWarning(BaseModel):
+    """A diagnostic of a document that is in order, as ``gpuctl validate -o json`` has it; ``file`` is the field."""
+
+    severity: str = Field(examples=["warning"])
+    code: str = Field(examples=["GPU501"])
+    message: str = Field(examples=["the image has the tag `latest`"])
+    file: str | None = Field(examples=["yamlContent"])
+    line: int | None = Field(examples=[7])
+    column: int | None = Field(examples=[10])
+    endLine: int | None = Field(examples=[7])  # noqa: N815
+    endColumn: int | None = Field(examples=[22])  # noqa: N815
+    path: str = Field(examples=["environment.image"])
+    hint: str | None = Field(examples=["name a version"])
+    related: list[RelatedPlace]
+
+
 class SubmittedJob(BaseModel):
     """A job that was created, or (status ``validated``) would be. Of a pool or quota ``jobId`` is null."""
 
@@ -43,7 +70,7 @@ class Submitted(SubmittedJob):
     """What was created: the first, and of several documents all in ``jobs``."""
 
     jobs: list[SubmittedJob] | None = Field(None, description="All of several documents.")
-    warnings: list[dict[str, Any]] = Field(default_factory=list, description="Diagnostics of the documents.")
+    warnings: list[DocumentWarning] = Field(default_factory=list, description="Diagnostics of the documents.")
 
 
 class BatchItem(BaseModel):
@@ -58,11 +85,11 @@ class BatchItem(BaseModel):
 class BatchFailure(BaseModel):
     """An entry of a batch that was not: its place (from 0), the error's name and what it says."""
 
-    index: int
-    name: str | None
-    error: str
-    message: str
-    details: list[Any] = Field(default_factory=list)
+    index: int = Field(examples=[1])
+    name: str | None = Field(examples=["task2"])
+    error: str = Field(examples=["AlreadyExists"])
+    message: str = Field(examples=["training/task2 in team-a exists already"])
+    details: list[Any] = Field(default_factory=list, examples=[[]])
 
 
 class Batch(BaseModel):
@@ -72,23 +99,67 @@ class Batch(BaseModel):
     failed: list[BatchFailure]
 
 
+class Dependent(BaseModel):
+    """An object that goes with another."""
+
+    kind: str = Field(examples=["Pod"])
+    name: str = Field(examples=["qwen2-7b-sft-x7k2p"])
+
+
+class PlanVictim(BaseModel):
+    """A job whose pods would be evicted; of one that may not be seen only how important it is and how long it runs."""
+
+    namespace: str | None = Field(examples=["team-b"])
+    job: str | None = Field(examples=["llama3-pretrain"])
+    priority: int = Field(examples=[1000])
+    pods: list[str] = Field(examples=[["llama3-pretrain-8c4fn"]])
+    runtime: str | None = Field(description="For how long they run.", examples=["3h12m"])
+
+
+class PlanStep(BaseModel):
+    """What is done to an object. What is secret is masked."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    action: str = Field(description="create, update, replace, delete, unchanged and others.", examples=["replace"])
+    apiVersion: str = Field(examples=["batch/v1"])  # noqa: N815
+    kind: str = Field(examples=["Job"])
+    namespace: str | None = Field(examples=["team-a"])
+    name: str = Field(examples=["qwen2-7b-sft"])
+    reason: str | None = Field(examples=["spec.template cannot be changed"])
+    changes: list[dict[str, Any]] = Field(
+        description="Of each field that changes `path`, `from` and `to`.",
+        examples=[[{"path": "spec.template.spec.containers[0].image", "from": "app:v1", "to": "app:v2"}]],
+    )
+    verdict: str | None = Field(description="Whether its pods find room.", examples=["fits"])
+    victims: list[PlanVictim] = Field(description="Whose pods its own would evict.")
+    lost: list[dict[str, Any]] = Field(
+        description="Fields of somebody else's that are overwritten: as in `changes`, with `manager`.",
+        examples=[[{"path": "spec.parallelism", "from": 4, "to": 2, "manager": "kubectl-edit"}]],
+    )
+    dependents: list[Dependent] = Field(description="What goes with it.")
+    unseen: list[str] = Field(description="Kinds that may not be looked through for dependents.", examples=[[]])
+    result: str = Field(description="`planned`, until it is carried out.", examples=["planned"])
+    error: str | None = Field(examples=[None])
+
+
 class PlanAnswer(BaseModel):
     """A plan: what is done to each object. ``questions`` have to be confirmed, ``errors`` stand against it."""
 
     model_config = ConfigDict(extra="allow")
 
-    steps: list[dict[str, Any]]
-    summary: dict[str, int]
-    notes: list[str]
-    questions: list[str]
-    errors: list[str]
+    steps: list[PlanStep]
+    summary: dict[str, int] = Field(description="Action -> objects.", examples=[{"replace": 1, "unchanged": 2}])
+    notes: list[str] = Field(examples=[["the job starts anew"]])
+    questions: list[str] = Field(examples=[["training/qwen2-7b-sft runs: it is ended, and starts again"]])
+    errors: list[str] = Field(examples=[[]])
 
 
 class ChangedJob(SubmittedJob):
     """A job that was changed, or (status ``validated``) would be, with the plan."""
 
     plan: PlanAnswer
-    warnings: list[dict[str, Any]] = Field(default_factory=list)
+    warnings: list[DocumentWarning] = Field(default_factory=list, description="Diagnostics of the documents.")
 
 
 class JobState(BaseModel):
@@ -111,13 +182,35 @@ class RerunJob(JobState):
     plan: PlanAnswer
 
 
+class RecoveredObject(BaseModel):
+    """What became of an object that a killed run had left."""
+
+    kind: str = Field(examples=["Job"])
+    apiVersion: str = Field(examples=["batch/v1"])  # noqa: N815
+    namespace: str = Field(examples=["team-a"])
+    name: str = Field(examples=["qwen2-7b-sft"])
+    outcome: str = Field(examples=["restored"])
+    message: str = Field(examples=["job.batch/qwen2-7b-sft is created again"])
+
+
+class RecoveryFailure(BaseModel):
+    """What could not be recovered, and why."""
+
+    namespace: str | None = Field(examples=["team-a"])
+    message: str = Field(examples=["the journal of a run cannot be read"])
+    hint: str | None = Field(examples=[None])
+
+
 class Recoveries(BaseModel):
     """What killed runs left: what will be done about it, what was, and what could not be."""
 
-    planned: list[dict[str, Any]]
-    recovered: list[dict[str, Any]]
-    problems: list[dict[str, Any]]
-    questions: list[str]
+    planned: list[dict[str, Any]] = Field(
+        description="Steps as those of a plan; of what is created also `object`, and `ifRefused` what is tried then.",
+        examples=[[{"action": "create", "apiVersion": "batch/v1", "kind": "Job", "name": "qwen2-7b-sft"}]],
+    )
+    recovered: list[RecoveredObject]
+    problems: list[RecoveryFailure]
+    questions: list[str] = Field(examples=[["job.batch/qwen2-7b-sft in team-a is created again"]])
 
 
 def full_plan(plan: Plan) -> dict[str, Any]:

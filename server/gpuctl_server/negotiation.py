@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import Response
+
+from gpuctl_server.reading_bodies import read_json, read_yaml
 
 JSON = "application/json"
 YAML = "application/yaml"
 _YAML = frozenset({YAML, "application/x-yaml", "text/yaml", "text/x-yaml"})
-
-
-class NotReadable(ValueError):
-    """A body that is not what its content type says; ``str()`` says why."""
 
 
 def sends_yaml(request: Request) -> bool:
@@ -31,17 +30,14 @@ def wants_yaml(request: Request) -> bool:
     return max((weights.get(name, 0.0) for name in _YAML), default=0.0) > weights.get(JSON, weights.get("*/*", 0.0))
 
 
-def read_yaml(body: bytes) -> Any:
-    """The one value of a YAML body.
+async def read_body(request: Request) -> Any:
+    """The value of a body: JSON, or the same as YAML.
 
     :raises NotReadable: it is none.
     """
-    import yaml
-
-    try:
-        return yaml.load(body.decode("utf-8"), Loader=yaml.CSafeLoader)
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise NotReadable(f"the body is no YAML: {' '.join(str(error).split())[:300]}") from None
+    body = await request.body()
+    # YAML takes long to read.
+    return await anyio.to_thread.run_sync(read_yaml, body) if sends_yaml(request) else read_json(body)
 
 
 def as_yaml(response: Response) -> Response:

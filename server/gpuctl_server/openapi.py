@@ -20,9 +20,18 @@ PROBLEM: dict[str, Any] = {
     "required": ["error", "message", "details"],
     "properties": {
         "error": {"type": "string", "description": "What programs compare.", "example": "NotFound"},
-        "message": {"type": "string", "description": "What went wrong, for people."},
-        "details": {"type": "array", "items": {}, "description": "More, one by one; of documents their diagnostics."},
-        "hint": {"type": "string", "description": "What to do."},
+        "message": {
+            "type": "string",
+            "description": "What went wrong, for people.",
+            "example": "there is no job train",
+        },
+        "details": {
+            "type": "array",
+            "items": {},
+            "description": "More, one by one; of documents their diagnostics.",
+            "example": [],
+        },
+        "hint": {"type": "string", "description": "What to do.", "example": "name one by its jobId"},
     },
 }
 PROBLEMS: dict[int, str] = {
@@ -162,8 +171,8 @@ def _operation(operation: Mapping[str, Any]) -> dict[str, Any]:
         found["requestBody"] = {**body, "content": content}
     answers = {status: _answer(item) for status, item in found["responses"].items() if status != "422"}
     for status, text in PROBLEMS.items():
-        problem = {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-        answers.setdefault(str(status), {"description": text, "content": problem})
+        problem = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+        answers.setdefault(str(status), {"description": text, **_answer(problem)})
     found["responses"] = dict(sorted(answers.items()))
     return found
 

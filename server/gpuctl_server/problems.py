@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import ValidationError
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Match
+from starlette.types import Scope
 
 from gpuctl.answers.failures import meaning_of
 from gpuctl.apply.plan.plan import Plan
 from gpuctl.language.masking import masked, redact
-from gpuctl_server.negotiation import NotReadable, as_yaml, read_yaml, sends_yaml, wants_yaml
+from gpuctl_server.negotiation import as_yaml, wants_yaml
+from gpuctl_server.reading_bodies import NotReadable
 from gpuctl_server.request_log import LOG, request_id
 
 _WORDS = {
@@ -125,44 +126,46 @@ class Route(APIRoute):
             return as_yaml(response) if wants_yaml(request) else response
 
         async def answered(request: Request) -> Response:
+            def told(problem: Problem) -> Response:
+                request.state.error = problem.error
+                return answer(problem)
+
             try:
-                if self.body_field is not None and sends_yaml(request):
-                    await _translate(request)
                 return await handle(request)
             except NotReadable as error:
-                return answer(Problem(400, str(error)))
+                return told(Problem(400, str(error), error="InvalidRequest"))
             except RequestValidationError as error:
-                return answer(invalid_query(error))
+                return told(invalid_query(error))
             except HTTPException as error:
-                return answer(Problem(error.status_code, str(error.detail)))
+                return told(Problem(error.status_code, str(error.detail)))
             except Exception as error:
-                return answer(problem_for(error, request.url.path))
+                return told(problem_for(error, request.url.path))
 
         return careful
 
 
-async def _translate(request: Request) -> None:
-    """Give a YAML body to a route that takes JSON."""
-    value = read_yaml(await request.body())
-    try:
-        request._body = json.dumps(value).encode()
-    except (TypeError, ValueError):
-        raise NotReadable("the body has values that JSON has not, such as times: quote them") from None
-    request.scope["headers"] = [
-        (name, b"application/json" if name == b"content-type" else item) for name, item in request.scope["headers"]
-    ]
-    request._headers = Headers(scope=request.scope)
-
-
-def install(app: FastAPI) -> None:
-    """Have also that answered in this form which reaches no route."""
+def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
+    """Have also that answered in this form which reaches none of the routes."""
 
     def lost(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         text = "there is nothing at this path" if error.status_code == 404 else str(error.detail)
-        return answer(Problem(error.status_code, text))
+        response = answer(Problem(error.status_code, text))
+        if error.status_code == 405:
+            response.headers["Allow"] = ", ".join(sorted(_methods(routes, request.scope)))
+        return response
 
     app.add_exception_handler(HTTPException, lost)
+
+
+def _methods(routes: Iterable[BaseRoute], scope: Scope) -> set[str]:
+    """What a path may be asked with; each method of it is a route of its own."""
+    return {
+        method
+        for route in routes
+        if isinstance(route, APIRoute) and route.matches(scope)[0] != Match.NONE
+        for method in route.methods or ()
+    }
 
 
 def invalid_query(error: RequestValidationError | ValidationError) -> Problem:

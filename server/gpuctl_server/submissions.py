@@ -27,7 +27,7 @@ from gpuctl.usecases.conversation import Conversation
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Wish
 from gpuctl_server.lookups import demand
-from gpuctl_server.negotiation import read_yaml, sends_yaml
+from gpuctl_server.negotiation import read_body, sends_yaml
 from gpuctl_server.problems import Problem
 from gpuctl_server.service import Service
 
@@ -110,19 +110,18 @@ def body_of(model: type[BaseModel], documents: str) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
+def json_body_of(model: type[BaseModel]) -> dict[str, Any]:
+    """What the OpenAPI document says of a body that :func:`parsed` reads."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": model.model_json_schema()}}}}
+
+
 async def parsed(model: type[Body], request: Request) -> Body:
     """A body of JSON, or the same as YAML.
 
     :raises RequestValidationError: it is none, or not of this form.
-    :raises NotReadable: it is no YAML.
+    :raises NotReadable: it is no JSON, or no YAML.
     """
-    body = await request.body()
-    if sends_yaml(request):
-        return validated(model, read_yaml(body))
-    try:
-        return model.model_validate_json(body)
-    except ValidationError as error:
-        raise _invalid(error) from None
+    return validated(model, await read_body(request))
 
 
 def validated(model: type[Body], value: object) -> Body:
@@ -149,8 +148,16 @@ async def documents_of(request: Request) -> DocumentsBody:
     """
     if not sends_yaml(request):
         return await parsed(DocumentsBody, request)
+    return DocumentsBody(yamlContent=document_text(await request.body()), dryRun=False)
+
+
+def document_text(body: bytes) -> str:
+    """A body that is documents.
+
+    :raises Problem: 400.
+    """
     try:
-        return DocumentsBody(yamlContent=(await request.body()).decode("utf-8"), dryRun=False)
+        return body.decode("utf-8")
     except UnicodeDecodeError:
         raise Problem(400, "the body is no UTF-8 text", error="InvalidDocuments") from None
 

@@ -138,7 +138,14 @@ def test_odd_requests(served: Served, line: str) -> None:
 
 
 def test_other_methods(served: Served) -> None:
+    """What the path does take is told with it (RFC 9110, 15.5.6)."""
     assert served.call("PATCH", "/jobs", status=405)["error"] == "MethodNotAllowed"
+    for path, methods in (
+        ("/jobs", "GET, POST"),
+        ("/jobs/x", "DELETE, GET, PUT"),
+        ("/nodes/x/labels/a/b", "DELETE, GET"),
+    ):
+        assert served.client().patch(path).headers["allow"] == methods
     assert served.get("/nothing", status=404) == {
         "error": "NotFound",
         "message": "there is nothing at this path",

@@ -58,6 +58,20 @@ def test_the_operations(document: dict[str, Any]) -> None:
         assert isinstance(value[IDEMPOTENT], bool), title
 
 
+def test_answers_are_described(document: dict[str, Any]) -> None:
+    """None is just anything: each has a schema of a name, or of its items, and each field of it an example."""
+    schemas = document["components"]["schemas"]
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            for status, found in operation["responses"].items():
+                schema = found["content"]["application/json"]["schema"]
+                assert schema.keys() & {"$ref", "anyOf", "additionalProperties"}, f"{method} {path}: {status}"
+    for name, schema in schemas.items():
+        for field, value in {} if "example" in schema else schema["properties"].items():
+            is_shown = {"example", "default", "$ref"} & value.keys() or "#/components" in json.dumps(value)
+            assert is_shown, f"{name}.{field}"
+
+
 @pytest.mark.parametrize(
     ("method", "path", "expected"),
     [

@@ -65,7 +65,8 @@ class ChangedJob(Answer):
     created_at: str | None
     message: str
     plan: PlanAnswer
-    warnings: list[dict[str, Any]] = Field(default_factory=list)
+    warnings: list[DocumentWarning] = Field(default_factory=list)
+    """Diagnostics of the documents."""
 
 
 class ChangedPool(Answer):
@@ -108,6 +109,29 @@ class DeletedLabel(Answer):
     notes: list[str]
 
 
+class Dependent(Answer):
+    """An object that goes with another."""
+
+    kind: str
+    name: str
+
+
+class DocumentWarning(Answer):
+    """A diagnostic of a document that is in order, as ``gpuctl validate -o json`` has it; ``file`` is the field."""
+
+    severity: str
+    code: str
+    message: str
+    file: str | None
+    line: int | None
+    column: int | None
+    end_line: int | None
+    end_column: int | None
+    path: str
+    hint: str | None
+    related: list[RelatedPlace]
+
+
 class EventsAlike(Answer):
     """An event, or several of the same words."""
 
@@ -128,23 +152,37 @@ class FitAnswer(Answer):
 
 
 class FitJob(Answer):
-    """Whether a job finds room."""
+    """Whether a job finds room. Amounts have their units in the names: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`."""
 
     name: str
     namespace: str
     kind: str
     verdict: str
     """fits, preempts, fits-when-empty, never or unknown."""
-    victims: list[dict[str, Any]]
+    victims: list[FitVictim]
     victims_certain: bool
+    """Whether it is known that it is just these."""
     pods: int
     starting_pods: int
     need: dict[str, Any]
-    free: dict[str, Any]
+    """Of all pods; in `perPod` of one."""
+    free: dict[str, float]
     largest_node: dict[str, Any] | None
+    """The node with the most room, by `name`, and what is free of it."""
     held_by: list[dict[str, Any]]
+    """Who holds what is short: `namespace`, `job`, `priority`, `pods`, and how much."""
     reason: str
     smallest_change: str | None
+
+
+class FitVictim(Answer):
+    """A pod that would be evicted."""
+
+    namespace: str
+    name: str
+    job: str
+    node: str
+    priority: int
 
 
 class GpuLabelPage(Answer):
@@ -503,11 +541,50 @@ class OtherCause(Answer):
 class PlanAnswer(Answer):
     """A plan: what is done to each object. ``questions`` have to be confirmed, ``errors`` stand against it."""
 
-    steps: list[dict[str, Any]]
+    steps: list[PlanStep]
     summary: dict[str, int]
+    """Action -> objects."""
     notes: list[str]
     questions: list[str]
     errors: list[str]
+
+
+class PlanStep(Answer):
+    """What is done to an object. What is secret is masked."""
+
+    action: str
+    """create, update, replace, delete, unchanged and others."""
+    api_version: str
+    kind: str
+    namespace: str | None
+    name: str
+    reason: str | None
+    changes: list[dict[str, Any]]
+    """Of each field that changes `path`, `from` and `to`."""
+    verdict: str | None
+    """Whether its pods find room."""
+    victims: list[PlanVictim]
+    """Whose pods its own would evict."""
+    lost: list[dict[str, Any]]
+    """Fields of somebody else's that are overwritten: as in `changes`, with `manager`."""
+    dependents: list[Dependent]
+    """What goes with it."""
+    unseen: list[str]
+    """Kinds that may not be looked through for dependents."""
+    result: str
+    """`planned`, until it is carried out."""
+    error: str | None
+
+
+class PlanVictim(Answer):
+    """A job whose pods would be evicted; of one that may not be seen only how important it is and how long it runs."""
+
+    namespace: str | None
+    job: str | None
+    priority: int
+    pods: list[str]
+    runtime: str | None
+    """For how long they run."""
 
 
 class PodStage(Answer):
@@ -620,13 +697,44 @@ class QuotaList(Answer):
     items: list[Quota]
 
 
+class RecoveredObject(Answer):
+    """What became of an object that a killed run had left."""
+
+    kind: str
+    api_version: str
+    namespace: str
+    name: str
+    outcome: str
+    message: str
+
+
 class Recoveries(Answer):
     """What killed runs left: what will be done about it, what was, and what could not be."""
 
     planned: list[dict[str, Any]]
-    recovered: list[dict[str, Any]]
-    problems: list[dict[str, Any]]
+    """Steps as those of a plan; of what is created also `object`, and `ifRefused` what is tried then."""
+    recovered: list[RecoveredObject]
+    problems: list[RecoveryFailure]
     questions: list[str]
+
+
+class RecoveryFailure(Answer):
+    """What could not be recovered, and why."""
+
+    namespace: str | None
+    message: str
+    hint: str | None
+
+
+class RelatedPlace(Answer):
+    """Another place that a diagnostic is about. Lines and columns count from 1."""
+
+    message: str
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
 
 
 class RerunJob(Answer):
@@ -667,7 +775,7 @@ class Submitted(Answer):
     message: str
     jobs: list[SubmittedJob] | None = None
     """All of several documents."""
-    warnings: list[dict[str, Any]] = Field(default_factory=list)
+    warnings: list[DocumentWarning] = Field(default_factory=list)
     """Diagnostics of the documents."""
 
 
@@ -713,6 +821,7 @@ class WhyAnswer(Answer):
     message: str
     pod: str | None
     numbers: dict[str, Any]
+    """What the cause rests on; each has its own."""
     ruled_out: list[str]
     fix: str | None
     evidence: list[WhyEvidence]
@@ -750,9 +859,12 @@ ChangedPool.model_rebuild()
 CreatedQuota.model_rebuild()
 DatedLabel.model_rebuild()
 DeletedLabel.model_rebuild()
+Dependent.model_rebuild()
+DocumentWarning.model_rebuild()
 EventsAlike.model_rebuild()
 FitAnswer.model_rebuild()
 FitJob.model_rebuild()
+FitVictim.model_rebuild()
 GpuLabelPage.model_rebuild()
 GpuLabels.model_rebuild()
 GpuPage.model_rebuild()
@@ -787,6 +899,8 @@ NodePage.model_rebuild()
 NodeResources.model_rebuild()
 OtherCause.model_rebuild()
 PlanAnswer.model_rebuild()
+PlanStep.model_rebuild()
+PlanVictim.model_rebuild()
 PodStage.model_rebuild()
 PodTimeline.model_rebuild()
 PoolDetail.model_rebuild()
@@ -796,7 +910,10 @@ PoolQuota.model_rebuild()
 Quota.model_rebuild()
 QuotaLimit.model_rebuild()
 QuotaList.model_rebuild()
+RecoveredObject.model_rebuild()
 Recoveries.model_rebuild()
+RecoveryFailure.model_rebuild()
+RelatedPlace.model_rebuild()
 RerunJob.model_rebuild()
 RightAnswer.model_rebuild()
 SetLabel.model_rebuild()

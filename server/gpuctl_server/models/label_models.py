@@ -38,7 +38,7 @@ class SetLabel(Answer):
     node_name: str = Field(examples=["node-1"])
     label: LabelPair
     message: str = Field(examples=["node node-1: nvidia.com/gpu-type=a100-80g"])
-    notes: list[str]
+    notes: list[str] = Field(examples=[[]])
 
 
 class NodeFailure(Answer):
@@ -55,7 +55,7 @@ class BatchReport(Answer):
     success: list[str] = Field(examples=[["node-2"]])
     failed: list[NodeFailure]
     message: str = Field(examples=["1 of 2 nodes labelled; see `failed`"])
-    notes: list[str]
+    notes: list[str] = Field(examples=[[]])
 
 
 class DeletedLabel(Answer):
@@ -64,7 +64,7 @@ class DeletedLabel(Answer):
     node_name: str = Field(examples=["node-1"])
     label_key: str = Field(examples=["nvidia.com/gpu-type"])
     message: str = Field(examples=["node node-1: nvidia.com/gpu-type deleted (was a100-80g)"])
-    notes: list[str]
+    notes: list[str] = Field(examples=[[]])
 
 
 class NodeLabel(Answer):

@@ -63,9 +63,11 @@ class PoolDetail(Answer):
     status: Literal["active", "maintaining", "faulty", "empty"] = Field(examples=["active"])
     quota: PoolQuota
     jobs: list[JobOnNodes] | None = Field(description="Jobs in it, of those that may be seen.")
-    missing_nodes: list[str] = Field(description="Nodes that its definition names and that are not in it.")
+    missing_nodes: list[str] = Field(
+        description="Nodes that its definition names and that are not in it.", examples=[["node-9"]]
+    )
     waiting_jobs: list[JobOnNodes] | None = Field(description="Jobs of it that wait for room.")
-    is_defined: bool = Field(description="Whether it has a definition, or only nodes.")
+    is_defined: bool = Field(description="Whether it has a definition, or only nodes.", examples=[True])
 
 
 class NodeItem(Answer):
@@ -97,8 +99,8 @@ class NodeConditions(Answer):
         examples=[[{"type": "Ready", "status": "True", "lastHeartbeatTime": "2024-06-02T14:30:00Z"}]]
     )
     schedulable: bool = Field(examples=[True])
-    taints: list[dict[str, Any]]
-    addresses: list[dict[str, Any]]
+    taints: list[dict[str, Any]] = Field(examples=[[{"key": "gpu", "effect": "NoSchedule"}]])
+    addresses: list[dict[str, Any]] = Field(examples=[[{"type": "InternalIP", "address": "10.0.0.7"}]])
     kernel_version: str | None = Field(examples=["5.4.0-1090-ubuntu"])
     os_image: str | None = Field(examples=["Ubuntu 20.04 LTS"])
     architecture: str | None = Field(examples=["amd64"])

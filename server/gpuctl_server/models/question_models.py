@@ -14,17 +14,17 @@ class WhyEvidence(Answer):
 
     source: str = Field(examples=["event"])
     object: str = Field(examples=["pod/qwen2-7b-sft-x7k2p"])
-    text: str
-    time: str | None
+    text: str = Field(examples=["0/6 nodes are available: 6 Insufficient nvidia.com/gpu."])
+    time: str | None = Field(examples=["2024-06-01T10:00:05Z"])
 
 
 class OtherCause(Answer):
     """A cause that comes after the first."""
 
-    cause: str
-    message: str
-    pod: str | None
-    fix: str | None
+    cause: str = Field(examples=["image-not-found"])
+    message: str = Field(examples=["the image app:v9 cannot be pulled"])
+    pod: str | None = Field(examples=["qwen2-7b-sft-x7k2p"])
+    fix: str | None = Field(examples=["correct environment.image"])
 
 
 class WhyAnswer(Answer):
@@ -34,14 +34,14 @@ class WhyAnswer(Answer):
     namespace: str = Field(examples=["team-a"])
     kind: str = Field(examples=["training"])
     cause: str = Field(examples=["gpu-shortage"])
-    message: str
-    pod: str | None
-    numbers: dict[str, Any]
-    ruled_out: list[str]
-    fix: str | None
+    message: str = Field(examples=["8 GPUs are asked for, and 2 of training-pool are free"])
+    pod: str | None = Field(examples=["qwen2-7b-sft-x7k2p"])
+    numbers: dict[str, Any] = Field(description="What the cause rests on; each has its own.", examples=[{"free": 2}])
+    ruled_out: list[str] = Field(examples=[["the quota of team-a has room"]])
+    fix: str | None = Field(examples=["ask for 2 GPUs, or wait"])
     evidence: list[WhyEvidence]
     also: list[OtherCause]
-    notes: list[str] = Field(description="What could not be looked at.")
+    notes: list[str] = Field(description="What could not be looked at.", examples=[[]])
 
 
 class PodStage(Answer):
@@ -49,35 +49,35 @@ class PodStage(Answer):
 
     stage: str = Field(examples=["started"])
     time: str = Field(examples=["2024-06-01T10:05:00Z"])
-    seconds: float
+    seconds: float = Field(examples=[12.5])
 
 
 class PodTimeline(Answer):
     """The stages of a pod, in their order."""
 
-    pod: str
+    pod: str = Field(examples=["qwen2-7b-sft-x7k2p"])
     stages: list[PodStage]
 
 
 class WorkloadCondition(Answer):
     """A condition of what runs the job."""
 
-    type: str | None
-    status: str | None
-    reason: str | None
-    message: str | None
-    last_transition_time: str | None
+    type: str | None = Field(examples=["Complete"])
+    status: str | None = Field(examples=["True"])
+    reason: str | None = Field(examples=["CompletionsReached"])
+    message: str | None = Field(examples=["Reached expected number of succeeded pods"])
+    last_transition_time: str | None = Field(examples=["2024-06-01T12:00:00Z"])
 
 
 class EventsAlike(Answer):
     """An event, or several of the same words."""
 
-    type: str
-    reason: str
-    object: str
-    message: str
-    count: int
-    time: str
+    type: str = Field(examples=["Warning"])
+    reason: str = Field(examples=["FailedScheduling"])
+    object: str = Field(examples=["pod/qwen2-7b-sft-x7k2p"])
+    message: str = Field(examples=["0/6 nodes are available: 6 Insufficient nvidia.com/gpu."])
+    count: int = Field(examples=[3])
+    time: str = Field(examples=["2024-06-01T10:00:05Z"])
 
 
 class JobTimeline(Answer):
@@ -91,14 +91,14 @@ class JobTimeline(Answer):
 class WaitItem(Answer):
     """What came of waiting for a job."""
 
-    name: str
-    namespace: str | None
-    kind: str | None
+    name: str = Field(examples=["qwen2-7b-sft"])
+    namespace: str | None = Field(examples=["team-a"])
+    kind: str | None = Field(examples=["training"])
     condition: str = Field(examples=["done"])
-    met: bool
-    message: str
-    status: str | None
-    reason: str | None
+    met: bool = Field(examples=[True])
+    message: str = Field(examples=["training/qwen2-7b-sft has succeeded"])
+    status: str | None = Field(examples=["succeeded"])
+    reason: str | None = Field(examples=[None])
 
 
 class WaitAnswer(Answer):
@@ -107,30 +107,49 @@ class WaitAnswer(Answer):
     items: list[WaitItem]
 
 
-class FitJob(Answer):
-    """Whether a job finds room."""
+class FitVictim(Answer):
+    """A pod that would be evicted."""
 
-    name: str
-    namespace: str
-    kind: str
+    namespace: str = Field(examples=["team-b"])
+    name: str = Field(examples=["llama3-pretrain-8c4fn"])
+    job: str = Field(examples=["llama3-pretrain"])
+    node: str = Field(examples=["node-1"])
+    priority: int = Field(examples=[1000])
+
+
+class FitJob(Answer):
+    """Whether a job finds room. Amounts have their units in the names: `cpuCores`, `memoryBytes`, `nvidia.com/gpu`."""
+
+    name: str = Field(examples=["qwen2-7b-sft"])
+    namespace: str = Field(examples=["team-a"])
+    kind: str = Field(examples=["training"])
     verdict: str = Field(description="fits, preempts, fits-when-empty, never or unknown.", examples=["fits"])
-    victims: list[dict[str, Any]]
-    victims_certain: bool
-    pods: int
-    starting_pods: int
-    need: dict[str, Any]
-    free: dict[str, Any]
-    largest_node: dict[str, Any] | None
-    held_by: list[dict[str, Any]]
-    reason: str
-    smallest_change: str | None
+    victims: list[FitVictim]
+    victims_certain: bool = Field(description="Whether it is known that it is just these.", examples=[True])
+    pods: int = Field(examples=[2])
+    starting_pods: int = Field(examples=[2])
+    need: dict[str, Any] = Field(
+        description="Of all pods; in `perPod` of one.",
+        examples=[{"nvidia.com/gpu": 8, "cpuCores": 16, "perPod": {"nvidia.com/gpu": 4, "cpuCores": 8}}],
+    )
+    free: dict[str, int | float] = Field(examples=[{"nvidia.com/gpu": 16, "cpuCores": 96.5}])
+    largest_node: dict[str, Any] | None = Field(
+        description="The node with the most room, by `name`, and what is free of it.",
+        examples=[{"name": "node-2", "nvidia.com/gpu": 8}],
+    )
+    held_by: list[dict[str, Any]] = Field(
+        description="Who holds what is short: `namespace`, `job`, `priority`, `pods`, and how much.",
+        examples=[[{"namespace": "team-b", "job": "wide", "priority": 0, "pods": 2, "nvidia.com/gpu": 8}]],
+    )
+    reason: str = Field(examples=["both pods find room"])
+    smallest_change: str | None = Field(examples=[None])
 
 
 class FitAnswer(Answer):
     """``gpuctl fit -o json``."""
 
     jobs: list[FitJob]
-    notes: list[str] = Field(description="What is not taken into account.")
+    notes: list[str] = Field(description="What is not taken into account.", examples=[[]])
 
 
 class NamespaceItem(Answer):
@@ -138,15 +157,15 @@ class NamespaceItem(Answer):
 
     name: str = Field(examples=["team-a"])
     status: str | None = Field(examples=["Active"])
-    jobs: int = Field(description="Jobs that have not ended.")
-    pods: int
-    gpu_used: int
-    quotas: list[str]
-    created_at: str | None
+    jobs: int = Field(description="Jobs that have not ended.", examples=[3])
+    pods: int = Field(examples=[5])
+    gpu_used: int = Field(examples=[12])
+    quotas: list[str] = Field(examples=[["team-resource-quota"]])
+    created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
 
 
 class NamespaceList(Answer):
     """``gpuctl get namespaces -o json``."""
 
-    total: int
+    total: int = Field(examples=[2])
     items: list[NamespaceItem]

@@ -38,7 +38,9 @@ class Quota(Answer):
     max_jobs: int | float | None = Field(examples=[20])
     jobs_used: int | float | None = Field(examples=[3])
     resources: list[QuotaLimit]
-    default_request: dict[str, str] = Field(description="What containers that request nothing count as.")
+    default_request: dict[str, str] = Field(
+        description="What containers that request nothing count as.", examples=[{"cpu": "1"}]
+    )
     created_at: str | None = Field(examples=["2024-06-01T09:00:00Z"])
 
 

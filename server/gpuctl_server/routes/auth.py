@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends
+from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.problems import Problem
 from gpuctl_server.routes.common import api_router, caller_of
+from gpuctl_server.submissions import json_body_of, parsed
 
 router = api_router()
 
@@ -33,8 +34,15 @@ class RightAnswer(BaseModel):
     message: str = Field(examples=["anna may create jobs in training-pool"])
 
 
-@router.post("/auth/check", response_model=RightAnswer)
-def check(question: RightQuestion, caller: Annotated[Caller, Depends(caller_of)]) -> dict[str, Any]:
+async def question_of(request: Request) -> RightQuestion:
+    """The body of a question; it is read once it is known who asks."""
+    return await parsed(RightQuestion, request)
+
+
+@router.post("/auth/check", response_model=RightAnswer, openapi_extra=json_body_of(RightQuestion))
+def check(
+    caller: Annotated[Caller, Depends(caller_of)], question: Annotated[RightQuestion, Depends(question_of)]
+) -> dict[str, Any]:
     """Whether whoever asks may do something: what the routes themselves decide by."""
     from gpuctl_server.access.rights import ACTIONS, RESOURCES
 

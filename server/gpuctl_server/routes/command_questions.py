@@ -11,15 +11,18 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gpuctl.usecases.wire import encode
 from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.rights import Action, Wish
 from gpuctl_server.command_changes import CHANGES, fit, preview
 from gpuctl_server.command_line import QUESTIONS, CommandQuestion, answer_question, asked_by, called
 from gpuctl_server.command_nodes import NODE_CHANGES
 from gpuctl_server.command_removals import REMOVALS, recoveries
 from gpuctl_server.command_waits import FollowedByName, followed_by_name, wait_for_jobs, wait_until_applied_runs
+from gpuctl_server.lookups import decided, demand
 from gpuctl_server.problems import Problem
 from gpuctl_server.routes.common import ServiceOf, api_router, bearer, caller_of, touched_by, write_router
 from gpuctl_server.routes.following_logs import Followed, LogEvents, last_marks
 from gpuctl_server.service import Service
+from gpuctl_server.submissions import parsed
 
 router = api_router()
 writes = write_router()
@@ -31,6 +34,13 @@ _WAITS: dict[str, Callable[..., Any]] = {
     "wait-for-jobs": wait_for_jobs,
     "wait-until-running": wait_until_applied_runs,
 }
+_ACTIONS: dict[str, Action] = {
+    "apply": "create",
+    "delete-jobs": "delete",
+    "rerun-jobs": "update",
+    "suspend-jobs": "update",
+}
+"""Change -> what it takes, where the rest of it is not known yet."""
 
 
 class QuestionBody(BaseModel):
@@ -48,6 +58,27 @@ class FollowBody(QuestionBody):
     last: str = ""
 
 
+async def question_of(request: Request) -> QuestionBody:
+    """The body of a question; it is read once it is known who asks."""
+    return await parsed(QuestionBody, request)
+
+
+async def follow_of(request: Request) -> FollowBody:
+    """The body of who follows a log, as :func:`question_of`."""
+    return await parsed(FollowBody, request)
+
+
+async def may_change(caller: Asks, question: Question) -> Caller:
+    """Somebody who may do what is asked for to jobs at least somewhere."""
+    action = _ACTIONS.get(question)
+    if action is not None:
+        await decided(caller, lambda: demand(caller, Wish(action, "jobs")))
+    return caller
+
+
+Posted = Annotated[QuestionBody, Depends(question_of)]
+
+
 async def _waited(service: Service, caller: Caller, question: str, body: QuestionBody) -> dict[str, Any]:
     """What became of waiting. Only so many may wait at a time, each in a thread of its own."""
     if service.waits.available_tokens < 1:
@@ -57,19 +88,21 @@ async def _waited(service: Service, caller: Caller, question: str, body: Questio
 
 
 @router.post("/command-line/wait-for-jobs", include_in_schema=False)
-async def wait(service: ServiceOf, caller: Asks, body: QuestionBody) -> dict[str, Any]:
+async def wait(service: ServiceOf, caller: Asks, body: Posted) -> dict[str, Any]:
     """Wait for a while for jobs."""
     return await _waited(service, caller, "wait-for-jobs", body)
 
 
 @router.post("/command-line/wait-until-running", include_in_schema=False)
-async def wait_applied(service: ServiceOf, caller: Asks, body: QuestionBody) -> dict[str, Any]:
+async def wait_applied(service: ServiceOf, caller: Asks, body: Posted) -> dict[str, Any]:
     """Wait for a while for what was applied."""
     return await _waited(service, caller, "wait-until-running", body)
 
 
 @router.post("/command-line/follow-logs", include_in_schema=False)
-def follow(request: Request, service: ServiceOf, caller: Asks, body: FollowBody) -> LogEvents:
+def follow(
+    request: Request, service: ServiceOf, caller: Asks, body: Annotated[FollowBody, Depends(follow_of)]
+) -> LogEvents:
     """The log of a job as it is, and as it goes on."""
     with asked_by(service, caller, body.namespace, []) as asked:
         found: FollowedByName = called(followed_by_name, asked, body.arguments)
@@ -79,7 +112,7 @@ def follow(request: Request, service: ServiceOf, caller: Asks, body: FollowBody)
 
 
 @router.post("/command-line/{question}", include_in_schema=False)
-def look(service: ServiceOf, caller: Asks, question: Question, body: QuestionBody) -> dict[str, Any]:
+def look(service: ServiceOf, caller: Asks, question: Question, body: Posted) -> dict[str, Any]:
     """The value of a use case that changes nothing, as whoever asks may see it."""
     asking = CommandQuestion(question, body.namespace, body.arguments)
     return answer_question(service, caller, asking, _LOOKS, [])
@@ -87,7 +120,11 @@ def look(service: ServiceOf, caller: Asks, question: Question, body: QuestionBod
 
 @writes.post("/command-line/changes/{question}", include_in_schema=False)
 def change(
-    request: Request, service: ServiceOf, caller: Asks, question: Question, body: QuestionBody
+    request: Request,
+    service: ServiceOf,
+    caller: Annotated[Caller, Depends(may_change)],
+    question: Question,
+    body: Posted,
 ) -> dict[str, Any]:
     """What became of a change."""
     asking = CommandQuestion(question, body.namespace, body.arguments)

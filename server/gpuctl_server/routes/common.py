@@ -14,7 +14,7 @@ from gpuctl_server.access.rights import Action, Rights, Wish
 from gpuctl_server.access.tokens import TokenFile
 from gpuctl_server.audit import audit
 from gpuctl_server.lookups import decided, demand
-from gpuctl_server.negotiation import JSON, NotReadable, read_yaml, wants_yaml
+from gpuctl_server.negotiation import JSON, wants_yaml
 from gpuctl_server.problems import Problem, Route
 from gpuctl_server.service import Service
 
@@ -79,7 +79,7 @@ class WriteRoute(Route):
             result = "interrupted"
             try:
                 response = await handle(request)
-                result = _result(response)
+                result = f"{response.status_code} {getattr(request.state, 'error', '')}".strip()
                 return response
             finally:
                 if not getattr(request.state, "preview", False) or result != "200":
@@ -89,17 +89,6 @@ class WriteRoute(Route):
                     audit(name, f"{request.method} {self.path_format}", [item[:300] for item in objects], result)
 
         return noted
-
-
-def _result(response: Response) -> str:
-    """The status of an answer, and the name of its error."""
-    if response.status_code < 400:
-        return str(response.status_code)
-    try:
-        value = read_yaml(bytes(response.body))
-    except NotReadable:
-        value = None
-    return f"{response.status_code} {value.get('error', '') if isinstance(value, dict) else ''}".strip()
 
 
 def write_router() -> APIRouter:

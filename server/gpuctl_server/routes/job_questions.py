@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import anyio.to_thread
-from fastapi import Depends, Path, Query
+from fastapi import Depends, Path, Query, Request
 from pydantic import Field
 
 from gpuctl.answers.job_answers import history_answer, wait_answer
@@ -19,6 +19,7 @@ from gpuctl_server.models.shapes import Body
 from gpuctl_server.problems import Problem
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router
 from gpuctl_server.service import Service
+from gpuctl_server.submissions import json_body_of, parsed
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "jobs"))]
@@ -52,11 +53,16 @@ def timeline(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespa
         return history_answer(job_history(reader, item.reference))
 
 
-@router.post("/jobs/{jobId}/wait", responses={200: {"model": WaitAnswer}})
+async def question_of(request: Request) -> WaitQuestion:
+    """What is waited for; it is read once the right is known."""
+    return await parsed(WaitQuestion, request)
+
+
+@router.post("/jobs/{jobId}/wait", responses={200: {"model": WaitAnswer}}, openapi_extra=json_body_of(WaitQuestion))
 async def wait(
-    question: WaitQuestion,
     service: ServiceOf,
     caller: Reads,
+    question: Annotated[WaitQuestion, Depends(question_of)],
     jobId: JobId,  # noqa: N803 - as the path has it
     namespace: Namespace = "",
 ) -> dict[str, Any]:

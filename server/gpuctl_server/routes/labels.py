@@ -36,7 +36,7 @@ from gpuctl_server.routes.common import (
     write_router,
 )
 from gpuctl_server.routes.nodes import NodeName
-from gpuctl_server.submissions import parsed
+from gpuctl_server.submissions import json_body_of, parsed
 
 LONGEST_KEY = 253 + 1 + 63
 """Of a label: a DNS name, a slash, a name."""
@@ -78,12 +78,11 @@ async def new_labels(request: Request) -> NewLabels:
     return await parsed(NewLabels, request)
 
 
-def _body(model: type[NewLabel]) -> dict[str, Any]:
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": model.model_json_schema()}}}}
-
-
 @writes.post(
-    "/nodes/labels/batch", tags=["labels"], responses={200: {"model": BatchReport}}, openapi_extra=_body(NewLabels)
+    "/nodes/labels/batch",
+    tags=["labels"],
+    responses={200: {"model": BatchReport}},
+    openapi_extra=json_body_of(NewLabels),
 )
 def label_several(
     request: Request, service: ServiceOf, caller: Sets, wanted: Annotated[NewLabels, Depends(new_labels)]
@@ -105,7 +104,10 @@ def labels_of_one(service: ServiceOf, caller: Reads, name: NodeName) -> dict[str
 
 
 @writes.post(
-    "/nodes/{nodeName}/labels", tags=["labels"], responses={200: {"model": SetLabel}}, openapi_extra=_body(NewLabel)
+    "/nodes/{nodeName}/labels",
+    tags=["labels"],
+    responses={200: {"model": SetLabel}},
+    openapi_extra=json_body_of(NewLabel),
 )
 def set_label(
     request: Request,

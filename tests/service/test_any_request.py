@@ -1,0 +1,215 @@
+"""Any request whatever: no 5xx, no status, form or content type that the OpenAPI document does not have."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, get_type_hints
+from urllib.parse import urlsplit
+
+import pytest
+import schemathesis
+import yaml
+from fastapi.routing import APIRoute
+from schemathesis import GenerationMode
+
+from control_plane import ControlPlane
+from gpuctl_server.administering import Given
+from gpuctl_server.app import ROUTERS
+from gpuctl_server.models.label_models import NewLabel, NewLabels
+from gpuctl_server.routes.auth import RightQuestion
+from gpuctl_server.routes.command_questions import QuestionBody
+from gpuctl_server.routes.job_changes import BatchBody
+from gpuctl_server.routes.job_questions import WaitQuestion
+from gpuctl_server.submissions import DocumentsBody
+from properties.scale import SCALE
+from support import node_world
+from support.any_requests import POOL, USER, Walk, refill, served_world
+from support.odd_bodies import BODIES, YAML, OddBody
+from support.served import Served
+
+DOCUMENT = json.loads((Path(__file__).parents[2] / "schemas" / "rest" / "openapi.json").read_text(encoding="utf-8"))
+OPERATIONS = {
+    item.ok().definition.raw["operationId"]: item.ok()
+    for item in schemathesis.openapi.from_dict(DOCUMENT | {"security": []}).get_all_operations()
+}
+
+
+@pytest.fixture(scope="module")
+def own_plane() -> Iterator[ControlPlane]:
+    """A control plane of these tests alone: nothing in it is safe."""
+    yield from node_world.running()
+
+
+@pytest.fixture(scope="module")
+def world(own_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served_world(tmp_path_factory.mktemp("any"), own_plane) as served:
+        yield served
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_any_request(world: Served, name: str) -> None:
+    """Whoever sends it: it is answered as the document says, and some of what an admin sends is done."""
+    refill(world)
+    wrong: dict[str, str] = {}
+    for user, positive, negative in (("admin", 12, 6), ("anna", 3, 2), ("", 1, 1)):
+        walk = Walk(world, OPERATIONS[name], user)
+        walk.send(GenerationMode.POSITIVE, positive)
+        walk.send(GenerationMode.NEGATIVE, negative)
+        wrong |= walk.wrong
+        if user == "admin" and SCALE >= 1:
+            assert any(status < 300 for status in walk.statuses), f"nothing was reached: {walk.statuses}"
+        if not user:
+            assert walk.statuses.keys() == {401}
+    assert not wrong, "\n\n".join(wrong.values())
+
+
+BODIED = [
+    "POST /command-line/changes/{question}",
+    "POST /command-line/{question}",
+    *sorted(
+        f"{method.upper()} {path.removeprefix('/api/v1')}"
+        for path, item in DOCUMENT["paths"].items()
+        for method, operation in item.items()
+        if "requestBody" in operation
+    ),
+]
+"""Whatever takes a body."""
+OPEN_TO_ALL = {
+    *("POST /auth/check", "POST /fit", "POST /plan", "POST /jobs/{jobId}/wait", "POST /command-line/{question}"),
+}
+"""What somebody may ask who may change nothing."""
+
+
+def filled(title: str, question: str = "apply") -> tuple[str, str]:
+    """The method and path of an operation, about something that is there."""
+    names = {"jobId": "fuzz-train", "poolName": POOL, "nodeName": "node-1", "userName": USER, "question": question}
+    method, _, path = title.partition(" ")
+    return method, path.format(**names)
+
+
+def test_what_takes_a_body() -> None:
+    """Each reads it by itself, after the right is known: FastAPI would read it before."""
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    assert [route.path for route in routes if route.body_field is not None] == []
+    depending = {
+        f"{method} {route.path_format.removeprefix('/api/v1')}"
+        for route in routes
+        for method in route.methods
+        if any(is_of_a_body(part) for part in route.dependant.dependencies)
+    }
+    assert depending == set(BODIED)
+
+
+def is_of_a_body(dependency: Any) -> bool:
+    """Whether it reads a body: what is given the request and nothing else, and gives a model."""
+    return get_type_hints(dependency.call).get("return") in {
+        *(BatchBody, DocumentsBody, Given, NewLabel, NewLabels, QuestionBody, RightQuestion, WaitQuestion),
+    }
+
+
+@pytest.mark.parametrize("title", BODIED)
+def test_the_right_comes_before_the_body(world: Served, title: str) -> None:
+    """Whoever may not do it at all learns nothing of what is wrong with the body, and cannot make it be read."""
+    refill(world)
+    for odd in (BODIES["half of a text"], BODIES["brackets in YAML"], OddBody(YAML, b"\xff", "")):
+        for user, status in (("", 401), ("wrong", 401), ("vera", 400 if title in OPEN_TO_ALL else 403)):
+            headers = {"Content-Type": odd.kind}
+            if user:
+                headers["Authorization"] = f"Bearer {world.tokens.get(user, user)}"
+            method, path = filled(title)
+            answer = world.client("").request(method, path, content=odd.body, headers=headers)
+            assert answer.status_code == status, f"{user}: {answer.text}"
+
+
+@pytest.mark.parametrize("title", BODIED)
+def test_odd_bodies(world: Served, title: str) -> None:
+    """400, and what is wrong with them."""
+    refill(world)
+    method, path = filled(title)
+    for name, odd in BODIES.items():
+        answer = world.client().request(method, path, content=odd.body, headers={"Content-Type": odd.kind})
+        assert answer.status_code == 400, f"{name}: {answer.status_code} {answer.text[:500]}"
+        value = answer.json()
+        assert {"error", "message", "details"} <= value.keys() <= {"error", "message", "details", "hint"}, name
+        assert 0 < len(value["message"]) < 2000, name
+        # A body of YAML is documents there.
+        if odd.kind != YAML or title in ("POST /auth/check", "POST /jobs/batch", "POST /nodes/labels/batch"):
+            assert odd.told in value["message"], f"{name}: {value['message']}"
+    assert world.get("/jobs")["total"] > 0
+
+
+HEADERS: list[list[tuple[str, str]]] = [
+    [("Content-Type", "application/json"), ("Content-Type", "application/yaml")],
+    [("Content-Type", "application/yaml"), ("Content-Type", "application/json")],
+    [("Content-Type", "application/json; charset=\xff")],
+    [("Content-Type", "multipart/form-data; boundary=")],
+    [("Content-Type", ";;;")],
+    [("Content-Type", "")],
+    [("Accept", "application/yaml;q=nan, application/json;q=inf"), ("Accept", "\xff")],
+    [("Authorization", "Bearer x")],
+    [("Idempotency-Key", "\xff\xfe")],
+    [("X-Request-ID", "\xff" * 300)],
+    [("Accept-Encoding", "gzip;q=x"), ("Expect", "the unexpected"), ("Upgrade", "h2c")],
+    [("Content-Encoding", "gzip")],
+    [("Range", "bytes=5-1"), ("If-Modified-Since", "never")],
+]
+
+
+@pytest.mark.parametrize("title", BODIED)
+def test_odd_headers(world: Served, title: str) -> None:
+    """A body that nobody takes stays one, whatever else is said of it."""
+    refill(world)
+    method, path = filled(title)
+    for headers in HEADERS:
+        for body in (b'{"x": ', b"a: [\n"):
+            status, value = send(world, method, path, headers, body)
+            assert status in {400, 401}, f"{headers}: {status} {value}"
+            assert value["error"], headers
+
+
+QUERIES = (
+    *("page=1&page=2", "page=%31", "page=%ff", "page=1e3", "page=9" * 200, "pageSize=-0", "pageSize=%00"),
+    *(
+        "namespace=%ff%fe",
+        "namespace=%ed%a0%80",
+        "namespace=%00",
+        "namespace=team-a&namespace=default",
+        "namespace[]=a",
+    ),
+    *("%", "%%%", "=", "&&&", "a;b", "?", "%ff=%ff", "accept=%ff", "accept=application/yaml&accept=application/json"),
+    *("key=%ed%a0%80", "key=a&key=b", "tail=1&tail=2", "since=%ff", "startTime=%ed%a0%80", "grep=%ff", "pod=%00"),
+    *("confirm=%74rue", "force=yes&force=no", "timeout=nan", "all=2", "dryRun=", "metric=%22%7d", "container=%0a"),
+)
+
+
+@pytest.mark.parametrize(
+    "title", [f"GET {path}" for path in sorted(DOCUMENT["paths"]) if "get" in DOCUMENT["paths"][path]]
+)
+def test_odd_queries(world: Served, title: str) -> None:
+    """Parameters several times, and bytes that are no text."""
+    refill(world)
+    method, path = filled(title.replace("/api/v1", "").replace("{key}", "runwhere.ai/pool"))
+    for query in QUERIES:
+        status, _ = send(world, method, f"{path}?{query}", [], None)
+        assert status in {200, 400, 403, 404}, f"{query}: {status}"
+
+
+def send(served: Served, method: str, path: str, headers: Sequence[tuple[str, str]], body: bytes | None) -> Any:
+    """What bytes are answered with that httpx would put in order, some of them."""
+    connection = http.client.HTTPConnection(urlsplit(served.url).netloc, timeout=60)
+    try:
+        connection.putrequest(method, f"/api/v1{path}", skip_accept_encoding=True)
+        if "Authorization" not in dict(headers):
+            connection.putheader("Authorization", f"Bearer {served.tokens['admin']}")
+        for name, value in headers:
+            connection.putheader(name, value.encode("latin-1"))
+        if body is not None:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body)
+        answer = connection.getresponse()
+        return answer.status, yaml.safe_load(answer.read())
+    finally:
+        connection.close()
