@@ -43,15 +43,13 @@ class TokenEntry:
         """Whether its time is over."""
         return self.expires is not None and datetime.fromisoformat(self.expires.replace("Z", "+00:00")) <= now
 
-    @property
-    def caller(self) -> TokenCaller:
-        """Its owner."""
-        return TokenCaller(self.name, self.rights, self.namespaces[0] if self.namespaces else None)
+    def caller(self, own: frozenset[str] = frozenset()) -> TokenCaller:
+        """Its owner.
 
-    @property
-    def rights(self) -> Rights:
-        """What its owner may."""
-        return Rights(self.role, _set(self.namespaces), _set(self.pools))
+        :param own: the namespaces of the service itself.
+        """
+        rights = Rights(self.role, _set(self.namespaces), _set(self.pools), own)
+        return TokenCaller(self.name, rights, self.namespaces[0] if self.namespaces else None)
 
 
 def new_token(
@@ -104,10 +102,14 @@ def write_tokens(path: Path, entries: Iterable[TokenEntry]) -> None:
 
 
 class TokenFile:
-    """The tokens of a file, read again when it has changed. A file that is damaged meanwhile changes nothing."""
+    """The tokens of a file, read again when it has changed. A file that is damaged meanwhile changes nothing.
 
-    def __init__(self, path: Path) -> None:
+    ``own`` are the namespaces of the service itself.
+    """
+
+    def __init__(self, path: Path, own: Iterable[str] = ()) -> None:
         self.path = path
+        self._own = frozenset(own)
         self.problem: str | None = None
         self._lock = threading.Lock()
         self._state: tuple[int, int, int] | None = None
@@ -122,7 +124,7 @@ class TokenFile:
         for entry in self._entries:
             if hmac.compare_digest(entry.digest, digest):
                 found = entry
-        return None if found is None or found.is_expired(now) else found.caller
+        return None if found is None or found.is_expired(now) else found.caller(self._own)
 
     def _read(self, *, strict: bool = False) -> None:
         try:
