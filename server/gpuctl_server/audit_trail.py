@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -11,12 +12,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from gpuctl_server.audit import FIELDS, AuditMemory
-from gpuctl_server.times import NotATime, moment
 
 READ = 16 * 1024 * 1024
 """Bytes of the end of a file that are looked through for an answer."""
 _CHUNK = 256 * 1024
 _BASE = "/api/v1"
+_TIME = re.compile(r"\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-6]\d\.\d{3}Z", re.ASCII)
 
 
 class AuditFilter(NamedTuple):
@@ -43,8 +44,8 @@ class AuditFilter(NamedTuple):
             and (not self.object or any(self.object in item for item in objects))
             and (not self.namespace or any(_namespace_of(item) == self.namespace for item in objects))
             and (not self.result or self.result in (line["result"], *line["result"].split()))
-            and (self.since is None or moment(line["time"]) >= self.since)
-            and (self.until is None or moment(line["time"]) < self.until)
+            and (self.since is None or line["time"] >= _as_written(self.since))
+            and (self.until is None or line["time"] < _as_written(self.until))
         )
 
     def _is_action(self, action: str) -> bool:
@@ -129,15 +130,18 @@ def _line(text: str | bytes) -> dict[str, Any] | None:
     """A line as a value; None where it is none of ours."""
     try:
         value = json.loads(text)
-        moment(value["time"])
-        texts = [value[name] for name in FIELDS if name != "objects"]
-        if not all(isinstance(item, str) for item in (*texts, *value["objects"])):
+        objects, found = value["objects"], {name: value[name] for name in ("time", *FIELDS)}
+        if not isinstance(objects, list) or not _TIME.fullmatch(value["time"]):
             return None
-        if not isinstance(value["objects"], list):
-            return None
-    except (ValueError, LookupError, TypeError, NotATime, RecursionError):
+        texts = [item for name, item in found.items() if name != "objects"]
+    except (ValueError, LookupError, TypeError, RecursionError):
         return None
-    return {name: value[name] for name in ("time", *FIELDS)}
+    return found if all(isinstance(item, str) for item in (*texts, *objects)) else None
+
+
+def _as_written(when: datetime) -> str:
+    """A time as lines have it, so that texts can be compared: what is of a millisecond counts as its beginning."""
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _namespace_of(title: str) -> str:
