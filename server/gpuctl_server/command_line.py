@@ -32,6 +32,7 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.lookups import demand
 from gpuctl_server.node_lookups import pool_filter
+from gpuctl_server.others import told_together
 from gpuctl_server.problems import Problem, not_found
 from gpuctl_server.quota_lookups import visible_quotas
 from gpuctl_server.service import Service
@@ -85,7 +86,10 @@ def answer_question(
     with service.looking(caller, namespace) as reader:
         asked = Asked(service, caller, reader.scope, reader, touched)
         value = function(asked, **_arguments(function, arguments))
-        return {"version": __version__, "answer": encode(value), "notes": reader.scope.notes}
+        told = encode(value)
+        if not isinstance(value, ToldLogs):
+            told = told_together(told)
+        return {"version": __version__, "answer": told, "notes": reader.scope.notes}
 
 
 def _arguments(function: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
