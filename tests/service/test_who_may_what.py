@@ -353,6 +353,20 @@ def test_the_table_has_every_operation(world: Served) -> None:
     assert set(ROWS) == served
 
 
+def test_a_pool_takes_nodes_only_out_of_its_admin_s_pools(world: Served) -> None:
+    """Whoever is an admin of one pool cannot take a node out of another, by neither road, nor learn what nodes there are."""
+    world.call("PUT", f"/pools/{POOL}", "pooled", json={"nodes": ["who-0"]})
+    for nodes in (["who-0", "who-1"], ["who-absent-node"]):
+        answer = world.call("PUT", f"/pools/{POOL}", "pooled", status=403, json={"nodes": nodes})
+        assert (
+            answer["message"] == f"pooled may not put node {nodes[-1]} into a pool: it is in none of this token's pools"
+        )
+        document = {"kind": "pool", "version": "v0.1", "pool": {"name": POOL}, "nodes": {name: {} for name in nodes}}
+        world.call("POST", "/jobs", "pooled", status=403, json=sent(document))
+    assert [node["nodeName"] for node in world.get("/nodes", pool=OTHER_POOL)["items"]] == ["who-1"]
+    assert [node["nodeName"] for node in world.get("/nodes", pool=POOL)["items"]] == ["who-0"]
+
+
 @pytest.mark.parametrize("operation", ROWS)
 def test_every_cell(world: Served, operation: str) -> None:
     row = ROWS[operation]
