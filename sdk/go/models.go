@@ -11,6 +11,31 @@ type Administered struct {
 	Notes []string `json:"notes"`
 }
 
+// AuditLine: A write, or the attempt of one.
+type AuditLine struct {
+	Time string `json:"time"`
+	// Who asked; "" where nobody was recognised.
+	Caller string `json:"caller"`
+	Action string `json:"action"`
+	// What it was about, by name.
+	Objects []string `json:"objects"`
+	// The status, and the name of the error.
+	Result    string `json:"result"`
+	RequestID string `json:"requestId"`
+}
+
+// AuditPage: Lines of the audit, the newest first.
+type AuditPage struct {
+	Total int64       `json:"total"`
+	Items []AuditLine `json:"items"`
+	// `file`: the setting `audit`; `memory`: the last lines of the replica that answers.
+	Source string `json:"source"`
+	// Whether nothing is known to be missing: older lines, those of files that were rotated away, those of other replicas.
+	Complete bool `json:"complete"`
+	// Lines that cannot be read.
+	LeftOut int64 `json:"leftOut"`
+}
+
 // Batch: What became of a batch.
 type Batch struct {
 	Success []BatchItem    `json:"success"`

@@ -887,3 +887,68 @@ func (c *Client) CheckRight(ctx context.Context, body RightQuestion) (*RightAnsw
 	}
 	return &answer, nil
 }
+
+// ListAuditOptions are what may be said to ListAudit. The zero value says nothing.
+type ListAuditOptions struct {
+	// Of this caller.
+	Caller string
+	// A method, or method and path: `DELETE`, `POST /jobs`.
+	Action string
+	// Part of an object's name.
+	Object string
+	// Of objects in this namespace.
+	Namespace string
+	// A status, or the name of an error: `201`, `Forbidden`.
+	Result string
+	// From this time on, RFC 3339.
+	Since string
+	// Before this time.
+	Until string
+	// Which page, from 1.
+	Page int
+	// Items of a page.
+	PageSize int
+}
+
+// ListAudit: Writes, and attempts of them, the newest first.
+func (c *Client) ListAudit(ctx context.Context, options *ListAuditOptions) (*AuditPage, error) {
+	if options == nil {
+		options = &ListAuditOptions{}
+	}
+	query := url.Values{}
+	set(query, "caller", options.Caller)
+	set(query, "action", options.Action)
+	set(query, "object", options.Object)
+	set(query, "namespace", options.Namespace)
+	set(query, "result", options.Result)
+	set(query, "since", options.Since)
+	set(query, "until", options.Until)
+	set(query, "page", options.Page)
+	set(query, "pageSize", options.PageSize)
+	var answer AuditPage
+	if err := c.send(ctx, request{method: http.MethodGet, path: "/audit", query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// AllAudit gives the items of all pages of ListAudit, which are asked for as they are used. What is added or removed
+// meanwhile may shift the pages.
+func (c *Client) AllAudit(ctx context.Context, options *ListAuditOptions) *Iterator[AuditLine] {
+	var page ListAuditOptions
+	if options != nil {
+		page = *options
+	}
+	if page.PageSize == 0 {
+		page.PageSize = largePage
+	}
+	return &Iterator[AuditLine]{fetch: func(number int) ([]AuditLine, int64, error) {
+		page := page
+		page.Page = number
+		found, err := c.ListAudit(ctx, &page)
+		if err != nil {
+			return nil, 0, err
+		}
+		return found.Items, found.Total, nil
+	}}
+}

@@ -16,6 +16,7 @@ from gpuctl_server.gate import Gate
 from gpuctl_server.openapi import as_3_0
 from gpuctl_server.operations import described, operation_id
 from gpuctl_server.routes import (
+    audit_log,
     auth,
     command_questions,
     docs,
@@ -58,6 +59,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     namespaces.router,
     fit.router,
     auth.router,
+    audit_log.router,
     command_questions.router,
     command_questions.writes,
     docs.router,

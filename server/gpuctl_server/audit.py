@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 import logging
+import logging.handlers
+import os
+import threading
 import time
+from collections import deque
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 
 from gpuctl_server.request_log import request_id
 
 AUDIT = logging.getLogger("gpuctl_server.audit")
 """Where the lines go: to the log, or where :func:`audit_to` sends them."""
+FIELDS = ("caller", "action", "objects", "result", "requestId")
+REMEMBERED = 1024 * 1024
+"""Characters of lines that are remembered."""
 
 
 class AuditLines(logging.Formatter):
@@ -19,9 +27,42 @@ class AuditLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """As :meth:`logging.Formatter.format`."""
-        fields = ("caller", "action", "objects", "result", "requestId")
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
-        return json.dumps({"time": moment, **{name: getattr(record, name) for name in fields}}, ensure_ascii=False)
+        return json.dumps({"time": moment, **{name: getattr(record, name) for name in FIELDS}}, ensure_ascii=False)
+
+
+class AuditMemory(logging.Handler):
+    """Remembers the last lines, so many as have room; safe to use from several threads."""
+
+    def __init__(self, room: int = REMEMBERED) -> None:
+        super().__init__()
+        self.setFormatter(AuditLines())
+        self._room = room
+        self._taken = 0
+        self._lines: deque[str] = deque()
+        self._own = threading.Lock()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """As :meth:`logging.Handler.emit`."""
+        line = self.format(record)
+        with self._own:
+            self._lines.append(line)
+            self._taken += len(line)
+            while self._taken > self._room:
+                self._taken -= len(self._lines.popleft())
+
+    def lines(self) -> list[str]:
+        """They, the newest first."""
+        with self._own:
+            return list(reversed(self._lines))
+
+
+class _PrivateFile(logging.handlers.WatchedFileHandler):
+    """A file that only its owner can read; one that was rotated away is begun anew, and that one is private as well."""
+
+    def _open(self) -> TextIOWrapper:
+        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        return os.fdopen(descriptor, "a", encoding="utf-8")
 
 
 def audit(caller: str, action: str, object: str | Sequence[str], result: str) -> None:
@@ -37,14 +78,15 @@ def audit(caller: str, action: str, object: str | Sequence[str], result: str) ->
     AUDIT.info("audit", extra=fields)
 
 
-def audit_to(path: Path) -> None:
-    """Add the lines to a file, which only its owner can read, and no more to the log.
+def audit_to(path: Path | None, memory: AuditMemory) -> None:
+    """Add the lines to a file, which only its owner can read, and no more to the log; and remember the last of them.
 
+    :param path: None: they go to the log.
     :raises OSError: it cannot be written.
     """
-    path = path.expanduser()
-    path.touch(mode=0o600, exist_ok=True)
-    handler = logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(AuditLines())
-    AUDIT.handlers[:] = [handler]
-    AUDIT.propagate = False
+    AUDIT.handlers[:] = [memory]
+    AUDIT.propagate = path is None
+    if path is not None:
+        handler = _PrivateFile(path.expanduser(), encoding="utf-8")
+        handler.setFormatter(AuditLines())
+        AUDIT.addHandler(handler)

@@ -40,6 +40,7 @@ from gpuctl_server.submissions import Submission, compile_documents, demand_docu
 
 _LISTED_WITHIN = 2.0
 """Seconds until what was created is in the list of jobs, at most."""
+_NAME_ONE = "name one of your namespaces with ?namespace="
 _DONE = {"replace": "replaced", "update": "updated", "create": "created"}
 
 
@@ -188,6 +189,7 @@ def unfinished(service: Service, caller: Caller, namespace: str | None) -> Recov
 
     :raises Problem: 403.
     """
+    namespace = _own_place(caller, namespace)
     with service.asking(caller) as session:
         found = left_of(service, caller, session, namespace)
     return _recoveries(found)
@@ -200,6 +202,7 @@ def finish(
 
     :raises Problem: 403, 409.
     """
+    namespace = _own_place(caller, namespace)
     with changing(service, caller) as session:
         found = left_of(service, caller, session, namespace)
         touched += [str(step.key) for step in found.outlook.steps]
@@ -291,8 +294,20 @@ def left_of(service: Service, caller: Caller, session: Session, namespace: str |
     places = {journal.namespace for journal in found.outlook.journals}
     places |= {problem.namespace for problem in found.outlook.problems}
     if not all(map(caller.sees, places)):
-        raise forbidden("name one of your namespaces with ?namespace=")
+        raise forbidden(_NAME_ONE)
     return found
+
+
+def _own_place(caller: Caller, namespace: str | None) -> str | None:
+    """The namespace that is meant where none was said: of several that are theirs one has to be named.
+
+    :raises Problem: 403.
+    """
+    if namespace is not None or caller.namespaces is None:
+        return namespace
+    if len(caller.namespaces) != 1:
+        raise forbidden(_NAME_ONE)
+    return next(iter(caller.namespaces))
 
 
 def _recoveries(found: Unfinished) -> Recoveries:

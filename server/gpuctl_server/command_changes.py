@@ -12,7 +12,7 @@ from gpuctl.answers.advice import by_service
 from gpuctl.answers.failures import meaning_of
 from gpuctl.apply.plan.deletion import absent_job
 from gpuctl.apply.plan.differences import before_and_after, masked_change
-from gpuctl.apply.plan.plan import WRITING, EvictedJob, Plan, Step
+from gpuctl.apply.plan.plan import WRITING, Plan, Step
 from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.apply.state.compare import Change
 from gpuctl.apply.state.records import Records
@@ -303,7 +303,6 @@ def told_step(step: Step, keys: Records) -> Step:
         shown=before_and_after(step, keys) if step.action in WRITING else (None, None),
         changes=[masked_change(change) for change in step.changes],
         lost=[_told_loss(field) for field in step.lost],
-        victims=[_told_victim(job) for job in step.victims],
         error=None if step.error is None else redact(step.error),
     )
 
@@ -311,10 +310,6 @@ def told_step(step: Step, keys: Records) -> Step:
 def _told_loss(lost: Any) -> Any:
     hidden = masked_change(Change(lost.path, lost.value, lost.new))
     return lost._replace(value=hidden.old, new=hidden.new)
-
-
-def _told_victim(job: EvictedJob) -> EvictedJob:
-    return job if job.seen else job._replace(namespace="", job="", pods=("",) * len(job.pods))
 
 
 def masked_texts(texts: Iterable[str]) -> list[str]:

@@ -32,11 +32,13 @@ from gpuctl.usecases.job_logs import JobLogs, LogQuery, ToldBatch, ToldLogs, Tol
 from gpuctl.usecases.job_queries import GpuUse, JobQuery, ListedRows
 from gpuctl.usecases.looking import Reader, check_names, reader_of
 from gpuctl.usecases.node_queries import NodeListing, NodeQuery
+from gpuctl.usecases.service_fit import ToldFits
 from gpuctl.usecases.wire import NotOfThisForm, decode, encode
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.lookups import demand
 from gpuctl_server.node_lookups import pool_filter
+from gpuctl_server.others import told_together
 from gpuctl_server.problems import Problem, not_found
 from gpuctl_server.quota_lookups import visible_quotas
 from gpuctl_server.service import Service
@@ -89,7 +91,11 @@ def answer_question(
         raise not_found("there is nothing at this path")
     with asked_by(service, caller, namespace, touched) as asked:
         value = called(function, asked, arguments)
-        return {"version": __version__, "answer": encode(value), "notes": asked.scope.notes}
+        told = encode(value)
+        # Those of `fit` have a form of their own, in which each holder has numbers.
+        if not isinstance(value, ToldLogs | ToldFits):
+            told = told_together(told)
+        return {"version": __version__, "answer": told, "notes": asked.scope.notes}
 
 
 @contextmanager

@@ -54,7 +54,7 @@ def create(service: Service, caller: Caller, ask: Ask, touched: list[str]) -> Su
         submission = _submission(service, caller, session, ask, touched)
         mark = _mark(caller, ask)
         submission = _marked(submission, mark)
-        if ask.key is None or not _is_created(service, session, submission, mark):
+        if ask.key is None or not _is_created(service, caller, session, submission, mark):
             demand_homes(caller, session, submission.documents)
             _apply(service, session, submission, ask, mark)
         return _submitted(submission, _created(service, session, submission))
@@ -94,7 +94,7 @@ def _marked(submission: Submission, mark: str) -> Submission:
     return replace(submission, wanted=replace(wanted, request=replace(wanted.request, mark=mark)))
 
 
-def _is_created(service: Service, session: Session, submission: Submission, mark: str) -> bool:
+def _is_created(service: Service, caller: Caller, session: Session, submission: Submission, mark: str) -> bool:
     """Whether this very request has created all jobs already.
 
     :raises Problem: 409 for another request under the same key.
@@ -103,7 +103,7 @@ def _is_created(service: Service, session: Session, submission: Submission, mark
     given = mark.partition(".")[0]
     live = session.each(session.get, submission.mains)
     known = [annotations_of(obj).get(name, "") for obj in live if obj is not None]
-    others = (item.job.workload for item in service.board.now().jobs)
+    others = (item.job.workload for item in service.board.now().jobs if caller.sees(item.row.identity.namespace))
     known += [annotations_of(obj).get(name, "") for obj in others if obj is not None]
     if any(text.partition(".")[0] == given and text != mark for text in known):
         raise Problem(

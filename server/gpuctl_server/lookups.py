@@ -44,7 +44,10 @@ async def decided(caller: Caller, function: Callable[[], Result]) -> Result:
 async def seen_by(caller: Caller, board: Board) -> frozenset[str] | None:
     """The namespaces of jobs that somebody sees; None: all that there are."""
     if isinstance(caller, TokenCaller):
-        return caller.rights.namespaces
+        if caller.rights.is_unlimited:
+            return None
+        there = board.namespaces if caller.rights.namespaces is None else caller.rights.namespaces
+        return frozenset(filter(caller.sees, there))
     return await anyio.to_thread.run_sync(lambda: frozenset(filter(caller.sees, board.namespaces)))
 
 

@@ -69,11 +69,10 @@ def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
 
     server = _Server(config, listening, service)
     set_up()
-    if settings.audit is not None:
-        try:
-            audit_to(settings.audit)
-        except OSError as error:
-            raise CannotStart(f"the audit cannot be written: {error}") from None
+    try:
+        audit_to(settings.audit, service.audit)
+    except OSError as error:
+        raise CannotStart(f"the audit cannot be written: {error}") from None
     try:
         server.run()
     finally:
@@ -132,7 +131,8 @@ def _authenticator(settings: ServerSettings, connection: Connection, tell: Calla
             token, entry = new_token(FIRST, "admin")
             write_tokens(path, [entry])
             tell(f"token of {FIRST}, shown this once: {token}\nits hash is in {path}")
-        return TokenFile(path)
+        # In a pod there is no context, and the connection's namespace is that of the service itself.
+        return TokenFile(path, () if connection.context else (connection.namespace,))
     except (OSError, DamagedTokens) as error:
         raise CannotStart(f"the tokens cannot be used: {error}") from None
 

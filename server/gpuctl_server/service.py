@@ -21,6 +21,7 @@ from gpuctl.language.names import SYSTEM_NAMESPACE
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.looking import Reader, reader_of
 from gpuctl_server.access.caller import Authenticator, Caller
+from gpuctl_server.audit import AuditMemory
 from gpuctl_server.encoded import Encoded
 from gpuctl_server.logs.log_hub import LogHub
 from gpuctl_server.measures import Measures
@@ -59,6 +60,7 @@ class Service:
     logs: LogHub
     prometheus: Prometheus | None
     writes: Writes = field(default_factory=Writes)
+    audit: AuditMemory = field(default_factory=AuditMemory)
     encoded: Encoded = field(default_factory=Encoded)
     waits: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(WAITS))
 

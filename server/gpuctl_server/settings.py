@@ -19,6 +19,7 @@ class SettingsProblem(ValueError):
 
 
 AuthMode = Literal["tokens", "kubernetes", "oidc"]
+PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
 FILE = "GPUCTL_SERVER_CONFIG"
 
 
@@ -39,6 +40,19 @@ class ServerSettings(BaseSettings):
 
     auth: AuthMode = Field("tokens", description="Whose tokens are accepted.")
     tokens: Path = Field(Path("~/.config/gpuctl/server-tokens.json"), description="File of tokens, for auth `tokens`.")
+    pod_security: PodSecurityLevel = Field(
+        "baseline",
+        description="For auth `tokens`: the level of the Pod Security Standards that every pod has to keep which is "
+        "created for another token than an admin's without limits. `privileged` leaves it to the namespaces' own.",
+    )
+    host_paths: tuple[Annotated[str, Field(pattern=r"^/[^:]*$")], ...] = Field(
+        (),
+        description="For auth `tokens`: directories of nodes that such pods may mount all the same, and what is in "
+        "them. The risk: by a link in a directory that jobs write to, a later job mounts any other.",
+    )
+    service_accounts: tuple[str, ...] = Field(
+        (), description="For auth `tokens`: service accounts that such pods may have beside `default`."
+    )
     oidc_issuer: str | None = Field(None, description="For auth `oidc`: the provider, as `iss` of its tokens says.")
     oidc_audience: str | None = Field(None, description="For auth `oidc`: what `aud` of a token has to contain.")
     oidc_username_claim: str = Field("sub", description="For auth `oidc`: the claim that is the user's name.")

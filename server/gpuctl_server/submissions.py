@@ -25,10 +25,12 @@ from gpuctl.usecases.change_options import DocumentOptions, PlanOptions
 from gpuctl.usecases.compiling import worth_telling
 from gpuctl.usecases.conversation import Conversation
 from gpuctl_server.access.caller import Caller
+from gpuctl_server.access.pod_safety import PodTerms
 from gpuctl_server.access.rights import Action, Wish
 from gpuctl_server.lookups import demand
 from gpuctl_server.negotiation import read_body, sends_yaml
-from gpuctl_server.problems import Problem
+from gpuctl_server.node_lookups import pool_filter
+from gpuctl_server.problems import Problem, forbidden
 from gpuctl_server.service import Service
 
 NAME = "yamlContent"
@@ -187,7 +189,54 @@ def compile_documents(
     wanted = request_for(session, options, planning or PlanOptions(), Conversation())
     wanted = replace(wanted, request=replace(wanted.request, sees=caller.sees))
     refuse_platform(wanted.compilation.documents)
-    return Submission(text, wanted)
+    submission = Submission(text, wanted)
+    if caller.is_confined:
+        _confine_pods(service, caller, submission)
+        _confine_nodes(service, caller, submission)
+    return submission
+
+
+def _confine_pods(service: Service, caller: Caller, submission: Submission) -> None:
+    """See that no pod may do what its sender may not.
+
+    :raises Problem: 403, with all that is too much.
+    """
+    settings = service.settings
+    terms = PodTerms(settings.pod_security, settings.host_paths, settings.service_accounts)
+    found = {
+        title_of(document): terms.breaches(
+            item.object for item in submission.wanted.compilation.lowered if item.document is document
+        )
+        for document in submission.documents
+    }
+    details = [{"document": title, "message": text} for title, texts in found.items() for text in texts]
+    if details:
+        first = f"{details[0]['document']}: {details[0]['message']}"
+        more = f", and {len(details) - 1} more" if len(details) > 1 else ""
+        raise Problem(
+            403,
+            f"{caller.name} may not create such pods: Pod Security {settings.pod_security}, and the service accounts "
+            f"that are free to use, do not allow {first}{more}",
+            error="PodSecurity",
+            details=details,
+            hint="pvc or nfs in `storage.workdirs` take the place of paths of the host; what else jobs may have is set "
+            "where the service is started (pod_security, host_paths, service_accounts)",
+        )
+
+
+def _confine_nodes(service: Service, caller: Caller, submission: Submission) -> None:
+    """See that a pool takes no nodes out of pools that are not its sender's, whether or not there are such nodes.
+
+    :raises Problem: 403.
+    """
+    takes, there = pool_filter(caller, "update", "pools"), service.fleet.now().nodes
+    for document in submission.documents:
+        named = document.model.nodes if isinstance(document.model, Pool) else {}
+        for name in named:
+            if name not in there or not takes(there[name].pool):
+                raise forbidden(
+                    f"{caller.name} may not put node {name} into a pool: it is in none of this token's pools"
+                )
 
 
 def home_of(service: Service, caller: Caller, text: str, namespace: str | None) -> str:
@@ -196,7 +245,7 @@ def home_of(service: Service, caller: Caller, text: str, namespace: str | None) 
     :param namespace: as far as it was said.
     :raises Problem: 400, also where these are too many documents.
     """
-    _see_that_few(sum(line.startswith("---") for line in text.splitlines()))
+    _see_that_few(sum(line.startswith("---") for line in text.split("\n")))
     namespace = namespace or caller.home or service.namespace
     if not is_dns_label(namespace):
         raise Problem(400, f"`{namespace}` is not a legal namespace name", error="InvalidOptions")

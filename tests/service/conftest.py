@@ -49,7 +49,9 @@ def served(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
         "viktor": ("viewer", (TEAM,), None),
         "paula": ("admin", None, (POOL,)),
     }
-    with serving(tmp_path_factory.mktemp("service"), plane.kubeconfig(), users) as running:
+    # The product's documents mount paths of the host, for users as well.
+    directory = tmp_path_factory.mktemp("service")
+    with serving(directory, plane.kubeconfig(), users, host_paths='["/"]') as running:  # type: ignore[arg-type]
         yield running
 
 

@@ -186,7 +186,8 @@ def test_fit(served: Served, place: Place) -> None:
     assert [item["verdict"] for item in theirs["jobs"]] == [item["verdict"] for item in found["jobs"]]
     assert place.namespace not in told
     assert "holder" not in told
-    assert "(hidden" in told, "what holds the GPUs counts"
+    assert "(others)" in told, "what holds the GPUs counts"
+    assert "hidden" not in told
     assert served.call("POST", "/fit", "anna", json=body, params=here, status=403)["error"] == "Forbidden"
     wrong = served.call("POST", "/fit", json={"yamlContent": "kind: training\n"}, status=400)
     assert wrong["error"] == "InvalidDocuments"

@@ -41,7 +41,8 @@ def behind(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 
 def ready(served: Served) -> Object:
-    value: Object = httpx.get(f"{served.url}/readyz", timeout=30).json()
+    token = {"Authorization": f"Bearer {served.tokens['admin']}"}
+    value: Object = httpx.get(f"{served.url}/readyz", headers=token, timeout=30).json()
     return value
 
 

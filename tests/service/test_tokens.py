@@ -6,6 +6,7 @@ import base64
 import hashlib
 import http.server
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from control_plane import ControlPlane
-from gpuctl_server.access.tokens import new_token, read_tokens, write_tokens
+from gpuctl_server.access.tokens import DamagedTokens, new_token, read_tokens, write_tokens
 from support.cluster_tools import Place, training
 from support.served import Served, serving
 
@@ -64,6 +65,72 @@ def test_a_token_comes_and_goes(plane: ControlPlane, tmp_path: Path) -> None:
         write_tokens(path, before)
         assert httpx.get(address, **ask).status_code == 401
         assert token not in "".join(own.log)
+
+
+def _known(own: Served) -> int:
+    return own.client().get("/jobs").status_code
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o640 | 0o020, 0o602, 0o620, 0o666])
+def test_a_file_that_others_can_read_or_write(plane: ControlPlane, tmp_path: Path, mode: int) -> None:
+    """Its tokens are not believed, neither at the start nor later; what was read before holds, and the log says why."""
+    with serving(tmp_path, plane.kubeconfig(), {"admin": ("admin", None, None)}) as own:
+        path = tmp_path / "tokens.json"
+        token, entry = new_token("stranger", "admin")
+        write_tokens(path, [*read_tokens(path), entry])
+        path.chmod(mode)
+        own.tokens = {**own.tokens, "stranger": token}
+        own.get("/jobs", "stranger", status=401)
+        assert _known(own) == 200
+        with pytest.raises(DamagedTokens, match=r"may be (read|written) by (everybody|its group)"):
+            read_tokens(path)
+        said = [text for text in own.log if "cannot be read again" in text]
+        assert len(said) == 1
+        assert f"chmod 600 {path}" in said[0]
+        path.chmod(0o600)
+        own.get("/jobs", "stranger")
+
+
+def test_files_that_are_none_of_ours(plane: ControlPlane, tmp_path: Path) -> None:
+    """Somebody else's file, a link to one, a pipe, a directory, half a file, one without an end of brackets: nobody new is
+    let in, nobody is locked out, and nothing waits. A link to a file of one's own is how Kubernetes mounts Secrets."""
+    with serving(tmp_path, plane.kubeconfig(), {"admin": ("admin", None, None)}) as own:
+        path, kept = tmp_path / "tokens.json", tmp_path / "kept.json"
+        whole = path.read_text()
+        token, entry = new_token("stranger", "admin")
+        own.tokens = {**own.tokens, "stranger": token}
+        write_tokens(kept, [*read_tokens(path), entry])
+        strange = tmp_path / "strange.json"
+        write_tokens(strange, [entry])
+
+        def refused() -> None:
+            assert _known(own) == 200
+            own.get("/jobs", "stranger", status=401)
+            path.unlink() if not path.is_dir() else path.rmdir()
+
+        refused()
+        os.mkfifo(path, 0o600)
+        refused()
+        path.mkdir(0o700)
+        refused()
+        for text in (whole[: len(whole) // 2], "", "[" * 100_000, whole.replace(entry.digest[:1], "\u00e9")[:-9]):
+            path.touch(0o600)
+            path.write_text(text)
+            refused()
+        digest = json.loads(kept.read_text())
+        digest["tokens"][-1]["sha256"] = "\u00e9" * 64
+        path.touch(0o600)
+        path.write_text(json.dumps(digest))
+        refused()
+        if os.geteuid() == 0:
+            os.chown(strange, 12345, 12345)
+            path.symlink_to(strange)
+            with pytest.raises(DamagedTokens, match="another user"):
+                read_tokens(path)
+            refused()
+        path.symlink_to(kept)
+        own.get("/jobs", "stranger")
+        assert not any("Traceback" in text for text in own.log)
 
 
 def test_users_of_the_cluster(plane: ControlPlane, tmp_path: Path, place: Place) -> None:

@@ -82,10 +82,10 @@ def _change(change: Change) -> dict[str, Any]:
 
 
 def _victim(job: EvictedJob) -> dict[str, Any]:
-    """An evicted job; of one that whoever asked may not see, only how important it is and how long it runs."""
+    """An evicted job; of those that whoever asked may not see, only how important they are and how long they run."""
     value = {**job._asdict(), "pods": list(job.pods)}
     if not value.pop("seen"):
-        value |= {"namespace": None, "job": None, "pods": []}
+        value |= {"namespace": None, "job": None}
     return value
 
 

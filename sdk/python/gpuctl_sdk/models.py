@@ -20,6 +20,35 @@ class Administered(Answer):
     """What is worth knowing of it."""
 
 
+class AuditLine(Answer):
+    """A write, or the attempt of one."""
+
+    time: str
+    caller: str
+    """Who asked; "" where nobody was recognised."""
+    action: str
+    objects: list[str]
+    """What it was about, by name."""
+    result: str
+    """The status, and the name of the error."""
+    request_id: str
+
+
+class AuditPage(Answer):
+    """Lines of the audit, the newest first."""
+
+    total: int
+    items: list[AuditLine]
+    source: str
+    """`file`: the setting `audit`; `memory`: the last lines of the replica that answers."""
+    complete: bool
+    """Whether nothing is known to be missing: older lines, those of files that were rotated away, those of other
+    replicas.
+    """
+    left_out: int
+    """Lines that cannot be read."""
+
+
 class Batch(Answer):
     """What became of a batch."""
 
@@ -850,6 +879,8 @@ class WorkloadCondition(Answer):
 
 
 Administered.model_rebuild()
+AuditLine.model_rebuild()
+AuditPage.model_rebuild()
 Batch.model_rebuild()
 BatchFailure.model_rebuild()
 BatchItem.model_rebuild()

@@ -771,6 +771,87 @@ class Operations(ABC):
         )
         return found
 
+    def list_audit(
+        self,
+        *,
+        caller: str | None = None,
+        action: str | None = None,
+        object: str | None = None,
+        namespace: str | None = None,
+        result: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> models.AuditPage:
+        """Writes, and attempts of them, the newest first.
+
+        :param caller: Of this caller.
+        :param action: A method, or method and path: `DELETE`, `POST /jobs`.
+        :param object: Part of an object's name.
+        :param namespace: Of objects in this namespace.
+        :param result: A status, or the name of an error: `201`, `Forbidden`.
+        :param since: From this time on, RFC 3339.
+        :param until: Before this time.
+        :param page: Which page, from 1.
+        :param page_size: Items of a page.
+        """
+        found: models.AuditPage = self.send(
+            Call(
+                "GET",
+                "/audit",
+                models.AuditPage,
+                query=given(
+                    {
+                        "caller": caller,
+                        "action": action,
+                        "object": object,
+                        "namespace": namespace,
+                        "result": result,
+                        "since": since,
+                        "until": until,
+                        "page": page,
+                        "pageSize": page_size,
+                    }
+                ),
+            )
+        )
+        return found
+
+    def all_audit(
+        self,
+        *,
+        caller: str | None = None,
+        action: str | None = None,
+        object: str | None = None,
+        namespace: str | None = None,
+        result: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        page_size: int = 500,
+    ) -> Iterator[models.AuditLine]:
+        """The items of all pages of :meth:`list_audit`, which are asked for as they are used.
+
+        What is added or removed meanwhile may shift the pages.
+        """
+        number, seen = 1, 0
+        while True:
+            found = self.list_audit(
+                caller=caller,
+                action=action,
+                object=object,
+                namespace=namespace,
+                result=result,
+                since=since,
+                until=until,
+                page=number,
+                page_size=page_size,
+            )
+            yield from found.items
+            number, seen = number + 1, seen + len(found.items)
+            if not found.items or seen >= found.total:
+                return
+
 
 class AsyncOperations(ABC):
     """Every operation of the API.
@@ -1541,3 +1622,85 @@ class AsyncOperations(ABC):
             )
         )
         return found
+
+    async def list_audit(
+        self,
+        *,
+        caller: str | None = None,
+        action: str | None = None,
+        object: str | None = None,
+        namespace: str | None = None,
+        result: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> models.AuditPage:
+        """Writes, and attempts of them, the newest first.
+
+        :param caller: Of this caller.
+        :param action: A method, or method and path: `DELETE`, `POST /jobs`.
+        :param object: Part of an object's name.
+        :param namespace: Of objects in this namespace.
+        :param result: A status, or the name of an error: `201`, `Forbidden`.
+        :param since: From this time on, RFC 3339.
+        :param until: Before this time.
+        :param page: Which page, from 1.
+        :param page_size: Items of a page.
+        """
+        found: models.AuditPage = await self.send(
+            Call(
+                "GET",
+                "/audit",
+                models.AuditPage,
+                query=given(
+                    {
+                        "caller": caller,
+                        "action": action,
+                        "object": object,
+                        "namespace": namespace,
+                        "result": result,
+                        "since": since,
+                        "until": until,
+                        "page": page,
+                        "pageSize": page_size,
+                    }
+                ),
+            )
+        )
+        return found
+
+    async def all_audit(
+        self,
+        *,
+        caller: str | None = None,
+        action: str | None = None,
+        object: str | None = None,
+        namespace: str | None = None,
+        result: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        page_size: int = 500,
+    ) -> AsyncIterator[models.AuditLine]:
+        """The items of all pages of :meth:`list_audit`, which are asked for as they are used.
+
+        What is added or removed meanwhile may shift the pages.
+        """
+        number, seen = 1, 0
+        while True:
+            found = await self.list_audit(
+                caller=caller,
+                action=action,
+                object=object,
+                namespace=namespace,
+                result=result,
+                since=since,
+                until=until,
+                page=number,
+                page_size=page_size,
+            )
+            for item in found.items:
+                yield item
+            number, seen = number + 1, seen + len(found.items)
+            if not found.items or seen >= found.total:
+                return

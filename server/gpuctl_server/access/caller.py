@@ -27,9 +27,16 @@ class Caller(Protocol):
     def may(self, wish: Wish) -> Decision:
         """Whether something may be done."""
 
+    def sees_all(self) -> bool:
+        """Whether what is in all namespaces may be looked at, those of the system perhaps left out."""
+
     @property
     def namespaces(self) -> Collection[str] | None:
         """Those that it is confined to; None when no list of them is known."""
+
+    @property
+    def is_confined(self) -> bool:
+        """Whether the service, which writes for them, has to see to it what their pods may do."""
 
     def connection(self, service: Connection) -> Connection:
         """As whom it writes: the service itself, or somebody the cluster knows."""
@@ -57,9 +64,18 @@ class TokenCaller:
         """As :meth:`Caller.sees`."""
         return self.rights.sees(namespace)
 
+    def sees_all(self) -> bool:
+        """As :meth:`Caller.sees_all`."""
+        return self.rights.sees_all()
+
     def may(self, wish: Wish) -> Decision:
         """As :meth:`Caller.may`."""
         return self.rights.decide(self.name, wish)
+
+    @property
+    def is_confined(self) -> bool:
+        """As :attr:`Caller.is_confined`: what they may not do in the cluster their pods must not either."""
+        return not self.rights.is_unlimited
 
     @property
     def namespaces(self) -> Collection[str] | None:

@@ -193,6 +193,15 @@ class ClusterCaller:
         """As :meth:`Caller.sees`: whether its pods may be listed."""
         return not namespace or self._has(_RIGHTS["jobs", "get"], namespace)
 
+    def sees_all(self) -> bool:
+        """As :meth:`Caller.sees_all`."""
+        return self._has(_RIGHTS["jobs", "get"], "")
+
+    @property
+    def is_confined(self) -> bool:
+        """As :attr:`Caller.is_confined`: what they write is written as theirs, and Kubernetes decides."""
+        return False
+
     def may(self, wish: Wish) -> Decision:
         """As :meth:`Caller.may`. What is about no certain namespace is decided when one is known."""
         attributes = _attributes(wish)

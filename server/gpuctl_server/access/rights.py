@@ -6,6 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from gpuctl.language.names import SYSTEM_NAMESPACE
+
 Role = Literal["admin", "user", "viewer"]
 ROLES: tuple[Role, ...] = ("admin", "user", "viewer")
 
@@ -29,6 +31,9 @@ RESOURCES = (
 
 _OF_JOBS = frozenset({"jobs", "logs", "metrics", "plans"})
 _READ_BY_ALL = frozenset({"pools", "nodes", "labels", "quotas", "namespaces", *_OF_JOBS})
+_OF_NODES = frozenset({"pools", "nodes", "labels"})
+_OF_THE_CLUSTER = frozenset({"quotas", "namespaces", *_OF_NODES})
+_SYSTEM_PREFIX = "kube-"
 
 
 class Wish(NamedTuple):
@@ -53,15 +58,39 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True)
 class Rights:
-    """What somebody is: a role, in certain namespaces and pools (None: in all)."""
+    """What somebody is: a role, in certain namespaces and pools (None: in all).
+
+    The namespaces of the system are Kubernetes' own, gpuctl's, and ``own``, those of the service itself. They are in
+    "all" for an admin without limits, and for nobody else; an admin may have them by name, no other role.
+    """
 
     role: Role
     namespaces: frozenset[str] | None = None
     pools: frozenset[str] | None = None
+    own: frozenset[str] = frozenset()
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether there is nothing that they may not."""
+        return self.role == "admin" and self.namespaces is None and self.pools is None
 
     def sees(self, namespace: str) -> bool:
         """Whether what is in a namespace ("" for what is in none) may be looked at."""
-        return not namespace or self.namespaces is None or namespace in self.namespaces
+        return not namespace or self._reaches(namespace)
+
+    def sees_all(self) -> bool:
+        """Whether that is so of every namespace with jobs, so that counts of all of them are no secret."""
+        return self.namespaces is None
+
+    def _reaches(self, namespace: str) -> bool:
+        if self.namespaces is not None and namespace not in self.namespaces:
+            return False
+        if self.is_unlimited or not self._is_system(namespace):
+            return True
+        return self.role == "admin" and self.namespaces is not None
+
+    def _is_system(self, namespace: str) -> bool:
+        return namespace.startswith(_SYSTEM_PREFIX) or namespace == SYSTEM_NAMESPACE or namespace in self.own
 
     def decide(self, name: str, wish: Wish) -> Decision:
         """Whether they may; ``name`` is who they are, for the message."""
@@ -73,21 +102,31 @@ class Rights:
     def _lacking(self, wish: Wish) -> str | None:
         if wish.resource not in RESOURCES or wish.action not in ACTIONS:
             return "there is no such right"
-        if not _is_among(wish.namespace, self.namespaces):
-            return f"the namespaces of this token are {_listed(self.namespaces)}"
-        if not _is_among(wish.pool, self.pools):
+        if wish.namespace is not None and not self._reaches(wish.namespace):
+            if self.namespaces is not None and wish.namespace not in self.namespaces:
+                return f"the namespaces of this token are {_listed(self.namespaces)}"
+            return "the namespaces of the system are for admins whose token is not limited, or names them"
+        if self.pools is not None and wish.pool is not None and wish.pool not in self.pools:
             return f"the pools of this token are {_listed(self.pools)}"
         if self.role == "admin":
-            return None
+            return self._beyond_limits(wish)
         if wish.action == "get" or wish.resource == "plans":
             return None if wish.resource in _READ_BY_ALL else "that takes the role admin"
         if wish.resource == "jobs":
             return None if self.role == "user" else "the role viewer reads only"
         return "that takes the role admin"
 
-
-def _is_among(value: str | None, allowed: Collection[str] | None) -> bool:
-    return value is None or allowed is None or value in allowed
+    def _beyond_limits(self, wish: Wish) -> str | None:
+        """Why an admin whose token is limited may not do what reaches beyond the limits."""
+        if self.is_unlimited or (wish.action == "get" and wish.resource in _READ_BY_ALL):
+            return None
+        if self.namespaces is not None and wish.resource in _OF_THE_CLUSTER:
+            return "that is the whole cluster's, and this token is limited to namespaces"
+        if self.pools is not None and wish.resource not in (*_OF_JOBS, *_OF_NODES):
+            return "that is of all pools, and this token is limited to some"
+        if wish.resource == "audit":
+            return "the audit is of all namespaces, and this token is limited to some"
+        return None
 
 
 def _listed(values: Collection[str] | None) -> str:

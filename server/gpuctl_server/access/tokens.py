@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
 import stat
 import threading
@@ -18,9 +19,12 @@ from typing import Any
 from gpuctl.usecases.private_files import write_privately
 from gpuctl_server.access.caller import TokenCaller
 from gpuctl_server.access.rights import ROLES, Rights, Role
+from gpuctl_server.request_log import LOG
 
 PREFIX = "gpuctl_"
 _BYTES = 32
+_LARGEST = 16 * 1024 * 1024
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class DamagedTokens(ValueError):
@@ -43,15 +47,13 @@ class TokenEntry:
         """Whether its time is over."""
         return self.expires is not None and datetime.fromisoformat(self.expires.replace("Z", "+00:00")) <= now
 
-    @property
-    def caller(self) -> TokenCaller:
-        """Its owner."""
-        return TokenCaller(self.name, self.rights, self.namespaces[0] if self.namespaces else None)
+    def caller(self, own: frozenset[str] = frozenset()) -> TokenCaller:
+        """Its owner.
 
-    @property
-    def rights(self) -> Rights:
-        """What its owner may."""
-        return Rights(self.role, _set(self.namespaces), _set(self.pools))
+        :param own: the namespaces of the service itself.
+        """
+        rights = Rights(self.role, _set(self.namespaces), _set(self.pools), own)
+        return TokenCaller(self.name, rights, self.namespaces[0] if self.namespaces else None)
 
 
 def new_token(
@@ -81,19 +83,36 @@ def read_tokens(path: Path) -> list[TokenEntry]:
     :raises DamagedTokens: it is no file of tokens, or others may read it.
     :raises FileNotFoundError: there is none.
     """
-    with path.open(encoding="utf-8") as file:
-        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-        # A Secret that Kubernetes mounts is owned by root, and readable for the group of the pod.
-        if mode & 0o007:
-            raise DamagedTokens(f"{path} may be read by everybody (mode {mode:04o}): `chmod 600 {path}`")
+    # What is no file, such as a pipe, is not waited for.
+    with open(path, encoding="utf-8", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        _see_that_it_is_private(path, os.fstat(file.fileno()))
         try:
-            value = json.load(file)
-        except ValueError as error:
+            value = json.loads(file.read())
+        except (ValueError, RecursionError) as error:
             raise DamagedTokens(f"{path} is no JSON: {error}") from None
     listed = value.get("tokens") if isinstance(value, dict) else None
     if not isinstance(listed, list):
         raise DamagedTokens(f"{path} has no list `tokens`")
     return [_entry(item, f"tokens[{number}] of {path}") for number, item in enumerate(listed)]
+
+
+def _see_that_it_is_private(path: Path, status: os.stat_result) -> None:
+    """See that nobody else can read a file, or write what is believed of it.
+
+    :raises DamagedTokens: somebody can, or it is none.
+    """
+    if not stat.S_ISREG(status.st_mode):
+        raise DamagedTokens(f"{path} is no file")
+    if status.st_size > _LARGEST:
+        raise DamagedTokens(f"{path} is larger than {_LARGEST // 2**20} MiB")
+    # A Secret that Kubernetes mounts is owned by root, and readable for the group of the pod.
+    if status.st_uid not in (0, os.geteuid()):
+        raise DamagedTokens(f"{path} is owned by another user (uid {status.st_uid}), who could let anybody in")
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & 0o027:
+        who = "everybody" if mode & 0o007 else "its group"
+        what = "read" if mode & 0o005 else "written"
+        raise DamagedTokens(f"{path} may be {what} by {who} (mode {mode:04o}): `chmod 600 {path}`")
 
 
 def write_tokens(path: Path, entries: Iterable[TokenEntry]) -> None:
@@ -104,10 +123,14 @@ def write_tokens(path: Path, entries: Iterable[TokenEntry]) -> None:
 
 
 class TokenFile:
-    """The tokens of a file, read again when it has changed. A file that is damaged meanwhile changes nothing."""
+    """The tokens of a file, read again when it has changed. A file that is damaged meanwhile changes nothing.
 
-    def __init__(self, path: Path) -> None:
+    ``own`` are the namespaces of the service itself.
+    """
+
+    def __init__(self, path: Path, own: Iterable[str] = ()) -> None:
         self.path = path
+        self._own = frozenset(own)
         self.problem: str | None = None
         self._lock = threading.Lock()
         self._state: tuple[int, int, int] | None = None
@@ -122,7 +145,7 @@ class TokenFile:
         for entry in self._entries:
             if hmac.compare_digest(entry.digest, digest):
                 found = entry
-        return None if found is None or found.is_expired(now) else found.caller
+        return None if found is None or found.is_expired(now) else found.caller(self._own)
 
     def _read(self, *, strict: bool = False) -> None:
         try:
@@ -136,7 +159,9 @@ class TokenFile:
         except (OSError, DamagedTokens) as error:
             if strict:
                 raise
-            self.problem = str(error)
+            if self.problem != str(error):
+                self.problem = str(error)
+                LOG.error("the tokens cannot be read again; those read before hold: %s", error)
 
 
 def _entry(value: Any, where: str) -> TokenEntry:
@@ -153,7 +178,7 @@ def _entry(value: Any, where: str) -> TokenEntry:
         entry.is_expired(datetime.now(timezone.utc))
     except (KeyError, TypeError, ValueError, AttributeError):
         raise DamagedTokens(f"{where} is none: it needs name, sha256 and role, and times in RFC 3339") from None
-    if entry.role not in ROLES or len(entry.digest) != 64:
+    if entry.role not in ROLES or not _DIGEST.fullmatch(entry.digest):
         raise DamagedTokens(f"{where} is none: its role has to be one of {', '.join(ROLES)}, sha256 64 digits")
     return entry
 

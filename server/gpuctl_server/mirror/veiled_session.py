@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +13,8 @@ from gpuctl_server.mirror.mirrored_session import Sees, namespace_of
 
 _TELLING = ("app", "app.kubernetes.io/name", "job-name", "batch.kubernetes.io/job-name", "kubernetes.io/metadata.name")
 """Labels that say what an object is called, or what it belongs to."""
+HIDDEN = r"\(hidden [0-9a-f]{16} \d+\)"
+"""What such a name looks like; answers tell all of them together (:mod:`gpuctl_server.others`)."""
 
 
 class VeiledSession(Session):
@@ -25,6 +28,8 @@ class VeiledSession(Session):
         super().__init__(connection, alone=alone)
         self._sees = sees
         self._names: dict[str, str] = {}
+        # What jobs print or documents say is never taken for such a name.
+        self._mark = secrets.token_hex(8)
 
     def pages(
         self,
@@ -65,4 +70,4 @@ class VeiledSession(Session):
         return {**obj, "metadata": veiled}
 
     def _other(self, name: str) -> str:
-        return self._names.setdefault(name, f"(hidden {len(self._names) + 1})")
+        return self._names.setdefault(name, f"(hidden {self._mark} {len(self._names) + 1})")

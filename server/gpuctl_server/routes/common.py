@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
 import anyio.to_thread
@@ -17,6 +18,7 @@ from gpuctl_server.lookups import decided, demand
 from gpuctl_server.negotiation import JSON, wants_yaml
 from gpuctl_server.problems import Problem, Route
 from gpuctl_server.service import Service
+from gpuctl_server.times import NotATime, moment
 
 BASE = "/api/v1"
 LARGEST_PAGE = 1000
@@ -159,6 +161,17 @@ def allowed(action: Action, resource: str) -> Callable[[Caller], Awaitable[Calle
 def page_of(items: Sequence[Item], page: int, size: int) -> Sequence[Item]:
     """The items of a page, from 1."""
     return items[(page - 1) * size : page * size]
+
+
+def time_of(field: str, text: str) -> datetime | None:
+    """The time that a parameter says; None where it says none.
+
+    :raises Problem: 400.
+    """
+    try:
+        return moment(text) if text else None
+    except NotATime as error:
+        raise Problem(400, f"{field}: {error}", error="InvalidRequest") from None
 
 
 Confirm = Annotated[bool, Query(description="What a plan asks is confirmed: running work may end.")]

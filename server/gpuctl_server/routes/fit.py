@@ -12,6 +12,7 @@ from gpuctl.frontend.source import Source
 from gpuctl.usecases.fit_documents import compile_for_fit
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.models.question_models import FitAnswer
+from gpuctl_server.others import told_together
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router
 from gpuctl_server.submissions import (
     NAME,
@@ -42,4 +43,5 @@ def fit(
     demand_documents(caller, "get", found.compilation.documents, jobs="plans")
     with service.weighing(caller) as reader:
         result = found.fit(take_snapshot(reader.scope.session))
-    return {**fit_answer(result.jobs), "notes": result.notes}
+    answer: dict[str, Any] = told_together({**fit_answer(result.jobs), "notes": result.notes})
+    return answer

@@ -16,6 +16,7 @@ from gpuctl_server.lookups import decided, find_job
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.models.question_models import JobTimeline, WaitAnswer, WhyAnswer
 from gpuctl_server.models.shapes import Body
+from gpuctl_server.others import told_together
 from gpuctl_server.problems import Problem
 from gpuctl_server.routes.common import ServiceOf, allowed, api_router
 from gpuctl_server.service import Service
@@ -42,7 +43,7 @@ def why(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespace = 
     """Why a job is as it is: one cause with its numbers, what speaks for it, what was ruled out, what helps."""
     item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
     with service.weighing(caller, item.row.identity.namespace) as reader:
-        return why_answer(explain_job(reader, item.reference))
+        return _told(why_answer(explain_job(reader, item.reference)))
 
 
 @router.get("/jobs/{jobId}/timeline", responses={200: {"model": JobTimeline}})
@@ -50,7 +51,7 @@ def timeline(service: ServiceOf, caller: Reads, jobId: JobId, namespace: Namespa
     """What happened to a job: the stages of its pods, the conditions of its workload, and its events."""
     item = find_job(service, caller, "get", "jobs", jobId, namespace or None)
     with service.weighing(caller, item.row.identity.namespace) as reader:
-        return history_answer(job_history(reader, item.reference))
+        return _told(history_answer(job_history(reader, item.reference)))
 
 
 async def question_of(request: Request) -> WaitQuestion:
@@ -81,6 +82,12 @@ async def wait(
     return await anyio.to_thread.run_sync(_waited, service, caller, item, jobId, question, limiter=service.waits)
 
 
+def _told(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer in which those whom somebody may not see are one."""
+    told: dict[str, Any] = told_together(answer)
+    return told
+
+
 def _waited(
     service: Service, caller: Caller, item: ListedJob | None, text: str, question: WaitQuestion
 ) -> dict[str, Any]:
@@ -93,4 +100,4 @@ def _waited(
         with service.looking(caller) as reader:
             return wait_answer(wait_for_jobs(reader, [text], "deleted", 0, tell))
     with service.weighing(caller, item.row.identity.namespace) as reader:
-        return wait_answer(wait_for_jobs(reader, [item.reference], question.condition, question.timeout, tell))
+        return _told(wait_answer(wait_for_jobs(reader, [item.reference], question.condition, question.timeout, tell)))

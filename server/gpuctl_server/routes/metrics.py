@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
@@ -11,9 +10,7 @@ from starlette.responses import JSONResponse
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.job_metrics import MetricPoint, metrics_over_time
 from gpuctl_server.lookups import find_job
-from gpuctl_server.problems import Problem
-from gpuctl_server.routes.common import ServiceOf, allowed, api_router
-from gpuctl_server.times import NotATime, moment
+from gpuctl_server.routes.common import ServiceOf, allowed, api_router, time_of
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "metrics"))]
@@ -44,14 +41,5 @@ def metrics(
 ) -> Any:
     """What is measured of a job over time, at most 500 points of each metric."""
     item = find_job(service, caller, "get", "metrics", job, namespace)
-    first, last = _time("startTime", start), _time("endTime", end)
+    first, last = time_of("startTime", start), time_of("endTime", end)
     return JSONResponse(metrics_over_time(service, item, [metric] if metric else [], first, last))
-
-
-def _time(field: str, text: str) -> datetime | None:
-    if not text:
-        return None
-    try:
-        return moment(text)
-    except NotATime as error:
-        raise Problem(400, f"{field}: {error}", error="InvalidRequest") from None

@@ -16,6 +16,8 @@ from gpuctl.kube.api_errors import ApiError, ClusterError
 from gpuctl.kube.session import Session
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from gpuctl.apply.plan.request import Request
 
 _VOLUMES = frozenset({"claims", "volumes", "storage_classes", "csi_nodes", "attachments"})
@@ -168,17 +170,20 @@ def _losses(victims: Iterable[Victim], snapshot: Snapshot, request: Request) -> 
         kind, name = labels.get(request.keys.job_type), labels.get("app")
         job = f"{kind}/{name}" if kind and name else victim.pod.owner
         found.setdefault((victim.pod.namespace, job, victim.pod.priority), []).append(item)
-    result = []
-    for (namespace, job, priority), items in found.items():
-        started = [item["startTime"] for item in items if item.get("startTime") and "phase" not in item]
-        result.append(
-            EvictedJob(
-                namespace,
-                job,
-                priority,
-                tuple(item["name"] for item in items),
-                age(min(started), taken) if started else None,
-                request.sees(namespace),
-            )
-        )
+    result = [
+        EvictedJob(namespace, job, priority, tuple(item["name"] for item in items), _runtime(items, taken))
+        for (namespace, job, priority), items in found.items()
+        if request.sees(namespace)
+    ]
+    hidden = {key: items for key, items in found.items() if not request.sees(key[0])}
+    if hidden:
+        # How many jobs others have is not told either.
+        runtime = _runtime([item for items in hidden.values() for item in items], taken)
+        result.append(EvictedJob("", "", max(priority for _, _, priority in hidden), (), runtime, seen=False))
     return result
+
+
+def _runtime(pods: Iterable[Object], taken: datetime) -> str | None:
+    """For how long the longest of some pods runs; None when none does."""
+    started = [pod["startTime"] for pod in pods if pod.get("startTime") and "phase" not in pod]
+    return age(min(started), taken) if started else None

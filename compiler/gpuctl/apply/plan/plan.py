@@ -26,7 +26,8 @@ WRITING = DELETING | {"create", "update"}
 class EvictedJob(NamedTuple):
     """Somebody's pods that a plan's pods would evict. ``runtime`` is for how long they run, None when they do not.
 
-    ``seen`` is whether whoever asked may know whose they are.
+    ``seen`` is whether whoever asked may know whose they are; those of whom that is not so are one, without names, with
+    the priority of the most important and the runtime of the longest.
     """
 
     namespace: str
@@ -37,10 +38,11 @@ class EvictedJob(NamedTuple):
     seen: bool = True
 
     def __str__(self) -> str:
-        pods = "1 pod" if len(self.pods) == 1 else f"{len(self.pods)} pods"
         state = f"running for {self.runtime}" if self.runtime else "not running yet"
-        whose = f"{self.job} in {self.namespace}" if self.seen else "a job in another namespace"
-        return f"{whose} ({pods}, {state})"
+        if not self.seen:
+            return f"work in other namespaces ({state})"
+        pods = "1 pod" if len(self.pods) == 1 else f"{len(self.pods)} pods"
+        return f"{self.job} in {self.namespace} ({pods}, {state})"
 
 
 @dataclass

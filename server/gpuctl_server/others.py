@@ -1,0 +1,52 @@
+"""What is told of those whom somebody may not see: that there are some, and what they hold together; not how many.
+
+Inside a look each hidden object has a name of its own (:mod:`gpuctl_server.mirror.veiled_session`), because what counts
+tells them apart. In an answer these names would count other people's jobs.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from gpuctl_server.mirror.veiled_session import HIDDEN
+
+OTHERS = "(others)"
+"""How all of them are called: no object can have this name."""
+_ONE = re.compile(rf"(?:[\w.-]+/)?{HIDDEN}(?: in {HIDDEN})?")
+_SEVERAL = re.compile(rf"{re.escape(OTHERS)}(?:(?:,? and |, | or ){re.escape(OTHERS)})+")
+_NUMBERS = frozenset({"pods", "priority"})
+"""What would count them, or tell them apart."""
+
+
+def told_together(value: Any) -> Any:
+    """An answer, as JSON has it, in which all that is hidden is one; proofs about what is hidden are left out."""
+    if isinstance(value, str):
+        return _SEVERAL.sub(OTHERS, _ONE.sub(OTHERS, value)) if "(hidden " in value else value
+    if isinstance(value, dict):
+        return {key: told_together(item) for key, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    shown = [told_together(item) for item in value if not _is_hidden(item)]
+    hidden = [told_together(item) for item in value if _is_hidden(item) and "text" not in item]
+    if OTHERS in shown:
+        shown = [item for place, item in enumerate(shown) if item != OTHERS or place == shown.index(OTHERS)]
+    return [*shown, _merged(hidden)] if hidden else shown
+
+
+def _is_hidden(item: Any) -> bool:
+    """Whether a value of a list is about something hidden: one of its own texts names it."""
+    return isinstance(item, dict) and any(isinstance(text, str) and _ONE.search(text) for text in item.values())
+
+
+def _merged(items: list[dict[str, Any]]) -> dict[str, Any]:
+    """One value for all: amounts are added up, what differs otherwise is not told."""
+    return {key: _together(key, [item.get(key) for item in items]) for key in items[0]}
+
+
+def _together(key: str, values: list[Any]) -> Any:
+    if key in _NUMBERS:
+        return None
+    if all(isinstance(item, int | float) and not isinstance(item, bool) for item in values):
+        return sum(values)
+    return values[0] if all(item == values[0] for item in values) else None

@@ -1,0 +1,185 @@
+"""``GET /audit``: who has changed what, from a file or from memory."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from control_plane import ControlPlane
+from support.served import Served, serving
+
+USERS = {
+    "admin": ("admin", None, None),
+    "local": ("admin", ("team-a",), None),
+    "pooled": ("admin", None, ("p",)),
+    "anna": ("user", ("team-a",), None),
+    "vera": ("viewer", None, None),
+}
+
+
+@pytest.fixture
+def kept(plane: ControlPlane, tmp_path: Path) -> Iterator[Served]:
+    """A service with a file for its audit."""
+    path = str(tmp_path / "audit.jsonl")
+    with serving(tmp_path, plane.kubeconfig(), USERS, audit=path) as running:  # type: ignore[arg-type]
+        yield running
+
+
+def some_writes(served: Served) -> None:
+    served.call("DELETE", "/jobs/nobody", "vera", status=403)
+    served.call("DELETE", "/jobs/nobody", "anna", status=404)
+    served.call("DELETE", "/quotas/team-b", "anna", status=403)
+    served.call("POST", "/nodes/none/labels", status=404, json={"key": "a", "value": "b"})
+    served.call("POST", "/jobs/nobody/pause", "", status=401)
+
+
+def told(served: Served, **query: Any) -> list[tuple[str, str, str]]:
+    """Of the lines that are answered caller, method and result."""
+    items = served.get("/audit", **query)["items"]
+    return [(item["caller"], item["action"].partition(" ")[0], item["result"]) for item in items]
+
+
+ALL = [
+    ("", "POST", "401 Unauthorized"),
+    ("admin", "POST", "404 NodeNotFound"),
+    ("anna", "DELETE", "403 Forbidden"),
+    ("anna", "DELETE", "404 NotFound"),
+    ("vera", "DELETE", "403 Forbidden"),
+]
+
+
+def test_filters_and_pages(kept: Served, tmp_path: Path) -> None:
+    """The newest first; each filter takes what it says, all of them what all of them take."""
+    some_writes(kept)
+    found = kept.get("/audit")
+    assert (found["total"], found["source"], found["complete"], found["leftOut"]) == (5, "file", True, 0)
+    assert told(kept) == ALL
+    for query, wanted in (
+        ({"caller": "anna"}, ALL[2:4]),
+        ({"action": "POST"}, ALL[:2]),
+        ({"action": "DELETE /jobs/{jobId}"}, ALL[3:]),
+        ({"action": "DELETE /api/v1/jobs/{jobId}"}, ALL[3:]),
+        ({"action": "DEL"}, []),
+        ({"object": "node/"}, ALL[1:2]),
+        ({"object": "nobody"}, [ALL[0], *ALL[3:]]),
+        ({"result": "403"}, [ALL[2], ALL[4]]),
+        ({"result": "Forbidden"}, [ALL[2], ALL[4]]),
+        ({"result": "403 Forbidden", "caller": "vera"}, ALL[4:]),
+        ({"since": "2020-01-01T00:00:00Z"}, ALL),
+        ({"until": "2020-01-01T00:00:00Z"}, []),
+        ({"until": found["items"][2]["time"]}, ALL[3:]),
+        ({"since": found["items"][2]["time"]}, ALL[:3]),
+        ({"page": 2, "pageSize": 2}, ALL[2:4]),
+        ({"page": 9}, []),
+    ):
+        assert told(kept, **query) == wanted, query
+    assert kept.get("/audit", page=2, pageSize=2)["total"] == 5
+    assert kept.get("/audit", since="yesterday", status=400)["message"].startswith("since: `yesterday` is no time")
+    written = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    assert found["items"] == written[::-1]
+
+
+def test_where_objects_are(kept: Served, tmp_path: Path) -> None:
+    lines = [
+        line("training/a in team-a"),
+        line("training/a in team-b", "training/b in team-c"),
+        line("quota/team-b"),
+        line("pool/team-b"),
+    ]
+    (tmp_path / "audit.jsonl").write_text("".join(lines))
+    for namespace, wanted in (("team-a", 1), ("team-b", 2), ("team-c", 1), ("team", 0)):
+        assert kept.get("/audit", namespace=namespace)["total"] == wanted
+
+
+def line(*objects: str, **changes: Any) -> str:
+    own = {"time": "2024-06-01T10:00:00.000Z", "caller": "x", "action": "POST /api/v1/jobs", "result": "201"}
+    return json.dumps({**own, "objects": list(objects), "requestId": "1", **changes}) + "\n"
+
+
+def test_only_admins_without_limits(kept: Served) -> None:
+    for name, status in (("local", 403), ("pooled", 403), ("anna", 403), ("vera", 403), ("", 401)):
+        kept.get("/audit", name, status=status)
+    question = {"resource": "audit", "action": "get"}
+    assert [kept.call("POST", "/auth/check", name, json=question)["allowed"] for name in ("admin", "local")] == [
+        True,
+        False,
+    ]
+
+
+def test_a_file_that_is_not_whole(kept: Served, tmp_path: Path) -> None:
+    """What is no line is counted and left out, what is being written is not there yet; the rest is answered."""
+    path = tmp_path / "audit.jsonl"
+    odd = ["{", "[]", "null", "1", '"x"', "{}", "\xff" * 10, line("a", time="now")[:-1], line(caller=1)[:-1], ""]
+    odd += [json.dumps({**json.loads(line("a")), "objects": "text"}), "[" * 100_000, line("a")[:40] + line("a")[:-1]]
+    path.write_bytes(b"\n".join(item.encode("latin-1") for item in [*odd, line("good")[:-1]]) + b"\n" + b'{"time": "20')
+    found = kept.get("/audit")
+    assert [item["objects"] for item in found["items"]] == [["good"]]
+    assert (found["leftOut"], found["complete"]) == (len(odd), False)
+    path.write_text('{"time"')
+    assert kept.get("/audit") == {"total": 0, "items": [], "source": "file", "complete": True, "leftOut": 0}
+    path.unlink()
+    assert kept.get("/audit") == {"total": 0, "items": [], "source": "file", "complete": False, "leftOut": 0}
+
+
+def test_a_file_that_is_rotated_away(kept: Served, tmp_path: Path) -> None:
+    """Another is begun, as private; the answer says that there are older lines."""
+    path = tmp_path / "audit.jsonl"
+    kept.call("DELETE", "/jobs/before", "vera", status=403)
+    path.rename(tmp_path / "audit.jsonl.1")
+    kept.call("DELETE", "/jobs/after", "vera", status=403)
+    found = kept.get("/audit")
+    assert [item["objects"] for item in found["items"]] == [["after"]]
+    assert (found["source"], found["complete"]) == ("file", False)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert "before" not in path.read_text()
+
+
+def test_a_large_file(kept: Served, tmp_path: Path) -> None:
+    """Its end is looked through, and no more; lines that are as long as what is read at once are whole."""
+    path = tmp_path / "audit.jsonl"
+    long = line("long" + "x" * 600_000)
+    with path.open("w") as file:
+        file.write(line("first"))
+        file.write(long)
+        for number in range(140_000):
+            file.write(line(f"number {number}"))
+        file.write(long)
+        file.write(line("last"))
+    assert path.stat().st_size > 17 * 1024 * 1024
+    found = kept.get("/audit", pageSize=3)
+    assert [item["objects"][0][:13] for item in found["items"]] == ["last", "longxxxxxxxxx", "number 139999"]
+    assert (found["complete"], found["leftOut"]) == (False, 0)
+    assert 100_000 < found["total"] < 140_000
+    assert kept.get("/audit", object="first")["total"] == 0
+    assert kept.get("/audit", object="long")["total"] == 1
+
+
+@pytest.mark.parametrize("given", [{}, {"audit": "/dev/stderr"}])
+def test_without_a_file_that_can_be_read(plane: ControlPlane, tmp_path: Path, given: dict[str, str]) -> None:
+    """This replica's own last lines, and they are in the log as well."""
+    with serving(tmp_path, plane.kubeconfig(), USERS, **given) as served:  # type: ignore[arg-type]
+        some_writes(served)
+        assert told(served) == ALL
+        found = served.get("/audit", pageSize=1)
+        assert (found["total"], found["source"], found["complete"], found["leftOut"]) == (5, "memory", False, 0)
+        assert sum("404 NodeNotFound" in text for text in served.log) == 1
+        for number in range(60):
+            key = f"k{number}"
+            nodes = [f"{'n' * 240}-{number}-{place}" for place in range(100)]
+            served.call("POST", "/nodes/labels/batch", json={"nodeNames": nodes, "key": key, "value": "x"})
+        found = served.get("/audit", pageSize=1000)
+        assert 5 < found["total"] < 60
+        assert found["items"][0]["objects"][0] == "label/k59"
+
+
+def test_a_file_that_may_not_be_read(kept: Served, tmp_path: Path) -> None:
+    """It is said, without a trace of where it is."""
+    if os.geteuid() == 0:
+        pytest.skip("root reads everything")
+    (tmp_path / "audit.jsonl").chmod(0o200)
+    assert str(tmp_path) not in kept.get("/audit", status=503)["message"]

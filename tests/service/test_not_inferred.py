@@ -1,0 +1,281 @@
+"""What a caller may not see he cannot infer: not from numbers, names, statuses, nor from what is asked of the cluster."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from control_plane import ControlPlane
+from fault_tools.proxy import Proxy, Upstream
+from gpuctl_server.access.tokens import TokenEntry, read_tokens, write_tokens
+from support.cluster_tools import training
+from support.documents_sent import sent, text_of
+from support.served import Served, serving
+
+POOL, OTHER_POOL = "own-pool", "foreign-pool"
+OWN, FOREIGN = "own-place", "foreign-place"
+USERS = {
+    "admin": ("admin", None, None),
+    "local": ("admin", (OWN,), None),
+    "twice": ("admin", (OWN, "own-too"), None),
+    "pooled": ("admin", None, (POOL,)),
+    "user": ("user", (OWN,), (POOL,)),
+}
+THERE, ABSENT = "job-there", "job-absnt"
+"""Of one length, so that texts about them are alike."""
+
+
+@pytest.fixture(scope="module")
+def proxy(plane: ControlPlane) -> Iterator[Proxy]:
+    """What stands between the service and the API server."""
+    upstream = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
+    with Proxy(plane, upstream) as running:
+        yield running
+    upstream.close()
+
+
+@pytest.fixture(scope="module")
+def behind(plane: ControlPlane, proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service that reaches its cluster through the proxy, and jobs of others that hold all of a pool."""
+    directory = tmp_path_factory.mktemp("inferred")
+    for namespace in (OWN, FOREIGN):
+        plane.kubectl("create", "namespace", namespace)
+    for number, pool in enumerate((POOL, POOL, OTHER_POOL)):
+        plane.add_node(f"inferred-{number}", gpus=8, cpu="64", memory="256Gi", labels={"runwhere.ai/pool": pool})
+    with serving(directory, proxy.kubeconfig(directory / "kubeconfig"), USERS) as served:  # type: ignore[arg-type]
+        held = [job(f"held-{number}", FOREIGN, gpu=4, priority="low") for number in range(4)]
+        served.call("POST", "/jobs", status=201, json=sent(job(THERE, FOREIGN), *held, job("mine", OWN)))
+        served.call("POST", "/quotas", status=201, json={"name": "q", "users": {FOREIGN: {"cpu": 900}}})
+        served.until(
+            "/jobs", lambda value: [item["status"] for item in value["items"]] == ["running"] * 5, namespace=FOREIGN
+        )
+        _wait_until_quiet(proxy)
+        yield served
+    plane.kubectl("delete", "namespace", OWN, FOREIGN, "--wait=false")
+    plane.kubectl("delete", "node", *(f"inferred-{number}" for number in range(3)), "--wait=false")
+
+
+def _wait_until_quiet(proxy: Proxy) -> None:
+    """Wait until nothing goes on behind what was asked: how far jobs have come is read from their logs afterwards."""
+    end = time.monotonic() + 60
+    while True:
+        proxy.reset()
+        time.sleep(0.5)
+        if all(item.request.is_watch for item in proxy.records):
+            return
+        assert time.monotonic() < end, proxy.records
+
+
+def job(name: str, namespace: str, *, gpu: int = 0, priority: str = "medium", **changes: Any) -> dict[str, Any]:
+    own = {"name": name, "namespace": namespace, "priority": priority}
+    return training(name, job=own, resources={"pool": POOL, "gpu": gpu}, **changes)
+
+
+Ask = Callable[[str], tuple[str, str, dict[str, Any]]]
+
+
+def at(method: str, path: str, **rest: Any) -> Ask:
+    return lambda name: (method, path.format(name), rest)
+
+
+def documents(path: str, namespace: str = FOREIGN, **body: Any) -> Ask:
+    return lambda name: ("POST", path, {"json": sent(job(name, namespace), **body)})
+
+
+LOGS_AS_EVENTS = {"params": {"follow": "true"}, "headers": {"Accept": "text/event-stream"}}
+JOBS: dict[str, Ask] = {
+    "detail": at("GET", "/jobs/{}"),
+    "detail where it is": at("GET", "/jobs/{}", params={"namespace": FOREIGN}),
+    "why": at("GET", "/jobs/{}/why"),
+    "timeline": at("GET", "/jobs/{}/timeline"),
+    "wait": at("POST", "/jobs/{}/wait", json={"condition": "ready", "timeout": 0}),
+    "wait until it is gone": at("POST", "/jobs/{}/wait", json={"condition": "deleted", "timeout": 0}),
+    "logs": at("GET", "/jobs/{}/logs"),
+    "logs of a pod": at("GET", "/jobs/{}-x/logs"),
+    "followed logs": at("GET", "/jobs/{}/logs", **LOGS_AS_EVENTS),
+    "metrics": at("GET", "/jobs/{}/metrics"),
+    "change": lambda name: ("PUT", f"/jobs/{name}", {"json": sent(job(name, OWN))}),
+    "delete": at("DELETE", "/jobs/{}"),
+    "pause": at("POST", "/jobs/{}/pause"),
+    "resume": at("POST", "/jobs/{}/resume"),
+    "rerun": at("POST", "/jobs/{}/rerun"),
+    "create": documents("/jobs"),
+    "try to create": documents("/jobs", dryRun=True),
+    "create one's own beside it": lambda name: (
+        "POST",
+        "/jobs",
+        {"json": sent(job("mine-too", OWN), job(name, FOREIGN))},
+    ),
+    "create in a batch": lambda name: (
+        "POST",
+        "/jobs/batch",
+        {"json": {"yamlContents": [text_of(job(name, FOREIGN))]}},
+    ),
+    "create under a key": lambda name: (
+        "POST",
+        "/jobs",
+        {"json": sent(job(name, FOREIGN)), "headers": {"Idempotency-Key": "k"}},
+    ),
+    "plan": documents("/plan"),
+    "fit": documents("/fit"),
+    "the command line's look": at(
+        "POST", "/command-line/describe-job", json={"namespace": None, "arguments": {"name": "{}"}}
+    ),
+}
+OTHERS: dict[str, tuple[str, Ask, str, str]] = {
+    "a quota": ("user", at("GET", "/quotas/{}"), FOREIGN, "absent"),
+    "deletion of a quota": ("local", at("DELETE", "/quotas/{}"), FOREIGN, "absent"),
+    "a namespace": ("user", at("GET", "/jobs?namespace={}"), FOREIGN, "absent"),
+    "what is left in a namespace": ("local", at("GET", "/recoveries?namespace={}"), FOREIGN, "absent"),
+    "a pool": ("user", at("GET", "/pools/{}"), OTHER_POOL, "absent-pool"),
+    "nodes of a pool": ("user", at("GET", "/nodes?pool={}"), OTHER_POOL, "absent-pool"),
+    "a node": ("user", at("GET", "/nodes/{}"), "inferred-2", "inferred-9"),
+    "labels of a node": ("user", at("GET", "/nodes/{}/labels"), "inferred-2", "inferred-9"),
+    "a label of a node": ("user", at("GET", "/nodes/{}/labels/a"), "inferred-2", "inferred-9"),
+    "deletion of a label": ("pooled", at("DELETE", "/nodes/{}/labels/a"), "inferred-2", "inferred-9"),
+    "a pool with a node": (
+        "pooled",
+        lambda name: ("POST", "/pools", {"json": {"name": POOL, "nodes": [name]}}),
+        "inferred-2",
+        "inferred-9",
+    ),
+}
+
+
+def asked(proxy: Proxy, served: Served, who: str, ask: Ask, name: str) -> tuple[int, str, list[str]]:
+    """Status, body without the name, and what the cluster was asked meanwhile."""
+    method, path, rest = ask(name)
+    rest = {key: json.loads(json.dumps(value).replace("{}", name)) for key, value in rest.items()}
+    proxy.reset()
+    response = served.client(who).request(method, path, **rest)
+    requests = [
+        f"{item.request.method} {item.request.path}" for item in list(proxy.records) if not item.request.is_watch
+    ]
+    return response.status_code, response.text.replace(name, "NAME"), [text.replace(name, "NAME") for text in requests]
+
+
+@pytest.mark.parametrize("case", JOBS)
+def test_a_job_of_others_is_as_one_that_is_not_there(proxy: Proxy, behind: Served, case: str) -> None:
+    """The same status, the same text, and the same requests to the cluster."""
+    there, absent = (asked(proxy, behind, "user", JOBS[case], name) for name in (THERE, ABSENT))
+    assert there == absent
+    assert there[0] in {201 if "batch" in case else 404, 403, *([200] if "gone" in case else [])}, there
+    assert there[2] == [], "the cluster is not asked"
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_other_things(proxy: Proxy, behind: Served, case: str) -> None:
+    who, ask, name, absent = OTHERS[case]
+    there, not_there = (asked(proxy, behind, who, ask, one) for one in (name, absent))
+    assert there == not_there
+    assert there[0] in {403, 404}
+
+
+def test_a_log_that_is_followed(proxy: Proxy, behind: Served) -> None:
+    """A WebSocket is refused alike."""
+    answers = []
+    for name in (THERE, ABSENT):
+        where = f"{behind.url}/api/v1/jobs/{name}/logs?follow=true".replace("http", "ws", 1)
+        proxy.reset()
+        with (
+            pytest.raises(InvalidStatus) as caught,
+            connect(where, additional_headers={"Authorization": f"Bearer {behind.tokens['user']}"}),
+        ):
+            pass
+        answer = caught.value.response
+        answers.append((answer.status_code, (answer.body or b"").replace(name.encode(), b"NAME"), proxy.count()))
+    assert answers[0] == answers[1]
+    assert (answers[0][0], answers[0][2]) == (404, 0)
+
+
+def test_those_who_hold_a_pool_are_told_together(behind: Served) -> None:
+    """How much others hold counts; how many jobs or pods it is, and of whom, is not told, whatever is asked."""
+    wanted = job("wanted", OWN, gpu=8, priority="low")
+    fit = behind.call("POST", "/fit", "user", json=sent(wanted))
+    (held,) = fit["jobs"][0]["heldBy"]
+    assert held == {"namespace": "(others)", "job": "(others)", "priority": None, "pods": None, "nvidia.com/gpu": 16}
+    seen = behind.call("POST", "/fit", json=sent(wanted))["jobs"][0]
+    assert [item["job"] for item in seen["heldBy"]] == [f"Job/held-{number}" for number in range(4)]
+    made = behind.call("POST", "/jobs", "user", status=201, json=sent(wanted))
+    why = behind.until(f"/jobs/{made['jobId']}/why", lambda value: value["cause"] == "gpu-shortage", "user")
+    assert why["numbers"]["heldBy"] == [
+        {**{key: held[key] for key in ("namespace", "job", "pods")}, "nvidia.com/gpu": 16}
+    ]
+    line = {"namespace": OWN, "arguments": {"name": "wanted"}}
+    told = [
+        fit,
+        why,
+        *(behind.call("POST", f"/command-line/{ask}-job", "user", json=line) for ask in ("explain", "describe")),
+    ]
+    urgent = sent(job("urgent", OWN, gpu=8, priority="high"))
+    plan = behind.call("POST", "/plan", "user", json=urgent)
+    (victim,) = [item for step in plan["steps"] for item in step["victims"]]
+    assert {key: victim[key] for key in ("namespace", "job", "pods")} == {"namespace": None, "job": None, "pods": []}
+    (question,) = plan["questions"]
+    assert question.startswith(
+        "training/urgent in own-place evicts others as of now: work in other namespaces (running for"
+    )
+    for answer in (*told, plan):
+        text = json.dumps(answer)
+        assert not [word for word in ("held-", FOREIGN, "hidden") if word in text], text
+    behind.call("DELETE", f"/jobs/{made['jobId']}", "user")
+
+
+def test_what_is_left_is_looked_for_in_one_s_own_namespaces(proxy: Proxy, behind: Served) -> None:
+    """Who is limited to one is asked nothing, and who to several is asked which, whatever is elsewhere."""
+    for method in ("GET", "POST"):
+        proxy.reset()
+        behind.call(method, "/recoveries", "local")
+        paths = {item.request.path for item in proxy.records if not item.request.is_watch}
+        assert paths
+        assert all(f"/namespaces/{OWN}/" in path for path in paths), paths
+        proxy.reset()
+        refused = behind.call(method, "/recoveries", "twice", status=403)
+        assert refused["message"] == "name one of your namespaces with ?namespace="
+        assert proxy.count() == 0
+
+
+def test_keys_of_requests_are_their_sender_s(plane: ControlPlane, tmp_path: Path) -> None:
+    """A key of somebody else answers nothing; nor does one's own from a namespace that one does not see any more."""
+    key = {"Idempotency-Key": "one-key"}
+    for namespace in ("keys-a", "keys-b"):
+        plane.kubectl("create", "namespace", namespace)
+    users = {"anna": ("user", ("keys-a",), None), "admin": ("admin", None, None)}
+    path = tmp_path / "tokens.json"
+    with serving(tmp_path, plane.kubeconfig(), users) as own:  # type: ignore[arg-type]
+        body = sent(training("keyed"), namespace="keys-a")
+        made = own.call("POST", "/jobs", "anna", status=201, json=body, headers=key)
+        assert own.call("POST", "/jobs", "anna", status=201, json=body, headers=key)["jobId"] == made["jobId"]
+        assert own.call("POST", "/jobs", status=409, json=body, headers=key)["error"] == "AlreadyExists"
+        other = sent(training("other"), namespace="keys-b")
+        assert own.call("POST", "/jobs", "anna", status=403, json=other, headers=key)["error"] == "Forbidden"
+        write_tokens(path, [_moved(entry) for entry in read_tokens(path)])
+        again = own.call("POST", "/jobs", "anna", status=201, json=other, headers=key)
+        assert again["name"] == "other"
+        own.call("POST", "/jobs", "anna", status=403, json=body, headers=key)
+    plane.kubectl("delete", "namespace", "keys-a", "keys-b", "--wait=false")
+
+
+def _moved(entry: TokenEntry) -> TokenEntry:
+    """The token of anna, for another namespace."""
+    return entry if entry.name != "anna" else replace(entry, namespaces=("keys-b",))
+
+
+def test_how_much_there_is(behind: Served) -> None:
+    """Counts of the whole cluster are for who sees all of it."""
+    address = f"{behind.url}/readyz"
+    assert httpx.get(address).json().keys() == {"ready", "heardSecondsAgo"}
+    for name, status in (("user", 403), ("local", 403), ("admin", 200), ("pooled", 200)):
+        token = {"Authorization": f"Bearer {behind.tokens[name]}"}
+        assert httpx.get(address, headers=token).status_code == status
+        assert httpx.get(f"{behind.url}/metrics", headers=token).status_code == status
+    assert httpx.get(address, headers={"Authorization": "Bearer x"}).status_code == 401

@@ -1,0 +1,187 @@
+"""What pods may do that the service creates for limited tokens, held against what Kubernetes' own admission says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from control_plane import ControlPlane
+from fault_tools.world import Api
+from gpuctl.frontend.source import Source
+from gpuctl.usecases.change_options import PlanOptions, RunOptions
+from gpuctl.usecases.service_changes import SentDocuments
+from gpuctl.usecases.wire import encode
+from support.cluster_tools import POOL, training
+from support.documents_sent import sent, text_of
+from support.served import Served, serving
+
+PLACE = "pods-kept"
+HELD = "pods-held-by-kubernetes"
+USERS = {
+    "admin": ("admin", None, None),
+    "local": ("admin", (PLACE,), None),
+    "user": ("user", (PLACE,), None),
+    "free": ("user", None, None),
+}
+
+
+def main(**context: Any) -> dict[str, Any]:
+    return {"podPatch": {"containers": [{"name": "main", "securityContext": context}]}}
+
+
+def volume(**source: Any) -> dict[str, Any]:
+    return {"podPatch": {"volumes": [{"name": "more", **source}]}}
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "privileged": main(privileged=True),
+    "capabilities": main(capabilities={"add": ["SYS_ADMIN"]}),
+    "unconfined": main(seccompProfile={"type": "Unconfined"}),
+    "a probe of another host": {
+        "podPatch": {"containers": [{"name": "main", "livenessProbe": {"httpGet": {"port": 80, "host": "10.0.0.1"}}}]}
+    },
+    "network of the host": {"podPatch": {"hostNetwork": True}},
+    "processes of the host": {"podPatch": {"hostPID": True}},
+    "memory of the host": {"podPatch": {"hostIPC": True}},
+    "a port of the host": {
+        "podPatch": {"containers": [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
+    },
+    "a path of the host": volume(hostPath={"path": "/"}),
+    "a directory of the host": {"storage": {"workdirs": [{"path": "/datasets/a"}]}},
+    "an init container": {
+        "podPatch": {"initContainers": [{"name": "i", "image": "x", "securityContext": {"privileged": True}}]}
+    },
+    "sysctls": {"podPatch": {"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}}},
+    "an annotation": {"job": {"annotations": {"container.apparmor.security.beta.kubernetes.io/main": "unconfined"}}},
+}
+ALLOWED: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "a claim": {"storage": {"workdirs": [{"path": "/data", "pvc": {"claim": "data"}}]}},
+    "a share": {"storage": {"workdirs": [{"path": "/data", "nfs": {"server": "nfs", "path": "/data"}}]}},
+    "a secret": {"environment": {"env": [{"name": "T", "secret": "s", "key": "t"}]}},
+    "less": main(allowPrivilegeEscalation=False, capabilities={"drop": ["ALL"]}),
+}
+ACCOUNT = {"podPatch": {"serviceAccountName": "builder"}}
+
+
+def job(name: str, changes: dict[str, Any]) -> dict[str, Any]:
+    return training(name, resources={"pool": POOL, "gpu": 0}, **changes)
+
+
+@pytest.fixture(scope="module")
+def kept(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The service, as it is set up by default, and a namespace that Kubernetes itself holds to the baseline."""
+    for namespace in (PLACE, HELD):
+        plane.kubectl("create", "namespace", namespace)
+    plane.kubectl("create", "serviceaccount", "builder", "-n", PLACE)
+    plane.kubectl("label", "namespace", HELD, "pod-security.kubernetes.io/enforce=baseline")
+    with serving(tmp_path_factory.mktemp("kept"), plane.kubeconfig(), USERS) as served:  # type: ignore[arg-type]
+        yield served
+    plane.kubectl("delete", "namespace", PLACE, HELD, "--wait=false")
+
+
+def refused(served: Served, name: str, document: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a document is refused for, at every path that takes one."""
+    body = sent(document, namespace=PLACE)
+    answers = [
+        served.call("POST", "/jobs", name, status=403, json=body),
+        served.call("POST", "/jobs", name, status=403, json={**body, "dryRun": True}),
+        served.call("POST", "/plan", name, status=403, json=body),
+    ]
+    batch = {"yamlContents": [text_of(document, namespace=PLACE)]}
+    answers.append(served.call("POST", "/jobs/batch", name, status=201, json=batch)["failed"][0])
+    assert {answer["error"] for answer in answers} == {"PodSecurity"}
+    found: list[dict[str, Any]] = answers[0]["details"]
+    return found
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_kubernetes_baseline_refuses(kept: Served, api: Api, case: str) -> None:
+    """It is refused for users and limited admins, with everything that is too much; nothing reaches the cluster."""
+    document = job("pods-refused", REFUSED[case])
+    for name in ("user", "local", "free"):
+        for detail in refused(kept, name, document):
+            assert detail["document"] == f"training/pods-refused in {PLACE}"
+            assert detail["message"]
+    assert api.get("Job", PLACE, "pods-refused") is None
+    # An admin without limits is not held to it.
+    kept.call("POST", "/jobs", json=sent(document, namespace=PLACE, dryRun=True))
+    assert not _is_taken(kept, document)
+
+
+@pytest.mark.parametrize("case", ALLOWED)
+def test_what_it_does_not_refuse(kept: Served, case: str) -> None:
+    document = job("pods-allowed", ALLOWED[case])
+    kept.call("POST", "/jobs", "user", json=sent(document, namespace=PLACE, dryRun=True))
+    assert _is_taken(kept, document)
+
+
+def _is_taken(served: Served, document: dict[str, Any]) -> bool:
+    """Whether Kubernetes' own admission takes the pods, where a label asks it to: as an admin without limits learns."""
+    response = served.client().post("/jobs", json=sent(document, namespace=HELD, dryRun=True))
+    assert response.status_code == 200 or "violates PodSecurity" in response.json()["message"], response.text
+    return response.status_code == 200
+
+
+def test_other_service_accounts(kept: Served) -> None:
+    """A pod with one acts as it, whatever it may."""
+    (detail,) = refused(kept, "user", job("pods-account", ACCOUNT))
+    assert detail["message"] == "serviceAccountName: builder"
+
+
+def test_a_change_and_the_command_line_s_roads(kept: Served, api: Api) -> None:
+    """A job that is there is not changed to what could not be created; `gpuctl --server` has no other road."""
+    kept.call("POST", "/jobs", "user", status=201, json=sent(job("pods-there", {}), namespace=PLACE))
+    before = api.get("Job", PLACE, "pods-there")
+    worse = text_of(job("pods-there", REFUSED["privileged"]), namespace=PLACE)
+    for query in ({}, {"confirm": "true"}, {"dryRun": "true"}):
+        answer = kept.call("PUT", "/jobs/pods-there", "user", status=403, json={"yamlContent": worse}, params=query)
+        assert answer["error"] == "PodSecurity"
+    for road in ("preview", "changes/apply"):
+        answer = kept.client("user").post(f"/command-line/{road}", json={"arguments": command_line(road, worse)})
+        assert (answer.status_code, answer.json()["error"]) == (403, "PodSecurity")
+    after = api.get("Job", PLACE, "pods-there")
+    assert before is not None
+    assert after is not None
+    assert after["spec"]["template"] == before["spec"]["template"]
+
+
+def command_line(road: str, text: str) -> dict[str, Any]:
+    """What ``gpuctl --server`` sends for documents."""
+    sources = SentDocuments([Source("a.yaml", text)], None, strict=False)
+    value = {"documents": sources, "planning": PlanOptions()}
+    if road == "changes/apply":
+        value |= {"run": RunOptions(), "confirmed": []}
+    encoded: dict[str, Any] = encode(value)
+    return encoded
+
+
+def test_the_settings(plane: ControlPlane, tmp_path: Path) -> None:
+    """Another level, directories and service accounts that are free; what is beside them is not."""
+    settings = {"host_paths": '["/datasets", "/scratch/"]', "service_accounts": '["builder"]'}
+    with serving(tmp_path, plane.kubeconfig(), USERS, **settings) as own:  # type: ignore[arg-type]
+
+        def status(changes: dict[str, Any]) -> int:
+            body = sent(job("pods-set", changes), namespace="default", dryRun=True)
+            return own.client("free").post("/jobs", json=body).status_code
+
+        assert status(ACCOUNT) == 200
+        for path, wanted in {
+            "/datasets": 200,
+            "/datasets/a/b": 200,
+            "/scratch/x": 200,
+            "/datasets-of-others": 403,
+            "/": 403,
+            "/etc": 403,
+        }.items():
+            assert status(volume(hostPath={"path": path})) == wanted, path
+        assert status(main(privileged=True)) == 403
+    for level, case, wanted in (("privileged", "privileged", 200), ("restricted", "plain", 403)):
+        directory = tmp_path / level
+        directory.mkdir()
+        with serving(directory, plane.kubeconfig(), USERS, pod_security=level) as own:  # type: ignore[arg-type]
+            body = sent(job("pods-set", {**ALLOWED, **REFUSED}[case]), namespace="default", dryRun=True)
+            assert own.client("free").post("/jobs", json=body).status_code == wanted

@@ -1,0 +1,384 @@
+"""Each role at each operation of the served document: what is theirs, what is not, and what is not there.
+
+The columns are places, the rows roles. A place means, as far as an operation can name it:
+
+========  =============================================================================================
+own       a job, node or pool of the pool ``who-pool`` in the namespace ``who-a``, the quota of ``who-a``
+foreign   the same in the namespace ``who-b``
+pool      the same in the namespace ``who-a``, of the pool ``who-other``
+system    the same in ``kube-system``
+absent    what is not there, in a namespace or pool that is not there
+========  =============================================================================================
+
+Whoever has no token, an expired one or a revoked one is answered with 401 everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import pytest
+
+from control_plane import ControlPlane
+from gpuctl_server.access.tokens import new_token, read_tokens, write_tokens
+from support.cluster_tools import training
+from support.documents_sent import sent, text_of
+from support.served import Served, serving
+
+POOL, OTHER_POOL, ABSENT_POOL = "who-pool", "who-other", "who-absent-pool"
+OWN, FOREIGN, SYSTEM, ABSENT = "who-a", "who-b", "kube-system", "who-absent"
+ROLES = {
+    "admin": ("admin", None, None),
+    "local": ("admin", (OWN,), None),
+    "pooled": ("admin", None, (POOL,)),
+    "user": ("user", (OWN,), (POOL,)),
+    "free": ("user", None, None),
+    "viewer": ("viewer", None, None),
+}
+STRANGERS = ("", "expired", "revoked")
+LABEL = "who.example.com/label"
+
+
+class Thing(NamedTuple):
+    """What a place means to the operations: a job's namespace and pool, whether it is there, and a node."""
+
+    namespace: str
+    pool: str
+    node: str
+    is_there: bool = True
+
+
+PLACES = {
+    "own": Thing(OWN, POOL, "who-0"),
+    "foreign": Thing(FOREIGN, POOL, "who-0"),
+    "pool": Thing(OWN, OTHER_POOL, "who-1"),
+    "system": Thing(SYSTEM, POOL, "who-0"),
+    "absent": Thing(ABSENT, ABSENT_POOL, "who-absent-node", is_there=False),
+}
+
+
+class Asked(NamedTuple):
+    """Who asks about which place."""
+
+    role: str
+    place: str
+
+    @property
+    def thing(self) -> Thing:
+        """What the place means."""
+        return PLACES[self.place]
+
+    @property
+    def job(self) -> str:
+        """The name of the job that is there for this very question."""
+        return f"who-{self.place}-{self.role or 'nobody'}"
+
+    def document(self, name: str = "") -> dict[str, Any]:
+        """A document of a job at the place."""
+        thing = self.thing
+        return training(name or self.job, job={"namespace": thing.namespace}, resources={"pool": thing.pool, "gpu": 0})
+
+
+Request = tuple[str, str, dict[str, Any]]
+
+
+class Row(NamedTuple):
+    """An operation: how it is asked, and what is answered."""
+
+    ask: Callable[[Asked], Request]
+    table: str
+    read: Callable[[int, Any], int] = lambda status, value: status
+
+
+def get(path: str, **query: str) -> Callable[[Asked], Request]:
+    return method("GET", path, params=query)
+
+
+def method(name: str, path: str, **rest: Any) -> Callable[[Asked], Request]:
+    """A request whose path, and the texts of whose parameters, are filled in by the place."""
+
+    def filled(value: Any, asked: Asked) -> Any:
+        if isinstance(value, dict):
+            return {key: filled(item, asked) for key, item in value.items()}
+        thing = asked.thing
+        names = {"job": asked.job, "namespace": thing.namespace, "pool": thing.pool, "node": thing.node}
+        return value.format(**names, role=asked.role or "nobody") if isinstance(value, str) else value
+
+    return lambda asked: (name, filled(path, asked), {key: filled(value, asked) for key, value in rest.items()})
+
+
+def documents(path: str, **body: Any) -> Callable[[Asked], Request]:
+    return lambda asked: ("POST", path, {"json": sent(asked.document("who-new"), **body)})
+
+
+def failed_with(status: int, value: Any) -> int:
+    """The status that the one entry of a batch would have had."""
+    return {"AlreadyExists": 409, "Forbidden": 403}[value["failed"][0]["error"]] if status == 201 else status
+
+
+READS_JOBS = """
+         own  foreign  pool  system  absent
+admin    200  200      200   200     404
+local    200  404      200   404     404
+pooled   200  200      403   404     404
+user     200  404      403   404     404
+free     200  200      200   404     404
+viewer   200  200      200   404     404
+"""
+CHANGES_JOBS = """
+         own  foreign  pool  system  absent
+admin    200  200      200   200     404
+local    200  404      200   404     404
+pooled   200  200      403   404     404
+user     200  404      403   404     404
+free     200  200      200   404     404
+viewer   403  403      403   403     403
+"""
+SENDS_DOCUMENTS = """
+         own  foreign  pool  system  absent
+admin    200  200      200   200     {new}
+local    200  403      200   403     403
+pooled   200  200      403   403     403
+user     200  403      403   403     403
+free     200  200      200   403     {absent}
+viewer   {viewer}  {viewer}      {viewer}   {system}     {viewer}
+"""
+BY_NAMESPACE = """
+         own  foreign  system  absent
+admin    200  200      200     200
+local    200  403      403     403
+pooled   200  200      403     200
+user     200  403      403     403
+free     200  200      403     200
+viewer   200  200      403     200
+"""
+READS_ALL = """
+         own
+admin    200
+local    200
+pooled   200
+user     200
+free     200
+viewer   200
+"""
+FOR_THE_ADMIN = """
+         own
+admin    200
+local    403
+pooled   403
+user     403
+free     403
+viewer   403
+"""
+READS_NODES = """
+         own  pool  absent
+admin    200  200   404
+local    200  200   404
+pooled   200  404   404
+user     200  404   404
+free     200  200   404
+viewer   200  200   404
+"""
+SETS_LABELS = """
+         own  pool  absent
+admin    200  200   404
+local    403  403   403
+pooled   200  404   404
+user     403  403   403
+free     403  403   403
+viewer   403  403   403
+"""
+BY_POOL = """
+         own  pool  absent
+admin    200  200   {absent}
+local    200  200   {absent}
+pooled   200  403   403
+user     200  403   403
+free     200  200   {absent}
+viewer   200  200   {absent}
+"""
+CHANGES_POOLS = """
+         own  pool  absent
+admin    {own}  {own}   {absent}
+local    403  403   403
+pooled   {own}  403   403
+user     403  403   403
+free     403  403   403
+viewer   403  403   403
+"""
+QUOTAS = """
+         own  foreign  absent
+admin    {there}  {there}      {absent}
+local    {local}  {hidden}      {hidden}
+pooled   {pooled}  {pooled}      {gone}
+user     {user}  {hidden}      {hidden}
+free     {free}  {free}      {gone}
+viewer   {free}  {free}      {gone}
+"""
+RECOVERS = """
+         own  foreign  system  absent
+admin    200  200      200     200
+local    200  403      403     403
+pooled   403  403      403     403
+user     403  403      403     403
+free     403  403      403     403
+viewer   403  403      403     403
+"""
+DOCUMENT_OF_JOB: Callable[[Asked], Request] = lambda asked: (  # noqa: E731
+    "PUT",
+    f"/jobs/{asked.job}",
+    {"json": sent(asked.document(), dryRun=True)},
+)
+
+ROWS: dict[str, Row] = {
+    "listJobs": Row(get("/jobs", namespace="{namespace}"), BY_NAMESPACE),
+    "getJob": Row(get("/jobs/{job}"), READS_JOBS),
+    "getJobWhy": Row(get("/jobs/{job}/why"), READS_JOBS),
+    "getJobTimeline": Row(get("/jobs/{job}/timeline"), READS_JOBS),
+    "waitJob": Row(method("POST", "/jobs/{job}/wait", json={"condition": "running", "timeout": 0}), READS_JOBS),
+    "getJobLogs": Row(get("/jobs/{job}/logs"), READS_JOBS),
+    # Nothing measures here: whose right it is learns that.
+    "getJobMetrics": Row(get("/jobs/{job}/metrics"), READS_JOBS.replace("200", "503")),
+    "createJobs": Row(
+        documents("/jobs", dryRun=True), SENDS_DOCUMENTS.format(new=200, absent=403, viewer=403, system=403)
+    ),
+    "createJobBatch": Row(
+        lambda asked: ("POST", "/jobs/batch", {"json": {"yamlContents": [text_of(asked.document())]}}),
+        # What exists is refused after the right is known; what does not exist would be created.
+        SENDS_DOCUMENTS.format(new="-", absent=403, viewer=403, system=403).replace("200", "409"),
+        failed_with,
+    ),
+    "planDocuments": Row(documents("/plan"), SENDS_DOCUMENTS.format(new=200, absent=200, viewer=200, system=403)),
+    "fitDocuments": Row(documents("/fit"), SENDS_DOCUMENTS.format(new=200, absent=200, viewer=200, system=403)),
+    "updateJob": Row(DOCUMENT_OF_JOB, CHANGES_JOBS),
+    "pauseJob": Row(method("POST", "/jobs/{job}/pause"), CHANGES_JOBS),
+    "resumeJob": Row(method("POST", "/jobs/{job}/resume"), CHANGES_JOBS),
+    # It has not ended: it is not run again.
+    "rerunJob": Row(method("POST", "/jobs/{job}/rerun"), CHANGES_JOBS.replace("200", "409")),
+    "recover": Row(method("POST", "/recoveries", params={"namespace": "{namespace}"}), RECOVERS),
+    "listRecoveries": Row(get("/recoveries", namespace="{namespace}"), RECOVERS),
+    "listPools": Row(get("/pools"), READS_ALL),
+    "getPool": Row(get("/pools/{pool}"), BY_POOL.format(absent=404)),
+    # The same.
+    "createPool": Row(method("POST", "/pools", json={"name": "{pool}"}), CHANGES_POOLS.format(own=409, absent="-")),
+    # A document of another pool is refused after the right is known.
+    "updatePool": Row(
+        method("PUT", "/pools/{pool}", json={"name": "who-third"}), CHANGES_POOLS.format(own=400, absent=400)
+    ),
+    "listNodes": Row(get("/nodes", pool="{pool}"), BY_POOL.format(absent=200)),
+    "listGpus": Row(get("/nodes/gpu-detail"), READS_ALL),
+    "getNode": Row(get("/nodes/{node}"), READS_NODES),
+    "listNodesWithLabel": Row(get("/nodes/labels", key=LABEL), READS_ALL),
+    "listGpuLabels": Row(get("/nodes/labels/all"), READS_ALL),
+    "listNodeLabels": Row(get("/nodes/{node}/labels"), READS_NODES),
+    "setNodeLabel": Row(
+        # It has another value: nothing is set.
+        method("POST", "/nodes/{node}/labels", json={"key": LABEL, "value": "other"}),
+        SETS_LABELS.replace("200", "409"),
+    ),
+    "setLabelOfNodes": Row(
+        method("POST", "/nodes/labels/batch", json={"nodeNames": ["who-0"], "key": LABEL, "value": "other"}),
+        FOR_THE_ADMIN.replace("pooled   403", "pooled   200"),
+    ),
+    "getNodeLabel": Row(get(f"/nodes/{{node}}/labels/{LABEL}"), READS_NODES),
+    "deleteNodeLabel": Row(method("DELETE", "/nodes/{node}/labels/who.example.com/{role}"), SETS_LABELS),
+    "listQuotas": Row(get("/quotas"), READS_ALL),
+    "getQuota": Row(
+        get("/quotas/{namespace}"),
+        QUOTAS.format(there=200, absent=404, local=200, hidden=404, pooled=200, user=200, free=200, gone=404),
+    ),
+    "createQuota": Row(
+        method("POST", "/quotas", json={"name": "who-{namespace}", "users": {"team-of-nobody": {"gpu": "x"}}}),
+        # It is wrong: nothing is created, and only an admin without limits learns that.
+        FOR_THE_ADMIN.replace("200", "400"),
+    ),
+    "listNamespaces": Row(get("/namespaces"), READS_ALL),
+    "checkRight": Row(method("POST", "/auth/check", json={"resource": "jobs", "action": "get"}), READS_ALL),
+    "listAudit": Row(get("/audit"), FOR_THE_ADMIN),
+    "deletePool": Row(
+        # Jobs select it: that has to be confirmed.
+        method("DELETE", "/pools/{pool}"),
+        CHANGES_POOLS.format(own=409, absent=404),
+    ),
+    "deleteQuota": Row(
+        method("DELETE", "/quotas/{namespace}"),
+        QUOTAS.format(there=200, absent=404, local=403, hidden=403, pooled=403, user=403, free=403, gone=403),
+    ),
+    "deleteJob": Row(method("DELETE", "/jobs/{job}"), CHANGES_JOBS),
+}
+
+
+def cells(table: str) -> dict[tuple[str, str], int]:
+    """Role and place -> status; what has a dash is not asked."""
+    head, *lines = (line.split() for line in table.strip().splitlines())
+    found = {(line[0], place): status for line in lines for place, status in zip(head, line[1:], strict=True)}
+    return {cell: int(status) for cell, status in found.items() if status != "-"}
+
+
+@pytest.fixture(scope="module")
+def world(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The service with a token of each role, and for each role jobs of its own at each place."""
+    directory = tmp_path_factory.mktemp("who")
+    for namespace in (OWN, FOREIGN):
+        plane.kubectl("create", "namespace", namespace)
+    for number in (0, 1):
+        plane.add_node(f"who-{number}", gpus=8, cpu="64", memory="256Gi", labels={LABEL: "x"})
+        plane.kubectl("label", "node", f"who-{number}", *(f"who.example.com/{role}=x" for role in ROLES))
+    with serving(directory, plane.kubeconfig(), ROLES) as served:  # type: ignore[arg-type]
+        expired, entry = new_token("expired", "admin", lasts=timedelta(seconds=-1))
+        write_tokens(directory / "tokens.json", [*read_tokens(directory / "tokens.json"), entry])
+        revoked, _ = new_token("revoked", "admin")
+        served.tokens = {**served.tokens, "expired": expired, "revoked": revoked}
+        for name, node in ((POOL, "who-0"), (OTHER_POOL, "who-1")):
+            served.call("POST", "/pools", status=201, json={"name": name, "nodes": [node]})
+        users = {namespace: {"cpu": 500, "memory": "900Gi"} for namespace in (OWN, FOREIGN)}
+        served.call("POST", "/quotas", status=201, json={"name": "who", "users": users})
+        there = [Asked(role, place).document() for role in ROLES for place, thing in PLACES.items() if thing.is_there]
+        served.call("POST", "/jobs", status=201, json=sent(*there))
+        yield served
+    for namespace in (OWN, FOREIGN):
+        plane.kubectl("delete", "namespace", namespace, "--wait=false")
+    plane.kubectl("delete", "jobs", "-n", SYSTEM, "--all", "--wait=false")
+    plane.kubectl("delete", "node", "who-0", "who-1", "--wait=false")
+    pools = [f"pool-{name}" for name in (POOL, OTHER_POOL, ABSENT_POOL)]
+    plane.kubectl("delete", "configmap", "-n", "gpuctl-system", *pools, "--wait=false", check=False)
+
+
+def test_the_table_has_every_operation(world: Served) -> None:
+    """A route that is added needs a row."""
+    paths = world.get("/openapi.json")["paths"]
+    served = {operation["operationId"] for item in paths.values() for operation in item.values()}
+    assert set(ROWS) == served
+
+
+def test_a_pool_takes_nodes_only_out_of_its_admin_s_pools(world: Served) -> None:
+    """Whoever is an admin of one pool cannot take a node out of another, by neither road, nor learn what nodes there are."""
+    world.call("PUT", f"/pools/{POOL}", "pooled", json={"nodes": ["who-0"]})
+    for nodes in (["who-0", "who-1"], ["who-absent-node"]):
+        answer = world.call("PUT", f"/pools/{POOL}", "pooled", status=403, json={"nodes": nodes})
+        assert (
+            answer["message"] == f"pooled may not put node {nodes[-1]} into a pool: it is in none of this token's pools"
+        )
+        document = {"kind": "pool", "version": "v0.1", "pool": {"name": POOL}, "nodes": {name: {} for name in nodes}}
+        world.call("POST", "/jobs", "pooled", status=403, json=sent(document))
+    assert [node["nodeName"] for node in world.get("/nodes", pool=OTHER_POOL)["items"]] == ["who-1"]
+    assert [node["nodeName"] for node in world.get("/nodes", pool=POOL)["items"]] == ["who-0"]
+
+
+@pytest.mark.parametrize("operation", ROWS)
+def test_every_cell(world: Served, operation: str) -> None:
+    row = ROWS[operation]
+    wanted = cells(row.table)
+    found = {}
+    for role, place in wanted:
+        name, path, rest = row.ask(Asked(role, place))
+        response = world.client(role).request(name, path, **rest)
+        found[role, place] = row.read(response.status_code, response.json())
+    assert found == wanted
+    for stranger in STRANGERS:
+        for place in {place for _, place in wanted}:
+            name, path, rest = row.ask(Asked(stranger, place))
+            answer = world.call(name, path, stranger, status=401, **rest)
+            assert answer["message"] == "the token is missing, wrong, or no longer valid"
