@@ -12,7 +12,7 @@ from starlette.responses import Response
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Rights, Wish
 from gpuctl_server.access.tokens import TokenFile
-from gpuctl_server.audit import audit
+from gpuctl_server.audit import audit, audit_problem
 from gpuctl_server.lookups import decided, demand
 from gpuctl_server.negotiation import JSON, NotReadable, read_yaml, wants_yaml
 from gpuctl_server.problems import Problem, Route
@@ -108,8 +108,14 @@ def write_router() -> APIRouter:
 
 
 def touched_by(request: Request, *, preview: bool = False) -> list[str]:
-    """Where to note the names of what a request is about, for the audit; of a preview it hears only if it fails."""
+    """Where to note the names of what a request is about, for the audit; of a preview it hears only if it fails.
+
+    :raises Problem: 503 for a change that the audit could not tell of: what came before is not written yet.
+    """
     request.state.preview = preview
+    problem = None if preview else audit_problem()
+    if problem is not None:
+        raise Problem(503, f"nothing is changed while the audit cannot be written: {problem}")
     touched: list[str] = []
     request.state.touched = touched
     return touched
