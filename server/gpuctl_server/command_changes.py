@@ -21,7 +21,7 @@ from gpuctl.language.masking import redact
 from gpuctl.reading.find import Absent
 from gpuctl.reading.job_rows import Job, job_row, labels
 from gpuctl.usecases.applying import apply_request, preview_request
-from gpuctl.usecases.change_options import PlanOptions, RunOptions
+from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, PlanOptions, RunOptions
 from gpuctl.usecases.compiling import worth_telling
 from gpuctl.usecases.conversation import Conversation
 from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
@@ -34,9 +34,6 @@ from gpuctl_server.lookups import demand
 from gpuctl_server.problems import Problem
 from gpuctl_server.service import Service
 from gpuctl_server.submissions import Submission, compile_documents, demand_documents, demand_homes
-
-LONGEST = 600.0
-"""Seconds for which a change may wait for deletions."""
 
 
 class _Asks(Exception):
@@ -189,7 +186,7 @@ def _compiled(asked: Asked, session: Session, documents: SentDocuments, planning
 
 
 def _bounded(run: RunOptions) -> RunOptions:
-    return replace(run, timeout=min(run.timeout, LONGEST), wait=False)
+    return replace(run, timeout=min(run.timeout, LONGEST_BY_SERVICE), wait=False)
 
 
 def _carried_out(

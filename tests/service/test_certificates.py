@@ -103,11 +103,16 @@ def test_one_that_cannot_be_used_changes_nothing(secure: Served, mounted: Path, 
     [
         ({"tls_key": "first.key"}, "tls_key needs tls_certificate"),
         ({"tls_certificate": "absent.pem", "tls_key": "first.key"}, "absent.pem cannot be read: no such file"),
-        ({"tls_certificate": "first.pem", "tls_key": "second.key"}, "have to be a certificate chain and its private key"),
+        (
+            {"tls_certificate": "first.pem", "tls_key": "second.key"},
+            "have to be a certificate chain and its private key",
+        ),
         ({"tls_certificate": "first.pem"}, "have to be a certificate chain and its private key"),
     ],
 )
-def test_a_start_without_a_certificate(plane: ControlPlane, tmp_path: Path, files: dict[str, str], message: str) -> None:
+def test_a_start_without_a_certificate(
+    plane: ControlPlane, tmp_path: Path, files: dict[str, str], message: str
+) -> None:
     """It says what is wrong, and makes no tokens."""
     certified(tmp_path, "first")
     certified(tmp_path, "second")
@@ -139,7 +144,11 @@ def test_whom_the_command_line_trusts(plane: ControlPlane, tmp_path: Path) -> No
         (good, good.certificate, ""),
         (good, None, "is not trusted: self-signed certificate"),
         (good, other.certificate, "is not trusted: self-signed certificate"),
-        (elsewhere := certified(tmp_path, "elsewhere", host="DNS:gpu.example.com"), elsewhere.certificate, "not valid for"),
+        (
+            elsewhere := certified(tmp_path, "elsewhere", host="DNS:gpu.example.com"),
+            elsewhere.certificate,
+            "not valid for",
+        ),
         (old := expired(tmp_path, "old"), old.certificate, "certificate has expired"),
     ):
         files = {"tls_certificate": str(pair.certificate), "tls_key": str(pair.key)}

@@ -126,8 +126,10 @@ class WholeTour:
     def quotas(self) -> None:
         """The quota of a team whose namespace is made for it, and is changed."""
         self.keep("POST", "/quotas", {"name": "rights", "users": {NEW_TEAM: {"gpu": 4, "cpu": 10}}}, status=201)
+        self.until(
+            "/quotas", lambda value: NEW_TEAM in [item["namespace"] for item in value["items"]], name=self.keeper
+        )
         self.keep("GET", f"/quotas/{NEW_TEAM}")
-        self.keep("GET", "/quotas")
         self.keep("DELETE", f"/quotas/{NEW_TEAM}", confirm=True)
 
     def jobs(self) -> None:
@@ -205,10 +207,10 @@ class WholeTour:
             "describe pool drill",
         ):
             self.typed(*command.split())
-        for command in ("describe job", "why", "logs", "pause", "resume"):
+        for command in ("describe job", "why", "logs", "delete job"):
             self.typed(*command.split(), "typed", "-n", TEAM)
-        self.state("typed", "running")
-        self.typed("delete", "job", "typed", "-n", TEAM)
+        for command in ("pause", "resume"):
+            self.typed(command, "comp", "-n", TEAM)
 
     def follow(self, name: str) -> None:
         """A line of a log that is followed: by a WebSocket, then as a stream of events."""
@@ -240,6 +242,7 @@ class WholeTour:
         self.plane.kubectl("patch", "clusterqueue", "rights", "--type=merge", "-p", json.dumps(room))
         self.state("held", "running")
         self.call("DELETE", "/jobs/held", force=True)
+        self.until("/jobs", lambda value: "held" not in [item["name"] for item in value["items"]])
 
     def interrupted(self) -> None:
         """A change that the service is killed in, when the old job is going; :meth:`recovered` finishes it."""
@@ -284,9 +287,6 @@ def prepare(plane: ControlPlane) -> None:
         plane.add_node(name, gpus=8)
     plane.wait_for_nodes()
     plane.kubectl("create", "secret", "generic", "hub", "-n", TEAM, "--from-literal=token=x")
-    # Priority classes are an administrator's.
-    of_jobs = compile([Source("jobs.yaml", text_of(training("any")))]).objects
-    plane.create(*(obj for obj in of_jobs if obj["kind"] == "PriorityClass"))
     plane.create(
         CLAIM,
         {"apiVersion": API, "kind": "ResourceFlavor", "metadata": {"name": "rights"}, "spec": {}},
@@ -298,3 +298,9 @@ def prepare(plane: ControlPlane) -> None:
             "spec": {"clusterQueue": "rights"},
         },
     )
+
+
+def prepare_classes(plane: ControlPlane) -> None:
+    """The priority classes of jobs, which are an administrator's."""
+    objects = compile([Source("jobs.yaml", text_of(training("any")))]).objects
+    plane.create(*(obj for obj in objects if obj["kind"] == "PriorityClass"))

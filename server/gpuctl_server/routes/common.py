@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 import anyio.to_thread
 from fastapi import APIRouter, Depends, Query, Request
@@ -13,7 +15,7 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Rights, Wish
 from gpuctl_server.access.tokens import TokenFile
 from gpuctl_server.audit import audit, audit_problem
-from gpuctl_server.lookups import decided, demand
+from gpuctl_server.lookups import REVIEWS, decided, demand
 from gpuctl_server.negotiation import JSON, NotReadable, read_yaml, wants_yaml
 from gpuctl_server.problems import Problem, Route
 from gpuctl_server.service import Service
@@ -21,6 +23,7 @@ from gpuctl_server.service import Service
 BASE = "/api/v1"
 LARGEST_PAGE = 1000
 Item = TypeVar("Item")
+Parameters = ParamSpec("Parameters")
 
 
 class RememberedRoute(Route):
@@ -102,6 +105,21 @@ def _result(response: Response) -> str:
     return f"{response.status_code} {value.get('error', '') if isinstance(value, dict) else ''}".strip()
 
 
+def from_memory(function: Callable[Parameters, Item]) -> Callable[Parameters, Coroutine[Any, Any, Item]]:
+    """Have a route that asks nothing of the cluster answered while all threads wait for that."""
+
+    @functools.wraps(function)
+    async def run(*arguments: Parameters.args, **named: Parameters.kwargs) -> Item:
+        service = named["service"]
+        assert isinstance(service, Service)
+        limiter = service.reads
+        return await anyio.to_thread.run_sync(functools.partial(function, *arguments, **named), limiter=limiter)
+
+    # Names in annotations are those of the route's module, where not every FastAPI looks.
+    run.__signature__ = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
+    return run
+
+
 def write_router() -> APIRouter:
     """A router of what changes something."""
     return APIRouter(prefix=BASE, route_class=WriteRoute)
@@ -141,7 +159,7 @@ async def caller_of(request: Request) -> Caller:
         # Whether its file has changed is the one thing that is asked.
         caller = caller_with(service, token)
     else:
-        caller = await anyio.to_thread.run_sync(caller_with, service, token)
+        caller = await anyio.to_thread.run_sync(caller_with, service, token, limiter=REVIEWS)
     request.state.caller = caller
     return caller
 
