@@ -298,3 +298,32 @@ def test_objects_of_others_are_passed_over() -> None:
     }
     assert len(lift([foreign, *result.objects])) == 1
     assert lift([foreign]) == []
+
+
+def test_what_a_server_filled_in_is_nobodys_patch() -> None:
+    """Neither in the pod nor in its containers; what somebody wrote beside it stays."""
+    patch = {"hostNetwork": True, "containers": [{"name": "main", "stdin": True}]}
+    document = {
+        "kind": "inference",
+        "version": "v0.1",
+        "job": {"name": "chat"},
+        "environment": {"image": "app:v1"},
+        "resources": {"gpu": 1},
+        "autoscaling": {"enabled": True, "minReplicas": 1, "maxReplicas": 4},
+        "podPatch": patch,
+    }
+    result = compiled(document, "none")
+    assert result.ok
+    objects = copy.deepcopy(own(result))
+    for item in objects:
+        item["metadata"]["uid"] = "1"
+        if item["kind"] == "HorizontalPodAutoscaler":
+            # Source: autoscaling/v2, minReplicas: "defaults to 1 pod".
+            assert item["spec"].pop("minReplicas") == 1
+        if item["kind"] == "Deployment":
+            pod = item["spec"]["template"]["spec"]
+            pod |= {"dnsPolicy": "ClusterFirst", "securityContext": {}, "terminationGracePeriodSeconds": 30}
+            pod["containers"][0] |= {"terminationMessagePath": "/dev/termination-log"}
+    (lifted,) = lift(objects, result.settings, use_annotation=False)
+    assert lifted["podPatch"] == patch
+    assert lifted["autoscaling"] | {"metric": None} == document["autoscaling"] | {"metric": None}

@@ -480,6 +480,21 @@ def test_many_foreign_files_are_not_linked(rendered: Path, monkeypatch: pytest.M
     assert exchanged == []
 
 
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EMLINK, errno.ENOTSUP])
+def test_where_files_cannot_be_linked_they_are_written_one_by_one(
+    number: int, rendered: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as on vfat, SMB, or of others' files under fs.protected_hardlinks."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", refused)
+    writer.build(rendered, NEW)
+    assert holds_new(rendered)
+    assert list(rendered.parent.glob(".gpuctl-build-*")) == []
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux has numbers of system calls")
 def test_directories_change_places_without_the_c_library_s_help(
     rendered: Path, here: Path, monkeypatch: pytest.MonkeyPatch

@@ -26,6 +26,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+import gpuctl as gpuctl_library
 from gpuctl.cli import main as main_module
 from gpuctl.cli.commands import init as init_module
 from gpuctl.cli.main import run
@@ -902,6 +903,21 @@ def test_init_refuses_a_bad_name(name: str, legal: str | None, gpuctl: Cli) -> N
     assert (found.code, found.out) == (2, "")
     assert f"`{name}` is not a legal name." in found.err
     assert (f"Did you mean `{legal}`?" in found.err) == (legal is not None)
+
+
+@pytest.mark.parametrize(("backend", "nodes", "longest"), [("job", 2, 61), ("job", 11, 60), ("jobset", 2, 40)])
+def test_the_longest_name_of_a_training(backend: str, nodes: int, longest: int) -> None:
+    platform = gpuctl_library.Source(
+        "platform.yaml", f"kind: platform\nversion: v0.1\ntraining: {{backend: {backend}}}\n"
+    )
+    text = (
+        "kind: training\nversion: v0.1\njob: {name: %s}\nresources: {nodes: %d, cpu: 1, memory: 1Gi}\n"
+        "environment: {image: 'a:1', command: [run]}\n"
+    )
+    for length, codes in ((longest, []), (longest + 1, ["GPU217"])):
+        job = gpuctl_library.Source("job.yaml", text % ("a" * length, nodes))
+        found = gpuctl_library.compile(job, platform=platform).diagnostics
+        assert [item.code for item in found if item.severity.value == "error"] == codes
 
 
 @pytest.mark.parametrize(("kind", "longest"), [("notebook", 52), ("inference", 59), ("compute", 59)])

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuctl.apply.plan.decide import Target, Wish, _in_place
+import pytest
+
+from gpuctl.apply.plan.decide import Target, Wish, _in_place, settle
+from gpuctl.apply.plan.decision import Ask
 from gpuctl.apply.plan.request import SetOptions
 from gpuctl.apply.plan.sets import SetRun
 from gpuctl.apply.plan.workload_steps import _lasting_queue, _removed
@@ -55,3 +58,24 @@ def test_a_running_jobs_queue_stays() -> None:
     assert _lasting_queue(job("other", False), job("team", False)) == "team"
     assert _lasting_queue(job("other", False), job("team", True)) is None
     assert _lasting_queue(job("team", False), job("team", False)) is None
+
+
+@pytest.mark.parametrize(("is_autoscaled", "paths"), [(True, []), (False, ["spec.replicas"])])
+def test_replicas_that_an_autoscaler_set_are_left(is_autoscaled: bool, paths: list[str]) -> None:
+    """Also where the server was asked what it would make of the Deployment."""
+    keys = records(Settings())
+
+    def deployment(replicas: int) -> dict[str, Any]:
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "chat", "namespace": "team", "uid": "1", "annotations": {keys.hash: "1"}},
+            "spec": {"replicas": replicas, "template": {"spec": {"containers": [{"name": "main", "image": "a:1"}]}}},
+        }
+
+    desired, live = deployment(2), deployment(5)
+    target = Target(desired, False, "inference/chat", False)
+    wish = Wish(keys, autoscaled=frozenset({target.key} if is_autoscaled else ()))
+    step = settle(Ask(target, live, desired), desired, wish)
+    assert [change.path for change in step.changes] == paths
+    assert (step.action == "unchanged") is is_autoscaled

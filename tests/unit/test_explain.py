@@ -64,6 +64,8 @@ def gpuctl(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
         ("pool.name", "pool", "pool.name"),
         ("training.backend", "platform", "training.backend"),
         ("platform.defaults.training", "platform", "defaults.training"),
+        ("platform.defaults.training.job", "training", "job"),
+        ("quota.users.zhang-san.gpu.nvidia", "quota", "users.NAME.gpu"),
         ("platform.defaults.training.job.ttl", "training", "job.ttl"),
         ("defaults.inference.autoscaling.metric", "inference", "autoscaling.metric"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from gpuctl.answers.fit_answers import fit_value
 from gpuctl.capacity.fit import Fit, _Admission, _afterwards, _Worlds, fit
-from gpuctl.capacity.placement import Placements, initial, settle
+from gpuctl.capacity.placement import Placements, _departures, initial, settle
 from gpuctl.capacity.projections import counted_custom_resource, counted_pod, is_seen
 from gpuctl.capacity.selectors import holds
 from gpuctl.capacity.snapshot import DamagedSnapshot, Snapshot, load, render
@@ -221,6 +222,21 @@ def test_budget_spares_whom_it_can() -> None:
     budget = {"namespace": "team", "name": "x", "selector": {"matchLabels": {"app": "x"}}, "disruptionsAllowed": 0}
     found = answer(cluster([node("a"), node("b")], pods, budgets=[budget]), job(gpus=8))
     assert [victim.pod.name for victim in found.victims] == ["y"]
+
+
+@pytest.mark.parametrize(("allowed", "victims"), [(2, ["x1", "x2"]), (1, ["y"])])
+def test_budget_allows_as_many_as_it_says(allowed: int, victims: list[str]) -> None:
+    pods = [running("x1", "a", 4, 0), running("x2", "a", 4, 0), running("y", "b", 8, 5)]
+    for pod in pods[:2]:
+        pod["labels"] = {"app": "x"}
+    budget = {
+        "namespace": "team",
+        "name": "x",
+        "selector": {"matchLabels": {"app": "x"}},
+        "disruptionsAllowed": allowed,
+    }
+    found = answer(cluster([node("a"), node("b")], pods, budgets=[budget]), job(gpus=8))
+    assert sorted(victim.pod.name for victim in found.victims) == victims
 
 
 def test_jobs_are_placed_by_priority() -> None:
@@ -571,6 +587,21 @@ def test_ports_are_scarce_though_nothing_else_is() -> None:
         item["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
     snapshot = cluster(roomy(3), [running(f"p{index}", f"n{index}", 0, 10) for index in range(3)])
     assert fit(snapshot, jobs)[-1].verdict == "unknown"
+
+
+@pytest.mark.parametrize(("nodes", "looked_at"), [(4, 16), (5, 2)])
+def test_of_few_nodes_any_may_be_left_already(nodes: int, looked_at: int) -> None:
+    """Of more, only what all of them and what none of them has left is looked at."""
+    state = dataclasses.replace(initial([], False), leaving=dict.fromkeys(range(nodes), ()))
+    assert len(set(_departures(state))) == looked_at
+
+
+def test_who_keeps_others_off_leaves_with_that() -> None:
+    """What is in the way on one node may be a pod on another, or the victim itself."""
+    term = {"labelSelector": {"matchLabels": {"app": "train"}}, "topologyKey": "zone"}
+    snapshot = cluster([node("a"), node("b", gpus=0)], [running("x", "a", 8, 0, antiAffinity=[term])])
+    found = answer(snapshot, job(gpus=8))
+    assert (found.verdict, [victim.pod.name for victim in found.victims]) == ("preempts", ["x"])
 
 
 def test_states_that_cannot_decide_are_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:

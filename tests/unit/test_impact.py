@@ -517,6 +517,20 @@ def test_what_another_version_lowered_otherwise_starts_anew(repository: Reposito
     assert f"\nstarts anew: training a in nlp: {reason}\n" in repository.gpuctl(*build).out
 
 
+def test_what_was_built_by_another_version_and_is_written_otherwise_now(repository: Repository) -> None:
+    """The document changed as well: that is the reason, as of what it was."""
+    repository.write("platform.yaml", "kind: platform\nversion: v0.1\n")
+    repository.write("jobs/a.yaml", training("a", gpu=1))
+    build = ("build", "jobs", "--platform", "platform.yaml", "-o", "rendered", "--gitops", "argocd")
+    assert repository.gpuctl(*build).code == 0
+    repository.commit()
+    before = training("a", gpu=1)
+    repository.write("jobs/a.yaml", before.replace("gpu: 1", "gpu: 1, nodes: 2"))
+    repository.write("platform.yaml", "kind: platform\nversion: v0.1\ntraining: {backend: jobset}\n")
+    found = json.loads(repository.gpuctl("impact", "--from", "HEAD", "-o", "json", "jobs").out)
+    assert [(item["name"], item["reason"]) for item in found["restarts"]] == [("a", "was a Job")]
+
+
 def an_impact(**fields: Any) -> Impact:
     empty: dict[str, Any] = {
         **{key: [] for key in ("added", "changed", "removed", "jobs", "pools", "quotas", "breakages", "unpriced")},

@@ -27,6 +27,14 @@ def scalar(text: str) -> YamlNode:
     return YamlNode("scalar", text, 0, 0)
 
 
+def test_aliases_count_what_they_stand_for() -> None:
+    """Each scalar of what is repeated, and what holds it."""
+    text = "kind: training\nversion: v0.1\njob: {{name: a}}\nx: &x [{}]\ny: [{}]\n"
+    long = text.format(", ".join(["1"] * 500), ", ".join(["*x"] * 250))
+    (error,) = (item for item in gpuctl.compile(gpuctl.Source("a.yaml", long)).diagnostics if item.code == "GPU007")
+    assert error.message == "the document's aliases expand to more than 100000 values"
+
+
 def test_a_long_mapping_is_gone_through_once_for_all_its_keys() -> None:
     pairs = Counted([(scalar(f"key-{number}"), scalar(str(number))) for number in range(500)])
     node = YamlNode("mapping", pairs, 0, 0)

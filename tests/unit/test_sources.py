@@ -133,7 +133,16 @@ def test_a_kustomization_is_nobodys_document(jobs: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["replicas: 3\nresources: {}\n", "kind: Thing\n", "- a\n", "just text\n", "a: {{ .Values.x }}\n", "kind:\n"]
+    "text",
+    [
+        "replicas: 3\nresources: {}\n",
+        "kind: Thing\n",
+        "- a\n",
+        "just text\n",
+        "a: {{ .Values.x }}\n",
+        "kind:\n",
+        "kind: Thing\nspec: {{ .x }}\n",
+    ],
 )
 def test_a_document_whose_owner_is_unclear_is_remembered_as_unread(jobs: Path, text: str) -> None:
     (jobs / "b.yaml").write_text(text)
@@ -533,3 +542,11 @@ _OURS = {"app.kubernetes.io/managed-by": "gpuctl", "runwhere.ai/job-type": "trai
 )
 def test_what_is_no_whole_object_is_lifted_to_nothing(value: Any) -> None:
     assert gpuctl.lift([value]) == []
+
+
+def test_a_platform_that_cannot_be_read_is_told_once(jobs: Path) -> None:
+    """Whether it is only named, or also one of the files that are compiled."""
+    (jobs / "platform.yaml").write_text("kind: platform\nversion: v0.1\nlabels: {domain: [\n")
+    for inputs in (jobs / "a.yaml", jobs):
+        result = gpuctl.compile(inputs, platform=jobs / "platform.yaml")
+        assert [item.code for item in result.diagnostics if item.severity.value == "error"] == ["GPU004"]

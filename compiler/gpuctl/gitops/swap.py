@@ -19,7 +19,7 @@ from pathlib import Path
 from gpuctl.gitops.build_error import BuildError, CannotSwap, shown
 from gpuctl.gitops.directory_state import DirectoryState, Signature, signature
 from gpuctl.gitops.disk import remove_empty, sync_folder, write_new
-from gpuctl.gitops.exchange import CANNOT, exchange
+from gpuctl.gitops.exchange import exchange
 
 _TREE, _KNOWN, _UNFINISHED = "tree", "known", "known.new"
 # Linking costs some 15 us a file; a directory with far more foreign files than manifests is not worth it.
@@ -32,7 +32,7 @@ def swap(survey: DirectoryState, shop: Path) -> list[str]:
     Returns the foreign files that somebody wrote meanwhile and that could not be put in their place.
 
     :raises CannotSwap: where the system has no such thing; nothing was changed.
-    :raises OSError, BuildError: when something fails; nothing was changed.
+    :raises OSError, BuildError: when something fails, such as making links; nothing was changed.
     """
     if os.path.ismount(survey.directory):
         raise CannotSwap("a mount point")
@@ -97,20 +97,15 @@ def _create(survey: DirectoryState, tree: Path) -> None:
 def _stage(survey: DirectoryState, tree: Path) -> set[Signature]:
     """The new tree, complete; returns the signatures of all files in it and of those that it replaces."""
     copy = _Copy({change.path for change in survey.changes})
-    try:
-        os.mkdir(tree, 0o700)
-        copy.folder(survey.directory, tree, "")
-        changed = _write(survey, tree)
-        for change in survey.changes:
-            found = signature(tree / change.path)
-            if found is not None:
-                copy.known.add(found)
-        remove_empty(tree, survey.stale_folders)
-        copy.dress()
-    except OSError as error:
-        if error.errno in CANNOT:
-            raise CannotSwap(error.strerror) from None
-        raise
+    os.mkdir(tree, 0o700)
+    copy.folder(survey.directory, tree, "")
+    changed = _write(survey, tree)
+    for change in survey.changes:
+        found = signature(tree / change.path)
+        if found is not None:
+            copy.known.add(found)
+    remove_empty(tree, survey.stale_folders)
+    copy.dress()
     for folder in {*changed, *(folder for _, folder in copy.folders)}:
         if folder.is_dir():
             sync_folder(folder)

@@ -1,0 +1,23 @@
+"""GPU502: a program that listens where no port of the service sends to."""
+
+from __future__ import annotations
+
+import pytest
+
+import gpuctl
+
+SERVICE = "{port: 80, targetPort: 8000, ports: [{name: a, port: 90, targetPort: 9000}, {name: b, port: 9100}]}"
+
+
+@pytest.mark.parametrize(
+    ("port", "codes"), [(8000, []), (9000, []), (9100, []), (80, ["GPU502"]), (90, ["GPU502"]), (8001, ["GPU502"])]
+)
+def test_any_port_of_the_service_will_do(port: int, codes: list[str]) -> None:
+    text = (
+        "kind: inference\nversion: v0.1\njob: {name: chat}\n"
+        f"environment: {{image: 'app:1', command: [vllm, serve, --port, '{port}']}}\nservice: {SERVICE}\n"
+        "resources: {cpu: 1, memory: 1Gi}\n"
+    )
+    result = gpuctl.compile(gpuctl.Source("chat.yaml", text))
+    assert result.ok
+    assert [item.code for item in result.diagnostics if item.code == "GPU502"] == codes
