@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import signal
 import sys
 
@@ -12,13 +11,13 @@ def main() -> None:
     """Run the command line. Nobody ever sees a traceback unless they ask for one with ``--debug``."""
     # Nothing that is imported becomes garbage; collecting meanwhile costs a tenth of a cold start.
     gc.disable()
-    # Looking for plugins of pydantic reads the metadata of every installed package; none of them is ours.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         from gpuctl.cli.main import run
+        from gpuctl.cli.without_plugins import without_plugins
     except KeyboardInterrupt:
         sys.exit(130)
 
+    without_plugins()
     code = run(sys.argv[1:])
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         # A second Ctrl-C would break into what Python does at its end, with a traceback.

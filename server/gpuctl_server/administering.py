@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from starlette.requests import Request
 
-from gpuctl.apply.plan.plan import Exists, Plan
+from gpuctl.apply.plan.plan import WRITING, Exists, Plan
 from gpuctl.backend.api_resources import Key
 from gpuctl.capacity.pod_requests import amounts
 from gpuctl.kube.absent import no_such
+from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.session import Session
 from gpuctl.language.masking import redact
 from gpuctl.language.names import DEFAULT_POOL, is_dns_subdomain
@@ -200,7 +201,8 @@ def delete_pool(service: Service, caller: Caller, name: str, touched: list[str],
     touched.append(f"pool/{name}")
     with changing(service, caller) as session:
         plan = delete_pools(session, [name], service.platform, RunOptions(), talking(service, confirmed=confirmed))
-    see_that_all_was_done(plan)
+        see_that_all_was_done(plan)
+        _await_seen(service, session, plan)
     nodes = sum(step.key.kind == "Node" for step in plan.steps)
     said = f"pool/{name} is deleted; {nodes} node{'' if nodes == 1 else 's'} left it"
     return Administered(name=name, status="deleted", message=said, notes=_notes(plan))
@@ -235,7 +237,8 @@ def delete_quota(service: Service, caller: Caller, name: str, touched: list[str]
     touched.append(f"quota/{name}")
     with changing(service, caller) as session:
         plan = delete_quotas(session, [name], service.platform, RunOptions(), talking(service, confirmed=confirmed))
-    see_that_all_was_done(plan)
+        see_that_all_was_done(plan)
+        _await_seen(service, session, plan)
     return Administered(name=name, status="deleted", message=f"quota/{name} is deleted", notes=_notes(plan))
 
 
@@ -298,7 +301,19 @@ def _applied(service: Service, session: Session, submission: Submission, *, conf
         named = ", ".join(submission.titles)
         raise Problem(409, f"{named} exists already: {error.message}", error="AlreadyExists", hint=error.hint) from None
     see_that_all_was_done(plan)
+    _await_seen(service, session, plan)
     return plan
+
+
+def _await_seen(service: Service, session: Session, plan: Plan) -> None:
+    """Wait until the service itself knows of what was done, so that the next question finds it."""
+    keys = [step.key for step in plan.steps if step.action in WRITING]
+    try:
+        found = dict(zip(keys, session.each(session.get, keys), strict=True))
+    except ClusterError:
+        return  # It is done all the same, and the watches will tell of it.
+    written = [obj for obj in found.values() if obj is not None]
+    service.wait_until_seen(written, [key for key, obj in found.items() if obj is None])
 
 
 def _pool_document(service: Service, session: Session, body: PoolBody, name: str | None) -> str:

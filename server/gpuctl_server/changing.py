@@ -189,7 +189,7 @@ def unfinished(service: Service, caller: Caller, namespace: str | None) -> Recov
     :raises Problem: 403.
     """
     with service.asking(caller) as session:
-        found = _unfinished(service, caller, session, namespace)
+        found = left_of(service, caller, session, namespace)
     return _recoveries(found)
 
 
@@ -201,7 +201,7 @@ def finish(
     :raises Problem: 403, 409.
     """
     with changing(service, caller) as session:
-        found = _unfinished(service, caller, session, namespace)
+        found = left_of(service, caller, session, namespace)
         touched += [str(step.key) for step in found.outlook.steps]
         conversation = talking(service, confirmed=confirmed)
         return _recoveries(recover(session, namespace, service.platform, RunOptions(), conversation, found))
@@ -279,8 +279,11 @@ def _suspended(service: Service, caller: Caller, meant: Meant, touched: list[str
     )
 
 
-def _unfinished(service: Service, caller: Caller, session: Session, namespace: str | None) -> Unfinished:
-    """What killed runs left where somebody may see it; who may not see all of it has to say where."""
+def left_of(service: Service, caller: Caller, session: Session, namespace: str | None) -> Unfinished:
+    """What killed runs left where somebody may see it; who may not see all of it has to say where.
+
+    :raises Problem: 403.
+    """
     demand(caller, Wish("get", "recoveries", namespace))
     found = look_at_unfinished(
         session, reader_of(session, service.platform, namespace).scope.namespace, service.platform
@@ -293,7 +296,7 @@ def _unfinished(service: Service, caller: Caller, session: Session, namespace: s
 
 
 def _recoveries(found: Unfinished) -> Recoveries:
-    value = recovery_value(found.outlook, found.result, found.keys)
+    value = recovery_value(found.outlook.steps, found.outlook.fallbacks, found.result, found.keys)
     return Recoveries(**value, questions=[redact(text) for text in found.plan.questions])
 
 

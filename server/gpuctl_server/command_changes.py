@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any
 
+from gpuctl.answers.advice import by_service
 from gpuctl.answers.failures import meaning_of
 from gpuctl.apply.plan.deletion import absent_job
 from gpuctl.apply.plan.differences import before_and_after, masked_change
 from gpuctl.apply.plan.plan import WRITING, EvictedJob, Plan, Step
+from gpuctl.apply.state.cluster_snapshot import take_snapshot
 from gpuctl.apply.state.compare import Change
 from gpuctl.apply.state.records import Records
 from gpuctl.backend.api_resources import WORKLOADS, Key
@@ -25,7 +28,11 @@ from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, PlanOptions, RunO
 from gpuctl.usecases.compiling import worth_telling
 from gpuctl.usecases.conversation import Conversation
 from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
-from gpuctl.usecases.service_changes import Refusal, SentDocuments, ToldChange, ToldPauses, ToldPlan
+from gpuctl.usecases.fit_documents import compile_for_fit
+from gpuctl.usecases.service_changes import ToldChange, ToldPauses, ToldPlan
+from gpuctl.usecases.service_client import Refusal
+from gpuctl.usecases.service_documents import SentDocuments, unlike
+from gpuctl.usecases.service_fit import ToldFits, told_fits
 from gpuctl.usecases.suspending import PausedJob, pause_jobs, resume_jobs
 from gpuctl_server.access.rights import Action, Wish
 from gpuctl_server.changing import changing
@@ -33,10 +40,24 @@ from gpuctl_server.command_line import Asked, found_job, slim
 from gpuctl_server.lookups import demand
 from gpuctl_server.problems import Problem
 from gpuctl_server.service import Service
-from gpuctl_server.submissions import Submission, compile_documents, demand_documents, demand_homes
+from gpuctl_server.submissions import (
+    Submission,
+    compile_documents,
+    demand_documents,
+    demand_homes,
+    home_of,
+    refuse_platform,
+)
+
+_AGE = re.compile(r"\b(?:\d+[dhms])+\b")
 
 
-class _Asks(Exception):
+def _ageless(question: str) -> str:
+    """A question without for how long something has run, which grows while it is being answered."""
+    return _AGE.sub("", question)
+
+
+class Asks(Exception):
     """A plan has to be confirmed first."""
 
     def __init__(self, plan: Plan) -> None:
@@ -44,11 +65,11 @@ class _Asks(Exception):
         self.plan = plan
 
 
-class _Listener:
+class Listener:
     """The side of a conversation that hears, and answers with what was confirmed before."""
 
     def __init__(self, service: Service, confirmed: Iterable[str]) -> None:
-        self._confirmed = frozenset(confirmed)
+        self._confirmed = frozenset(map(_ageless, confirmed))
         self._stops = service.writes.is_ending
         self.finished: list[Step] = []
         self.said: list[str] = []
@@ -57,9 +78,14 @@ class _Listener:
         """For a use case."""
         return Conversation(confirm=self._confirm, done=self.finished.append, say=self.said.append, stops=self._stops)
 
+    def places(self, plan: Plan) -> list[int]:
+        """The steps of a plan that were finished, in that order, by their places in it."""
+        places = {id(step): place for place, step in enumerate(plan.steps)}
+        return [places[id(step)] for step in self.finished if id(step) in places]
+
     def _confirm(self, plan: Plan) -> bool:
-        if not self._confirmed.issuperset([*_masked(plan.questions), *_masked(plan.courtesies)]):
-            raise _Asks(plan)
+        if not self._confirmed.issuperset(map(_ageless, masked_texts([*plan.questions, *plan.courtesies]))):
+            raise Asks(plan)
         return True
 
 
@@ -67,11 +93,15 @@ def preview(asked: Asked, documents: SentDocuments, planning: PlanOptions) -> To
     """What applying documents would do; nothing is written."""
     demand(asked.caller, Wish("create", "plans"))
     with asked.service.asking(asked.caller) as session:
-        submission = _compiled(asked, session, documents, planning)
+        submission = compiled(asked, session, documents, planning)
         demand_documents(asked.caller, "create", submission.documents, jobs="plans")
         plan = preview_request(session, submission.wanted, Conversation())
     told = told_plan(plan, submission.wanted.request.keys)
-    return ToldChange(told, diagnostics=worth_telling(submission.wanted.compilation))
+    return ToldChange(
+        told,
+        diagnostics=worth_telling(submission.wanted.compilation),
+        platform=unlike(documents, asked.service.platform),
+    )
 
 
 def apply(
@@ -79,19 +109,21 @@ def apply(
 ) -> ToldChange:
     """Bring about what documents say."""
     with changing(asked.service, asked.caller) as session:
-        submission = _compiled(asked, session, documents, planning)
+        submission = compiled(asked, session, documents, planning)
         asked.touched.extend(submission.titles)
         for action in ("create",) if planning.create_only else ("create", "update"):
             demand_documents(asked.caller, action, submission.documents)  # type: ignore[arg-type]
         demand_homes(asked.caller, session, submission.documents)
-        told = _carried_out(
+        told = carried_out(
             asked,
             session,
             confirmed,
-            lambda conversation: apply_request(session, submission.wanted, _bounded(run), conversation),
+            lambda conversation: apply_request(session, submission.wanted, bounded(run), conversation),
             submission.wanted.request.keys,
         )
-    return told._replace(diagnostics=worth_telling(submission.wanted.compilation))
+    return told._replace(
+        diagnostics=worth_telling(submission.wanted.compilation), platform=unlike(documents, asked.service.platform)
+    )
 
 
 def delete(asked: Asked, names: list[str], where: str | None, run: RunOptions, confirmed: list[str]) -> ToldChange:
@@ -116,8 +148,8 @@ def suspend(asked: Asked, names: list[str], pausing: bool) -> ToldPauses:
                 for paused in act(scope, [f"{job.identity.kind}/{job.identity.object_name}"], asked.service.platform):
                     done.append(paused._replace(job=slim(paused.job)))
         except ClusterError as error:
-            return ToldPauses(done, _refusal(error))
-        _await_seen(asked.service, session, [paused.result.key for paused in done])
+            return ToldPauses(done, refusal_of(error))
+        await_seen(asked.service, session, [paused.result.key for paused in done])
     return ToldPauses(done, None)
 
 
@@ -138,11 +170,11 @@ def _named(
             raise NotPossible("these jobs are in several namespaces", "name those of one at a time, with -n NAMESPACE")
         (namespace,) = namespaces
         settings = asked.service.platform
-        return _carried_out(
+        return carried_out(
             asked,
             session,
             confirmed,
-            lambda conversation: use_case(session, names, namespace, settings, _bounded(run), conversation),
+            lambda conversation: use_case(session, names, namespace, settings, bounded(run), conversation),
             asked.service.keys,
         )
 
@@ -167,7 +199,28 @@ def _meant(asked: Asked, action: Action, names: Sequence[str], where: str | None
     return jobs
 
 
-def _compiled(asked: Asked, session: Session, documents: SentDocuments, planning: PlanOptions) -> Submission:
+def fit(asked: Asked, documents: SentDocuments) -> ToldFits:
+    """Whether the jobs of documents would find room; what may not be seen counts, but has no name."""
+    demand(asked.caller, Wish("get", "plans"))
+    text = "\n".join(source.text for source in documents.sources)
+    found = compile_for_fit(
+        [source._replace(path=None) for source in documents.sources],
+        platform=asked.service.platform_source,
+        namespace=home_of(asked.service, asked.caller, text, documents.namespace),
+        strict=documents.strict,
+    )
+    refuse_platform(found.compilation.documents)
+    demand_documents(asked.caller, "get", found.compilation.documents, jobs="plans")
+    with asked.service.weighing(asked.caller) as reader:
+        return told_fits(found.fit(take_snapshot(reader.scope.session)), unlike(documents, asked.service.platform))
+
+
+def compiled(asked: Asked, session: Session, documents: SentDocuments, planning: PlanOptions) -> Submission:
+    """Documents that somebody has sent.
+
+    :raises InvalidDocuments: there are errors in them.
+    :raises Problem: 400, 403.
+    """
     if planning.set_name is not None or planning.adopt or planning.prune:
         raise Problem(400, "sets and --adopt are for those who reach the cluster itself")
     if planning.create_namespace:
@@ -185,53 +238,59 @@ def _compiled(asked: Asked, session: Session, documents: SentDocuments, planning
     )
 
 
-def _bounded(run: RunOptions) -> RunOptions:
+def bounded(run: RunOptions) -> RunOptions:
+    """How a plan is carried out here: for so long at most, and without a wait that whoever asks does by questions."""
     return replace(run, timeout=min(run.timeout, LONGEST_BY_SERVICE), wait=False)
 
 
-def _carried_out(
+def carried_out(
     asked: Asked, session: Session, confirmed: list[str], act: Callable[[Conversation], Plan], keys: Records
 ) -> ToldChange:
-    listener = _Listener(asked.service, confirmed)
+    """Carry a plan out as far as it was confirmed."""
+    listener = Listener(asked.service, confirmed)
     try:
         plan = act(listener.conversation())
-    except _Asks as asks:
+    except Asks as asks:
         return ToldChange(told_plan(asks.plan, keys), asks=True)
     except ClusterError as error:
         refused = getattr(error, "plan", None)
         told = told_plan(refused, keys) if isinstance(refused, Plan) else None
-        return ToldChange(told, refusal=_refusal(error), said=listener.said)
-    _await_seen(asked.service, session, [step.key for step in plan.steps if step.result == "done" and step.desired])
-    places = {id(step): place for place, step in enumerate(plan.steps)}
-    finished = [places[id(step)] for step in listener.finished if id(step) in places]
-    return ToldChange(told_plan(plan, keys), finished=finished, said=listener.said)
+        finished = listener.places(refused) if isinstance(refused, Plan) else []
+        return ToldChange(told, refusal=refusal_of(error), finished=finished, said=listener.said)
+    await_seen(asked.service, session, [step.key for step in plan.steps if step.result == "done" and step.desired])
+    return ToldChange(told_plan(plan, keys), finished=listener.places(plan), said=listener.said)
 
 
-def _await_seen(service: Service, session: Session, keys: Iterable[Key]) -> None:
-    """Wait until what was written is what is read next."""
+def await_seen(service: Service, session: Session, keys: Iterable[Key]) -> None:
+    """Wait until what was written is what is read next, as far as it is of jobs."""
     with suppress(ClusterError):
         found = session.each(session.get, [key for key in keys if key.kind in WORKLOADS])
         service.wait_until_seen(obj for obj in found if obj is not None)
 
 
-def _refusal(error: ClusterError) -> Refusal:
+def refusal_of(error: ClusterError) -> Refusal:
+    """An error that a use case has ended with, as it is told."""
     meaning = meaning_of(error)
     assert meaning is not None
-    return Refusal(meaning.status, meaning.name, error.message, error.hint)
+    hint = None if error.hint is None else by_service(error.hint)
+    return Refusal(meaning.status, meaning.name, by_service(error.message), hint)
 
 
 def told_plan(plan: Plan, keys: Records) -> ToldPlan:
     """A plan without objects and credentials; with the differences that are shown, and the questions."""
     values: dict[str, Any] = {field.name: getattr(plan, field.name) for field in fields(Plan)}
     values |= {
-        "steps": [_told_step(step, keys) for step in plan.steps],
-        "recovery": [_told_step(step, keys) for step in plan.recovery],
-        "notes": _masked(plan.notes),
+        "steps": [told_step(step, keys) for step in plan.steps],
+        "recovery": [told_step(step, keys) for step in plan.recovery],
+        "notes": masked_texts(plan.notes),
+        "errors": [by_service(text) for text in masked_texts(plan.errors)],
+        "tracked": [by_service(text) for text in masked_texts(plan.tracked)],
     }
-    return ToldPlan(**values, asked=_masked(plan.questions), polite=_masked(plan.courtesies))
+    return ToldPlan(**values, asked=masked_texts(plan.questions), polite=masked_texts(plan.courtesies))
 
 
-def _told_step(step: Step, keys: Records) -> Step:
+def told_step(step: Step, keys: Records) -> Step:
+    """A step without objects and credentials."""
     return replace(
         step,
         desired=None,
@@ -254,7 +313,8 @@ def _told_victim(job: EvictedJob) -> EvictedJob:
     return job if job.seen else job._replace(namespace="", job="", pods=("",) * len(job.pods))
 
 
-def _masked(texts: Iterable[str]) -> list[str]:
+def masked_texts(texts: Iterable[str]) -> list[str]:
+    """Texts without credentials."""
     return [redact(text) for text in texts]
 
 

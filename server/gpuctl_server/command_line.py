@@ -6,17 +6,22 @@ whoever asks may not see.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeVar, get_type_hints
 
 from gpuctl.backend.api_resources import Object
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import NotPossible
 from gpuctl.kube.scope import Scope
 from gpuctl.language.masking import masked
+from gpuctl.language.names import DEFAULT_POOL
 from gpuctl.reading.describe_job import JobDetail
 from gpuctl.reading.job_rows import Job, job_row, labels
+from gpuctl.reading.label_rows import GpuType, Label
+from gpuctl.reading.namespace_rows import Namespace
+from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import NodeState, PodOnNode
 from gpuctl.reading.pool_rows import PoolState
 from gpuctl.reading.quota_rows import QuotaState, chosen
@@ -25,7 +30,7 @@ from gpuctl.release import __version__
 from gpuctl.usecases import job_queries, node_queries, quota_queries
 from gpuctl.usecases.job_logs import JobLogs, LogQuery, ToldBatch, ToldLogs, ToldSource
 from gpuctl.usecases.job_queries import GpuUse, JobQuery, ListedRows
-from gpuctl.usecases.looking import Reader, check_names
+from gpuctl.usecases.looking import Reader, check_names, reader_of
 from gpuctl.usecases.node_queries import NodeListing, NodeQuery
 from gpuctl.usecases.wire import NotOfThisForm, decode, encode
 from gpuctl_server.access.caller import Caller
@@ -82,10 +87,24 @@ def answer_question(
     function = questions.get(question)
     if function is None:
         raise not_found("there is nothing at this path")
+    with asked_by(service, caller, namespace, touched) as asked:
+        value = called(function, asked, arguments)
+        return {"version": __version__, "answer": encode(value), "notes": asked.scope.notes}
+
+
+@contextmanager
+def asked_by(service: Service, caller: Caller, namespace: str | None, touched: list[str]) -> Iterator[Asked]:
+    """A look at what somebody may see, for a question about a namespace."""
     with service.looking(caller, namespace) as reader:
-        asked = Asked(service, caller, reader.scope, reader, touched)
-        value = function(asked, **_arguments(function, arguments))
-        return {"version": __version__, "answer": encode(value), "notes": reader.scope.notes}
+        yield Asked(service, caller, reader.scope, reader, touched)
+
+
+def called(function: Callable[..., Value], asked: Asked, arguments: dict[str, Any]) -> Value:
+    """What a function answers to arguments as they were sent.
+
+    :raises Problem: 400, they are not its own.
+    """
+    return function(asked, **_arguments(function, arguments))
 
 
 def _arguments(function: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -204,13 +223,40 @@ def _list_nodes(asked: Asked, query: NodeQuery) -> NodeListing:
 
 
 def _describe_node(asked: Asked, name: str) -> NodeState:
-    demand(asked.caller, Wish("get", "nodes"))
-    takes = pool_filter(asked.caller, "get", "nodes")
-    with asked.service.looking(None) as everything:
-        there = {node.name: node for node in node_queries.list_nodes(everything, NodeQuery()).nodes if takes(node.pool)}
+    nodes = _visible_nodes(asked, "nodes", lambda everything: node_queries.list_nodes(everything, NodeQuery()).nodes)
+    there = {node.name: node for node in nodes}
     if name not in there:
         raise no_such("node", name, there)
     return _shown(asked, there[name])
+
+
+def _list_labels(asked: Asked, names: list[str], key: str | None) -> list[Label]:
+    demand(asked.caller, Wish("get", "labels"))
+    takes = pool_filter(asked.caller, "get", "labels")
+    pool = asked.service.keys.pool
+
+    def shows(have: Mapping[str, str]) -> bool:
+        return takes(have.get(pool) or DEFAULT_POOL)
+
+    # Who wrote what and when is not in the mirror.
+    with asked.service.asking(asked.caller) as session:
+        return node_queries.list_labels(reader_of(session, asked.service.platform), names, key, shows)
+
+
+def _list_gpu_labels(asked: Asked) -> list[NodeState]:
+    return [_shown(asked, node) for node in _visible_nodes(asked, "labels", node_queries.list_gpu_labels)]
+
+
+def _list_gpu_types(asked: Asked, names: list[str]) -> list[GpuType]:
+    nodes = _visible_nodes(asked, "nodes", lambda everything: node_queries.list_nodes(everything, NodeQuery()).nodes)
+    return node_queries.gpu_types_of(nodes, names, Gpus(asked.service.platform))
+
+
+def _visible_nodes(asked: Asked, resource: str, read: Callable[[Reader], list[NodeState]]) -> list[NodeState]:
+    demand(asked.caller, Wish("get", resource))
+    takes = pool_filter(asked.caller, "get", resource)
+    with asked.service.looking(None) as everything:
+        return [node for node in read(everything) if takes(node.pool)]
 
 
 def _list_pools(asked: Asked, names: list[str]) -> list[PoolState]:
@@ -266,6 +312,27 @@ def _quota_holders(asked: Asked, user: str) -> list[PodOnNode] | None:
     return quota_queries.quota_holders(asked.reader, user)
 
 
+def _list_namespaces(asked: Asked, names: list[str], everything: bool) -> list[Namespace]:
+    demand(asked.caller, Wish("get", "namespaces"))
+    return quota_queries.list_namespaces(asked.reader, names, everything=everything)
+
+
+def _describe_namespace(asked: Asked, name: str) -> Namespace:
+    demand(asked.caller, Wish("get", "namespaces", name))
+    return quota_queries.describe_namespace(asked.reader, name)
+
+
+def _names(asked: Asked, which: Literal["job", "pool", "node", "namespace"]) -> list[str]:
+    """Names that a shell completes."""
+    if which == "job":
+        return [row.identity.name for row in _list_jobs(asked, JobQuery()).rows]
+    if which == "pool":
+        return [pool.name for pool in _list_pools(asked, [])]
+    if which == "node":
+        return [node.name for node in _list_gpu_labels(asked)]
+    return [item.name for item in _list_namespaces(asked, [], True)]
+
+
 QUESTIONS: dict[str, Callable[..., Any]] = {
     "list-jobs": _list_jobs,
     "gpu-use": _gpu_use,
@@ -275,7 +342,13 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     "list-nodes": _list_nodes,
     "describe-node": _describe_node,
     "list-pools": _list_pools,
+    "list-labels": _list_labels,
+    "list-gpu-labels": _list_gpu_labels,
+    "list-gpu-types": _list_gpu_types,
+    "list-namespaces": _list_namespaces,
+    "describe-namespace": _describe_namespace,
     "list-quotas": _list_quotas,
     "quota-holders": _quota_holders,
+    "names": _names,
 }
 """Name of a use case -> what answers it."""

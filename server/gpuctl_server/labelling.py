@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from gpuctl.acts.node_labels import Failure, LabelTerms, Report, UnexpectedNode
 from gpuctl.language.names import DEFAULT_POOL
@@ -23,10 +24,11 @@ def label(
     action: Action,
     names: Iterable[str],
     labels: Mapping[str, str | None],
-    *,
-    overwrite: bool = False,
+    terms: LabelTerms,
 ) -> Report:
     """Set labels of nodes, or delete them (None), and wait until the service itself knows of it.
+
+    :param terms: whether other values are replaced, and what is said where that is wanting.
 
     :raises InvalidOptions: Kubernetes would refuse a key or a value.
     :raises Problem: 429, 503.
@@ -41,11 +43,16 @@ def label(
         if not decision.allowed:
             raise UnexpectedNode("Forbidden", f"node {name}: {decision.message}")
 
-    terms = LabelTerms(overwrite, "set overwrite=true to replace it", lambda have: visible(pool_of(have)), permits)
+    terms = replace(terms, shows=lambda have: visible(pool_of(have)), permits=permits)
     with changing(service, caller) as session:
         report = label_nodes(session, names, labels, service.platform, terms)
     service.wait_until_seen([*(done.node for done in report.done), *report.written])
     return report
+
+
+def of_body(*, overwrite: bool) -> LabelTerms:
+    """How labels are set by a body that says whether others are replaced."""
+    return LabelTerms(overwrite, "set overwrite=true to replace it")
 
 
 def label_one(
@@ -56,7 +63,7 @@ def label_one(
     :raises Problem: 404 for the node or the label, 409 for another value, 403.
     :raises ClusterError: as the cluster answers.
     """
-    report = label(service, caller, action, [name], {key: value}, overwrite=overwrite)
+    report = label(service, caller, action, [name], {key: value}, of_body(overwrite=overwrite))
     for failed in report.failed:
         raise failed.cause or _problem(failed)
     (done,) = report.done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from pydantic import BaseModel, Field
 from gpuctl.answers.job_answers import log_end, log_line
 from gpuctl.language.durations import parse_duration
 from gpuctl.reading.log_streams import NoLog
+from gpuctl.reading.loglines import instant
 from gpuctl.usecases.job_logs import JobLogs, LogQuery
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.problems import Problem
@@ -84,6 +86,13 @@ def since(text: str) -> dict[str, Any]:
             "2024-06-01T10:00:00Z",
             error="InvalidRequest",
         ) from None
+
+
+def begins_at(query: LogQuery) -> int | None:
+    """Since when lines are wanted, in nanoseconds since 1970; None for any time."""
+    if query.since_seconds is not None:
+        return time.time_ns() - query.since_seconds * 1_000_000_000
+    return instant(query.since_time) if query.since_time else None
 
 
 def job_name(item: ListedJob) -> str:

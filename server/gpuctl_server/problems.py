@@ -35,6 +35,10 @@ _WORDS = {
 }
 
 
+_COMMAND_LINE = "/command-line/"
+"""In the paths of the command line, which asks as a client."""
+
+
 class Problem(Exception):
     """An answer that is no success: HTTP status, the name that programs compare, a sentence, and details."""
 
@@ -84,9 +88,17 @@ def problem_of(error: BaseException) -> Problem | None:
 
 
 def problem_for(error: Exception, path: str) -> Problem:
-    """What any error means to whoever asked for a path; the log has more of a bug of ours."""
+    """What any error means to whoever asked for a path, in their words; the log has more of a bug of ours."""
     problem = error if isinstance(error, Problem) else problem_of(error)
-    return unexpected(error, path) if problem is None else problem
+    if problem is None:
+        return unexpected(error, path)
+    from gpuctl.answers.advice import by_service, for_rest, reworded
+
+    words = by_service if _COMMAND_LINE in path else for_rest
+    problem.message = words(problem.message)
+    problem.hint = None if problem.hint is None else words(problem.hint)
+    problem.details = reworded(problem.details, words)
+    return problem
 
 
 def unexpected(error: BaseException, path: str) -> Problem:

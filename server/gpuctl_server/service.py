@@ -12,7 +12,7 @@ from functools import cached_property
 from anyio import CapacityLimiter
 
 from gpuctl.apply.state.records import Records, records
-from gpuctl.backend.api_resources import WORKLOADS, Object, key_of
+from gpuctl.backend.api_resources import WORKLOADS, Key, Object, key_of
 from gpuctl.frontend.source import PLATFORM_FILE, Source
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.reflector import Watched
@@ -113,15 +113,22 @@ class Service:
         finally:
             session.close()
 
-    def wait_until_seen(self, written: Iterable[Object], timeout: float = SEEN_WITHIN) -> None:
+    def wait_until_seen(
+        self, written: Iterable[Object], gone: Iterable[Key] = (), timeout: float = SEEN_WITHIN
+    ) -> None:
         """Wait until the mirror has what was written, so that whoever wrote it reads it; no longer than a timeout.
 
         :param written: the objects as the API server returned them.
+        :param gone: what was deleted.
         """
         end = time.monotonic() + timeout
         for obj in written:
             key, left = key_of(obj), max(0.0, end - time.monotonic())
             self.mirror.wait_for(key.kind, key, str(obj["metadata"].get("resourceVersion") or ""), left)
+        kinds, version = dict(self.mirror.kinds()), self.mirror.version
+        absent = [key for key in gone if key.kind in kinds]
+        while any(self.mirror.find(key) for key in absent) and time.monotonic() < end:
+            version = self.mirror.wait_until_changed(version, end - time.monotonic())
         self.fleet.require(self.mirror.version)
 
     def start(self) -> None:

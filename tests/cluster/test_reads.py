@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
+import pytest
+
+from control_plane import ControlPlane
 from fault_tools.proxy import Proxy
 from fault_tools.world import Api
 from support.cluster_tools import Place, image, training
@@ -74,3 +79,39 @@ def test_apply_reads_what_it_is_about(place: Place, api: Api, proxy: Proxy) -> N
             api.call("DELETE", f"/api/v1/nodes/{other}-{number}")
         for namespace in (second, other):
             api.call("DELETE", f"/api/v1/namespaces/{namespace}")
+
+
+NOT_FOR_LISTS = {
+    # A pool of threads brings logging along, and no path has to be taken apart.
+    *(
+        "concurrent.futures",
+        "logging",
+        "queue",
+        "pathlib",
+        "string",
+        "tempfile",
+        "difflib",
+        "hashlib",
+        "shutil",
+        "email",
+    ),
+    # What is asked of amounts of quotas and of labels, and what writes manifests and masks credentials.
+    *("gpuctl.capacity.quota_sum", "gpuctl.backend.emitter", "gpuctl.reading.label_rows", "gpuctl.language.masking"),
+    *("gpuctl.frontend.load", "gpuctl.frontend.reader", "gpuctl.apply.plan", "gpuctl.apply.run"),
+}
+
+
+@pytest.mark.parametrize("what", ["jobs", "nodes", "pools"])
+def test_a_list_loads_what_it_prints_and_no_more(plane: ControlPlane, drill_nodes: None, what: str) -> None:
+    """Most of what a list of a small cluster costs is what it loads, here from the start to the end."""
+    code = (
+        "import sys\nbefore = {*sys.modules}\n"
+        f"sys.argv = ['gpuctl', 'get', {what!r}, '--kubeconfig', {str(plane.kubeconfig())!r}]\n"
+        "from gpuctl.__main__ import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0, end\n"
+        "print(*{*sys.modules} - before)"
+    )
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1].split()
+    assert f"gpuctl.cli.commands.get.{what}" in found
+    assert NOT_FOR_LISTS.isdisjoint(found)

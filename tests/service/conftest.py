@@ -13,6 +13,7 @@ from fault_tools.world import Api
 from support import node_world
 from support.cluster_tools import POOL, Place, places
 from support.real_parts import control_plane_binaries
+from support.remote import Remote
 from support.seed_world import documents, populated
 from support.served import Served, serving
 
@@ -82,3 +83,11 @@ def place(
     """A namespace of its own, in which the command line works."""
     title = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:50].strip("-")
     yield from places(plane, api, tmp_path, capsys, monkeypatch, f"{title}-s")
+
+
+@pytest.fixture
+def remote(place: Place, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Remote]:
+    """Somebody without a kubeconfig, not logged in."""
+    made = Remote(place, served, tmp_path / "config", monkeypatch)
+    yield made
+    made.stop()

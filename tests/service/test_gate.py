@@ -8,7 +8,6 @@ import re
 import signal
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from pathlib import Path
@@ -19,6 +18,7 @@ import httpx
 import pytest
 
 from control_plane import ControlPlane
+from support.certificates import self_signed
 from support.served import Served, serving
 
 ADMIN = {"admin": ("admin", None, None)}
@@ -186,11 +186,7 @@ def test_browsers_from_elsewhere(served: Served, plane: ControlPlane, tmp_path: 
 
 def test_tls(plane: ControlPlane, tmp_path: Path) -> None:
     """With a certificate it speaks TLS, and nothing else."""
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
-    form = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    command = ["openssl", "req", "-x509", *form, *names, "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(command, check=True, capture_output=True)
+    certificate, key = self_signed(tmp_path)
     trust = ssl.create_default_context(cafile=str(certificate))
     options: dict[str, Any] = {"tls_key": str(key), "tls_certificate": str(certificate)}
     with serving(tmp_path, plane.kubeconfig(), ADMIN, verify=trust, **options) as own:

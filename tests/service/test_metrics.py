@@ -18,7 +18,7 @@ from control_plane import ControlPlane
 from gpuctl_server.metric_queries import DEFAULTS, MetricQuery
 from gpuctl_server.settings import ServerSettings, SettingsProblem
 from support.cluster_tools import POOL, Place, training
-from support.prometheus_server import running_prometheus
+from support.prometheus_server import Exporter, running_prometheus
 from support.served import Served, serving
 
 USERS = {"admin": ("admin", None, None), "anna": ("user", ("team-a",), None)}
@@ -107,35 +107,11 @@ def test_the_numbers_that_were_put_in(plane: ControlPlane, place: Place, tmp_pat
         own.get(path, "", status=401)
 
 
-class Exporter:
-    """What says how GPUs are used, and can be told what to say."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        own = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                body = ("\n".join(own.lines) + "\n").encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "text/plain; version=0.0.4")
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *arguments: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-
 @pytest.fixture
 def exporter() -> Iterator[Exporter]:
     running = Exporter()
     yield running
-    running.server.shutdown()
-    running.server.server_close()
+    running.close()
 
 
 def test_gpus_of_nodes_now(plane: ControlPlane, place: Place, tmp_path: Path, exporter: Exporter) -> None:

@@ -79,6 +79,24 @@ def test_a_pool_is_created_as_the_document_prints(served: Served, api: Api) -> N
     assert again["error"] == "AlreadyExists"
 
 
+def test_whoever_wrote_a_pool_or_a_quota_reads_it(served: Served) -> None:
+    """At once, each time: the next question is answered from what the watches have told."""
+    quota = {"name": "seen", "users": {"seen-user": {"gpu": 1}}}
+    for number in range(10):
+        served.call("POST", "/pools", status=201, json={**SEED, "quota": {"maxJobs": number + 1}})
+        found = served.get("/pools/experiment-pool")
+        assert (found["nodes"], found["quota"]["maxJobs"]) == (["node-4", "node-5"], number + 1)
+        served.call("PUT", "/pools/experiment-pool", json={**SEED, "nodes": ["node-4"]})
+        assert served.get("/pools/experiment-pool")["nodes"] == ["node-4"]
+        assert "node-5" in served.get("/pools/default")["nodes"]
+        served.call("DELETE", "/pools/experiment-pool")
+        served.get("/pools/experiment-pool", status=404)
+        served.call("POST", "/quotas", status=201, json=quota)
+        assert served.get("/quotas/seen-user")["name"] == "seen"
+        served.call("DELETE", "/quotas/seen-user")
+        served.get("/quotas/seen-user", status=404)
+
+
 def test_a_pool_is_a_document(served: Served, api: Api) -> None:
     document = {
         "kind": "pool",

@@ -18,6 +18,7 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream, before, delay, matching, meanwhile, nth, on
 from support.cluster_tools import Place, image, training
 from support.documents_sent import sent
+from support.remote import Remote
 from support.served import Served, serving
 
 ADMIN = {"admin": ("admin", None, None), "anna": ("user", ("team-a",), None)}
@@ -96,6 +97,19 @@ def test_another_service_finishes_what_a_killed_one_left(
 def test_the_command_line_finishes_it_too(frail: Served, proxy: Proxy, place: Place) -> None:
     kill_in_the_middle(frail, proxy, place)
     place.gpuctl("recover", "--yes")
+    assert images(place) == "v2"
+    assert journals(place) == []
+
+
+def test_and_so_does_who_has_no_kubeconfig(frail: Served, proxy: Proxy, place: Place, remote: Remote) -> None:
+    """What is created is shown whole and asked first, as with a kubeconfig."""
+    kill_in_the_middle(frail, proxy, place)
+    remote.login()
+    for words in (("--dry-run",), ("--dry-run", "-o", "json"), (), ("-o", "json")):
+        code = 0 if "--dry-run" in words else 2
+        said = remote.same("recover", *words, code=code)
+        assert "v2" in said.out + said.err
+    remote.typed("recover", "--yes", "-n", place.namespace)
     assert images(place) == "v2"
     assert journals(place) == []
 

@@ -25,6 +25,11 @@ def certified(directory: Path, name: str, *, host: str = HERE) -> Pair:
     return made
 
 
+def self_signed(directory: Path) -> Pair:
+    """A certificate for this machine, whatever its name."""
+    return certified(directory, "localhost")
+
+
 def expired(directory: Path, name: str) -> Pair:
     """A certificate for this machine that signs itself, and whose time was over yesterday."""
     made = Pair(directory / f"{name}.pem", directory / f"{name}.key")

@@ -16,6 +16,7 @@ class Command:
     """A command that runs in a process of its own; ``out`` and ``err`` grow as it prints."""
 
     def __init__(self, *arguments: str) -> None:
+        self.arguments = arguments
         self.process = subprocess.Popen(
             [sys.executable, "-m", "gpuctl", *arguments],
             stdin=subprocess.DEVNULL,

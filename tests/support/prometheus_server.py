@@ -7,10 +7,12 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,34 @@ def _fetch(temporary: Path, directory: Path) -> None:
     for name in PROGRAMS:
         # Moved as a whole: whoever does not wait never sees half a program.
         os.replace(temporary / "unpacked" / "usr" / "bin" / name, directory / name)
+
+
+class Exporter:
+    """What says how GPUs are used, and can be told what to say."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        own = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = ("\n".join(own.lines) + "\n").encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *arguments: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        """End it."""
+        self.server.shutdown()
+        self.server.server_close()
 
 
 @contextmanager

@@ -91,7 +91,8 @@ def populated(plane: ControlPlane) -> Iterator[None]:
         yield
     finally:
         for name, namespace, *_ in _PODS:
-            plane.kubectl("delete", "pod", name, "-n", namespace, "--wait=false", "--force", "--grace-period=0")
+            now = ("--wait=false", "--force", "--grace-period=0")
+            plane.kubectl("delete", "pod", name, "-n", namespace, *now, check=False)
         plane.kubectl("delete", "node", *NODES, "--wait=false")
         plane.kubectl("delete", "configmap", "-n", SYSTEM, "-l", POOL, "--wait=false", check=False)
 

@@ -20,7 +20,7 @@ import yaml
 
 from gpuctl.cli.main import cli
 from gpuctl.gitops.layout import path_of
-from gpuctl.gitops.manifest import MANIFEST
+from gpuctl.gitops.manifest import MANIFEST, parse_manifest, union
 
 ROOT = Path(__file__).resolve().parents[2]
 QUOTA = "kind: quota\nversion: v0.1\nmetadata: {name: teams}\nusers:\n  li-si: {gpu: 4}\n"
@@ -116,6 +116,24 @@ def test_the_manifest_names_hashes_and_sources(build: Build, here: Path) -> None
     assert by_path["team-a/job-sft.yaml"]["source"] == "jobs/sft.yaml"
     assert by_path["li-si/resourcequota-teams-li-si.yaml"]["source"] == "quota.yaml"
     assert by_path["_cluster/namespace-team-a.yaml"]["shared"] is True
+
+
+@pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x85"])
+def test_a_name_with_what_ends_lines_elsewhere(build: Build, here: Path, sign: str) -> None:
+    """Unicode has more ends of lines than YAML and JSON; the manifest's lines end at a line feed alone."""
+    build("src", "-o", "rendered")
+    (here / "src/jobs/sft.yaml").rename(here / f"src/jobs/s{sign}ft.yaml")
+    assert build("src", "-o", "rendered").code == 0
+    manifest = (here / "rendered" / MANIFEST).read_bytes()
+    before = written(here)
+    assert build("src", "-o", "rendered").code == 0
+    assert build("src", "-o", "rendered", "--check").code == 0
+    assert written(here) == before
+    entries = parse_manifest(manifest, MANIFEST)
+    assert set(entries) == set(tree(here / "rendered")) - {MANIFEST}
+    line = f'{{"path": "team-a/job-other.yaml", "sha256": "0", "source": "a{sign}.yaml"}}\n'.encode()
+    assert parse_manifest(union(manifest, line), MANIFEST) == {**entries, "team-a/job-other.yaml": frozenset("0")}
+    assert parse_manifest(manifest.replace(b"\n", b"\r\n"), MANIFEST) == entries
 
 
 def written(here: Path) -> dict[Path, tuple[int, ...]]:

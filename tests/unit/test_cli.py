@@ -810,6 +810,20 @@ def test_fmt_check_and_diff_change_nothing(gpuctl: Cli, here: Path) -> None:
     assert (good.code, good.out, good.err) == (0, "", "")
 
 
+def test_fmt_diff_has_the_lines_that_patch_has(gpuctl: Cli, here: Path) -> None:
+    """Other ends of lines than a line feed are characters of a line."""
+    text = UNTIDY.replace("job:", 'job:\n  Description: "one\u2028two\x85three"', 1)
+    (here / "untidy.yaml").write_text(text, encoding="utf-8")
+    diff = gpuctl("fmt", "--diff", "untidy.yaml").out
+    assert "No newline" not in diff
+    (here / "the.diff").write_text(diff.replace(" (now)", "").replace(" (formatted)", ""), encoding="utf-8")
+    subprocess.run(["git", "apply", "-p0", "the.diff"], cwd=here, check=True)
+    assert gpuctl("fmt", "--check", "untidy.yaml").code == 0
+    assert (here / "untidy.yaml").read_text(encoding="utf-8") == text.replace("gpuType", "gpu-type").replace(
+        "Desc", "desc"
+    )
+
+
 def test_fmt_of_stdin_goes_to_stdout(gpuctl: Cli, here: Path) -> None:
     found = gpuctl("fmt", "-", stdin=UNTIDY)
     assert (found.code, found.out, found.err) == (0, UNTIDY.replace("gpuType", "gpu-type"), "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -506,6 +507,119 @@ def test_an_entry_that_is_not_what_it_should_be_is_passed_over(tree: Path, cache
     for text in (b"", b"\n\n\n", b"[]\n[]\n[]\n", b"{\n\n\n", b"{}\n[]\n[]\n", b'{"parts":0,"rows":0}\n'):
         Store(str(entry.parent)).write(entry.name, [text])
         assert kept(["."]) == expected
+
+
+# What was changed since an entry was written ------------------------------------------------------------------------
+
+ALL_NAMED = {"namespaces": True}
+
+
+@pytest.fixture
+def changed_entry(tree: Path, cache: Path, made: list[int]) -> tuple[Path, Path]:
+    """The file of an entry, and the small one beside it, as two changes leave them."""
+    quiet(tree)
+    kept(["."], **ALL_NAMED)
+    (whole,) = entries(cache)
+    before = whole.read_bytes()
+    for old, new in (("app:v3", "app:v33"), ("app:v33", "app:v333")):
+        edit(tree / "job-3.yaml", old, new)
+        assert kept(["."], **ALL_NAMED) == in_one(["."], **ALL_NAMED)
+    assert whole.read_bytes() == before
+    assert made == [25, 1, 1]
+    (_, beside) = entries(cache)
+    assert (beside.name, mode_of(beside)) == (f"{whole.name}.changes", 0o600)
+    assert len(beside.read_bytes()) * 8 < len(before)
+    return whole, beside
+
+
+def test_a_change_alone_is_written(tree: Path, changed_entry: tuple[Path, Path], made: list[int]) -> None:
+    whole, beside = changed_entry
+    files = whole.read_bytes(), beside.read_bytes()
+    assert kept(["."], **ALL_NAMED) == in_one(["."], **ALL_NAMED)
+    assert (whole.read_bytes(), beside.read_bytes()) == files
+    # What was changed before stays changed when something else is.
+    edit(tree / "job-5.yaml", "app:v5", "app:v55")
+    assert kept(["."], **ALL_NAMED) == in_one(["."], **ALL_NAMED)
+    # Parts of both are used when all is put together anew, and no small file is left to mean it.
+    edit(tree / "job-6.yaml", "name: job-6,", "name: job-66,")
+    assert kept(["."], **ALL_NAMED) == in_one(["."], **ALL_NAMED)
+    assert kept(["."], **ALL_NAMED) == in_one(["."], **ALL_NAMED)
+    assert made == [25, 1, 1, 1, 1]
+    assert whole.read_bytes() != files[0]
+
+
+def test_many_changes_are_written_with_the_rest(
+    tree: Path, cache: Path, changed_entry: tuple[Path, Path], made: list[int]
+) -> None:
+    whole, beside = changed_entry
+    before = whole.read_bytes()
+    for number in range(12):
+        edit(tree / f"job-{number}.yaml", f"/data/{number}", f"/data/other-{number}")
+        assert kept(["."], **ALL_NAMED) == in_one(["."], **ALL_NAMED)
+        assert len(beside.read_bytes()) * 8 <= len(whole.read_bytes())
+    assert whole.read_bytes() != before
+    assert kept(["."], **ALL_NAMED) == in_one(["."], **ALL_NAMED)
+    assert made == [25, 1, 1] + [1] * 12
+    assert entries(cache) == [whole, beside]
+
+
+@pytest.mark.parametrize("how", [*SPOILERS][:9])
+def test_changes_that_are_not_to_be_trusted_are_not_used(
+    tree: Path, changed_entry: tuple[Path, Path], made: list[int], how: str
+) -> None:
+    _, beside = changed_entry
+    SPOILERS[how](beside)
+    for _ in range(2):
+        assert kept(["."], **ALL_NAMED) == in_one(["."], **ALL_NAMED)
+    assert made == [25, 1, 1, 1]
+
+
+def test_changes_of_another_entry_are_not_used(tree: Path, changed_entry: tuple[Path, Path], made: list[int]) -> None:
+    """Two processes wrote at once: the one all of it, the other what was changed since another one."""
+    whole, beside = changed_entry
+    stale = beside.read_bytes()
+    edit(tree / "job-6.yaml", "name: job-6,", "name: job-66,")
+    kept(["."], **ALL_NAMED)
+    beside.write_bytes(stale)
+    assert kept(["."], **ALL_NAMED) == in_one(["."], **ALL_NAMED)
+    edit(tree / "job-6.yaml", "name: job-66,", "name: job-6,")
+    assert kept(["."], **ALL_NAMED) == in_one(["."], **ALL_NAMED)
+    whole.unlink()
+    assert kept(["."], **ALL_NAMED) == in_one(["."], **ALL_NAMED)
+    assert made == [25, 1, 1, 1, 1, 25]
+
+
+def test_changes_that_are_not_what_they_should_be_are_passed_over(
+    tree: Path, changed_entry: tuple[Path, Path], made: list[int]
+) -> None:
+    _, beside = changed_entry
+    line, _, texts = beside.read_bytes().partition(b"\n")[2].partition(b"\n")
+    facts = json.loads(line)
+    number, size = facts["texts"][0]
+    for other in (
+        *({**facts, "texts": texts} for texts in (None, [], [[9999, size]], [["0", size]], [[number]], [[number, 1]])),
+        *({**facts, "keys": keys} for keys in (None, [[9999, "key"]], [["0", "key"]], [[0]])),
+        {name: fact for name, fact in facts.items() if name != "inputs"},
+        [facts],
+    ):
+        Store(str(beside.parent)).write(beside.name, [json.dumps(other).encode(), b"\n", texts])
+        assert kept(["."], **ALL_NAMED) == in_one(["."], **ALL_NAMED)
+    assert made == [25, 1, 1] + [1] * 12
+
+
+def test_processes_that_write_changes_at_once(tree: Path, changed_entry: tuple[Path, Path]) -> None:
+    command = [sys.executable, "-m", "gpuctl", "render", "--namespaces", "."]
+    edit(tree / "job-5.yaml", "app:v5", "app:v55")
+    expected = "---\n".join(in_one(["."], **ALL_NAMED)[0])
+    with contextlib.ExitStack() as stack:
+        runs = [
+            stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True))
+            for _ in range(4)
+        ]
+        assert [each.communicate(timeout=120)[0] for each in runs] == [expected] * 4
+
+
+# Where it is kept --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("place", ["/proc/gpuctl", "a file", "relative"])

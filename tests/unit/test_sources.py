@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -339,6 +340,34 @@ def test_byte_order_marks() -> None:
     assert gpuctl.compile("-", stdin=io.BytesIO(joined.encode())).ok
 
 
+BYTES = {
+    b"kind: \xff": (1, 7, "0xff"),
+    b"\xfe": (1, 1, "0xfe"),
+    b"a: 1\nb: '\xe4\xbb\xbb\xfe": (2, 6, "0xfe"),
+    b"a: 1\r\n\xe4": (2, 1, "0xe4"),
+}
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["without a mark", "with a mark"])
+@pytest.mark.parametrize("data", BYTES)
+def test_the_place_of_a_byte_that_is_not_utf8(data: bytes, mark: bytes, tmp_path: Path) -> None:
+    line, column, byte = BYTES[data]
+    path = tmp_path / "a.yaml"
+    path.write_bytes(mark + data)
+    (error,) = gpuctl.compile(path).diagnostics
+    assert error.code == "GPU002"
+    assert error.message == f"the file contains byte {byte}, which is not UTF-8"
+    assert error.span is not None
+    assert (error.span.line, error.span.column, error.span.end_column) == (line, column, column + 1)
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["without a mark", "with a mark"])
+@pytest.mark.parametrize("text", ["kind: \udfff", "kind: \x07", "kind: \0"])
+def test_the_place_of_a_character_that_no_file_can_have(text: str, mark: str) -> None:
+    (error, *_) = gpuctl.compile(gpuctl.Source("a.yaml", mark + text)).diagnostics
+    assert (error.code, str(error.span)) == ("GPU002", "a.yaml:1:7")
+
+
 def test_a_file_name_that_is_not_utf8(jobs: Path) -> None:
     path = os.fsencode(jobs) + b"/caf\xe9.yaml"
     with open(path, "w", encoding="utf-8") as stream:
@@ -458,7 +487,7 @@ def test_a_hostile_text_is_looked_at_once_for_a_platform() -> None:
         "platform " + "k" + "-" * 4_000_000,
         "platform" + ' "\\"' * 1_000_000,
     ):
-        assert not load_module._MAY_BE_PLATFORM.search(text)
+        assert not re.search(load_module._MAY_BE_PLATFORM, text)
 
 
 def test_formatting_passes_over_what_is_no_document(jobs: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -15,10 +16,11 @@ DEAR = {"pydantic", "pydantic_core", "yaml", "jsonschema_rs", "kubernetes", "url
 
 
 def loaded_by(code: str) -> set[str]:
-    """The packages that a fresh interpreter has after some code."""
+    """The packages that a fresh interpreter has after some code, but for what stands in the place of another."""
     command = [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
-    return {name.partition(".")[0] for name in result.stdout.splitlines()[-1].split()}
+    names = {*result.stdout.splitlines()[-1].split()} - {"pydantic.plugin._loader"}
+    return {name.partition(".")[0] for name in names}
 
 
 @pytest.mark.parametrize(
@@ -98,6 +100,28 @@ def test_what_reads_a_cluster_imports_no_model(arguments: tuple[str, ...], tmp_p
     assert loaded_by(code).isdisjoint(DEAR - {"yaml"})
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [("get", "jobs"), ("get", "nodes"), ("get", "labels"), ("get", "namespaces"), ("why", "a"), ("logs", "a"),
+     ("logs", "a", "-f"), ("wait", "a", "--for", "done")],
+)  # fmt: skip
+def test_what_asks_a_service_imports_neither_model_nor_server(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    """Up to the moment in which it asks the service for something."""
+    kept = tmp_path / "gpuctl" / "servers.json"
+    kept.parent.mkdir()
+    url = "http://127.0.0.1:9"
+    kept.write_text(json.dumps({"current": url, "servers": {url: {"token": "t"}}}))
+    kept.chmod(0o600)
+    code = (
+        f"import os, socket, sys\nos.chdir({str(tmp_path)!r})\nos.environ['XDG_CONFIG_HOME'] = {str(tmp_path)!r}\n"
+        "def connect(*_):\n    print(*sys.modules, flush=True)\n    os._exit(0)\nsocket.socket.connect = connect\n"
+        f"sys.argv = ['gpuctl', *{arguments!r}, '--server', {url!r}]\nfrom gpuctl.__main__ import main\nmain()"
+    )
+    loaded = loaded_by(code)
+    assert loaded.isdisjoint(DEAR)
+    assert not [name for name in loaded if name.partition(".")[0] in ("gpuctl_server", "fastapi", "kubernetes")]
+
+
 @pytest.mark.parametrize("name", ["render", "validate", "build -o rendered"])
 def test_what_is_recalled_imports_no_compiler(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPUCTL_NO_CACHE")
@@ -114,3 +138,43 @@ def test_what_is_recalled_imports_no_compiler(name: str, tmp_path: Path, monkeyp
     assert loaded_by(code).isdisjoint(DEAR)
     if name.startswith("build"):
         assert loaded_by(code.replace("'job.yaml']", "'job.yaml', '--check']")).isdisjoint(DEAR)
+
+
+def test_a_compile_looks_for_no_plugins_of_pydantic(tmp_path: Path) -> None:
+    """What would look reads archives and mail, and the metadata of every installed package."""
+    (tmp_path / "job.yaml").write_text(
+        "kind: compute\nversion: v0.1\njob: {name: a}\nenvironment: {image: i, command: [x]}\n"
+    )
+    code = (
+        f"import os, sys\nos.chdir({str(tmp_path)!r})\nsys.argv = ['gpuctl', 'render', '--no-cache', 'job.yaml']\n"
+        "from gpuctl.__main__ import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0, end\n"
+        "assert 'importlib.metadata' not in sys.modules\nassert 'pydantic' in sys.modules"
+    )
+    loaded_by(code)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_none"), [(None, True), ("__all__", True), ("1", True), ("true", True), ("", False), ("a,b", False)]
+)
+def test_plugins_of_pydantic_are_found_where_somebody_wants_them(
+    wanted: str | None, is_none: bool, tmp_path: Path
+) -> None:
+    """A plugin as an installed package brings it: pydantic asks it of every model."""
+    (tmp_path / "told.py").write_text("told = []\nclass P:\n  def new_schema_validator(self, *a, **k):\n"
+                                      "    told.append(a)\n    return None, None, None\nplugin = P()\n")  # fmt: skip
+    information = tmp_path / "told-1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: told\nVersion: 1\n")
+    (information / "entry_points.txt").write_text("[pydantic]\nplugin = told:plugin\n")
+    code = (
+        f"import os, sys\nsys.path.insert(0, {str(tmp_path)!r})\n"
+        f"os.environ.pop('PYDANTIC_DISABLE_PLUGINS', None)\nif {wanted!r} is not None:\n"
+        f"    os.environ['PYDANTIC_DISABLE_PLUGINS'] = {wanted!r}\n"
+        "from gpuctl.cli.without_plugins import without_plugins\nwithout_plugins()\n"
+        "from pydantic import BaseModel\nclass A(BaseModel):\n    x: int\nassert A(x='1').x == 1\n"
+        f"assert ('told' in sys.modules) is not {is_none}\n"
+        # What else a version of pydantic may ask of the module, the real one answers.
+        "from pydantic.plugin._loader import PYDANTIC_ENTRY_POINT_GROUP as group\nassert group == 'pydantic'"
+    )
+    loaded_by(code)

@@ -9,9 +9,10 @@ from gpuctl.capacity.fit import named
 
 if TYPE_CHECKING:
     from gpuctl.capacity.fit import Fit
+    from gpuctl.capacity.told_fit import ToldFit
 
 
-def fit_answer(fits: Iterable[Fit]) -> dict[str, Any]:
+def fit_answer(fits: Iterable[Fit | ToldFit]) -> dict[str, Any]:
     """``fit -o json``: the jobs in the order in which they are placed."""
     return {"jobs": [fit_value(item) for item in fits]}
 
@@ -21,7 +22,7 @@ def fit_failure(message: str) -> dict[str, Any]:
     return {"jobs": [], "error": message}
 
 
-def fit_value(answer: Fit) -> dict[str, Any]:
+def fit_value(answer: Fit | ToldFit) -> dict[str, Any]:
     """The answer for one job, amounts with their units in the names."""
     demand, found = answer.demand, answer.balance
     victims = [

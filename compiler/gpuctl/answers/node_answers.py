@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from gpuctl.answers.json_values import listed, number
 from gpuctl.backend.api_resources import labels_of
-from gpuctl.capacity.quota_sum import format_amount
 
 if TYPE_CHECKING:
     from gpuctl.reading.label_rows import GpuType, Label
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
 
 def node_list(nodes: Iterable[NodeState]) -> dict[str, Any]:
     """``get nodes -o json``."""
+    from gpuctl.capacity.quota_sum import format_amount
+
     return listed(
         {
             "nodeName": node.name,
@@ -83,6 +84,8 @@ def _amounts(node: NodeState, resource: str) -> dict[str, Any]:
 def _quantity(resource: str, value: Fraction | None) -> int | float | str | None:
     """An amount of a resource: cores as a number, memory as an exact quantity such as ``64Gi``."""
     if value is not None and resource == "memory":
+        from gpuctl.capacity.quota_sum import format_amount
+
         return format_amount(resource, value)
     return number(value)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpuctl.apply.plan.differences import before_and_after, masked_change
 from gpuctl.apply.plan.losses import LostField
 from gpuctl.apply.plan.plan import EvictedJob, Plan, Step
-from gpuctl.apply.run.outlook import Outlook, RecoveryProblem
+from gpuctl.apply.run.outlook import RecoveryProblem
 from gpuctl.apply.run.recovery import Recovered, Recovery
 from gpuctl.apply.state.compare import Change
 from gpuctl.apply.state.records import Records
-from gpuctl.backend.api_resources import Object
+from gpuctl.backend.api_resources import Key, Object
 from gpuctl.language.masking import redact
 
 FAILED = frozenset({"failed", "restored"})
@@ -54,10 +55,20 @@ def step_value(step: Step) -> dict[str, Any]:
     }
 
 
-def recovery_value(outlook: Outlook, result: Recovery, keys: Records, *, error: str | None = None) -> dict[str, Any]:
-    """What is to be recovered, with the whole objects that are created; what was, and what could not be."""
+def recovery_value(
+    steps: Iterable[Step],
+    fallbacks: Mapping[Key, Object],
+    result: Recovery,
+    keys: Records,
+    *,
+    error: str | None = None,
+) -> dict[str, Any]:
+    """What is to be recovered, with the whole objects that are created; what was, and what could not be.
+
+    :param fallbacks: what is created instead where the server refuses it.
+    """
     value: dict[str, Any] = {
-        "planned": [_planned(step, keys, outlook.fallbacks.get(step.key)) for step in outlook.steps],
+        "planned": [_planned(step, keys, fallbacks.get(step.key)) for step in steps],
         "recovered": [_recovered(item) for item in result.results],
         "problems": [_problem(problem) for problem in result.problems],
     }

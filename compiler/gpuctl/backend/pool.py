@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gpuctl.backend.context import Context, Object
-from gpuctl.backend.emitter import emit_object
 from gpuctl.backend.metadata import managed_labels, metadata
 from gpuctl.language.names import SYSTEM_NAMESPACE
 
@@ -23,6 +22,8 @@ def config_map_name(name: str) -> str:
 
 def lower_pool(context: Context, model: Pool) -> Object:
     """The ConfigMap; the pool's nodes and their types are in it."""
+    from gpuctl.backend.emitter import emit_object
+
     name = model.header.name
     annotations = {}
     if model.header.description is not None:

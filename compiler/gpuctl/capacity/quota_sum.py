@@ -46,11 +46,11 @@ _DEMANDED = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limi
 
 _AMOUNT = r"[^\s,=]+=[+-]?[\d.]+(?:[eE][+-]?\d+|[A-Za-z]{0,2})"
 _LIST = rf"(?:{_AMOUNT}(?:,{_AMOUNT})*)?"
-_EXCEEDED = re.compile(
+_EXCEEDED = (
     rf"exceeded quota: (?P<quota>[^\s,]+), requested: (?P<requested>{_LIST}), used: (?P<used>{_LIST}), "
     rf"limited: (?P<limited>{_LIST})"
 )
-_UNSPECIFIED = re.compile(
+_UNSPECIFIED = (
     r"failed quota: (?P<quota>[^\s:]+): must specify (?P<lists>[^\s;]+ for: [^\s;]+(?:; [^\s;]+ for: [^\s;]+)*)"
 )
 
@@ -228,7 +228,7 @@ def parse_exceeded(message: str) -> list[Shortfall] | None:
 
     None for every other message. Such a refusal names one quota, the first that was exceeded.
     """
-    match = _EXCEEDED.search(message)
+    match = re.search(_EXCEEDED, message)
     if match is None:
         return None
     requested, used, limited = (_parse_list(match[name]) for name in ("requested", "used", "limited"))
@@ -241,7 +241,7 @@ def parse_exceeded(message: str) -> list[Shortfall] | None:
 
 def parse_unspecified(message: str) -> list[Unspecified] | None:
     """The resources in ``failed quota: NAME: must specify requests.cpu for: main,sidecar; ...``; else None."""
-    match = _UNSPECIFIED.search(message)
+    match = re.search(_UNSPECIFIED, message)
     if match is None:
         return None
     pairs = [item.split(" for: ") for item in match["lists"].split("; ")]

@@ -15,7 +15,7 @@ import click
 
 from gpuctl.cli.commands.completion import COMPLETION, PROGRAM
 from gpuctl.cli.options.blanks import without_blanks
-from gpuctl.cli.options.choosing_service import server_option
+from gpuctl.cli.options.choosing_service import is_server_stated, server_option
 from gpuctl.cli.overview import COMMANDS, OTHER_WORDS, OVERVIEW
 from gpuctl.collector import THRESHOLDS
 from gpuctl.release import __version__
@@ -40,7 +40,10 @@ class CommandGroup(click.Group):
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
             raise click.UsageError(f"There is no command `{name}`. {_instead_of(name)}", ctx)
-        return super().resolve_command(ctx, args)
+        found = super().resolve_command(ctx, args)
+        if is_server_stated(ctx) and found[1] is not None and not _asks_services(found[1]):
+            raise click.UsageError(f"`{PROGRAM} {name}` asks no service: leave --server out.", ctx)
+        return found
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """On one screen of 24 lines: what goes together stands together, and options take one line."""
@@ -54,6 +57,10 @@ class CommandGroup(click.Group):
             last = heading
         formatter.write_paragraph()
         formatter.write("  --version   --debug (shows where a bug is)   -h, --help (of every command)\n")
+
+
+def _asks_services(command: click.Command) -> bool:
+    return isinstance(command, click.Group) or any("--server" in parameter.opts for parameter in command.params)
 
 
 def _instead_of(name: str) -> str:

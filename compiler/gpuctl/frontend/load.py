@@ -131,11 +131,16 @@ class Early:
         self._read: dict[int, tuple[list[RawDocument], list[Diagnostic]]] = {}
         self.platforms: list[RawDocument] = []
         for source in sources:
-            if "platform" in source.text and _MAY_BE_PLATFORM.search(source.text):
+            if "platform" in source.text and re.search(_MAY_BE_PLATFORM, source.text):
                 diagnostics: list[Diagnostic] = []
                 raws = list(read(source, diagnostics))
                 self._read[id(source)] = raws, diagnostics
                 self.platforms += [raw for raw in raws if is_platform(raw)]
+
+    def is_platform_alone(self, source: Source) -> bool:
+        """Whether a source holds a platform, and nothing else; as long as it was not read otherwise."""
+        raws, _ = self._read.get(id(source), ((), ()))
+        return bool(raws) and all(map(is_platform, raws))
 
     def read(self, source: Source, diagnostics: list[Diagnostic]) -> Iterator[RawDocument]:
         """The documents of a source, from what was read already if it was."""
@@ -149,9 +154,7 @@ class Early:
 
 # A key that may be `kind`, unless another word follows it at once: what is quoted with escapes, an anchor or an alias
 # may be `platform` as well.
-_MAY_BE_PLATFORM = re.compile(
-    r"""k[-_]*i[-_]*n[-_]*d[-_]*["']?\s*:(?![ \t]+["']?(?!platform)[a-z])|"[^"\n\\]*\\[^"\n]*"\s*:""", re.IGNORECASE
-)
+_MAY_BE_PLATFORM = r"""(?i)k[-_]*i[-_]*n[-_]*d[-_]*["']?\s*:(?![ \t]+["']?(?!platform)[a-z])|"[^"\n\\]*\\[^"\n]*"\s*:"""
 
 
 def is_platform(raw: RawDocument) -> bool:

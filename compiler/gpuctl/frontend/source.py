@@ -8,12 +8,14 @@ import re
 import stat
 import sys
 from collections.abc import Iterable
-from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from gpuctl.frontend.diagnostics import Diagnostic, Severity, Span
 from gpuctl.frontend.walk import MAX_BYTES, SUFFIXES, NotAFile, read_bytes, walk, what_is
 from gpuctl.language.wording import shorten, visible
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["PLATFORM_FILE", "STDIN", "SUFFIXES", "Source", "Sources", "collect", "decode", "find_platform", "lines_of"]
 
@@ -117,7 +119,7 @@ class _Collector:
             self._file(path, direct=True)
 
     def _directory(self, path: str) -> None:
-        listing = walk(str(Path(path)), self.without)
+        listing = walk(_plain(path), self.without)
         self.diagnostics += [_unreadable(name, error) for name, error in listing.errors]
         for name, reason, hint in listing.unread:
             self._skipped(name, reason, hint)
@@ -153,7 +155,7 @@ class _Collector:
                 self._skipped(path, f"is {error}, so it is not read", "name it itself, or remove it")
         else:
             # Below a directory only the one that is called `.` leaves anything to shorten.
-            name = shown_path(str(Path(path)) if direct else path.removeprefix("./"))
+            name = shown_path(_plain(path) if direct else path.removeprefix("./"))
             self._bytes(name, data, direct=direct, path=path)
 
     def _bytes(self, name: str, data: bytes, *, direct: bool, path: str | None = None) -> None:
@@ -166,18 +168,19 @@ class _Collector:
     def _text(self, source: Source) -> None:
         """A text in memory, held to what a file could contain."""
         name = shown_path(source.name)
-        match = re.search(_SURROGATE, source.text)
+        text = _without_marks(source.text)
+        match = re.search(_SURROGATE, text)
         if match is None:
-            self.sources.append(source._replace(name=name, text=_without_marks(source.text)))
+            self.sources.append(source._replace(name=name, text=text))
             return
-        lines = lines_of(source.text[: match.start()])
+        lines = lines_of(text[: match.start()])
         span = Span(name, len(lines), len(lines[-1]) + 1, len(lines), len(lines[-1]) + 2)
         message = f"the text contains U+{ord(match[0]):04X}, half of a character, which no UTF-8 file can"
         hint = "decode the text as UTF-8"
         self.diagnostics.append(Diagnostic(Severity.ERROR, "GPU002", message, span, hint=hint))
 
     def _skipped(self, path: str, reason: str, hint: str) -> None:
-        name = shown_path(str(Path(path)))
+        name = shown_path(_plain(path))
         message = f"`{name}` {reason}"
         self.diagnostics.append(Diagnostic(Severity.NOTE, "GPU011", message, _start(name), hint=shown_path(hint)))
 
@@ -225,12 +228,21 @@ def decode(name: str, data: bytes) -> str | Diagnostic:
         # The codec that knows of marks is written in Python, and few files have one.
         return data.decode("utf-8-sig" if data.startswith(b"\xef\xbb\xbf") else "utf-8")
     except UnicodeDecodeError as error:
-        before = data[: error.start].decode("utf-8-sig", "replace")
+        # Where there is a mark, the codec that knows of it counts from behind it.
+        before = _without_marks(error.object[: error.start].decode("utf-8"))
         lines = lines_of(before)
         line, column = len(lines), len(lines[-1]) + 1
-        kind = "binary data" if b"\0" in data[:8192] else f"byte 0x{data[error.start]:02x}, which is not UTF-8"
+        byte = error.object[error.start]
+        kind = "binary data" if b"\0" in data[:8192] else f"byte 0x{byte:02x}, which is not UTF-8"
         span = Span(name, line, column, line, column + 1)
         return Diagnostic(Severity.ERROR, "GPU002", f"the file contains {kind}", span, hint="save it as UTF-8 text")
+
+
+def _plain(path: str) -> str:
+    """A path without what adds nothing: ``./a//b/`` is ``a/b``."""
+    from pathlib import Path
+
+    return str(Path(path))
 
 
 def _start(name: str) -> Span:
@@ -258,6 +270,7 @@ def _unreadable(path: str, error: OSError | ValueError) -> Diagnostic:
 
 def _similar_file(name: str) -> str | None:
     import difflib
+    from pathlib import Path
 
     path = Path(name)
     try:

@@ -19,13 +19,12 @@ MAX_BYTES = 8 * 2**20
 _FIRST_BYTES = 2**18
 """What is looked at of a file that is not read: a document says near its beginning what it is."""
 
-_LIKE_YAML = re.compile(r"\.(ya?ml|json)", re.IGNORECASE)
-_DOCUMENT = re.compile(
-    rf"(?mi)^[ \t{{,]*[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?({'|'.join([*KINDS, *ALIASES])})\b".encode()
-)
+# Compiled by the first file that they are asked of, as there often is none.
+_LIKE_YAML = r"(?i)\.(ya?ml|json)"
+_DOCUMENT = rf"(?mi)^[ \t{{,]*[\"']?kind[\"']?[ \t]*:[ \t]*[\"']?({'|'.join([*KINDS, *ALIASES])})\b".encode()
 # Directories of tools: thousands of files, and none is anybody's document.
 _OF_TOOLS = frozenset({".git", ".hg", ".svn", ".tox", ".venv", ".terraform", "node_modules"})
-_SUBMODULE = re.compile(r"(?m)^[ \t]*path[ \t]*=[ \t]*(.*?)[ \t]*$")
+_SUBMODULE = r"(?m)^[ \t]*path[ \t]*=[ \t]*(.*?)[ \t]*$"
 
 
 class Unread(NamedTuple):
@@ -97,6 +96,9 @@ def _read(descriptor: int, size: int, most: int) -> bytes:
             break
         parts.append(part)
         most -= len(part)
+        if len(part) == size and len(parts) == 1:
+            # Less than was asked for, and all that there should be: the end, and nothing is asked once more.
+            break
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -149,7 +151,7 @@ class _Walker:
                 self.links.append(path)
         elif named and not hidden:
             self.files[path] = os.path.realpath(path) if entry.is_symlink() else below
-        elif _LIKE_YAML.search(entry.name):
+        elif re.search(_LIKE_YAML, entry.name):
             self.others.append((path, named))
         elif not hidden and entry.is_symlink() and not os.path.exists(path):
             reason, hint = "is a link that leads nowhere", "mend or remove it: it may have led to a directory"
@@ -180,7 +182,7 @@ def _holds_document(path: str) -> bool:
         data = read_bytes(path, any_kind=False, most=_FIRST_BYTES)
     except (OSError, NotAFile):
         return False
-    return _DOCUMENT.search(data.removeprefix(b"\xef\xbb\xbf")) is not None
+    return re.search(_DOCUMENT, data.removeprefix(b"\xef\xbb\xbf")) is not None
 
 
 def _is_submodule(real: str) -> bool:
@@ -192,7 +194,7 @@ def _is_submodule(real: str) -> bool:
         folder = os.path.dirname(folder)
     try:
         with open(os.path.join(folder, ".gitmodules"), encoding="utf-8", errors="replace") as stream:
-            paths = _SUBMODULE.findall(stream.read(MAX_BYTES))
+            paths = re.findall(_SUBMODULE, stream.read(MAX_BYTES))
     except OSError:
         return False
     return os.path.relpath(real, folder).replace(os.sep, "/") in paths

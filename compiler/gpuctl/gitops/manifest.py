@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable
 
+from gpuctl.frontend.source import lines_of
 from gpuctl.gitops.build_error import BuildError, shown
 from gpuctl.gitops.layout import File, illegal
 from gpuctl.language.wording import visible
@@ -55,7 +56,7 @@ def parse_manifest(data: bytes, name: str) -> Owned:
     :raises BuildError: when it is not one, or names a path outside of the directory.
     """
     try:
-        lines = data.decode("utf-8").splitlines()
+        lines = lines_of(data.decode("utf-8"))
     except UnicodeDecodeError:
         raise _broken(name, 1, "is not UTF-8") from None
     found: Owned = {}
@@ -70,8 +71,8 @@ def parse_manifest(data: bytes, name: str) -> Owned:
 
 def union(old: bytes, new: bytes) -> bytes:
     """A manifest by which the files of both are ours."""
-    lines = {*old.decode("utf-8", "replace").splitlines(), *new.decode("utf-8", "replace").splitlines()}
-    return "".join(f"{line}\n" for line in sorted(lines) if not line.startswith(_CONFLICT)).encode()
+    lines = {line for data in (old, new) for line in lines_of(data.decode("utf-8", "replace"))}
+    return "".join(f"{line}\n" for line in sorted(lines) if line and not line.startswith(_CONFLICT)).encode()
 
 
 def _check_version(line: str, name: str, number: int) -> None:

@@ -7,9 +7,9 @@ those of what changed are, and the rows of the manifests, in one line, as long a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpuctl.backend.context import Object
 from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
@@ -28,14 +28,31 @@ document stands; the key of each part, and the digest of all else that the whole
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 
 
+class Changes(NamedTuple):
+    """What an entry has otherwise than its origin: keys of parts and texts of manifests, by number."""
+
+    keys: dict[int, str]
+    texts: dict[int, _Bytes]
+
+
+class Origin(NamedTuple):
+    """The bytes that an entry was read from: their digest and how many they are."""
+
+    digest: str
+    size: int
+
+
 class Entry:
     """An entry: the facts of the whole, its parts, and the rows and texts of its manifests, in the same order.
 
-    What was read is taken apart when somebody looks at it.
+    What was read is taken apart when somebody looks at it. ``changes`` are what it has otherwise than its ``origin``,
+    which one that was made now has not.
     """
 
     def __init__(self, head: dict[str, Any], parts: _Bytes, rows: list[Any] | _Bytes, texts: list[_Bytes] | _Bytes):
         self.head = head
+        self.origin: Origin | None = None
+        self.changes = Changes({}, {})
         self._parts = parts
         self._rows = rows
         self._texts = texts
@@ -48,7 +65,7 @@ class Entry:
     @cached_property
     def rows(self) -> list[Any]:
         """The row of each manifest, without the length of its text."""
-        return [row[:-1] for row in self._sized]
+        return self._rows if isinstance(self._rows, list) else [row[:-1] for row in self._sized]
 
     @cached_property
     def texts(self) -> list[_Bytes]:
@@ -59,26 +76,42 @@ class Entry:
         for row in self._sized:
             found.append(self._texts[start : start + row[-1]])
             start += row[-1]
+        for number, text in self.changes.texts.items():
+            found[number] = text
         return found
 
     @cached_property
     def _sized(self) -> list[Any]:
-        if not isinstance(self._rows, list):
-            return json.loads(bytes(self._rows))  # type: ignore[no-any-return]
-        return [[*row, len(text)] for row, text in zip(self._rows, self.texts, strict=True)]
+        """The rows as they were read, with the length of each text."""
+        return json.loads(bytes(self._rows))  # type: ignore[no-any-return]
 
-    def renewed(self, changed: dict[str, Any], texts: dict[int, str]) -> Entry:
-        """The same, but for these facts of the whole and the texts of some manifests, by their numbers."""
-        anew = [*self.texts]
-        for number, text in texts.items():
-            anew[number] = text.encode()
-        return Entry({**self.head, **changed}, self._parts, self.rows, anew)
+    def renewed(self, keys: Mapping[int, str], texts: Mapping[int, str]) -> Entry:
+        """The same, but for the keys of some parts and the texts of some manifests, by their numbers."""
+        encoded = {number: text.encode() for number, text in texts.items()}
+        anew = Entry({**self.head}, self._parts, self.rows, [*self.texts])
+        anew.origin = self.origin
+        anew.change(Changes({**self.changes.keys, **keys}, {**self.changes.texts, **encoded}))
+        return anew
+
+    def change(self, changes: Changes) -> None:
+        """Have these changes, which are all there are, before anybody looks at what was read."""
+        self.changes = changes
+        self.head["keys"] = _with(self.head["keys"], changes.keys)
+        if isinstance(self._texts, list):
+            self._texts = _with(self._texts, changes.texts)
 
     def to_bytes(self) -> list[_Bytes]:
         """The entry, in pieces."""
-        rows = _ENCODE(self._sized).encode()
+        rows = _ENCODE([[*row, len(text)] for row, text in zip(self.rows, self.texts, strict=True)]).encode()
         head = {**self.head, "parts": len(self._parts), "rows": len(rows)}
         return [_ENCODE(head).encode(), b"\n", self._parts, rows, b"".join(self.texts)]
+
+
+def _with(items: Sequence[Any], changed: Mapping[int, Any]) -> list[Any]:
+    anew = [*items]
+    for number, item in changed.items():
+        anew[number] = item
+    return anew
 
 
 def entry_of(head: dict[str, Any], parts: Iterable[Any], rows: list[Any], texts: Iterable[str]) -> Entry:
@@ -87,8 +120,8 @@ def entry_of(head: dict[str, Any], parts: Iterable[Any], rows: list[Any], texts:
     return Entry(head, lines.encode(), rows, [text.encode() for text in texts])
 
 
-def from_bytes(data: bytes) -> Entry | None:
-    """The entry; None when it is not one."""
+def from_bytes(data: bytes, digest: str) -> Entry | None:
+    """The entry; None when it is not one. ``digest`` is that of the data."""
     line, _, _ = data[: data.find(b"\n") + 1].partition(b"\n")
     try:
         head = json.loads(line)
@@ -100,7 +133,9 @@ def from_bytes(data: bytes) -> Entry | None:
     # Most of it is the texts, which are not copied.
     start, view = len(line) + 1, memoryview(data)
     middle = start + parts
-    return Entry(head, view[start:middle], view[middle : middle + rows], view[middle + rows :])
+    entry = Entry(head, view[start:middle], view[middle : middle + rows], view[middle + rows :])
+    entry.origin = Origin(digest, len(data))
+    return entry
 
 
 def packed(item: Diagnostic, place_of: Callable[[Span], list[Any]] = list) -> list[Any]:

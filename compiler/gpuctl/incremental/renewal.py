@@ -56,7 +56,7 @@ def renewed(entry: Entry, found: Sequence[Unit], keys: Sequence[str], made: Mapp
         if own is None:
             return None
         texts.update(own)
-    return entry.renewed({"keys": list(keys)}, texts)
+    return entry.renewed({number: keys[number] for number in changed}, texts)
 
 
 def _files(diagnostic: Sequence[Any]) -> set[str]:

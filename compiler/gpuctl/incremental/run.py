@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpuctl.backend.context import GitOps, JobNames, OutputOptions, options_of
 from gpuctl.collector import patient
 from gpuctl.frontend.source import Source, Sources, collect, find_platform
-from gpuctl.incremental.entry import Entry, entry_of, from_bytes, packed, recalled
+from gpuctl.incremental.entry import Entry, entry_of, packed, recalled
 from gpuctl.incremental.fingerprint import fingerprint
+from gpuctl.incremental.keeping import read_entry, write_entry
 from gpuctl.incremental.manifests import Emitted, Manifests
 
 if TYPE_CHECKING:
@@ -74,14 +75,13 @@ def manifests(
             return _made(wish, None)[0]
         name = _digest([os.path.realpath("."), [os.fspath(item) for item in inputs], str(without), *_how(wish)])
         digest = _inputs(wish)
-        data = store.read(name)
-        entry = from_bytes(data) if data is not None else None
+        entry = read_entry(store, name)
         if entry is not None and entry.head["inputs"] == digest:
             return recalled(entry, _sources(wish), lambda: _settings(wish))
         outcome, left = _made(wish, entry)
         if left is not None:
             left.head["inputs"] = digest
-            store.write(name, left.to_bytes())
+            write_entry(store, name, left)
         return outcome
 
 

@@ -1,9 +1,9 @@
 """The directory in which compiles leave what the next one can use: ``$XDG_CACHE_HOME/gpuctl/compile``.
 
-One file a command line, written aside and renamed into place, so that any number of processes may read and write. A
-file is used only when the directory and the file are this user's own and nobody else may write to them, and when its
-digest is right; anything else is as good as no file. Nothing here is ever an error: without a cache a compile takes
-longer, and that is all.
+A file a command line, and a small one beside it of what was changed since, written aside and renamed into place, so
+that any number of processes may read and write. A file is used only when directory and file are this user's own and
+nobody else may write to them, and when its digest is right; anything else is as good as no file. Nothing here is ever
+an error: without a cache a compile takes longer, and that is all.
 
 What is read is JSON and text. A digest tells of damage, not of malice: whoever can write to the directory is this user
 and could as well replace gpuctl.
@@ -18,6 +18,7 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 OFF = "GPUCTL_NO_CACHE"
 """The variable that switches the cache off."""
@@ -32,13 +33,20 @@ _DIGEST = 32
 _TEMPORARY = ".tmp-"
 
 
+class Kept(NamedTuple):
+    """What was kept, and its digest, by which another file can say that it belongs to this one."""
+
+    digest: str
+    body: bytes
+
+
 class Store:
     """The directory, made when something is first written."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
 
-    def read(self, name: str) -> bytes | None:
+    def read(self, name: str) -> Kept | None:
         """What was last written under a name; None where that is nothing, damaged, or not this user's own."""
         try:
             with self._opened() as folder:
@@ -54,7 +62,8 @@ class Store:
                     os.utime(name, dir_fd=folder, follow_symlinks=False)
         except OSError:
             return None
-        return body if head == _head(body) else None
+        digest = _digest(body)
+        return Kept(digest, body) if head == _head(digest) else None
 
     def write(self, name: str, parts: Sequence[bytes | memoryview]) -> None:
         """Keep the parts, one after the other, under a name, for as long as there is room."""
@@ -68,7 +77,7 @@ class Store:
                 try:
                     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
                     with open(os.open(temporary, flags, 0o600, dir_fd=folder), "wb") as stream:
-                        stream.write(_head(*parts))
+                        stream.write(_head(_digest(*parts)))
                         stream.writelines(parts)
                     os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
                 finally:
@@ -104,11 +113,15 @@ def user_store() -> Store | None:
     return Store(os.path.join(base, "gpuctl", "compile"))
 
 
-def _head(*parts: bytes | memoryview) -> bytes:
+def _digest(*parts: bytes | memoryview) -> str:
     digest = hashlib.blake2b(digest_size=_DIGEST)
     for part in parts:
         digest.update(part)
-    return _MAGIC + digest.hexdigest().encode() + b"\n"
+    return digest.hexdigest()
+
+
+def _head(digest: str) -> bytes:
+    return _MAGIC + digest.encode() + b"\n"
 
 
 def _is_own(found: os.stat_result) -> bool:

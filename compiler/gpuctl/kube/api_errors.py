@@ -11,16 +11,16 @@ from gpuctl.language.wording import visible
 
 _LONGEST = 600
 # A field error's text: kind of error, the value (which may be a whole Go struct or JSON document), the explanation.
-_FIELD_ERROR = re.compile(
+_FIELD_ERROR = (
+    r"(?s)"
     r"(Invalid value|Unsupported value|Duplicate value|Not found|Required value|Forbidden|Too long|Too many)"
-    r"(?:: (?P<value>.*))?: (?P<why>[^{}]+)\Z",
-    re.DOTALL,
+    r"(?:: (?P<value>.*))?: (?P<why>[^{}]+)\Z"
 )
-_REFUSAL = re.compile(r"exceeded quota: |status unknown for quota: ")
-_NO_NAMESPACE = re.compile(r'namespaces "([^"]*)" not found\Z')
-_QUOTA = re.compile(r"exceeded quota: |failed quota: ")
-_POLICY = re.compile(r"ValidatingAdmissionPolicy '|admission webhook \"")
-_RBAC = re.compile(
+_REFUSAL = r"exceeded quota: |status unknown for quota: "
+_NO_NAMESPACE = r'namespaces "([^"]*)" not found\Z'
+_QUOTA = r"exceeded quota: |failed quota: "
+_POLICY = r"ValidatingAdmissionPolicy '|admission webhook \""
+_RBAC = (
     r'User "(?P<user>[^"]*)" cannot (?P<verb>[\w:-]+) resource "(?P<resource>[^"]*)" in API group "(?P<group>[^"]*)"'
     r'(?: in the namespace "(?P<namespace>[^"]*)"| at the cluster scope)?'
 )
@@ -62,12 +62,14 @@ class ConfigurationError(ClusterError):
 class ConnectionFailed(ClusterError):
     """No answer from the API server.
 
-    ``sent`` tells whether the request may have been acted on: False when no connection came about.
+    ``sent`` tells whether the request may have been acted on: False when no connection came about. ``is_untrusted``:
+    none did, because the server's certificate is not trusted.
     """
 
-    def __init__(self, message: str, hint: str | None = None, *, sent: bool = True) -> None:
+    def __init__(self, message: str, hint: str | None = None, *, sent: bool = True, is_untrusted: bool = False) -> None:
         super().__init__(message, hint)
         self.sent = sent
+        self.is_untrusted = is_untrusted
 
 
 class Changed(ClusterError):
@@ -134,7 +136,7 @@ class ApiError(ClusterError):
     @property
     def lacks_namespace(self) -> bool:
         """Whether the namespace is being deleted, or is not there (any more)."""
-        return self.namespace_terminates or (self.status == 404 and _NO_NAMESPACE.match(self.raw) is not None)
+        return self.namespace_terminates or (self.status == 404 and re.match(_NO_NAMESPACE, self.raw) is not None)
 
     @property
     def exceeds_quota(self) -> bool:
@@ -144,12 +146,12 @@ class ApiError(ClusterError):
     @property
     def lacks_permission(self) -> bool:
         """403 because RBAC does not allow it, and for no other reason."""
-        return self.status == 403 and _QUOTA.search(self.raw) is None and _RBAC.search(self.raw) is not None
+        return self.status == 403 and re.search(_QUOTA, self.raw) is None and re.search(_RBAC, self.raw) is not None
 
     @property
     def by_policy(self) -> bool:
         """Whether a policy of the cluster refuses it: a ValidatingAdmissionPolicy or a webhook."""
-        return _POLICY.search(self.raw) is not None
+        return re.search(_POLICY, self.raw) is not None
 
     @property
     def is_outage(self) -> bool:
@@ -194,8 +196,8 @@ def _host(location: str) -> str:
 def _sentence(status: int, reason: str, raw: str, causes: tuple[Cause, ...]) -> str:
     if not raw:
         return f"the API server, or a proxy before it, answered with status {status}"
-    denied = _RBAC.search(raw)
-    if denied and not _QUOTA.search(raw):
+    denied = re.search(_RBAC, raw)
+    if denied and not re.search(_QUOTA, raw):
         resource = denied["resource"] + (f".{denied['group']}" if denied["group"] else "")
         where = f" in namespace {denied['namespace']}" if denied["namespace"] else " in the whole cluster"
         # `impersonate-on:user-info:list`: constrained impersonation, since Kubernetes 1.36.
@@ -204,7 +206,7 @@ def _sentence(status: int, reason: str, raw: str, causes: tuple[Cause, ...]) -> 
         return f"user {denied['user']} may not {act} {resource}{where}"
     if reason == "Conflict" and causes and all(cause.reason == "FieldManagerConflict" for cause in causes):
         return "; ".join(f"{cause.field.lstrip('.')} is held by {_manager(cause.message)}" for cause in causes)
-    gone = _NO_NAMESPACE.match(raw)
+    gone = re.match(_NO_NAMESPACE, raw)
     if gone:
         return f"there is no namespace {gone[1]}"
     leaving = next((cause for cause in causes if cause.reason == "NamespaceTerminating"), None)
@@ -224,7 +226,7 @@ def _cause(cause: Cause) -> str:
 
 def explanation(message: str) -> str:
     """A field error without the value it repeats, which may be a whole Go struct."""
-    match = _FIELD_ERROR.match(message)
+    match = re.match(_FIELD_ERROR, message)
     if match is None:
         return _shorten(message)
     value = (match["value"] or "").strip()
@@ -257,7 +259,7 @@ def _hint(status: int, raw: str) -> str | None:
         return "log in again, or check the user of the kubeconfig's context"
     if status == 403 and 'User "system:anonymous"' in raw:
         return "no credentials were sent: check the user of the kubeconfig's context, and that its server is https://"
-    if status == 403 and not _QUOTA.search(raw) and _RBAC.search(raw):
+    if status == 403 and not re.search(_QUOTA, raw) and re.search(_RBAC, raw):
         return "ask the platform's administrators for this right"
     return None
 
@@ -268,4 +270,4 @@ def is_quota_refusal(message: str) -> bool:
     An amount that is not given at all (:func:`gpuctl.capacity.quota_sum.parse_unspecified`) is none of these: it passes
     only when the pod is changed.
     """
-    return _REFUSAL.search(message) is not None
+    return re.search(_REFUSAL, message) is not None

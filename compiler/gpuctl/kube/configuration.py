@@ -8,7 +8,6 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -32,7 +31,7 @@ from gpuctl.kube.transport import ServerAccess, Transport
 from gpuctl.kube.trust import Trust
 from gpuctl.language.wording import visible
 
-_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _PLUGIN_CONFIGURATION = "client.authentication.k8s.io/exec"
 """The extension of a cluster's entry that its credential plugin gets."""
 
@@ -55,10 +54,10 @@ def connect(
     :raises ConfigurationError: no usable configuration.
     """
     impersonated = impersonated or Impersonated()
-    listed = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    listed = os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
     files = [kubeconfig] if kubeconfig else list(dict.fromkeys(listed.split(os.pathsep)))
     # kubectl leaves out files of the list that do not exist.
-    present = [name for name in files if name and Path(name).expanduser().exists()]
+    present = [name for name in files if name and os.path.exists(os.path.expanduser(name))]
     if not present and not kubeconfig and not context and "KUBERNETES_SERVICE_HOST" in os.environ:
         access = _service_account(impersonation(impersonated.user, impersonated.uid, impersonated.groups))
         return Connection(Transport(access), _service_account_namespace(), "")
@@ -217,19 +216,19 @@ def _service_account(headers: tuple[tuple[str, str], ...]) -> ServerAccess:
     host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ.get("KUBERNETES_SERVICE_PORT") or "443"
     server = f"https://{f'[{host}]' if ':' in host else host}:{port}"
     try:
-        authority = read_file(_SERVICE_ACCOUNT / "ca.crt")
-        source = TokenFile(_SERVICE_ACCOUNT / "token")
+        authority = read_file(os.path.join(_SERVICE_ACCOUNT, "ca.crt"))
+        source = TokenFile(os.path.join(_SERVICE_ACCOUNT, "token"))
     except (OSError, ConfigurationError) as error:
         why = error.message if isinstance(error, ConfigurationError) else f"{error.filename}: {error.strerror}".lower()
         raise ConfigurationError(
             f"the service account of this pod cannot be used: {why}",
             "check automountServiceAccountToken of the pod and its service account",
         ) from None
-    trust = Trust(authority, origin=str(_SERVICE_ACCOUNT / "ca.crt"))
+    trust = Trust(authority, origin=os.path.join(_SERVICE_ACCOUNT, "ca.crt"))
     return ServerAccess(server, trust, source, headers, proxy_for(server, ""), "")
 
 
 def _service_account_namespace() -> str:
     with contextlib.suppress(OSError):
-        return (_SERVICE_ACCOUNT / "namespace").read_text().strip() or "default"
+        return read_file(os.path.join(_SERVICE_ACCOUNT, "namespace")).decode().strip() or "default"
     return "default"

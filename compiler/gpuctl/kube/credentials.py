@@ -9,9 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
-import string
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from gpuctl.kube.api_errors import ConfigurationError
@@ -19,7 +17,7 @@ from gpuctl.kube.api_errors import ConfigurationError
 Headers = tuple[tuple[str, str], ...]
 _LARGEST = 1024 * 1024
 # RFC 9110's characters of a header's name, without the one that begins an escape.
-_PLAIN = frozenset((string.ascii_letters + string.digits + "!#$&'*+-.^_`|~").encode())
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$&'*+-.^_`|~")
 
 
 class Certificate(NamedTuple):
@@ -65,7 +63,7 @@ class Fixed:
 class TokenFile:
     """A token in a file that somebody keeps fresh; ``otherwise`` is sent while it cannot be read."""
 
-    def __init__(self, path: Path, otherwise: str = "", certificate: Certificate | None = None) -> None:
+    def __init__(self, path: str, otherwise: str = "", certificate: Certificate | None = None) -> None:
         self._path = path
         self._token = otherwise
         self._certificate = certificate
@@ -97,19 +95,19 @@ class TokenFile:
         return token
 
 
-def read_file(path: Path) -> bytes:
+def read_file(path: str) -> bytes:
     """A small file.
 
     :raises OSError: it cannot be read, or it is no small file.
     """
-    with path.open("rb") as stream:
+    with open(path, "rb") as stream:
         data = stream.read(_LARGEST + 1)
     if len(data) > _LARGEST:
-        raise OSError(27, "File too large", str(path))
+        raise OSError(27, "File too large", path)
     return data
 
 
-def _unreadable(path: Path, error: OSError) -> ConfigurationError:
+def _unreadable(path: str, error: OSError) -> ConfigurationError:
     return ConfigurationError(
         f"the token file {path} cannot be read: {(error.strerror or str(error)).lower()}",
         "log in again, or check `tokenFile` of the kubeconfig's user",

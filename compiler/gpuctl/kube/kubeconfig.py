@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpuctl.kube.api_errors import ConfigurationError
@@ -81,9 +80,9 @@ class Named(NamedTuple):
         """A field's text, "" when there is none."""
         return str(self.body.get(field) or "")
 
-    def file_of(self, field: str) -> Path | None:
+    def file_of(self, field: str) -> str | None:
         """The file that a field names, counted from the kubeconfig's directory."""
-        return Path(self.resolved(self.text(field))) if self.text(field) else None
+        return self.resolved(self.text(field)) if self.text(field) else None
 
     def resolved(self, path: str) -> str:
         """A path of this entry, as it is from here."""
@@ -137,7 +136,7 @@ def choose(files: Sequence[str], wanted: str | None) -> Chosen:
 
 def _read(name: str) -> Entry:
     try:
-        with Path(name).expanduser().open("rb") as stream:
+        with open(os.path.expanduser(name), "rb") as stream:
             data = stream.read(_LARGEST + 1)
         if len(data) > _LARGEST:
             raise ConfigurationError(f"the kubeconfig {name} is larger than {_LARGEST // 2**20} MiB", _ANOTHER)

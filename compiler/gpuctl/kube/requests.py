@@ -17,6 +17,7 @@ from gpuctl.backend.api_resources import Object
 from gpuctl.kube.api_errors import ApiError, ConnectionFailed, api_error
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.pauses import jittered
+from gpuctl.kube.side_by_side import begun
 from gpuctl.kube.streams import Stream
 from gpuctl.kube.transport import READ_TIMEOUT, Response
 
@@ -35,6 +36,8 @@ LONGEST_REFUSAL = 1024 * 1024
 LATE = 3.0
 """Seconds for which a request is tried when the time is over already: what was begun is to be finished or undone."""
 _SHORTEST = 1.0
+_FEW = 8
+"""Requests at once for which no pool of threads is set up."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -88,11 +91,16 @@ class Requests:
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
         """A block whose requests have so many seconds from now for all of them, whatever holds around it."""
-        before, self.deadline = self.deadline, time.monotonic() + seconds
+        before = self.deadline
+        self.count_from_now(seconds)
         try:
             yield
         finally:
             self.deadline = before
+
+    def count_from_now(self, seconds: float) -> None:
+        """Let the time of the block that :meth:`within` limits begin anew."""
+        self.deadline = time.monotonic() + seconds
 
     def request(
         self,
@@ -228,7 +236,14 @@ class Requests:
         items = list(items)
         if len(items) <= 1:
             return [function(item) for item in items]
-        return list(self.executor.map(function, items))
+        return self.begin(function, items)()
+
+    def begin(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Callable[[], list[Result]]:
+        """Begin with ``function`` of every item; what is returned waits for the results, as :meth:`each` has them."""
+        if len(items) <= min(_FEW, self._threads):
+            return begun(function, items)
+        results = self.executor.map(function, items)
+        return lambda: list(results)
 
     @property
     def executor(self) -> ThreadPoolExecutor:

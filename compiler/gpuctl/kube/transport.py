@@ -118,13 +118,23 @@ class Transport:
             pool.give(wire)
         return Response(response.status, response.headers, b"".join(read))
 
-    def open(self, path: str, query: Mapping[str, str] | None = None) -> Reply:
-        """The answer to a GET, whatever its status; its body is not read yet, and its connection not used again.
+    def open(
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Object | None = None,
+        *,
+        accept: str | None = None,
+    ) -> Reply:
+        """The answer to a GET, or with a body in JSON to a POST, whatever its status; what it says is not read yet, and
+        its connection not used again. ``accept`` as in :meth:`send`.
 
         :raises ConnectionFailed: no answer.
         :raises ConfigurationError: the credentials cannot be had, or not be sent.
         """
-        pool, _, response = self._ask("GET", _target(path, query), None, "", WATCH_TIMEOUT + 15)
+        data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode() if body is not None else None
+        method, content = ("GET", "") if data is None else ("POST", "application/json")
+        pool, _, response = self._ask(method, _target(path, query), data, content, WATCH_TIMEOUT + 15, accept)
         pool.part_with()
         return response
 
@@ -265,6 +275,7 @@ class Transport:
             f"the certificate of {self.server} is not trusted: {reason_of(error)}",
             "check `certificate-authority` in the kubeconfig",
             sent=False,
+            is_untrusted=True,
         )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import ssl
-from pathlib import Path
 from typing import NamedTuple
 
 from gpuctl.kube.api_errors import ConfigurationError
@@ -60,6 +59,7 @@ def _present(context: ssl.SSLContext, certificate: Certificate) -> None:
                 context.load_cert_chain(f"/proc/self/fd/{stream.fileno()}", password=_no_password)
         else:
             import tempfile
+            from pathlib import Path
 
             with tempfile.TemporaryDirectory(prefix="gpuctl-") as directory:
                 path = Path(directory) / "client-certificate"

@@ -40,10 +40,12 @@ _BACKLOG = 256
 
 
 class Notice(NamedTuple):
-    """Something to know beside the lines: ``text`` is a sentence; ``passing`` ones are about what is waited for."""
+    """Something to know beside the lines: ``text`` is a sentence; ``passing`` ones are about what is waited for.
+    ``uid`` is the pod's that it is about, None where it is about the job."""
 
     text: str
     passing: bool = False
+    uid: str | None = None
 
 
 class PodEnded(NamedTuple):
@@ -207,7 +209,7 @@ class Following:
             early = "Pod" in self._unlisted and has_log(event.object, container)
             pod = self._pods[uid] = _Pod(event.object, early)
             if "Pod" not in self._unlisted and len(self._pods) > 1:
-                yield Notice(f"{name} is new")
+                yield Notice(f"{name} is new", uid=uid)
         before = container_state(pod.object, container).get("restartCount") or 0
         pod.object = event.object
         if event.type == "DELETED":
@@ -225,7 +227,7 @@ class Following:
             self._tails[pod.source].look(event.object, over=pod.is_over, gone=pod.gone is not None)
         state = container_state(event.object, container)
         if (state.get("restartCount") or 0) > before:
-            yield Notice(f"{name} was restarted{_why(state)}")
+            yield Notice(f"{name} was restarted{_why(state)}", uid=uid)
 
     def _is_over(self) -> bool:
         """Whether nothing more can come: pods through, and no others to be expected."""

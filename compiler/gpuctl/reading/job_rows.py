@@ -165,10 +165,10 @@ def batches(scope: Scope, keys: Records, selector: str = "") -> Iterator[list[Jo
     A job whose pods are in several pages comes with each; what it lacks comes last.
     """
     wanted = ",".join(part for part in (keys.job_type, selector) if part)
-    listed = [scope.session.executor.submit(scope.all, kind, labels=wanted) for kind in WORKLOADS]
+    listed = scope.session.begin(lambda kind: scope.all(kind, labels=wanted), WORKLOADS)
     pages = scope.pages("Pod", labels=wanted)
     first, second = next(pages, []), next(pages, None)
-    mains = [item for future in listed for item in future.result() if not is_controlled(item)]
+    mains = [item for items in listed() for item in items if not is_controlled(item)]
     if second is None:
         jobs = together(mains, first, keys)
         refusals(scope, jobs)

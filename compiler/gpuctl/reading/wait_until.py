@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gpuctl.apply.run.wait_running import is_up
 from gpuctl.apply.state.records import Records, is_controlled
@@ -38,6 +39,24 @@ class WaitResult:
     met: bool
     message: str
     status: Status | None = None
+
+
+class WaitedJob(NamedTuple):
+    """A job that is waited for by a name; ``uid`` is of its main object when the wait began, None without one."""
+
+    name: str
+    identity: Identity
+    uid: str | None
+
+
+def waited_job(name: str, job: Job) -> WaitedJob:
+    """The job that a name means, to be waited for."""
+    return WaitedJob(name, job.identity, job.workload["metadata"]["uid"] if job.workload is not None else None)
+
+
+def deleted_already(name: str) -> WaitResult:
+    """The result where nothing has a name, and that it is deleted is what was waited for."""
+    return WaitResult(name, None, "deleted", True, f"{name} is deleted")
 
 
 @dataclass
@@ -92,19 +111,35 @@ def wait_for(
     """
     with contextlib.nullcontext() if timeout is None else scope.session.within(timeout):
         deadline = time.monotonic() + timeout if timeout is not None else None
-        waited: dict[Identity, _Waited] = {}
+        waited: dict[Identity, WaitedJob] = {}
         for name in dict.fromkeys(names):
             try:
                 job, _ = find_job(scope, name, keys)
             except Absent:
                 if condition != "deleted":
                     raise
-                yield WaitResult(name, None, condition, True, f"{name} is deleted")
+                yield deleted_already(name)
                 continue
-            uid = job.workload["metadata"]["uid"] if job.workload is not None else None
-            waited.setdefault(job.identity, _Waited(name, job, uid))
-        if waited:
-            yield from _Wait(scope, list(waited.values()), condition, keys, settings, deadline, timeout).outcomes(tell)
+            waited.setdefault(job.identity, waited_job(name, job))
+        yield from wait_on(scope, waited.values(), condition, keys, settings, (deadline, timeout), tell)
+
+
+def wait_on(
+    scope: Scope,
+    waited: Iterable[WaitedJob],
+    condition: str,
+    keys: Records,
+    settings: Settings,
+    limit: tuple[float | None, float | None],
+    tell: Callable[[str], None],
+) -> Iterator[WaitResult]:
+    """As :func:`wait_for`, of jobs that were found before.
+
+    :param limit: until when on the monotonic clock, and after how many seconds that is in all, for the message.
+    """
+    found = [_Waited(item.name, Job(item.identity, None), item.uid) for item in waited]
+    if found:
+        yield from _Wait(scope, found, condition, keys, settings, *limit).outcomes(tell)
 
 
 class _Wait:
@@ -129,9 +164,7 @@ class _Wait:
     def outcomes(self, tell: Callable[[str], None]) -> Iterator[WaitResult]:
         reflector = Reflector(self._scope.session, self._watched())
         unread = len(self._watched())
-        for item in self._waiting.values():
-            # All of it comes again with the first lists.
-            item.job.workload, item.job.pods = None, []
+        # All of the jobs comes with the first lists.
         reflector.start()
         try:
             for event in reflector.events(_TICK):

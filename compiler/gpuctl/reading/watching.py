@@ -54,7 +54,7 @@ def changes(
             mains = [obj for key, obj in objects.items() if key.kind != "Pod"]
             jobs = together(mains, (obj for key, obj in objects.items() if key.kind == "Pod"), keys)
             refusals(scope, jobs)
-            news = _news(rows(jobs, names, by_job=by_job, pods_only=pods_only), shown)
+            news = changed_rows(rows(jobs, names, by_job=by_job, pods_only=pods_only), shown)
             if news or not shown:
                 yield news
     finally:
@@ -69,7 +69,7 @@ def _note(objects: dict[Key, Object], event: Event) -> None:
         objects[key] = event.object
 
 
-def _news(found: Iterable[Row], shown: dict[tuple[Identity, str], Row]) -> list[Row]:
+def changed_rows(found: Iterable[Row], shown: dict[tuple[Identity, str], Row]) -> list[Row]:
     """The rows that ``shown`` does not have like this; ``shown`` has them then."""
     now = {(row.identity, row.job_id): row for row in found}
     news = [row for key, row in now.items() if shown.get(key) != row]

@@ -13,9 +13,11 @@ from gpuctl.usecases.conversation import Conversation
 if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan
     from gpuctl.apply.plan.request import Request, SetOptions
+    from gpuctl.apply.state.records import Records
     from gpuctl.backend.api_resources import Key
     from gpuctl.compilation import Compilation
     from gpuctl.kube.session import Session
+    from gpuctl.language.settings import Settings
     from gpuctl.usecases.change_options import DocumentOptions, PlanOptions, RunOptions
 
 
@@ -76,12 +78,12 @@ def apply_request(
     if run.wait and all(step.result == "done" for step in plan.steps):
         from gpuctl.apply.run.wait_running import wait_until_running
 
-        explain = _explaining(session, request)
+        explain = explaining(session, request.keys, request.settings)
         wait_until_running(session, plan, request.keys, run.timeout, conversation.wait, explain)
     return plan
 
 
-def _explaining(session: Session, request: Request) -> Callable[[Key], str]:
+def explaining(session: Session, keys: Records, settings: Settings) -> Callable[[Key], str]:
     """What `gpuctl why` says of a workload, for a wait that has come to nothing."""
 
     def explain(key: Key) -> str:
@@ -92,9 +94,9 @@ def _explaining(session: Session, request: Request) -> Callable[[Key], str]:
 
         scope = Scope(session, key.namespace)
         try:
-            job, _ = find_job(scope, key.name, request.keys)
+            job, _ = find_job(scope, key.name, keys)
         except ClusterError:
             return ""
-        return cause_of(scope, job, request.keys, request.settings)
+        return cause_of(scope, job, keys, settings)
 
     return explain

@@ -18,6 +18,7 @@ from gpuctl.usecases.conversation import Conversation
 
 if TYPE_CHECKING:
     from gpuctl.backend.api_resources import Key
+    from gpuctl.compilation import Compilation
     from gpuctl.kube.session import Session
     from gpuctl.language.settings import Settings
     from gpuctl.usecases.change_options import DocumentOptions, RunOptions
@@ -39,6 +40,18 @@ def delete_documents(
     """
     compilation = compile_for(session, documents)
     conversation.diagnosed(worth_telling(compilation), compilation.sources)
+    return delete_compiled(session, compilation, run, conversation, keep_labels=keep_labels)
+
+
+def delete_compiled(
+    session: Session,
+    compilation: Compilation,
+    run: RunOptions,
+    conversation: Conversation,
+    *,
+    keep_labels: bool = False,
+) -> Plan:
+    """As :func:`delete_documents`, of documents that were compiled before."""
     keys = records(compilation.settings)
     with session.within(run.timeout):
         plan = plan_delete(session, compilation.lowered, keys, keep_labels=keep_labels)

@@ -142,6 +142,11 @@ class JobLogs:
         self._pods = pods_of(self.job, query.pod or named)
         self.only: str | None = self._pods[0]["metadata"]["uid"] if query.pod or named else None
 
+    @property
+    def pods(self) -> set[str]:
+        """The names of the pods that there are."""
+        return {pod["metadata"]["name"] for pod in self._pods}
+
     def present(self) -> PresentLogs:
         """As they are.
 

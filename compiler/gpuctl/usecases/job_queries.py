@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpuctl.kube.connection import Connection
@@ -103,6 +103,14 @@ def _batches(reader: Reader, query: JobQuery, *, in_pages: bool) -> Iterable[lis
 
 def watch_jobs(reader: Reader, query: JobQuery) -> Iterator[list[Row]]:
     """The rows as they are, then each again when it changes, until the caller stops."""
+    if reader.service is not None:
+        from gpuctl.usecases.service_waits import watch_by_service
+
+        # All rows are asked for: one that is wanted no more has to be known to have changed.
+        everything = replace(query, names=(), pool="", kind="", status="")
+
+        yield from watch_by_service(reader.service, lambda: list_jobs(reader, everything).rows, query.filter.takes)
+        return
     from gpuctl.reading.watching import changes
 
     wanted = query.filter
@@ -238,7 +246,12 @@ def wait_for_jobs(
     :param tell: hears what is being waited for.
     :raises Absent: there is no job of a name, and it is not waited for that it is deleted.
     """
+    limit = timeout if timeout is not None or condition == "done" else PATIENCE
+    if reader.service is not None:
+        from gpuctl.usecases.service_waits import wait_by_service
+
+        yield from wait_by_service(reader, names, condition, limit, tell)
+        return
     from gpuctl.reading.wait_until import wait_for
 
-    limit = timeout if timeout is not None or condition == "done" else PATIENCE
     yield from wait_for(reader.scope, names, condition, reader.keys, reader.settings, limit, tell)

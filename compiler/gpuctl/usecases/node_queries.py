@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from gpuctl.backend.api_resources import Key, Object
+from gpuctl.backend.api_resources import Key, Object, labels_of
 from gpuctl.kube.absent import no_such
 from gpuctl.kube.api_errors import NotThere
 from gpuctl.kube.session import Session
 from gpuctl.reading import inventory
-from gpuctl.reading.label_rows import GpuType, Label, gpu_types, labels, labels_with
 from gpuctl.reading.node_gpus import Gpus
 from gpuctl.reading.node_rows import NodeState, read_nodes
-from gpuctl.reading.pool_rows import PoolState, read_pools
 from gpuctl.usecases.looking import Reader, check_names
+
+if TYPE_CHECKING:
+    from gpuctl.reading.label_rows import GpuType, Label
+    from gpuctl.reading.pool_rows import PoolState
 
 
 @dataclass(frozen=True)
@@ -97,14 +100,25 @@ def describe_node(reader: Reader, name: str) -> NodeState:
     return node
 
 
-def list_labels(reader: Reader, names: Sequence[str], key: str | None = None) -> list[Label]:
+def list_labels(
+    reader: Reader,
+    names: Sequence[str],
+    key: str | None = None,
+    shows: Callable[[Mapping[str, str]], bool] = lambda labels: True,
+) -> list[Label]:
     """The labels of nodes, or one label of them; without names of all nodes.
 
+    :param shows: from a node's labels whether it is there for whoever asks.
     :raises NotThere: there is no such node, or a node that is named lacks the label.
     """
+    from gpuctl.reading.label_rows import Label, labels, labels_with
+
+    if reader.service is not None:
+        return reader.service.ask("list-labels", list[Label], reader.scope, names=list(names), key=key)
     found = inventory.take(reader.scope, reader.keys, pods=False)
-    check_names("node", names, [node["metadata"]["name"] for node in found.nodes])
-    nodes = [node for node in found.nodes if not names or node["metadata"]["name"] in names]
+    there = [node for node in found.nodes if shows(labels_of(node))]
+    check_names("node", names, [node["metadata"]["name"] for node in there])
+    nodes = [node for node in there if not names or node["metadata"]["name"] in names]
     if key is None:
         return [label for node in nodes for label in labels(node)]
     having = labels_with(nodes, key)
@@ -120,12 +134,16 @@ def list_labels(reader: Reader, names: Sequence[str], key: str | None = None) ->
 
 def labels_of_node(session: Session, name: str) -> list[Label] | None:
     """The labels of one node, by a request for that node alone; None when there is none of the name."""
+    from gpuctl.reading.label_rows import labels
+
     node = session.get(Key("Node", "", name))
     return None if node is None else labels(node)
 
 
 def list_gpu_labels(reader: Reader) -> list[NodeState]:
     """All nodes, for their labels about GPUs and their pools: pods are not looked at."""
+    if reader.service is not None:
+        return reader.service.ask("list-gpu-labels", list[NodeState], reader.scope)
     found = inventory.take(reader.scope, reader.keys, pods=False)
     return read_nodes(found.nodes, None, reader.keys, Gpus(reader.settings))
 
@@ -135,9 +153,20 @@ def list_gpu_types(reader: Reader, names: Sequence[str] = ()) -> list[GpuType]:
 
     :raises NotThere: there is none of a name.
     """
+    from gpuctl.reading.label_rows import GpuType
+
+    if reader.service is not None:
+        return reader.service.ask("list-gpu-types", list[GpuType], reader.scope, names=list(names))
     gpus = Gpus(reader.settings)
     found = inventory.take(reader.scope, reader.keys)
-    types = gpu_types(read_nodes(found.nodes, found.pods, reader.keys, gpus), gpus)
+    return gpu_types_of(read_nodes(found.nodes, found.pods, reader.keys, gpus), names, gpus)
+
+
+def gpu_types_of(nodes: Iterable[NodeState], names: Sequence[str], gpus: Gpus) -> list[GpuType]:
+    """The types of GPU that these nodes have, as :func:`list_gpu_types`."""
+    from gpuctl.reading.label_rows import gpu_types
+
+    types = gpu_types(nodes, gpus)
     wanted = [name.casefold() for name in names]
     check_names("GPU type", wanted, [item.name.casefold() for item in types])
     return [item for item in types if not wanted or item.name.casefold() in wanted]
@@ -148,6 +177,8 @@ def list_pools(reader: Reader, names: Sequence[str] = ()) -> list[PoolState]:
 
     :raises NotThere: there is none of a name.
     """
+    from gpuctl.reading.pool_rows import PoolState, read_pools
+
     if reader.service is not None:
         return reader.service.ask("list-pools", list[PoolState], reader.scope, names=list(names))
     found = inventory.take(reader.scope, reader.keys, definitions=True)

@@ -67,6 +67,9 @@ def list_namespaces(reader: Reader, names: Sequence[str] = (), *, everything: bo
 
     :raises NotThere: there is none of a name.
     """
+    if reader.service is not None:
+        asked = {"names": list(names), "everything": everything}
+        return reader.service.ask("list-namespaces", list[Namespace], reader.scope, **asked)
     found = contents(reader.scope, reader.keys)
     namespaces = read_namespaces(found, reader.settings, reader.keys)
     check_names("namespace", names, [item.name for item in namespaces])
@@ -80,6 +83,8 @@ def describe_namespace(reader: Reader, name: str) -> Namespace:
 
     :raises NotThere: it does not exist.
     """
+    if reader.service is not None:
+        return reader.service.ask("describe-namespace", Namespace, reader.scope, name=name)
     found: list[Namespace] = []
     if is_dns_label(name):
         scope = Scope(reader.scope.session, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError, ConnectionFailed, NotPossible
 from gpuctl.kube.credentials import Credential, Fixed, bearer
@@ -18,6 +18,7 @@ from gpuctl.release import __version__
 from gpuctl.usecases.wire import NotOfThisForm, decode, encode
 
 if TYPE_CHECKING:
+    from gpuctl.kube.http1 import Reply
     from gpuctl.kube.scope import Scope
     from gpuctl.usecases.kept_servers import KeptServer
 
@@ -26,6 +27,11 @@ _MARGIN = 30.0
 """Seconds that an answer may take longer than what the service waits for."""
 PATIENCE = 6.0
 """Seconds for which a busy service is asked again."""
+OUTAGE = 60.0
+"""Seconds for which whoever waits, or follows a log, goes on trying a service that is away: it may be replaced."""
+_AWAY = frozenset({502, 503, 504})
+"""Statuses of a service that ends, and of a proxy before one that is not there."""
+_LARGEST_ERROR = 1024 * 1024
 Value = TypeVar("Value")
 
 
@@ -41,6 +47,22 @@ class ServiceRefusal(ClusterError):
         self.name = name
         self.details = details if isinstance(details, list) else []
         self.plan: Any = None
+
+
+class Refusal(NamedTuple):
+    """An error that a use case ended with."""
+
+    status: int
+    name: str
+    message: str
+    hint: str | None
+
+
+def error_of(refusal: Refusal, plan: Any) -> ServiceRefusal:
+    """The error that a use case ended with at the service."""
+    error = ServiceRefusal(refusal.status, refusal.name, refusal.message, refusal.hint)
+    error.plan = plan
+    return error
 
 
 class ServiceClient:
@@ -65,14 +87,22 @@ class ServiceClient:
         """
         value = self.request("POST", "/auth/check", {"resource": "jobs", "action": "get"})
         if not isinstance(value.get("allowed"), bool):
-            raise self._stranger("answers, but not as gpuctl's service does")
+            raise self.stranger("answers, but not as gpuctl's service does")
 
     def ask(self, question: str, kind: type[Value], scope: Scope | None = None, **arguments: Any) -> Value:
         """What a use case finds out, of this type; what it notes goes to the scope.
 
         :raises ClusterError: what the use case would raise, or the service fails.
         """
-        namespace = None if scope is None else scope.namespace
+        return self._asked(question, kind, None if scope is None else scope.namespace, scope, arguments)
+
+    def ask_about(self, namespace: str | None, question: str, kind: type[Value], **arguments: Any) -> Value:
+        """As :meth:`ask`, about a namespace, for whom notes are of no use."""
+        return self._asked(question, kind, namespace, None, arguments)
+
+    def _asked(
+        self, question: str, kind: type[Value], namespace: str | None, scope: Scope | None, arguments: dict[str, Any]
+    ) -> Value:
         body = {"namespace": namespace, "arguments": encode(arguments)}
         value = self.request("POST", f"/command-line/{question}", body, within=patience_for(arguments))
         try:
@@ -102,28 +132,70 @@ class ServiceClient:
             time.sleep(jittered(pause))
             pause = min(2 * pause, 1.0)
 
+    def open(self, path: str, body: Mapping[str, Any]) -> Reply:
+        """The answer to a question that goes on and on, as Server-Sent Events; not read yet.
+
+        :raises ClusterError: it is no success, or there is none.
+        """
+        try:
+            reply = self._transport.open(BASE + path, None, dict(body), accept="text/event-stream")
+        except ConnectionFailed as error:
+            raise self._unreachable(error) from None
+        if reply.status == 200 and reply.headers.get("content-type", "").startswith("text/event-stream"):
+            return reply
+        try:
+            data = reply.read(_LARGEST_ERROR)
+        except (OSError, ValueError):
+            data = b""
+        finally:
+            reply.close()
+        self._read(Response(reply.status, reply.headers, data))
+        raise self.stranger("answered with something else than a log")
+
+    def is_away(self, error: ClusterError) -> bool:
+        """Whether a service that failed so may be back in a moment: it is being replaced, or the way to it is cut."""
+        return isinstance(error, ConnectionFailed) or (isinstance(error, ServiceRefusal) and error.status in _AWAY)
+
+    def refused_token(self, name: str = "Unauthorized") -> ServiceRefusal:
+        """The token is not accepted (any more)."""
+        return ServiceRefusal(
+            401, name, f"{self.url} does not accept the token", f"`gpuctl login {self.url}` asks for another"
+        )
+
+    def stranger(self, text: str) -> ConfigurationError:
+        """What answers is no service of ours."""
+        return ConfigurationError(f"what is at {self.url} {text}", "check the address of the service")
+
     def _send(self, method: str, path: str, body: Mapping[str, Any] | None, within: float) -> Response:
         content = "application/json" if body is not None else ""
         given = dict(body) if body is not None else None
         try:
             return self._transport.send(method, BASE + path, None, given, content, within=within)
         except ConnectionFailed as error:
-            raise ConnectionFailed(
-                error.message,
-                "check the service's address, the network and the proxy; --certificate-authority of `gpuctl login` "
-                "names whom to trust",
-                sent=error.sent,
-            ) from None
+            raise self._unreachable(error) from None
+
+    def _unreachable(self, error: ConnectionFailed) -> ConnectionFailed:
+        hint = "check the address of the service (http:// or https://, and the port), the network and the proxy"
+        if error.is_untrusted:
+            hint = f"`gpuctl login {self.url} --certificate-authority FILE` names the certificates to trust it by"
+        return ConnectionFailed(error.message, hint, sent=error.sent)
 
     def _read(self, response: Response) -> dict[str, Any]:
         if 300 <= response.status < 400:
-            raise self._stranger("redirects elsewhere, which is not followed: the token would go there")
+            raise self.stranger("redirects elsewhere, which is not followed: the token would go there")
         try:
             value = json.loads(response.data)
         except (ValueError, RecursionError):
             value = None
+        if not isinstance(value, dict) and response.status in _AWAY:
+            raise ServiceRefusal(
+                response.status,
+                "Unreachable",
+                f"the service at {self.url} is away: a proxy before it answered with status {response.status}",
+                "it may be starting: try again in a moment; its administrators know more",
+            )
         if not isinstance(value, dict) or (response.status >= 400 and not isinstance(value.get("error"), str)):
-            raise self._stranger(f"answered with status {response.status}, and not as gpuctl's service does")
+            raise self.stranger(f"answered with status {response.status}, and not as gpuctl's service does")
         if response.status < 400:
             return value
         raise self._refusal(response.status, value)
@@ -131,19 +203,11 @@ class ServiceClient:
     def _refusal(self, status: int, value: dict[str, Any]) -> ClusterError:
         message, hint = visible(str(value.get("message") or value["error"])), value.get("hint")
         if status == 401:
-            return ServiceRefusal(
-                401,
-                value["error"],
-                f"{self.url} does not accept the token",
-                f"`gpuctl login {self.url}` asks for another",
-            )
+            return self.refused_token(value["error"])
         if status == 404 and message == "there is nothing at this path":
             return self._other_version(value)
         said = visible(hint) if isinstance(hint, str) else None
         return ServiceRefusal(status, value["error"], message, said, value.get("details"))
-
-    def _stranger(self, text: str) -> ConfigurationError:
-        return ConfigurationError(f"what is at {self.url} {text}", "check the address of the service")
 
     def _other_version(self, value: Mapping[str, Any]) -> ClusterError:
         version = value.get("version")
@@ -173,11 +237,10 @@ class NoCluster:
         raise not_by_service(self._url)
 
 
-def not_by_service(url: str, what: str = "this") -> NotPossible:
+def not_by_service(url: str, what: str = "this", why: str = "it needs a kubeconfig") -> NotPossible:
     """The refusal of what the service does not offer."""
     return NotPossible(
-        f"{what} does not work through the service at {url}",
-        "it needs a kubeconfig: name its cluster with --context or --kubeconfig",
+        f"{what} does not work through the service at {url}", f"{why}: name a cluster with --context or --kubeconfig"
     )
 
 

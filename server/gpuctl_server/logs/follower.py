@@ -39,11 +39,13 @@ class LogEnd(NamedTuple):
 
 
 class LogNote(NamedTuple):
-    """Something to know beside the lines: ``kind`` is notice or problem."""
+    """Something to know beside the lines: ``kind`` is notice or problem; ``uid`` the pod's that it is about, None where
+    that is not said."""
 
     kind: str
     pod: str | None
     message: str
+    uid: str | None = None
 
 
 FollowedItem = LogEntry | LogNote
@@ -112,6 +114,8 @@ class LogFollower:
     def offer(self, item: FollowedItem) -> None:
         """Something has come."""
         if self.cut.is_set() or self.overflowed or self._end is not None:
+            return
+        if isinstance(item, LogNote) and self.wishes.uid is not None and item.uid not in (None, self.wishes.uid):
             return
         if isinstance(item, LogEntry):
             if not self._catching_up and not self._is_new(item):

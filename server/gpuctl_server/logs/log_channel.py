@@ -294,7 +294,7 @@ class _ChannelReader:
                     self._pass_on(item)
                 elif isinstance(item, Notice):
                     last = item.text
-                    self._post(LogNote("notice", None, item.text))
+                    self._post(LogNote("notice", None, item.text, item.uid))
                 elif isinstance(item, LogProblem):
                     self._post(LogNote("problem", item.pod, item.message))
                 elif item is not None:

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
+import anyio.to_thread
 from fastapi import Depends, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from gpuctl.usecases.wire import encode
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.command_changes import CHANGES, preview
-from gpuctl_server.command_line import QUESTIONS, CommandQuestion, answer_question
-from gpuctl_server.routes.common import ServiceOf, api_router, caller_of, touched_by, write_router
+from gpuctl_server.command_changes import CHANGES, fit, preview
+from gpuctl_server.command_line import QUESTIONS, CommandQuestion, answer_question, asked_by, called
+from gpuctl_server.command_nodes import NODE_CHANGES
+from gpuctl_server.command_removals import REMOVALS, recoveries
+from gpuctl_server.command_waits import FollowedByName, followed_by_name, wait_for_jobs, wait_until_applied_runs
+from gpuctl_server.problems import Problem
+from gpuctl_server.routes.common import ServiceOf, api_router, bearer, caller_of, touched_by, write_router
+from gpuctl_server.routes.following_logs import Followed, LogEvents, last_marks
+from gpuctl_server.service import Service
 
 router = api_router()
 writes = write_router()
 Asks = Annotated[Caller, Depends(caller_of)]
 Question = Annotated[str, Path(max_length=63)]
+_LOOKS: dict[str, Callable[..., Any]] = {**QUESTIONS, "preview": preview, "fit": fit, "recoveries": recoveries}
+_CHANGES: dict[str, Callable[..., Any]] = {**CHANGES, **NODE_CHANGES, **REMOVALS}
+_WAITS: dict[str, Callable[..., Any]] = {
+    "wait-for-jobs": wait_for_jobs,
+    "wait-until-running": wait_until_applied_runs,
+}
 
 
 class QuestionBody(BaseModel):
@@ -27,11 +42,47 @@ class QuestionBody(BaseModel):
     arguments: dict[str, Any] = Field(max_length=20)
 
 
+class FollowBody(QuestionBody):
+    """Which log is followed, and how far whoever asks had come before."""
+
+    last: str = ""
+
+
+async def _waited(service: Service, caller: Caller, question: str, body: QuestionBody) -> dict[str, Any]:
+    """What became of waiting. Only so many may wait at a time, each in a thread of its own."""
+    if service.waits.available_tokens < 1:
+        raise Problem(429, f"{int(service.waits.total_tokens)} requests wait for jobs already; try again in a moment")
+    asking = CommandQuestion(question, body.namespace, body.arguments)
+    return await anyio.to_thread.run_sync(answer_question, service, caller, asking, _WAITS, [], limiter=service.waits)
+
+
+@router.post("/command-line/wait-for-jobs", include_in_schema=False)
+async def wait(service: ServiceOf, caller: Asks, body: QuestionBody) -> dict[str, Any]:
+    """Wait for a while for jobs."""
+    return await _waited(service, caller, "wait-for-jobs", body)
+
+
+@router.post("/command-line/wait-until-running", include_in_schema=False)
+async def wait_applied(service: ServiceOf, caller: Asks, body: QuestionBody) -> dict[str, Any]:
+    """Wait for a while for what was applied."""
+    return await _waited(service, caller, "wait-until-running", body)
+
+
+@router.post("/command-line/follow-logs", include_in_schema=False)
+def follow(request: Request, service: ServiceOf, caller: Asks, body: FollowBody) -> LogEvents:
+    """The log of a job as it is, and as it goes on."""
+    with asked_by(service, caller, body.namespace, []) as asked:
+        found: FollowedByName = called(followed_by_name, asked, body.arguments)
+    token = bearer(request.headers.get("authorization", ""))
+    wishes = found.wishes._replace(marks=last_marks(body.last))
+    return LogEvents(Followed(service, token, caller, found.wish, found.address, wishes), encode(found.beginning))
+
+
 @router.post("/command-line/{question}", include_in_schema=False)
 def look(service: ServiceOf, caller: Asks, question: Question, body: QuestionBody) -> dict[str, Any]:
     """The value of a use case that changes nothing, as whoever asks may see it."""
     asking = CommandQuestion(question, body.namespace, body.arguments)
-    return answer_question(service, caller, asking, {**QUESTIONS, "preview": preview}, [])
+    return answer_question(service, caller, asking, _LOOKS, [])
 
 
 @writes.post("/command-line/changes/{question}", include_in_schema=False)
@@ -40,4 +91,4 @@ def change(
 ) -> dict[str, Any]:
     """What became of a change."""
     asking = CommandQuestion(question, body.namespace, body.arguments)
-    return answer_question(service, caller, asking, CHANGES, touched_by(request))
+    return answer_question(service, caller, asking, _CHANGES, touched_by(request))

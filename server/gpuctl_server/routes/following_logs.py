@@ -20,18 +20,16 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.reading.loglines import instant
 from gpuctl.usecases.job_logs import JobLogs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.gate import FOLLOWS
-from gpuctl_server.log_values import Choice, job_name
+from gpuctl_server.log_values import begins_at, job_name
 from gpuctl_server.logs.follower import FollowedItem, LogEnd, LogFollower, LogNote, Wishes
 from gpuctl_server.logs.log_channel import AWAY, LogAddress
 from gpuctl_server.logs.log_entries import BadMarks, LogEntry, Marks, marks
 from gpuctl_server.logs.log_hub import TooManyFollowers
 from gpuctl_server.lookups import demand
-from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.problems import Problem, answer, invalid_query, problem_for
 from gpuctl_server.routes.common import bearer, caller_with
 from gpuctl_server.routes.logs_query import LogsQuery, found
@@ -49,23 +47,20 @@ _LONGEST_ID = 16 * 1024
 
 
 class Followed(NamedTuple):
-    """Whose log is followed, by whom, and what of it they want."""
+    """Which log is followed, by whom, by which right, and what of it they want."""
 
     service: Service
     token: str
     caller: Caller
-    item: ListedJob
+    wish: Wish
     address: LogAddress
     wishes: Wishes
 
     def is_allowed(self) -> bool:
         """Whether they still may. Where that cannot be found out now, what was found out before holds."""
-        identity = self.item.row.identity
         try:
             caller = self.service.authenticator.caller(self.token)
-            return (
-                caller is not None and caller.may(Wish("get", "logs", identity.namespace, self.item.row.pool)).allowed
-            )
+            return caller is not None and caller.may(self.wish).allowed
         except ClusterError:
             return True
 
@@ -100,15 +95,9 @@ def followed(
         logs = JobLogs(reader, job_name(item), choice.query)
         logs.check_container()
     address = LogAddress(item.row.identity.namespace, job_name(item), choice.query.container)
-    wishes = Wishes(choice.query.tail, _since(choice), logs.only, choice.grep, last)
-    return Followed(service, token, caller, item, address, wishes)
-
-
-def _since(choice: Choice) -> int | None:
-    query = choice.query
-    if query.since_seconds is not None:
-        return time.time_ns() - query.since_seconds * 1_000_000_000
-    return instant(query.since_time) if query.since_time else None
+    wishes = Wishes(choice.query.tail, begins_at(choice.query), logs.only, choice.grep, last)
+    wish = Wish("get", "logs", item.row.identity.namespace, item.row.pool)
+    return Followed(service, token, caller, wish, address, wishes)
 
 
 async def follow_by_socket(websocket: WebSocket) -> None:
@@ -243,14 +232,15 @@ def last_marks(text: str) -> Marks | None:
 
 class LogEvents(Response):
     """Lines as events whose ids say how far the client has come; what is beside the lines has events of its own name:
-    notice, problem, and in the end ``end`` with code and reason."""
+    notice, problem, and in the end ``end`` with code and reason. An event ``begin`` has the ``beginning``."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, request: Followed) -> None:
+    def __init__(self, request: Followed, beginning: dict[str, Any] | None = None) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._request = request
+        self._beginning = "" if beginning is None else _event("begin", beginning)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send them; 429 where there are too many who follow."""
@@ -274,7 +264,7 @@ class LogEvents(Response):
         async def put(text: str, *, more: bool = True) -> None:
             await send({"type": "http.response.body", "body": text.encode(), "more_body": more})
 
-        await put("retry: 3000\n\n")
+        await put(f"retry: 3000\n\n{self._beginning}")
         async with contextlib.aclosing(self._request.items(follower)) as items:
             async for item in items:
                 await put(_told(item, follower))

@@ -12,7 +12,7 @@ from gpuctl.reading.label_rows import labels, labels_with
 from gpuctl.usecases.labelling_nodes import check_labels
 from gpuctl.usecases.node_queries import labels_of_node
 from gpuctl_server.access.caller import Caller
-from gpuctl_server.labelling import label, label_one
+from gpuctl_server.labelling import label, label_one, of_body
 from gpuctl_server.models.label_models import (
     BatchReport,
     DeletedLabel,
@@ -95,7 +95,7 @@ def label_several(
     touched = touched_by(request)
     touched.append(f"label/{wanted.key}")
     value = {wanted.key: wanted.value}
-    report = label(service, caller, "create", wanted.node_names, value, overwrite=wanted.overwrite)
+    report = label(service, caller, "create", wanted.node_names, value, of_body(overwrite=wanted.overwrite))
     touched += [f"node/{done.name}" for done in report.done]
     touched += [f"node/{failed.name}: {failed.error}" for failed in report.failed]
     return report_value(report, "labelled")

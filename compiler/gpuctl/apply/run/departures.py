@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 from gpuctl.apply.state.live_state import OURS
+from gpuctl.apply.state.workload import is_pod_of, pod_labels
 from gpuctl.backend.api_resources import RESOURCES, WORKLOADS, Key, Object, key_of
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.kube.reflector import Event, Reflector, Watched
@@ -104,13 +105,13 @@ def held_by(session: Session, key: Key) -> str:
     finalizers = [name for name in live["metadata"].get("finalizers") or [] if name != "foregroundDeletion"]
     if finalizers:
         return f": finalizer {', '.join(finalizers)} holds it"
-    selector = ((live.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
-    if key.kind in WORKLOADS and selector:
-        labels = ",".join(f"{name}={value}" for name, value in selector.items())
+    labels = pod_labels(live) if key.kind in WORKLOADS else ""
+    if labels:
         try:
-            pods, _ = session.list_objects(RESOURCES["Pod"], key.namespace, labels=labels)
+            listed, _ = session.list_objects(RESOURCES["Pod"], key.namespace, labels=labels)
         except ClusterError:
             return ""
+        pods = [pod for pod in listed if is_pod_of(pod, live)]
         held = [pod["metadata"]["name"] for pod in pods[:3]]
         keeping = sorted({name for pod in pods for name in pod["metadata"].get("finalizers") or []})
         if held:

@@ -65,7 +65,8 @@ class Execution:
         return {Key("Lease", step.key.namespace, NAMESPACE_LEASE) for step in self.plan.steps if step.deletes}
 
     def run(self, leases: Leases | None = None) -> None:
-        """Carry the plan out; each step's ``result`` and ``error`` tell how it went.
+        """Carry the plan out, in a block of the session's that is limited in time; each step's ``result`` and
+        ``error`` tell how it went.
 
         :raises Changed: an object that would be deleted is no longer what the plan saw; nothing has been done.
         """
@@ -73,13 +74,15 @@ class Execution:
         self.session.patience = max(self.session.patience, min(self.how.timeout, 120.0))
         deleting = [step for step in self.plan.steps if step.deletes]
         try:
-            with self._interruptible(), self.session.within(self.how.timeout):
+            with self._interruptible():
+                # The time in which a lease was waited for is nobody's.
+                self.session.count_from_now(self.how.timeout)
                 if deleting:
                     self._look_afresh(deleting, self._departures.start())
                     self._journals = self._remember(deleting)
                     self._writes.is_journalled = bool(self._journals)
-                with self.session.within(self.how.timeout):
-                    self._stages()
+                self.session.count_from_now(self.how.timeout)
+                self._stages()
                 self._close_journals()
         finally:
             self._departures.stop()

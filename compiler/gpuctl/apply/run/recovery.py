@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpuctl.apply.run import journal as journals
+from gpuctl.apply.run.creation import created
 from gpuctl.apply.run.entries import JournalEntry
 from gpuctl.apply.run.journal_secrets import Journal
 from gpuctl.apply.run.lease import NAMESPACE_LEASE, Held, abandoned, holding
@@ -138,8 +139,8 @@ def recover(
                 held.interrupts.let_through(),
             ):
                 work.deadline += time.monotonic() - begun
-                with session.within(work.deadline - time.monotonic()):
-                    _recover_namespace(session, namespaces[namespace], work, recovery)
+                session.count_from_now(work.deadline - time.monotonic())
+                _recover_namespace(session, namespaces[namespace], work, recovery)
         except ClusterError as error:
             if isinstance(error, ApiError) and error.namespace_terminates:
                 recovery.results += _lost(namespace, namespaces[namespace])
@@ -238,22 +239,17 @@ def _create(session: Session, entry: JournalEntry, new: Object, key: Key, work: 
 
 def _put_up(session: Session, obj: Object, work: _Work, *, apply: bool = False) -> None:
     """Create; a quota may still count what has gone."""
-    while True:
-        try:
-            if apply:
-                session.apply(obj)
-            else:
-                session.create(obj)
-            return
-        except ApiError as error:
-            if error.exists_already:
-                live = session.get(key_of(obj))
-                if live is not None and not is_ours(live):
-                    raise ClusterError(f"{key_of(obj)} is there meanwhile and is not gpuctl's") from None
-                return
-            if not error.exceeds_quota or time.monotonic() > work.deadline:
-                raise
+
+    def wait() -> bool:
+        if time.monotonic() > work.deadline:
+            return False
         work.pause(_QUOTA_POLL)
+        return True
+
+    if not created(session, obj, apply=apply, wait=wait):
+        live = session.get(key_of(obj))
+        if live is not None and not is_ours(live):
+            raise ClusterError(f"{key_of(obj)} is there meanwhile and is not gpuctl's")
 
 
 def _wait_until_gone(session: Session, entry: JournalEntry, work: _Work) -> None:

@@ -7,6 +7,7 @@ import time
 from gpuctl.apply.plan import pool_labels as nodes
 from gpuctl.apply.plan.plan import Plan, Step
 from gpuctl.apply.plan.trackers import tracking_marks
+from gpuctl.apply.run.creation import created
 from gpuctl.apply.run.how import How
 from gpuctl.apply.state.compare import spec_changes
 from gpuctl.apply.state.records import Records, is_ours
@@ -151,24 +152,24 @@ class StepWrites:
         pause = _QUOTA_PAUSE
         # Right after our own delete, or our own change of a quota, its numbers lag behind.
         lagging = self.is_journalled or self._changes_quotas
-        while True:
-            try:
-                if apply:
-                    self.session.apply(obj)
-                else:
-                    self.session.create(obj)
-                return
-            except ApiError as error:
-                if error.exists_already:
-                    self._must_be_there(obj)
-                    return
-                if error.lacks_namespace:
-                    self.leaving.add(obj["metadata"]["namespace"])
-                if not error.exceeds_quota or not lagging or time.monotonic() + pause > deadline:
-                    raise
+
+        def wait() -> bool:
+            nonlocal pause
+            if not lagging or time.monotonic() + pause > deadline:
+                return False
             self.how.tell(f"waiting until the quota in {obj['metadata'].get('namespace')} has room again")
             time.sleep(pause)
             pause = min(pause * 1.5, _SLOWEST_PAUSE)
+            return True
+
+        try:
+            is_new = created(self.session, obj, apply=apply, wait=wait)
+        except ApiError as error:
+            if error.lacks_namespace:
+                self.leaving.add(obj["metadata"]["namespace"])
+            raise
+        if not is_new:
+            self._must_be_there(obj)
 
     def _must_be_there(self, obj: Object) -> None:
         """Another run may have created the very same object meanwhile.

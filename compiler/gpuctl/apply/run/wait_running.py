@@ -34,27 +34,35 @@ def wait_until_running(
     timeout: float,
     tell: Callable[[str], None],
     explain: Callable[[Key], str] = lambda key: "",
+    left: float | None = None,
 ) -> None:
     """Wait until every workload of a plan runs, has finished, or is suspended on purpose: not by Kueue.
 
-    ``explain`` says why one failed, or does not start; "" when it does not know.
+    ``explain`` says why one failed, or does not start; "" when it does not know. ``left`` is how much of the timeout is
+    left, where it was waited for before.
 
     :raises NotRunning: one failed, or ``timeout`` seconds were not enough.
     """
-    with session.within(timeout):
-        _wait(session, plan, keys, timeout, tell, explain)
+    left = timeout if left is None else left
+    with session.within(max(left, _TICK)):
+        _wait(session, plan, keys, (time.monotonic() + left, timeout), tell, explain)
+
+
+def awaited(plan: Plan) -> list[Key]:
+    """The workloads of a plan that are waited for."""
+    return [step.key for step in plan.steps if step.key.kind in WORKLOADS and step.action not in _LEAVING]
 
 
 def _wait(
     session: Session,
     plan: Plan,
     keys: Records,
-    timeout: float,
+    limit: tuple[float, float],
     tell: Callable[[str], None],
     explain: Callable[[Key], str],
 ) -> None:
-    waiting = {step.key: None for step in plan.steps if step.key.kind in WORKLOADS and step.action not in _LEAVING}
-    deadline = time.monotonic() + timeout
+    waiting = dict.fromkeys(awaited(plan))
+    deadline, timeout = limit
     lists = {Watched(key.kind, key.namespace, OURS) for key in waiting}
     unread = len(lists)
     seen: dict[Key, Object] = {}

@@ -93,7 +93,7 @@ def _remotes(config: Path) -> dict[str, str]:
     """Remote -> the address that it is fetched from. Source: git-config(1), syntax."""
     remotes: dict[str, str] = {}
     remote = None
-    for line in _read(config).splitlines():
+    for line in _read(config).split("\n"):
         section = _SECTION.match(line)
         if section is not None:
             remote = section[2] if section[1].lower() == "remote" else None

@@ -55,5 +55,10 @@ def node(
 
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, as_json=as_json) as looking:
-        report = add_to_pool(looking.scope.session, bare(nodes), pool, looking.settings, overwrite=overwrite)
+        if looking.service is None:
+            report = add_to_pool(looking.scope.session, bare(nodes), pool, looking.settings, overwrite=overwrite)
+        else:
+            from gpuctl.usecases.service_changes import change_nodes_by_service
+
+            report = change_nodes_by_service(looking, "add-nodes", nodes=bare(nodes), pool=pool, overwrite=overwrite)
         return show_report(report, "added", as_json=as_json)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from gpuctl.cli.options.completing import complete_deletion
@@ -79,13 +81,9 @@ def command(
         with serviced(manner) as told:
             if told is not None:
                 from gpuctl.usecases.service_changes import change_by_service
-                from gpuctl.usecases.service_client import not_by_service
 
-                if kind != "job":
-                    raise not_by_service(told.service.url, f"`gpuctl delete {kind}`")
-                plan = change_by_service(
-                    told.service, "delete-jobs", told.conversation, namespace, names=names, run=run
-                )
+                question, more = _asked(kind, told.service.url, namespace, platform, keep_labels, namespace_too)
+                plan = change_by_service(told.service, question, told.conversation, names=names, run=run, **more)
         if told is not None:
             return finish(plan, as_json=as_json)
         with changing(manner) as (session, conversation):
@@ -101,6 +99,31 @@ def command(
         return finish(plan, as_json=as_json)
     inputs = chosen_inputs(filenames, arguments, "gpuctl delete -f training.yaml")
     documents = DocumentOptions(inputs, platform, namespace, strict)
+    with serviced(manner) as told:
+        if told is not None:
+            from gpuctl.usecases.service_changes import delete_by_service
+
+            plan = delete_by_service(told.service, documents, told.conversation, keep_labels=keep_labels, run=run)
+    if told is not None:
+        return finish(plan, as_json=as_json)
     with changing(manner) as (session, conversation):
         plan = delete_documents(session, documents, run, conversation, keep_labels=keep_labels)
     return finish(plan, as_json=as_json)
+
+
+def _asked(
+    kind: str, url: str, namespace: str | None, platform: str | None, keep_labels: bool, namespace_too: bool
+) -> tuple[str, dict[str, Any]]:
+    """What a service is asked for, and with what beside names.
+
+    :raises NotPossible: it deletes no namespaces.
+    """
+    from gpuctl.cli.options.reading_options import no_platform
+    from gpuctl.usecases.service_client import not_by_service
+
+    no_platform(platform)
+    if namespace_too or kind == "namespace":
+        said = "`gpuctl delete quota --namespace-too`" if namespace_too else "`gpuctl delete namespace`"
+        raise not_by_service(url, said, "the service deletes no namespaces, and with them all that is in them")
+    found: dict[str, dict[str, Any]] = {"job": {"where": namespace}, "pool": {"keep_labels": keep_labels}}
+    return f"delete-{kind}s", found.get(kind, {})

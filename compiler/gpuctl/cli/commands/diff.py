@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from gpuctl.cli.options.choosing_service import is_server_stated
 from gpuctl.cli.options.connecting import cluster_options, secrets_option
 from gpuctl.cli.options.document_options import chosen_inputs, compile_options, input_options
 from gpuctl.cli.options.planning_options import planning_options
@@ -59,6 +60,8 @@ def command(
     inputs = chosen_inputs(filenames, paths, "gpuctl diff -f training.yaml")
     output = "json" if as_json else output
     if against != "live":
+        if is_server_stated():
+            raise click.UsageError("--against compares with files: leave --server out")
         return _against(against, inputs, platform, namespace or "default", strict, output)
     from gpuctl.answers.plan_answers import difference_code
     from gpuctl.cli.options.changing import ChangeManner, changing, serviced

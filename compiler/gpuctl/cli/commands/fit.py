@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +15,11 @@ from gpuctl.cli.options.snapshots import check_choice, named_snapshot, snapshot_
 
 if TYPE_CHECKING:
     from gpuctl.capacity.fit import Fit
+    from gpuctl.capacity.told_fit import ToldFit
+    from gpuctl.frontend.diagnostics import Diagnostic
+    from gpuctl.frontend.source import Source
     from gpuctl.usecases.fit_documents import FitResult
+    from gpuctl.usecases.service_fit import ToldFits
 
 
 @click.command(
@@ -82,17 +86,29 @@ def _fit(
     *,
     strict: bool,
     as_json: bool,
-) -> FitResult:
+) -> FitResult | ToldFits:
     """The answer; what is wrong with the documents ends the command (1)."""
     from gpuctl.answers.document_answers import diagnostics_answer
     from gpuctl.answers.json_values import to_json
-    from gpuctl.cli.options.connecting import connected
+    from gpuctl.cli.options.connecting import asked_service, connected
     from gpuctl.cli.output import text
     from gpuctl.frontend.invalid_documents import InvalidDocuments
     from gpuctl.usecases.fit_documents import fit
 
-    session = connected(kubeconfig, context) if snapshot_file is None else None
+    def diagnosed(told: Sequence[Diagnostic], sources: Mapping[str, Source]) -> None:
+        text.write(told, sources, sys.stderr)
+
+    service = asked_service(kubeconfig, context) if snapshot_file is None else None
+    session = connected(kubeconfig, context) if snapshot_file is None and service is None else None
     try:
+        if service is not None:
+            from gpuctl.usecases.change_options import DocumentOptions
+            from gpuctl.usecases.service_fit import fit_by_service
+
+            told = fit_by_service(service, DocumentOptions(inputs, platform, namespace, strict), diagnosed)
+            if told.platform:
+                click.echo(told.platform, err=True)
+            return told
         return fit(
             inputs,
             cluster=session.connection if session is not None else None,
@@ -100,7 +116,7 @@ def _fit(
             platform=platform,
             namespace=namespace,
             strict=strict,
-            diagnosed=lambda told, sources: text.write(told, sources, sys.stderr),
+            diagnosed=diagnosed,
         )
     except InvalidDocuments as error:
         text.write(error.diagnostics, error.sources, sys.stderr)
@@ -108,11 +124,12 @@ def _fit(
             click.echo(to_json(diagnostics_answer(error.diagnostics)), nl=False)
         raise click.exceptions.Exit(1) from None
     finally:
-        if session is not None:
-            session.close()
+        for asked in (service, session):
+            if asked is not None:
+                asked.close()
 
 
-def _show(answers: Sequence[Fit]) -> None:
+def _show(answers: Sequence[Fit | ToldFit]) -> None:
     from gpuctl.cli.output.fit_lines import fit_lines
 
     if not answers:

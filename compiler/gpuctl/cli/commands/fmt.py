@@ -63,10 +63,11 @@ def _has_mark(path: str | None) -> bool:
 
 def _print_diff(name: str, before: str, after: str) -> None:
     import difflib
+    from io import StringIO
 
-    lines = difflib.unified_diff(
-        before.splitlines(True), after.splitlines(True), f"{name} (now)", f"{name} (formatted)"
-    )
+    # A line ends where the tools end it that apply a diff: at a line feed, and not at U+2028 or a form feed.
+    now, formatted = (list(StringIO(text, newline="\n")) for text in (before, after))
+    lines = difflib.unified_diff(now, formatted, f"{name} (now)", f"{name} (formatted)")
     for line in lines:
         click.echo(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n", nl=False)
 

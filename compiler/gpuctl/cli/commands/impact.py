@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from gpuctl.cli.options.choosing_service import is_server_stated
 from gpuctl.cli.options.connecting import cluster_options
 from gpuctl.cli.options.document_options import input_options, offline_compile_options
 from gpuctl.cli.options.revision_errors import revision_errors
@@ -61,6 +62,10 @@ def command(
     from gpuctl.usecases.snapshot_files import left_out
 
     inputs = [*filenames, *paths] or ["."]
+    if is_server_stated():
+        raise click.UsageError(
+            "`gpuctl impact` asks no service: leave --server out; `gpuctl diff` and `gpuctl fit` ask it"
+        )
     check_choice(snapshot_file, kubeconfig, context, inputs)
     with revision_errors():
         change = change_between(before, after, SidesOptions(inputs, platform, namespace, strict))

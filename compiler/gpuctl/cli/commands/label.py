@@ -69,8 +69,15 @@ def node(
     order = parse(arguments, delete=delete)
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, as_json=as_json) as looking:
-        session, settings = looking.scope.session, looking.settings
-        report = label_nodes(session, order.nodes, order.labels, settings, LabelTerms(overwrite))
+        if looking.service is None:
+            session, settings = looking.scope.session, looking.settings
+            report = label_nodes(session, order.nodes, order.labels, settings, LabelTerms(overwrite))
+        else:
+            from gpuctl.usecases.service_changes import change_nodes_by_service
+
+            report = change_nodes_by_service(
+                looking, "label-nodes", nodes=order.nodes, labels=order.labels, overwrite=overwrite
+            )
         return show_report(report, "labelled", as_json=as_json)
 
 

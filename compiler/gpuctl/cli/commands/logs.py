@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpuctl.reading.job_rows import Identity
     from gpuctl.reading.log_streams import Batch, LogProblem
     from gpuctl.usecases.job_logs import FollowedLogs, PresentLogs, ToldBatch, ToldLogs
+    from gpuctl.usecases.service_logs import LogsByService
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -139,10 +140,13 @@ def command(
         with reader(kubeconfig, context, platform, namespace, as_json=in_json) as looking:
             if looking.service is not None:
                 from gpuctl.usecases.job_logs import ToldLogs
-                from gpuctl.usecases.service_client import not_by_service
+                from gpuctl.usecases.service_logs import LogsByService
 
                 if follow:
-                    raise not_by_service(looking.service.url, "`gpuctl logs -f`")
+                    followed = LogsByService(looking, name, query)
+                    return Show(followed.job, _printer(pattern, timestamps=timestamps), prefix, in_json).follow(
+                        followed
+                    )
                 told = looking.service.ask("present-logs", ToldLogs, looking.scope, name=name, query=query)
                 return Show(told.job, _printer(pattern, timestamps=timestamps), prefix, in_json).now(told)
             logs = JobLogs(looking, name, query)
@@ -193,10 +197,11 @@ class Show:
             click.echo(f"note: pod {pod} has no log yet: {message}", err=True)
         return 1 if self._failed else 0
 
-    def follow(self, logs: FollowedLogs) -> int:
+    def follow(self, logs: FollowedLogs | LogsByService) -> int:
         """The logs as they are, then as they go on."""
         from gpuctl.reading.following import Notice, PodEnded
         from gpuctl.reading.log_streams import Batch, LogProblem
+        from gpuctl.usecases.job_logs import ToldBatch
 
         self._follows = True
         self._names = logs.pods
@@ -204,7 +209,7 @@ class Show:
             self._show(batch)
         sys.stdout.flush()
         for item in logs.items():
-            if isinstance(item, Batch):
+            if isinstance(item, (Batch, ToldBatch)):
                 self._names.add(item.source.name)
                 self._progress.clear()
                 self._show(item)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpuctl.apply.plan.plan import Plan
     from gpuctl.cli.options.changing import ChangeManner
     from gpuctl.usecases.recovering import Unfinished
+    from gpuctl.usecases.service_recovery import UnfinishedThere
 
 
 @click.command(
@@ -45,13 +46,26 @@ def command(
     create Secrets in a namespace could have written a journal. Each namespace is recovered by itself.
     """
     from gpuctl.answers.plan_answers import recovery_code
-    from gpuctl.cli.options.changing import ChangeManner, changing
+    from gpuctl.cli.options.changing import ChangeManner, changing, serviced
     from gpuctl.cli.output.recovery_lines import show_recovery
     from gpuctl.usecases.change_options import RunOptions
     from gpuctl.usecases.recovering import look_at_unfinished, recover
 
     as_json = as_json or output == "json"
     manner = ChangeManner(kubeconfig, context, yes, as_json)
+    with serviced(manner, of_plan=False) as told:
+        if told is not None:
+            from gpuctl.cli.options.reading_options import no_platform
+            from gpuctl.usecases.service_recovery import look_by_service, recover_by_service
+
+            no_platform(platform)
+            left = look_by_service(told.service, namespace)
+            if not dry_run:
+                conversation = replace(told.conversation, confirm=_confirming(left, manner))
+                left = recover_by_service(told.service, namespace, RunOptions(timeout), conversation, left)
+    if told is not None:
+        show_recovery(left, dry_run=dry_run, as_json=as_json)
+        return recovery_code(left.result)
     with changing(manner, of_plan=False) as (session, conversation):
         settings = platform_settings(platform)
         with session.within(timeout):
@@ -63,7 +77,7 @@ def command(
     return recovery_code(found.result)
 
 
-def _confirming(found: Unfinished, manner: ChangeManner) -> Callable[[Plan], bool]:
+def _confirming(found: Unfinished | UnfinishedThere, manner: ChangeManner) -> Callable[[Plan], bool]:
     """Have the creation of objects confirmed, after showing them whole."""
     from gpuctl.apply.operations import Unasked
     from gpuctl.cli.options.changing import agreed

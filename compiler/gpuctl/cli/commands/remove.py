@@ -54,5 +54,10 @@ def node(
 
     as_json = as_json or output == "json"
     with reader(kubeconfig, context, platform, as_json=as_json) as looking:
-        report = remove_from_pool(looking.scope.session, bare(nodes), pool, looking.settings)
+        if looking.service is None:
+            report = remove_from_pool(looking.scope.session, bare(nodes), pool, looking.settings)
+        else:
+            from gpuctl.usecases.service_changes import change_nodes_by_service
+
+            report = change_nodes_by_service(looking, "remove-nodes", nodes=bare(nodes), pool=pool)
         return show_report(report, "removed", as_json=as_json)

@@ -35,6 +35,7 @@ def command(
     runs, or serves, is not touched.
     """
     from gpuctl.cli.options.changing import ChangeManner, changing, serviced
+    from gpuctl.cli.options.reading_options import no_platform
     from gpuctl.cli.output.plan_results import finish
     from gpuctl.usecases.change_options import RunOptions
     from gpuctl.usecases.deleting import rerun_jobs
@@ -45,8 +46,14 @@ def command(
         if told is not None:
             from gpuctl.usecases.service_changes import change_by_service
 
+            no_platform(platform)
             plan = change_by_service(
-                told.service, "rerun-jobs", told.conversation, namespace, names=list(names), run=RunOptions(timeout)
+                told.service,
+                "rerun-jobs",
+                told.conversation,
+                names=list(names),
+                where=namespace,
+                run=RunOptions(timeout),
             )
     if told is not None:
         return finish(plan, as_json=as_json)

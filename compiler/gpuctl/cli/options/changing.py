@@ -79,10 +79,10 @@ def _finished(plan: Plan, manner: ChangeManner, dry_run: str | None) -> int:
 
 
 @contextlib.contextmanager
-def serviced(manner: ChangeManner, *, refusal: int = 1) -> Iterator[ChangedByService | None]:
+def serviced(manner: ChangeManner, *, refusal: int = 1, of_plan: bool = True) -> Iterator[ChangedByService | None]:
     """As :func:`changing`, by the service that is asked instead of a cluster; None when it is a cluster."""
     progress = Progress()
-    with cluster_errors(as_json=manner.as_json, refusal=refusal):
+    with cluster_errors(as_json=manner.as_json, refusal=refusal, of_plan=of_plan):
         service = asked_service(manner.kubeconfig, manner.context)
         if service is None:
             yield None

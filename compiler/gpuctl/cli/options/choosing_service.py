@@ -31,6 +31,11 @@ def _note_server(context: click.Context, parameter: click.Parameter, value: str 
         context.find_root().meta[_SERVER] = value
 
 
+def is_server_stated(context: click.Context | None = None) -> bool:
+    """Whether ``--server`` was given."""
+    return _SERVER in (context or click.get_current_context()).find_root().meta
+
+
 def chosen_service(of_cluster: Sequence[str]) -> ServiceClient | None:
     """The service that is asked instead of a cluster; None when it is a cluster.
 

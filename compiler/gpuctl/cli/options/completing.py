@@ -18,16 +18,21 @@ _PATIENCE = 1.0
 Complete = Callable[[click.Context, click.Parameter, str], "list[str]"]
 
 
-def _completing(names: Callable[[Scope, Records, Settings], Iterable[str]]) -> Complete:
+def _completing(kind: str, names: Callable[[Scope, Records, Settings], Iterable[str]]) -> Complete:
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         from gpuctl.apply.state.records import records
-        from gpuctl.cli.options.connecting import connected
+        from gpuctl.cli.options.connecting import asked_service, connected
         from gpuctl.cli.options.planning_options import platform_settings
         from gpuctl.kube.api_errors import ClusterError
         from gpuctl.kube.scope import Scope
 
         given = context.params
         try:
+            service = asked_service(given.get("kubeconfig"), given.get("context"))
+            if service is not None:
+                told = service.ask_about(given.get("namespace"), "names", list[str], which=kind)
+                service.close()
+                return sorted({name for name in told if name.startswith(incomplete)})
             settings = platform_settings(given.get("platform"))
             session = connected(given.get("kubeconfig"), given.get("context"))
             session.patience = _PATIENCE
@@ -62,10 +67,10 @@ def _namespaces(scope: Scope, keys: Records, settings: Settings) -> Iterable[str
     return (item["metadata"]["name"] for item in scope.all("Namespace"))
 
 
-complete_job = _completing(_jobs)
-complete_pool = _completing(_pools)
-complete_node = _completing(_nodes)
-complete_namespace = _completing(_namespaces)
+complete_job = _completing("job", _jobs)
+complete_pool = _completing("pool", _pools)
+complete_node = _completing("node", _nodes)
+complete_namespace = _completing("namespace", _namespaces)
 
 
 def complete_deletion(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -77,21 +77,19 @@ def reader(
     Failures become messages and exit codes; with ``as_json`` also ``{"error": ...}`` on standard output.
     """
     from gpuctl.cli.options.planning_options import platform_settings
+    from gpuctl.language.settings import Settings
     from gpuctl.usecases.looking import reader_by_service, reader_of
 
     if namespace is not None and all_namespaces:
         raise click.UsageError("-n names one namespace, -A means all; not both")
-    settings = platform_settings(platform)
     with cluster_errors(as_json=as_json, of_plan=False):
         service = asked_service(kubeconfig, context)
         if service is not None:
-            if platform is not None:
-                raise click.UsageError(
-                    "--platform is not for a service, which has the platform that it was started with"
-                )
+            no_platform(platform)
             asked: Session | ServiceClient = service
-            looking = reader_by_service(service, settings, namespace)
+            looking = reader_by_service(service, Settings(), namespace)
         else:
+            settings = platform_settings(platform)
             asked = session = connected(kubeconfig, context)
             looking = reader_of(session, settings, namespace)
         try:
@@ -100,3 +98,12 @@ def reader(
             asked.close()
     for note in looking.scope.notes:
         click.echo(f"note: {note}", err=True)
+
+
+def no_platform(platform: str | None) -> None:
+    """See that nobody names a platform to a service.
+
+    :raises click.UsageError: somebody does.
+    """
+    if platform is not None:
+        raise click.UsageError("--platform is not for a service, which has the platform that it was started with")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import click
 
+from gpuctl.cli.options.choosing_service import is_server_stated
+
 if TYPE_CHECKING:
     from gpuctl.capacity.snapshot import Snapshot
 
@@ -26,6 +28,8 @@ def check_choice(
 
     :raises click.UsageError: so it is.
     """
+    if snapshot_file is not None and is_server_stated():
+        raise click.UsageError("--snapshot stands in for a cluster: leave --server out")
     if snapshot_file is not None and (kubeconfig is not None or context is not None):
         raise click.UsageError("--snapshot stands in for a cluster: leave --context and --kubeconfig out")
     if snapshot_file == "-" and "-" in inputs:

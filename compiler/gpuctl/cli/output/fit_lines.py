@@ -9,6 +9,7 @@ import click
 
 if TYPE_CHECKING:
     from gpuctl.capacity.fit import Fit
+    from gpuctl.capacity.told_fit import ToldFit
 
 _HOLDERS = 3
 SAID = {
@@ -22,7 +23,7 @@ SAID = {
 _COLOURS = {"fits": "green", "preempts": "yellow", "fits-when-empty": "red", "never": "red", "unknown": "magenta"}
 
 
-def fit_lines(answer: Fit, *, coloured: bool = False) -> Iterator[str]:
+def fit_lines(answer: Fit | ToldFit, *, coloured: bool = False) -> Iterator[str]:
     """An answer for people: the verdict, then what it rests on."""
     from gpuctl.backend.api_resources import RESOURCES
     from gpuctl.capacity.shortage import told

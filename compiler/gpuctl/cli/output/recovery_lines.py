@@ -13,9 +13,10 @@ from gpuctl.cli.output.printing import show_value
 
 if TYPE_CHECKING:
     from gpuctl.usecases.recovering import Unfinished
+    from gpuctl.usecases.service_recovery import UnfinishedThere
 
 
-def show_planned(found: Unfinished, *, err: bool = False) -> None:
+def show_planned(found: Unfinished | UnfinishedThere, *, err: bool = False) -> None:
     """Print what will be created, whole, and what else will be done."""
     coloured = (sys.stderr if err else sys.stdout).isatty()
     for step in found.outlook.steps:
@@ -28,7 +29,7 @@ def show_planned(found: Unfinished, *, err: bool = False) -> None:
                 click.echo(shown, nl=False, err=err)
 
 
-def show_recovery(found: Unfinished, *, dry_run: bool, as_json: bool) -> None:
+def show_recovery(found: Unfinished | UnfinishedThere, *, dry_run: bool, as_json: bool) -> None:
     """Print what was done, or with ``dry_run`` what would be."""
     outlook, result = found.outlook, found.result
     if as_json:
@@ -49,6 +50,8 @@ def show_recovery(found: Unfinished, *, dry_run: bool, as_json: bool) -> None:
         click.echo("Nothing to recover.", err=True)
 
 
-def show_recovery_value(found: Unfinished, error: str | None = None) -> None:
+def show_recovery_value(found: Unfinished | UnfinishedThere, error: str | None = None) -> None:
     """Print it as one JSON value; ``error`` says why nothing was done."""
-    show_value(recovery_value(found.outlook, found.result, found.keys, error=error), "json")
+    show_value(
+        recovery_value(found.outlook.steps, found.outlook.fallbacks, found.result, found.keys, error=error), "json"
+    )

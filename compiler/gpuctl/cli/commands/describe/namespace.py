@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.completing import complete_namespace
-from gpuctl.cli.options.reading_options import detail_options, reader, reading_options
-from gpuctl.cli.output.printing import show_value
+from gpuctl.cli.options.reading_options import detail_options, reading_options
 
 if TYPE_CHECKING:
     from gpuctl.reading.namespace_rows import Namespace
+    from gpuctl.usecases.looking import Reader
 
 
 @click.command(
@@ -22,25 +23,15 @@ if TYPE_CHECKING:
 @click.argument("name", metavar="NAMESPACE", shell_complete=complete_namespace)
 @detail_options
 @reading_options
-def command(
-    name: str, output: str, as_json: bool, kubeconfig: str | None, context: str | None, platform: str | None
-) -> int:
+def command(name: str, output: str, as_json: bool, **where: str | None) -> int:
     """Show what limits a namespace, what runs in it, and what waits."""
     from gpuctl.answers.quota_answers import namespace_answer
     from gpuctl.usecases.quota_queries import describe_namespace
 
-    output = "json" if as_json else output
-    name = name.rpartition("/")[2]
-    with reader(kubeconfig, context, platform, as_json=output != "text") as looking:
-        namespace = describe_namespace(looking, name)
-        if output == "text":
-            _show(namespace)
-        else:
-            show_value(namespace_answer(namespace), output)
-    return 0
+    return show_named(name, "json" if as_json else output, where, describe_namespace, namespace_answer, _show)
 
 
-def _show(namespace: Namespace) -> None:
+def _show(_: Reader, namespace: Namespace) -> None:
     from gpuctl.cli.commands.describe import sections
     from gpuctl.cli.commands.describe.quota import show_quota
 

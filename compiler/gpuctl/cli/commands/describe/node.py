@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.completing import complete_node
-from gpuctl.cli.options.reading_options import detail_options, reader, reading_options
-from gpuctl.cli.output.printing import show_value
+from gpuctl.cli.options.reading_options import detail_options, reading_options
 
 if TYPE_CHECKING:
     from gpuctl.reading.node_gpus import Gpus
     from gpuctl.reading.node_rows import NodeState
+    from gpuctl.usecases.looking import Reader
 
 
 @click.command(
@@ -24,29 +25,20 @@ if TYPE_CHECKING:
 @click.argument("name", metavar="NODE", shell_complete=complete_node)
 @detail_options
 @reading_options
-def command(
-    name: str, output: str, as_json: bool, kubeconfig: str | None, context: str | None, platform: str | None
-) -> int:
+def command(name: str, output: str, as_json: bool, **where: str | None) -> int:
     """Show what a node has, what of it is requested and by whom, its labels, pool and condition."""
     from gpuctl.answers.node_answers import node_answer
-    from gpuctl.reading.node_gpus import Gpus
     from gpuctl.usecases.node_queries import describe_node
 
-    output = "json" if as_json else output
-    name = name.rpartition("/")[2]
-    with reader(kubeconfig, context, platform, as_json=output != "text") as looking:
-        node = describe_node(looking, name)
-        if output == "text":
-            _show(node, Gpus(looking.settings))
-        else:
-            show_value(node_answer(node), output)
-    return 0
+    return show_named(name, "json" if as_json else output, where, describe_node, node_answer, _show)
 
 
-def _show(node: NodeState, gpus: Gpus) -> None:
+def _show(looking: Reader, node: NodeState) -> None:
     from gpuctl.backend.api_resources import labels_of
     from gpuctl.cli.commands.describe import sections
+    from gpuctl.reading.node_gpus import Gpus
 
+    gpus = Gpus(looking.settings)
     labels = sorted(labels_of(node.object).items())
     status, taints = node.object.get("status") or {}, (node.object.get("spec") or {}).get("taints") or []
     info = status.get("nodeInfo") or {}

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuctl.cli.commands.describe.named import show_named
 from gpuctl.cli.options.completing import complete_pool
-from gpuctl.cli.options.reading_options import detail_options, reader, reading_options
-from gpuctl.cli.output.printing import show_value
+from gpuctl.cli.options.reading_options import detail_options, reading_options
 
 if TYPE_CHECKING:
     from gpuctl.reading.pool_rows import PoolState
+    from gpuctl.usecases.looking import Reader
 
 
 @click.command(
@@ -22,25 +23,15 @@ if TYPE_CHECKING:
 @click.argument("name", metavar="POOL", shell_complete=complete_pool)
 @detail_options
 @reading_options
-def command(
-    name: str, output: str, as_json: bool, kubeconfig: str | None, context: str | None, platform: str | None
-) -> int:
+def command(name: str, output: str, as_json: bool, **where: str | None) -> int:
     """Show a pool's nodes and limits, how full it is, who runs in it, and who waits for room in it."""
     from gpuctl.answers.node_answers import pool_answer
     from gpuctl.usecases.node_queries import describe_pool
 
-    output = "json" if as_json else output
-    name = name.rpartition("/")[2]
-    with reader(kubeconfig, context, platform, as_json=output != "text") as looking:
-        pool = describe_pool(looking, name)
-        if output == "text":
-            _show(pool)
-        else:
-            show_value(pool_answer(pool), output)
-    return 0
+    return show_named(name, "json" if as_json else output, where, describe_pool, pool_answer, _show)
 
 
-def _show(pool: PoolState) -> None:
+def _show(_: Reader, pool: PoolState) -> None:
     from gpuctl.cli.commands.describe import sections
     from gpuctl.cli.output.amounts import count
 

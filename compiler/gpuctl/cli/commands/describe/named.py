@@ -1,0 +1,36 @@
+"""What ``gpuctl describe`` of a node, pool or namespace has in common: one thing, by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gpuctl.cli.options.reading_options import reader
+from gpuctl.cli.output.printing import show_value
+
+if TYPE_CHECKING:
+    from gpuctl.usecases.looking import Reader
+
+Found = TypeVar("Found")
+
+
+def show_named(
+    name: str,
+    output: str,
+    where: dict[str, Any],
+    find: Callable[[Reader, str], Found],
+    answer: Callable[[Found], dict[str, Any]],
+    show: Callable[[Reader, Found], None],
+) -> int:
+    """Look for what a name means, ``pool/a`` or ``a``, and print it.
+
+    :param output: ``text``, or the format of the ``answer``.
+    :param where: the options of ``reading_options``.
+    """
+    with reader(**where, as_json=output != "text") as looking:
+        found = find(looking, name.rpartition("/")[2])
+        if output == "text":
+            show(looking, found)
+        else:
+            show_value(answer(found), output)
+    return 0

@@ -1,0 +1,151 @@
+"""Documents as they are sent to the service, which compiles them by a platform of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from gpuctl.frontend.diagnostics import Diagnostic, Related, Severity, Span
+from gpuctl.frontend.invalid_documents import InvalidDocuments
+from gpuctl.frontend.source import Source, collect
+from gpuctl.kube.api_errors import NotPossible
+from gpuctl.language.settings import Settings
+from gpuctl.usecases.change_options import DocumentOptions, InvalidOptions, PlanOptions
+from gpuctl.usecases.service_client import ServiceRefusal
+
+_WITH_KUBECONFIG = "or name a cluster with --context or --kubeconfig"
+_INSTEAD = {
+    "--platform": "leave it out: the service has the platform that it was started with",
+    "--set": "a set remembers the files that it came from, and pruning deletes what others have applied to it: apply "
+    f"without --set, and delete what is not to stay with `gpuctl delete -f FILE` or by name; {_WITH_KUBECONFIG}",
+    "--adopt": f"what others hold is not taken over for you: ask whoever holds it to let go of it, {_WITH_KUBECONFIG}",
+}
+"""What the service does not do -> what to do instead."""
+
+
+class SentDocuments(NamedTuple):
+    """Documents as they are sent: their texts, and how they are compiled. ``platform`` is the one that stands beside
+    them, as JSON: "" where there is none."""
+
+    sources: list[Source]
+    namespace: str | None
+    strict: bool
+    platform: str
+    platform_name: str
+
+
+class GatheredDocuments(NamedTuple):
+    """What was read: ``sent`` goes to the service, ``notes`` are about what was not read."""
+
+    sent: SentDocuments
+    sources: dict[str, Source]
+    notes: list[Diagnostic]
+
+
+def gather(documents: DocumentOptions, planning: PlanOptions | None = None) -> GatheredDocuments:
+    """Read documents, and the platform that stands beside them.
+
+    :raises NotPossible: an option is for a cluster alone.
+    :raises InvalidDocuments: they cannot be read, or there are errors in the platform.
+    :raises InvalidOptions: there are none.
+    """
+    from gpuctl.backend.validation import VERSIONS
+    from gpuctl.frontend.load import open_sources
+
+    planning = planning or PlanOptions()
+    given = {
+        "--platform": documents.platform is not None,
+        "--set": planning.set_name is not None,
+        "--adopt": planning.adopt,
+    }
+    for option, is_given in given.items():
+        if is_given:
+            raise NotPossible(f"{option} does not work through the service", _INSTEAD[option])
+    _check_companions(planning)
+    found = collect(documents.sources, documents.stdin)
+    loaded, early, _ = open_sources(found, platform=None, versions=VERSIONS, directory=documents.directory)
+    if any(item.severity is Severity.ERROR for item in loaded.diagnostics):
+        raise InvalidDocuments(loaded.diagnostics, loaded.sources)
+    sources = [source for source in found.sources if not early.is_platform_alone(source)]
+    if not sources:
+        raise InvalidOptions("there is no document in what was named")
+    beside = [name for name in loaded.sources if name not in {source.name for source in sources}]
+    sent = SentDocuments(
+        sources, documents.namespace, documents.strict, platform_text(loaded.settings), beside[0] if beside else ""
+    )
+    return GatheredDocuments(sent, loaded.sources, found.diagnostics)
+
+
+def platform_text(settings: Settings) -> str:
+    """What a platform says, in one form for all that say the same; "" for one that says nothing."""
+    return json.dumps(_said(settings), sort_keys=True) if not settings.is_default else ""
+
+
+def unlike(sent: SentDocuments, settings: Settings) -> str:
+    """What to say where the platform beside documents is not the one that they are compiled by; "" where it is."""
+    if not sent.platform:
+        return ""
+    try:
+        here = json.loads(sent.platform)
+    except ValueError:
+        here = None
+    if not isinstance(here, dict):
+        return ""
+    there = _said(settings)
+    names = sorted(name for name in {*here, *there} if here.get(name) != there.get(name))
+    if not names:
+        return ""
+    return (
+        f"warning: {sent.platform_name} is not used: the service has a platform of its own, which says something else "
+        f"of {', '.join(names)}"
+    )
+
+
+def _said(settings: Settings) -> dict[str, Any]:
+    dumped: dict[str, Any] = settings.platform.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return {name: value for name, value in dumped.items() if name not in ("kind", "version")}
+
+
+def _check_companions(planning: PlanOptions) -> None:
+    for flag, given in (
+        ("--prune", planning.prune),
+        ("--allow-source", planning.allow_source),
+        ("--allow-empty", planning.allow_empty),
+        ("--allow-skipped", planning.allow_skipped),
+    ):
+        if given:
+            raise NotPossible(f"{flag} does not work through the service", _INSTEAD["--set"])
+
+
+@contextmanager
+def worded(sources: Mapping[str, Source]) -> Iterator[None]:
+    """Give what the service says of documents as the compiler gives it here.
+
+    :raises InvalidDocuments: there are errors in the documents.
+    :raises InvalidOptions: the options contradict each other.
+    """
+    try:
+        yield
+    except ServiceRefusal as error:
+        if error.name == "InvalidDocuments" and error.details:
+            raise InvalidDocuments([_diagnostic(item) for item in error.details], dict(sources)) from None
+        if error.name == "InvalidOptions":
+            raise InvalidOptions(error.message) from None
+        raise
+
+
+def _diagnostic(value: dict[str, Any]) -> Diagnostic:
+    """A diagnostic of :meth:`Diagnostic.to_dict`, whose path stays the text that it is."""
+    related = tuple(Related(item["message"], span) for item in value["related"] if (span := _span(item)) is not None)
+    path = (value["path"],) if value["path"] else ()
+    return Diagnostic(
+        Severity(value["severity"]), value["code"], value["message"], _span(value), path, value["hint"], related
+    )
+
+
+def _span(value: dict[str, Any]) -> Span | None:
+    if value["file"] is None:
+        return None
+    return Span(value["file"], value["line"], value["column"], value["endLine"], value["endColumn"])

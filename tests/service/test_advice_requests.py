@@ -1,0 +1,134 @@
+"""What refusals advise works, in the state that they are for: as requests, and as commands without a kubeconfig."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from support.cluster_tools import Document, Place, compute, outcome, training
+from support.remote import Remote, settled
+from support.served import Served
+
+
+def advised(value: dict[str, Any]) -> tuple[str, str]:
+    """The request that an answer advises; it has no commands."""
+    text = json.dumps(value, ensure_ascii=False)
+    assert not re.search(r"gpuctl (?!.s)|--[a-z]", text.replace("not gpuctl's", "")), text
+    found = re.search(r"`(GET|POST|PUT|DELETE) (/[^`]*)`", text)
+    assert found is not None, text
+    return found[1], found[2]
+
+
+def submit(served: Served, document: Document, status: int, path: str = "/jobs") -> Any:
+    return served.call("POST", path, status=status, json={"yamlContent": json.dumps(document)})
+
+
+def at(place: Place, document: Document) -> Document:
+    """A document in a namespace."""
+    document["job"]["namespace"] = place.namespace
+    return document
+
+
+def ended(served: Served, place: Place, name: str) -> None:
+    place.apply(training(name, job=outcome("complete")))
+    served.until(
+        "/jobs", lambda value: [item["status"] for item in value["items"]] == ["succeeded"], namespace=place.namespace
+    )
+
+
+def test_what_has_ended_runs_again(served: Served, place: Place) -> None:
+    ended(served, place, "done")
+    refused = served.call("POST", "/jobs/done/pause", status=409, params={"namespace": place.namespace})
+    method, path = advised(refused)
+    assert (method, path) == ("POST", f"/jobs/done/rerun?namespace={place.namespace}")
+    assert served.call(method, path)["status"] == "pending"
+
+
+def test_a_job_of_another_kind_gives_its_name(served: Served, place: Place) -> None:
+    place.apply(compute("a"))
+    place.running("a")
+    served.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
+    refused = submit(served, at(place, training("a")), 409)
+    method, path = advised(refused)
+    assert (method, path) == ("DELETE", f"/jobs/a?namespace={place.namespace}")
+    plan = submit(served, at(place, training("a")), 200, "/plan")
+    assert advised({"errors": plan["errors"]}) == (method, path)
+    served.call(method, path)
+    place.until(lambda: not place.exists("Deployment", "a"), "its end")
+    place.until(lambda: not place.pods("a"), "the end of its pods")
+    submit(served, at(place, training("a")), 201)
+
+
+def foreign(place: Place, name: str) -> None:
+    """Somebody else's Job."""
+    container = {"name": "main", "image": "registry.example.com/x:v1"}
+    place.create(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": name, "namespace": place.namespace},
+            "spec": {"suspend": True, "template": {"spec": {"containers": [container], "restartPolicy": "Never"}}},
+        }
+    )
+
+
+def test_what_is_somebody_elses(remote: Remote) -> None:
+    place, served = remote.place, remote.served
+    foreign(place, "a")
+    plan = submit(served, at(place, training("a")), 200, "/plan")
+    assert "rename the job, or have whoever holds it let go of it" in plan["errors"][0]
+    assert "gpuctl apply" not in json.dumps(plan)
+    submit(served, at(place, training("renamed")), 201)
+    remote.login()
+    path = place.file(training("a"))
+    for words in (("apply", "-f", path), ("apply", "-f", path, "-o", "json"), ("diff", "-f", path)):
+        said = remote.typed(*words, "-n", place.namespace, code=None)
+        assert "rename the job, or have whoever holds it let go of it" in said.out + said.err
+        assert "--adopt" not in said.out + said.err
+    place.kubectl("delete", "job", "a")
+    remote.typed("apply", "-f", path, "-n", place.namespace)
+
+
+def test_a_namespace_that_is_not_there(remote: Remote) -> None:
+    """By REST a document names it; the command line without a kubeconfig has its option, for who may."""
+    remote.login()
+    place, name = remote.place, f"{remote.place.namespace}-new"
+    path = place.file(training("a"))
+    said = remote.typed("apply", "-f", path, "-n", name, code=1)
+    assert "--create-namespace creates it" in said.err
+    try:
+        remote.typed("apply", "-f", path, "-n", name, "--create-namespace")
+    finally:
+        place.api.call("DELETE", f"/api/v1/namespaces/{name}")
+
+
+def follow(remote: Remote, said: str, command: str, *more: str) -> None:
+    """Run the command that is advised."""
+    found = re.search(rf"`gpuctl ({command} [^`]*)`", said)
+    assert found is not None, said
+    remote.typed(*found[1].split(), *more)
+
+
+def test_why_is_advised_where_it_works(remote: Remote) -> None:
+    remote.login()
+    place = remote.place
+    place.apply(training("a", resources={"gpu": 65}), flags=("--yes",), code=None)
+    remote.served.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
+    follow(remote, remote.typed("logs", "a", "-n", place.namespace, code=1).err, "why")
+
+
+def test_rerun_is_advised_where_it_works(remote: Remote) -> None:
+    remote.login()
+    ended(remote.served, remote.place, "a")
+    follow(remote, remote.typed("pause", "a", "-n", remote.place.namespace, code=1).err, "rerun", "--yes")
+
+
+def test_delete_is_advised_where_it_works(remote: Remote) -> None:
+    remote.login()
+    place = remote.place
+    place.apply(compute("a"))
+    settled(remote, "a")
+    path = place.file(training("a"))
+    follow(remote, remote.typed("apply", "-f", path, "-n", place.namespace, code=1).err, "delete job", "--yes")
+    remote.typed("apply", "-f", path, "-n", place.namespace)

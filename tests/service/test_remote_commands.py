@@ -1,0 +1,566 @@
+"""Every command by the service: it works as with a kubeconfig, or says what to do instead."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import click
+import pytest
+
+from gpuctl.cli.main import cli
+from support.cluster_tools import POOL, inference, outcome, training
+from support.command import Command
+from support.remote import Remote, settled, timeless
+
+
+class Same(NamedTuple):
+    """What is printed is the same, byte for byte but for ages, and so is the exit code.
+
+    ``{file}``, ``{node}`` and ``{namespace}`` stand for what there is.
+    """
+
+    calls: tuple[str, ...]
+
+
+class Refused(NamedTuple):
+    """It does not work, and a sentence says what to do."""
+
+    call: str
+    says: str
+    code: int = 1
+
+
+class HeldBy(NamedTuple):
+    """It works, which tests of its own hold."""
+
+    tests: tuple[str, ...]
+
+
+class OfFiles(NamedTuple):
+    """It asks nobody: with --server it says so."""
+
+    call: str
+
+
+_KUBECONFIG = "name a cluster with --context or --kubeconfig"
+_FORMATS = ("", "-o json", "-o yaml", "-o name", "-o wide", "--no-headers")
+_TEXTS = ("", "-o json", "-o yaml")
+
+
+def _each(command: str, formats: tuple[str, ...] = _FORMATS) -> tuple[str, ...]:
+    return tuple(f"{command} {form}".strip() for form in formats)
+
+
+TABLE: dict[str, Same | Refused | HeldBy | OfFiles] = {
+    "get jobs": Same((*_each("get jobs"), "get jobs --jobs", "get jobs b --kind inference", "get jobs nope")),
+    "get pods": Same((*_each("get pods"), "get pods a --status running")),
+    "get pools": Same((*_each("get pools"), f"get pools {POOL}", "get pools nope")),
+    "get nodes": Same((*_each("get nodes"), "get nodes --key runwhere.ai/pool", "get nodes nope")),
+    "get labels": Same(
+        (
+            *_each("get labels {node}"),
+            *_each("get labels"),
+            *_each("get labels {node} --key runwhere.ai/pool"),
+            "get labels --all",
+            "get labels {node} --key runwhere.ai/pol",
+            "get labels nope",
+        )
+    ),
+    "get gpu-types": Same((*_each("get gpu-types"), "get gpu-types --all", "get gpu-types nope")),
+    "get quotas": Same((*_each("get quotas"), "get quotas nope")),
+    "get namespaces": Same((*_each("get namespaces {namespace}"), "get namespaces {namespace} nope")),
+    "describe job": Same((*_each("describe job a", _TEXTS), "describe job nope", "describe job training/a")),
+    "describe pool": Same((*_each(f"describe pool {POOL}", _TEXTS), "describe pool nope")),
+    "describe node": Same((*_each("describe node {node}", _TEXTS), "describe node nope")),
+    "describe quota": Same(("describe quota nope", "describe quota nope -o json")),
+    "describe namespace": Same((*_each("describe namespace {namespace}", _TEXTS), "describe namespace nope")),
+    "why": Same((*_each("why a", _TEXTS), *_each("why stuck", _TEXTS), "why nope", "why")),
+    "logs": HeldBy(
+        ("test_logs_are_followed", "test_logs_of_pods_that_come_and_go", "test_a_reader_of_logs_that_goes_away")
+    ),
+    "wait": HeldBy(("test_waiting", "test_a_wait_that_is_too_long")),
+    "fit": Same(("fit -f {file}", "fit -f {file} -o json", "fit -f {large}", "fit -f {large} -o json", "fit -f {bad}")),
+    "diff": Same(
+        ("diff -f {file}", "diff -f {file} -o json", "diff -f {large}", "diff -f {bad}", "diff -f {directory}")
+    ),
+    "apply": HeldBy(("test_apply", "test_apply_a_directory", "test_apply_waits", "test_sets_are_refused")),
+    "create": HeldBy(("test_create",)),
+    "delete": HeldBy(("test_delete_documents", "test_pools_and_quotas_are_deleted", "test_namespaces_are_not_deleted")),
+    "recover": HeldBy(("test_recover",)),
+    "pause": HeldBy(("test_pause_resume_rerun",)),
+    "resume": HeldBy(("test_pause_resume_rerun",)),
+    "rerun": HeldBy(("test_pause_resume_rerun",)),
+    "label node": HeldBy(("test_nodes_are_labelled",)),
+    "add node": HeldBy(("test_nodes_join_and_leave_pools",)),
+    "remove node": HeldBy(("test_nodes_join_and_leave_pools",)),
+    "snapshot": Refused("snapshot", _KUBECONFIG),
+    "exec": Refused("exec a -- ls", _KUBECONFIG),
+    "port-forward": Refused("port-forward a 80", _KUBECONFIG),
+    "impact": Refused("impact --from HEAD {file} --server {url}", "leave --server out", 2),
+    "init": OfFiles("init training"),
+    "explain": OfFiles("explain training"),
+    "schema": OfFiles("schema training"),
+    "validate": OfFiles("validate {file}"),
+    "fmt": OfFiles("fmt {file}"),
+    "render": OfFiles("render {file}"),
+    "build": OfFiles("build {file}"),
+    "serve": OfFiles("serve"),
+    "login": OfFiles("login {url}"),
+    "logout": OfFiles("logout"),
+    "completion": OfFiles("completion bash"),
+    "version": OfFiles("version"),
+}
+"""Every command -> what becomes of it when the service is asked. `query` is `get` by another name."""
+
+
+def _commands(group: click.Group, context: click.Context, *names: str) -> Iterator[str]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from _commands(command, context, *names, name)
+        else:
+            yield " ".join((*names, name))
+
+
+def test_every_command_has_a_row() -> None:
+    there = {name.replace("query ", "get ") for name in _commands(cli, click.Context(cli))}
+    assert there == set(TABLE)
+    for row in TABLE.values():
+        for name in row.tests if isinstance(row, HeldBy) else ():
+            assert name in globals(), name
+
+
+class World(NamedTuple):
+    """What the rows of the table are about."""
+
+    remote: Remote
+    values: dict[str, str]
+
+    def arguments(self, call: str) -> list[str]:
+        """A command with what its names stand for."""
+        return [word.format(**self.values) for word in call.split()]
+
+
+@pytest.fixture
+def world(remote: Remote) -> World:
+    """Two jobs that run and one that cannot, seen by an administrator without a kubeconfig."""
+    remote.login()
+    place = remote.place
+    stuck = training("stuck")
+    stuck["resources"]["gpu"] = 999
+    place.apply(training("a"), inference("b"), stuck, flags=("--yes",), code=None)
+    place.running("a", "b")
+    remote.served.until("/jobs", lambda value: value["total"] == 3, namespace=place.namespace)
+    directory = place.directory / "documents"
+    directory.mkdir()
+    (directory / "one.yaml").write_text((place.directory / "jobs.yaml").read_text())
+    (directory / "other.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: theirs\n")
+    large = training("large")
+    large["resources"]["gpu"] = 65
+    bad = place.directory / "bad.yaml"
+    bad.write_text("kind: training\nversion: v0.1\njob:\n  name: a\nenvironment:\n  image: i\nresources:\n  gpus: x\n")
+    values = {
+        "file": place.file(training("new"), name="new.yaml"),
+        "large": place.file(large, name="large.yaml"),
+        "bad": str(bad),
+        "directory": str(directory),
+        "node": f"{POOL}-0",
+        "namespace": place.namespace,
+        "url": remote.served.url,
+    }
+    return World(remote, values)
+
+
+def _takes_namespace(call: str) -> bool:
+    context = click.Context(cli)
+    command: click.Command | None = cli
+    for word in call.split():
+        if isinstance(command, click.Group):
+            command = command.get_command(context, word)
+    assert command is not None
+    return any("-n" in parameter.opts for parameter in command.params)
+
+
+def test_what_is_looked_at_is_the_same(world: World) -> None:
+    remote, place = world.remote, world.remote.place
+    for row in TABLE.values():
+        for call in row.calls if isinstance(row, Same) else ():
+            words = world.arguments(call)
+            words += ["-n", place.namespace] if _takes_namespace(call) else []
+            near = place.anywhere(*words, code=None)
+            far = remote.typed(*words, code=None)
+            assert (timeless(far.out), timeless(far.err), far.code) == (
+                timeless(near.out),
+                timeless(near.err),
+                near.code,
+            ), call
+
+
+def test_what_is_refused_says_what_to_do(world: World) -> None:
+    for row in TABLE.values():
+        if isinstance(row, Refused):
+            said = world.remote.typed(*world.arguments(row.call), code=row.code)
+            assert row.says in said.err, said.err
+        elif isinstance(row, OfFiles):
+            name = row.call.split()[0]
+            said = world.remote.typed("--server", world.remote.served.url, *world.arguments(row.call), code=2)
+            assert said.err.endswith(f"`gpuctl {name}` asks no service: leave --server out.\n"), said.err
+    for more in (("diff", "-f", world.values["file"], "--against", "git:HEAD"), ("fit", "--snapshot", "x", "y.yaml")):
+        said = world.remote.typed(*more, "--server", world.remote.served.url, code=2)
+        assert "leave --server out" in said.err
+
+
+def test_logs_are_followed(remote: Remote) -> None:
+    """Each line once, from the last run on to pods that take the place of others; as with a kubeconfig."""
+    remote.login()
+    place = remote.place
+    place.apply(training("a"))
+    settled(remote, "a")
+    [pod] = place.pods("a")
+    place.plane.write_log(place.namespace, pod, "old 1\nold 2\n")
+    more = {"--tail=1": (), "": (), "-o json": (), "--grep=[135]": (), "--timestamps --prefix": ()}
+    calls = [["logs", "a", "-f", *options.split(), "-n", place.namespace] for options in more]
+    pairs = [(Command(*call), remote.start(*call)) for call in calls]
+    for near, far in pairs:
+        for command in (near, far):
+            command.until(b"old 2" if "--grep=[135]" not in command.arguments else b"old 1")
+    place.plane.write_log(place.namespace, pod, "new 3\nnew 4\nnew 5\n")
+    for near, far in pairs:
+        near.until(b"new 5")
+        far.until(b"new 5")
+    place.plane.annotate(place.namespace, pod, outcome="complete")
+    for near, far in pairs:
+        assert (near.end(), near.out, near.err) == (far.end(), far.out, far.err)
+        assert far.err == b"note: training/a has finished\n"
+    assert pairs[1][1].out == b"old 1\nold 2\nnew 3\nnew 4\nnew 5\n"
+    # What has ended is shown whole, and ends.
+    remote.same("logs", "a", "-f")
+    remote.same("logs", "nope", "-f", code=1)
+    remote.same("logs", "a", "-f", "-c", "nope", code=1)
+
+
+def test_logs_of_pods_that_come_and_go(remote: Remote) -> None:
+    remote.login()
+    place = remote.place
+    place.apply(inference("b"))
+    settled(remote, "b")
+    [old] = place.pods("b")
+    place.plane.write_log(place.namespace, old, "old\n")
+    command = remote.start("logs", "b", "-f", "-n", place.namespace)
+    other = remote.start("logs", old, "-f", "-n", place.namespace)
+    command.until(b"old\n")
+    other.until(b"old\n")
+    place.kubectl("delete", "pod", old)
+    place.until(lambda: set(place.pods("b")) - {old}, "another pod")
+    [new] = set(place.pods("b")) - {old}
+    place.plane.write_log(place.namespace, new, "new 1\nnew 2\n")
+    command.until(b"new 2\n")
+    command.until(f"note: {new} is new\n".encode())
+    assert other.end() == 0
+    assert other.out == b"old\n"
+    # How a pod that is deleted ends is seen, or that it is gone already.
+    assert re.fullmatch(f"note: pod {old} (is gone|failed: exit code 143)\n", other.err.decode())
+    command.process.send_signal(signal.SIGINT)
+    assert command.end(10) == 130
+    assert command.out.decode().endswith(f"\n{new[-5:]} | new 2\n")
+
+
+def test_a_reader_of_logs_that_goes_away(remote: Remote) -> None:
+    remote.login()
+    remote.place.apply(training("a"))
+    settled(remote, "a")
+    [pod] = remote.place.pods("a")
+    remote.place.plane.write_log(remote.place.namespace, pod, "only line\n")
+    script = f'{{ "$0" -m gpuctl logs a -f -n {remote.place.namespace}; echo "exit $?" >&2; }} | head -n 1'
+    result = remote.shell(script)
+    assert (result.stdout, result.stderr) == ("only line\n", "exit 141\n")
+
+
+def test_waiting(remote: Remote) -> None:
+    remote.login()
+    place = remote.place
+    here = ("-n", place.namespace)
+    place.apply(training("good"), training("bad"))
+    settled(remote, "good", "bad")
+    for more in ((), ("-o", "json")):
+        remote.same("wait", "good", "training/bad", "--for=running", *more)
+        remote.same("wait", "good", "nope", "--for=running", *more, code=1)
+        remote.same("wait", "nope", "--for=deleted", *more)
+    pairs = [
+        (Command("wait", *words, *here), remote.start("wait", *words, *here))
+        for words in (("good", "bad", "--for=done"), ("good", "--for=deleted"))
+    ]
+    time.sleep(4)
+    for name, how in (("good", "complete"), ("bad", "fail")):
+        for pod in place.pods(name):
+            place.plane.annotate(place.namespace, pod, outcome=how)
+    near, far = pairs[0]
+    assert (near.end(), near.out, near.err) == (far.end(), far.out, far.err)
+    assert b"training/good is done\n" in far.out
+    assert b"error: training/bad failed: " in far.err
+    place.gpuctl("delete", "job", "good", "--yes")
+    near, far = pairs[1]
+    assert (near.end(), near.out, near.err) == (far.end(), far.out, far.err) == (0, b"training/good is deleted\n", b"")
+
+
+def test_a_wait_that_is_too_long(remote: Remote) -> None:
+    remote.login()
+    place = remote.place
+    place.apply(training("a"))
+    settled(remote, "a")
+    said = remote.same("wait", "a", "--for=done", "--timeout=4s", code=1)
+    assert said.err.startswith("error: training/a is not done after 4 s: ")
+    command = remote.start("wait", "a", "--for=done", "-n", place.namespace)
+    time.sleep(2)
+    command.process.send_signal(signal.SIGINT)
+    assert (command.end(10), command.out, command.err) == (130, b"", b"")
+    remote.login("anna")
+    assert "anna may not" in remote.typed("wait", "a", "--for=done", "-n", place.namespace, code=3).err
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of an output in one order: what is done at the same time is done in any."""
+    return sorted(timeless(text).splitlines())
+
+
+def _alike(near: str, far: str) -> bool:
+    """Whether outputs are the same but for the name of the job, and for times."""
+    return timeless(re.sub(r"\bfar\b", "near", far)) == timeless(near)
+
+
+def test_apply(remote: Remote) -> None:
+    remote.login()
+    place = remote.place
+    here = ("-n", place.namespace)
+    for changes in ({}, {"resources": {"gpu": 2}}):
+        near = place.gpuctl("apply", "-f", place.file(training("near", **changes), name="near.yaml"), "--yes")
+        far = remote.typed("apply", "-f", place.file(training("far", **changes), name="far.yaml"), "--yes", *here)
+        assert _alike(near.out, far.out), far.out
+        assert _alike(near.err, far.err), far.err
+
+
+def test_apply_a_directory(remote: Remote) -> None:
+    """Files, directories below, several documents in one, and what is not ours is left alone with the same note."""
+    remote.login()
+    place = remote.place
+    for name in ("near", "far"):
+        below = place.directory / name / "below"
+        below.mkdir(parents=True)
+        place.file(training(f"{name}-1"), inference(f"{name}-2"), name=f"{name}/jobs.yaml")
+        place.file(training(f"{name}-3"), name=f"{name}/below/job.yaml")
+        (below / "other.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: theirs\n")
+        (below / "link.yaml").symlink_to(place.file(training("elsewhere"), name="elsewhere.yaml"))
+    near = place.gpuctl("apply", "-f", str(place.directory / "near"))
+    far = remote.typed("apply", "-f", str(place.directory / "far"), "-n", place.namespace)
+    assert _lines(far.out.replace("far", "near")) == _lines(near.out)
+    assert timeless(far.err.replace("far", "near")) == timeless(near.err)
+    assert "is a link to a file outside" in far.err
+    assert far.out.count("created") == near.out.count("created") > 3
+
+
+def test_apply_waits(remote: Remote) -> None:
+    remote.login()
+    place = remote.place
+    here = ("-n", place.namespace)
+    near = place.gpuctl("apply", "-f", place.file(training("near"), name="near.yaml"), "--wait")
+    far = remote.typed("apply", "-f", place.file(training("far"), name="far.yaml"), "--wait", *here)
+    assert (_alike(near.out, far.out), far.err) == (True, near.err)
+    assert place.get("Job", "far")["status"]["ready"] == 1
+    for name in ("near", "far"):
+        large = training(f"{name}-large")
+        large["resources"]["gpu"] = 65
+        place.file(large, name=f"{name}-large.yaml")
+    options = ("--wait", "--timeout=3s", "--yes")
+    near = place.gpuctl("apply", "-f", str(place.directory / "near-large.yaml"), *options, code=1)
+    far = remote.typed("apply", "-f", str(place.directory / "far-large.yaml"), *options, *here, code=1)
+    assert "did not start within 3 s" in far.err
+    assert _alike(near.err, far.err), (near.err, far.err)
+
+
+def test_sets_are_refused(remote: Remote) -> None:
+    remote.login()
+    path = remote.place.file(training("x"))
+    for more in (("--set", "team"), ("--set", "team", "--prune"), ("--prune",), ("--allow-empty",)):
+        said = remote.typed("apply", "-f", path, *more, code=1)
+        assert "does not work through the service\n" in said.err
+        assert "apply without --set, and delete what is not to stay with `gpuctl delete -f FILE`" in said.err
+    assert "ask whoever holds it to let go of it" in remote.typed("apply", "-f", path, "--adopt", code=1).err
+    assert "leave it out" in remote.typed("apply", "-f", path, "--platform", "p.yaml", code=1).err
+    assert "--dry-run=server" in remote.typed("apply", "-f", path, "--dry-run=client", code=2).err
+    assert not remote.place.exists("Job", "x")
+
+
+def test_create(remote: Remote) -> None:
+    remote.login()
+    place = remote.place
+    near = place.gpuctl("create", "-f", place.file(training("near"), name="near.yaml"))
+    far = remote.typed("create", "-f", place.file(training("far"), name="far.yaml"), "-n", place.namespace)
+    assert (_alike(near.out, far.out), far.err) == (True, near.err)
+    for form in ("text", "json"):
+        remote.same("create", "-f", str(place.directory / "far.yaml"), "-o", form, code=1)
+
+
+def test_delete_documents(remote: Remote) -> None:
+    remote.login()
+    place = remote.place
+    here = ("-n", place.namespace)
+    files = [place.file(training(name), inference(f"{name}-b"), name=f"{name}.yaml") for name in ("near", "far")]
+    for path in files:
+        place.gpuctl("apply", "-f", path)
+    settled(remote, "near", "near-b", "far", "far-b")
+    near = place.gpuctl("delete", "-f", files[0], "--yes")
+    far = remote.typed("delete", "-f", files[1], "--yes", *here)
+    assert _lines(far.out.replace("far", "near")) == _lines(near.out)
+    assert far.err == near.err
+    assert not place.exists("Job", "far")
+    remote.same("delete", "-f", files[1])
+    remote.same("delete", "-f", files[1], "-o", "json")
+    # Who may only read deletes nothing.
+    place.gpuctl("apply", "-f", files[0])
+    remote.login("vera")
+    assert remote.typed("delete", "-f", files[0], "--yes", *here, code=3).err.startswith("error: vera may not")
+    assert place.exists("Job", "near")
+
+
+def _pool(name: str) -> dict[str, object]:
+    return {"kind": "pool", "version": "v0.1", "pool": {"name": name}, "nodes": {}}
+
+
+def _quota(name: str, user: str) -> dict[str, object]:
+    return {"kind": "quota", "version": "v0.1", "quota": {"name": name}, "users": {user: {"gpu": 4}}}
+
+
+def test_pools_and_quotas_are_deleted(remote: Remote) -> None:
+    remote.login()
+    place = remote.place
+    user = place.namespace
+    made = {}
+    for name in ("near", "far"):
+        pool = f"{place.namespace}-{name}"[-40:].strip("-")
+        made[name] = pool
+        place.anywhere("apply", "-f", place.file(_pool(pool)))
+    near = place.anywhere("delete", "pool", made["near"], "--yes")
+    far = remote.typed("delete", "pool", made["far"], "--yes")
+    assert (far.out.replace(made["far"], made["near"]), far.err) == (near.out, near.err)
+    outputs = []
+    for typed in (place.anywhere, remote.typed):
+        place.anywhere("apply", "-f", place.file(_quota("team", user)))
+        outputs.append(typed("delete", "quota", user, "--yes"))
+    assert (_lines(outputs[1].out), outputs[1].err) == (_lines(outputs[0].out), outputs[0].err)
+    for kind in ("pool", "quota"):
+        near = place.anywhere("delete", kind, "nope", code=1)
+        far = remote.typed("delete", kind, "nope", code=1)
+        assert far.err == near.err
+    remote.login("anna")
+    assert remote.typed("delete", "pool", POOL, "--yes", code=3).err.startswith("error: anna may not delete pools")
+    assert remote.typed("delete", "quota", "team-a", "--yes", code=3).err.startswith(
+        "error: anna may not delete quotas"
+    )
+
+
+def test_namespaces_are_not_deleted(remote: Remote) -> None:
+    remote.login()
+    for call in (("delete", "namespace", "x"), ("delete", "quota", "x", "--namespace-too")):
+        said = remote.typed(*call, code=1)
+        assert "the service deletes no namespaces" in said.err
+        assert _KUBECONFIG in said.err
+
+
+def test_recover(remote: Remote) -> None:
+    remote.login()
+    near = remote.place.gpuctl("recover")
+    far = remote.typed("recover", "-n", remote.place.namespace)
+    assert (far.out, far.err) == (near.out, near.err) == ("", "Nothing to recover.\n")
+    remote.same("recover", "-o", "json")
+    remote.same("recover", "--dry-run")
+    remote.login("anna")
+    assert "that takes the role admin" in remote.typed("recover", "-n", "team-a", code=3).err
+
+
+def test_pause_resume_rerun(remote: Remote) -> None:
+    remote.login()
+    place = remote.place
+    place.apply(training("near"), training("far"), training("near-done", job=outcome("complete")))
+    place.apply(training("far-done", job=outcome("complete")))
+    settled_all = {"near", "far", "near-done", "far-done"}
+    remote.served.until(
+        "/jobs",
+        lambda value: (
+            {item["name"] for item in value["items"]} == settled_all
+            and {item["status"] for item in value["items"] if "done" in item["name"]} == {"succeeded"}
+        ),
+        namespace=place.namespace,
+    )
+    place.running("near", "far")
+    for command in ("pause", "resume"):
+        near = place.gpuctl(command, "near")
+        far = remote.typed(command, "far", "-n", place.namespace)
+        assert (_alike(near.out, far.out), far.err) == (True, near.err)
+    near = place.gpuctl("rerun", "near-done", "--yes")
+    far = remote.typed("rerun", "far-done", "--yes", "-n", place.namespace)
+    assert (_alike(near.out, far.out), far.err) == (True, near.err)
+    remote.same("rerun", "nope", code=1)
+
+
+def test_nodes_are_labelled(remote: Remote) -> None:
+    remote.login()
+    place = remote.place
+    near, far = f"{POOL}-2", f"{POOL}-3"
+
+    def both(*words: str, code: int = 0) -> None:
+        ours = place.anywhere("label", "node", *[word.replace("NODE", near) for word in words], code=code)
+        theirs = remote.typed("label", "node", *[word.replace("NODE", far) for word in words], code=code)
+        assert theirs.out.replace(far, near) == ours.out.replace(far, near)
+        assert theirs.err.replace(far, near) == ours.err.replace(far, near)
+
+    both("NODE", "example.com/kept=1")
+    both("NODE", "example.com/kept=1", "-o", "json")
+    both("NODE", "example.com/kept=2", code=1)
+    both("NODE", "example.com/kept=2", "--overwrite")
+    both("NODE", "nope", "example.com/kept=3", "--overwrite", code=1)
+    both("NODE", "example.com/kept-", "example.com/new=1")
+    both("NODE", "example.com/new", "--delete")
+    both("NODE", "example.com/new", "--delete", code=1)
+    both("NODE", "b@d=1", code=2)
+    remote.login("anna")
+    assert "may not create labels" in remote.typed("label", "node", far, "a=b", code=3).err
+    assert "may not delete labels" in remote.typed("label", "node", far, "example.com/x-", code=3).err
+
+
+def test_nodes_join_and_leave_pools(remote: Remote) -> None:
+    remote.login()
+    place = remote.place
+    nodes = {name: f"{name}-{place.namespace}"[:50] for name in ("near", "far")}
+    for node in nodes.values():
+        place.plane.add_node(node, gpus=8)
+    place.anywhere("apply", "-f", place.file(_pool("joined")))
+
+    def both(*words: str, code: int = 0) -> None:
+        ours = place.anywhere(
+            *[nodes.get(word, word) if word != "NODE" else nodes["near"] for word in words], code=code
+        )
+        theirs = remote.typed(*[word if word != "NODE" else nodes["far"] for word in words], code=code)
+        assert theirs.out.replace(nodes["far"], nodes["near"]) == ours.out.replace(nodes["far"], nodes["near"])
+        assert theirs.err.replace(nodes["far"], nodes["near"]) == ours.err.replace(nodes["far"], nodes["near"])
+
+    both("add", "node", "NODE", "--pool", "joined")
+    both("add", "node", "NODE", "--pool", "joined", "-o", "json")
+    both("add", "node", "NODE", "--pool", "nope", code=1)
+    both("add", "node", "nope", "--pool", "joined", code=1)
+    both("add", "node", "NODE", "--pool", POOL, code=1)
+    both("remove", "node", "NODE", "--pool", "joined")
+    both("remove", "node", "NODE", "--pool", "joined", code=1)
+    remote.login("anna")
+    assert "may not update pools" in remote.typed("add", "node", nodes["far"], "--pool", "joined", code=3).err
+    # An administrator of one pool neither takes nodes from others nor hears of them.
+    remote.login("paula")
+    assert "may not update pools" in remote.typed("add", "node", nodes["far"], "--pool", "joined", code=3).err
+    said = remote.typed("add", "node", nodes["far"], "--pool", POOL, code=1).err
+    assert said == remote.typed("add", "node", "far-away", "--pool", POOL, code=1).err.replace("far-away", nodes["far"])
+    remote.login()
+    remote.typed("delete", "pool", "joined", "--yes")

@@ -1,0 +1,213 @@
+"""What people without a kubeconfig meet: services that restart, proxies, other platforms, addresses that are wrong."""
+
+from __future__ import annotations
+
+import re
+import ssl
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from support.certificates import self_signed
+from support.cluster_tools import training
+from support.cut_way import CutWay
+from support.remote import Remote, settled
+
+
+@pytest.fixture
+def way(remote: Remote) -> Iterator[CutWay]:
+    """A way to the service that can be cut; somebody has logged in by it."""
+    made = CutWay(remote.served.url)
+    remote.login(url=made.url)
+    yield made
+    made.close()
+
+
+def test_a_log_outlives_the_service(remote: Remote, way: CutWay) -> None:
+    """Each line comes once, whenever the service, or the way to it, goes away and comes back."""
+    place = remote.place
+    place.apply(training("a"))
+    settled(remote, "a")
+    [pod] = place.pods("a")
+    place.plane.write_log(place.namespace, pod, "".join(f"line {number}\n" for number in range(100)))
+    command = remote.start("logs", "a", "-f", "-n", place.namespace)
+    command.until(b"line 99\n")
+    way.cut()
+    place.plane.write_log(place.namespace, pod, "line 100\n")
+    command.until(b"line 100\n")
+    way.close()
+    place.plane.write_log(place.namespace, pod, "line 101\n")
+    assert command.process.poll() is None
+    way.reopen()
+    command.until(b"line 101\n")
+    place.plane.annotate(place.namespace, pod, outcome="complete")
+    assert command.end() == 0
+    assert command.out.decode() == "".join(f"line {number}\n" for number in range(102))
+    assert command.err == b"note: training/a has finished\n"
+
+
+def test_a_wait_outlives_the_service(remote: Remote, way: CutWay) -> None:
+    place = remote.place
+    place.apply(training("a"))
+    settled(remote, "a")
+    [pod] = place.pods("a")
+    command = remote.start("wait", "a", "--for=done", "-n", place.namespace)
+    watched = remote.start("get", "jobs", "-w", "-n", place.namespace)
+    watched.until(b"Running")
+    way.close()
+    place.plane.annotate(place.namespace, pod, outcome="complete")
+    place.until(lambda: place.get("Job", "a")["status"].get("succeeded"), "its end")
+    assert command.process.poll() is None
+    way.reopen()
+    assert (command.end(), command.out, command.err) == (0, b"training/a is done\n", b"")
+    watched.until(b"Succeeded")
+
+
+def test_an_apply_that_hears_no_answer_says_what_to_do(remote: Remote, way: CutWay) -> None:
+    place = remote.place
+    path = place.file(training("a"))
+    way.deaf = True
+    said = remote.typed("apply", "-f", path, "-n", place.namespace, code=3)
+    assert "; whether the service has carried it out is not known\n  = run the same command again" in said.err
+    way.deaf = False
+    assert "unchanged" in remote.typed("apply", "-f", path, "-n", place.namespace).out
+    assert place.exists("Job", "a")
+    way.close()
+    said = remote.typed("apply", "-f", path, "-n", place.namespace, code=3)
+    assert "not known" not in said.err
+    assert "cannot be reached" in said.err
+
+
+def test_what_was_confirmed_holds_though_time_passes(remote: Remote) -> None:
+    """What is asked says for how long a job has run, which is more by the time of the answer."""
+    remote.login()
+    place = remote.place
+    place.apply(training("a"))
+    settled(remote, "a")
+    for gpus in (2, 3, 4):
+        path = place.file(training("a", resources={"gpu": gpus}))
+        assert "replaced" in remote.typed("apply", "-f", path, "-n", place.namespace, "--yes").out
+        place.running("a")
+
+
+def test_another_platform_beside_the_documents(remote: Remote) -> None:
+    """The service has a platform of its own: who expects the one beside the documents is told so."""
+    remote.login()
+    place = remote.place
+    path = place.file(training("a"))
+    (place.directory / ".git").mkdir()
+    warning = "warning: {} is not used: the service has a platform of its own, which says something else of labels\n"
+    place.platform("labels: {domain: example.com}")
+    here = ("-n", place.namespace)
+    told = warning.format(place.directory / "platform.yaml")
+    for words in (("diff", "-f", path), ("apply", "-f", path, "--dry-run=server"), ("fit", "-f", path)):
+        said = remote.typed(*words, *here, code=None)
+        assert told in said.err, said.err
+        assert said.err.count("warning") == 1
+    # Also where it is among the documents, which is how a directory is applied.
+    said = remote.typed("apply", "-f", str(place.directory), *here)
+    assert "platform.yaml is not used" in said.err
+    assert place.get("Job", "a")["metadata"]["labels"]["runwhere.ai/pool"]
+    assert "platform.yaml is not used" in remote.typed("delete", "-f", path, "--yes", *here).err
+    # One that says the same, or nothing, is not worth a word; one with errors is an error, as with a kubeconfig.
+    place.platform("")
+    assert "platform" not in remote.typed("diff", "-f", path, *here, code=1).err
+    place.platform("labls: {}")
+    assert "platform.yaml:" in remote.typed("diff", "-f", path, *here, code=2).err
+    # What only reads needs none.
+    remote.typed("get", "jobs", *here)
+    (place.directory / "platform.yaml").unlink()
+    said = remote.typed("get", "jobs", "--platform", "x.yaml", code=2)
+    assert said.err.endswith("--platform is not for a service, which has the platform that it was started with\n")
+
+
+def test_addresses(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+    url, token = remote.served.url, remote.served.tokens["admin"]
+    for text in (f"{url}/", f"{url}/api/v1", f"{url}/api/v1/", url.replace("http", "HTTP")):
+        assert f"Logged in to {url}:" in remote.login(url=text).err
+    remote.typed("get", "jobs", "--server", f"{url}/api/v1")
+    remote.typed("--server", url, "get", "jobs")
+    # Without a scheme it is https://, which this one does not speak.
+    said = remote.login(url=url.removeprefix("http://"), code=3).err
+    assert "does not speak TLS" in said
+    assert "http:// or https://" in said
+    assert "is no address of a service" in remote.login(url="ftp://x", code=3).err
+    monkeypatch.setenv("GPUCTL_SERVER", "http://127.0.0.1:9")
+    assert "there is no token for http://127.0.0.1:9" in remote.typed("get", "jobs", code=3).err
+    # Who names a cluster, or another service, means that.
+    assert "http://127.0.0.1:9" not in remote.typed("get", "jobs", "--context", "nowhere", code=3).err
+    remote.typed("get", "jobs", "--server", url)
+    assert token not in remote.typed("get", "jobs", "--server", url).err
+
+
+def test_two_services(remote: Remote, way: CutWay) -> None:
+    remote.login("anna", url=remote.served.url)
+    assert "anna may not" in remote.typed("get", "jobs", "-n", remote.place.namespace, code=3).err
+    remote.typed("get", "jobs", "-n", remote.place.namespace, "--server", way.url)
+    remote.typed("logout", remote.served.url)
+    # Nobody is asked instead of the one that was left.
+    assert remote.typed("get", "jobs", "--server", remote.served.url, code=3).err.startswith("error: there is no token")
+    remote.typed("get", "jobs", "-n", remote.place.namespace, "--server", way.url)
+
+
+def test_proxies_of_the_environment(remote: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+    remote.login()
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    remote.typed("get", "jobs")
+
+
+class _Page(BaseHTTPRequestHandler):
+    status = 502
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        page = b"<html>bad gateway</html>"
+        self.send_response(self.status)
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        self.wfile.write(page)
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+def test_a_proxy_before_a_service_that_is_away(remote: Remote) -> None:
+    server = HTTPServer(("127.0.0.1", 0), _Page)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        said = remote.login(url=url, token="gpuctl_x", code=3).err
+        assert said == (
+            f"error: the service at {url} is away: a proxy before it answered with status 502\n"
+            "  = it may be starting: try again in a moment; its administrators know more\n"
+        )
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_certificate_that_nobody_has_signed(remote: Remote, tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server = HTTPServer(("127.0.0.1", 0), _Page)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"https://127.0.0.1:{server.server_address[1]}"
+    try:
+        said = remote.login(url=url, token="gpuctl_x", code=3).err
+        assert "is not trusted" in said
+        advised = re.search(r"`gpuctl (login \S+ --certificate-authority) FILE`", said)
+        assert advised is not None
+        words = [*advised[1].split(), str(certificate), "--token-stdin"]
+        # Trusted, it is found to be no service.
+        assert "answered with status 502" in remote.typed(*words, text="gpuctl_x", code=3).err
+    finally:
+        server.shutdown()
+        server.server_close()

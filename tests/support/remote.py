@@ -1,0 +1,86 @@
+"""The command line of somebody who has no kubeconfig, beside that of somebody who has."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.cluster_tools import Outcome, Place
+from support.command import Command
+from support.served import Served
+
+
+class Remote:
+    """The command line of somebody who has no kubeconfig."""
+
+    def __init__(self, place: Place, served: Served, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.place = place
+        self.served = served
+        self.directory = directory
+        self._monkeypatch = monkeypatch
+        self._started: list[Command] = []
+
+    def login(self, name: str = "admin", code: int | None = 0, url: str = "", token: str = "") -> Outcome:
+        """Log in as one of the service's users."""
+        return self.typed(
+            "login", url or self.served.url, "--token-stdin", text=token or self.served.tokens[name], code=code
+        )
+
+    def typed(self, *arguments: str, text: str = "", code: int | None = 0) -> Outcome:
+        """Run a command without a kubeconfig; ``text`` is its standard input."""
+        with self._monkeypatch.context() as patch:
+            patch.setenv("XDG_CONFIG_HOME", str(self.directory))
+            patch.setenv("KUBECONFIG", str(self.directory / "no-kubeconfig"))
+            patch.setattr("sys.stdin", io.StringIO(text))
+            return self.place.anywhere(*arguments, code=code)
+
+    def start(self, *arguments: str) -> Command:
+        """Run a command in a process of its own, without a kubeconfig."""
+        with self._monkeypatch.context() as patch:
+            patch.setenv("XDG_CONFIG_HOME", str(self.directory))
+            patch.setenv("KUBECONFIG", str(self.directory / "no-kubeconfig"))
+            self._started.append(Command(*arguments))
+        return self._started[-1]
+
+    def shell(self, script: str) -> subprocess.CompletedProcess[str]:
+        """Run a script of the shell without a kubeconfig; ``$0`` is Python."""
+        with self._monkeypatch.context() as patch:
+            patch.setenv("XDG_CONFIG_HOME", str(self.directory))
+            patch.setenv("KUBECONFIG", str(self.directory / "no-kubeconfig"))
+            return subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, text=True, timeout=120)
+
+    def stop(self) -> None:
+        """End what was started."""
+        for command in self._started:
+            command.stop()
+
+    def same(self, *arguments: str, code: int | None = 0) -> Outcome:
+        """A command by both ways: what is printed, and the exit code, are the same."""
+        near = self.place.gpuctl(*arguments, code=code)
+        far = self.typed(*arguments, "-n", self.place.namespace, code=code)
+        assert (timeless(far.out), timeless(far.err), far.code) == (
+            timeless(near.out),
+            timeless(near.err),
+            near.code,
+        )
+        return far
+
+
+def timeless(text: str) -> str:
+    """Output without ages, which grow from one command to the next."""
+    return re.sub(r" +", " ", re.sub(r"\b\d+s\b", "0s", text))
+
+
+def settled(remote: Remote, *names: str) -> None:
+    """Wait until the service knows that jobs run."""
+    remote.place.running(*names)
+    remote.served.until(
+        "/jobs",
+        lambda value: {item["name"] for item in value["items"] if item["status"] == "running"} == set(names),
+        namespace=remote.place.namespace,
+    )
