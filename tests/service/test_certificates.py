@@ -157,5 +157,5 @@ def test_whom_the_command_line_trusts(plane: ControlPlane, tmp_path: Path) -> No
         assert (found.returncode == 0) == (not message), found.stderr
         if message:
             assert message in found.stderr
-            assert "--certificate-authority" in found.stderr
+            assert ("--certificate-authority" in found.stderr) == ("is not trusted" in message)
             assert "Traceback" not in found.stderr
