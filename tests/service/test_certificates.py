@@ -149,7 +149,7 @@ def test_whom_the_command_line_trusts(plane: ControlPlane, tmp_path: Path) -> No
             elsewhere.certificate,
             "not valid for",
         ),
-        (old := expired(tmp_path, "old"), old.certificate, "certificate has expired"),
+        (old := expired(tmp_path, "old"), old.certificate, "is not trusted: certificate has expired"),
     ):
         files = {"tls_certificate": str(pair.certificate), "tls_key": str(pair.key)}
         with serving(tmp_path, plane.kubeconfig(), ADMIN, False, True, **files) as own:
