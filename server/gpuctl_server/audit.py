@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 import logging
-import logging.handlers
 import os
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from io import TextIOWrapper
 from pathlib import Path
 
-from gpuctl_server.request_log import request_id
+from gpuctl_server.request_log import LOG, request_id
 
 AUDIT = logging.getLogger("gpuctl_server.audit")
 """Where the lines go: to the log, or where :func:`audit_to` sends them."""
 FIELDS = ("caller", "action", "objects", "result", "requestId")
 REMEMBERED = 1024 * 1024
 """Characters of lines that are remembered."""
+_MOST_HELD = 1024 * 1024
+"""Bytes of lines that are kept until their file can be written again."""
 
 
 class AuditLines(logging.Formatter):
@@ -57,12 +57,55 @@ class AuditMemory(logging.Handler):
             return list(reversed(self._lines))
 
 
-class _PrivateFile(logging.handlers.WatchedFileHandler):
-    """A file that only its owner can read; one that was rotated away is begun anew, and that one is private as well."""
+class AuditFile(logging.Handler):
+    """Adds lines to a file. One that cannot be written goes to the log at once, and to the file once that is possible.
 
-    def _open(self) -> TextIOWrapper:
-        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        return os.fdopen(descriptor, "a", encoding="utf-8")
+    Only its owner can read the file. One that was moved away, as for rotation, is made again.
+
+    :raises OSError: it cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.setFormatter(AuditLines())
+        self._path = path
+        self._held = b""
+        self._broken = False
+        self._writing = threading.Lock()
+        self._flush()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """As :meth:`logging.Handler.emit`."""
+        line = self.format(record)
+        with self._writing:
+            if len(self._held) < _MOST_HELD:
+                self._held += line.encode(errors="replace") + b"\n"
+            problem = self._try()
+        if problem is not None:
+            LOG.error("the audit cannot be written", extra={"problem": problem, "line": line})
+
+    def problem(self) -> str | None:
+        """Why lines cannot be written, None when they can: what is held back is tried again."""
+        with self._writing:
+            return self._try() if self._broken else None
+
+    def _try(self) -> str | None:
+        try:
+            self._flush()
+        except OSError as error:
+            self._broken = True
+            return (error.strerror or str(error)).lower()
+        self._broken = False
+        return None
+
+    def _flush(self) -> None:
+        """Write what is held, as far as there is room for it."""
+        file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            while self._held:
+                self._held = self._held[os.write(file, self._held) :]
+        finally:
+            os.close(file)
 
 
 def audit(caller: str, action: str, object: str | Sequence[str], result: str) -> None:
@@ -87,6 +130,9 @@ def audit_to(path: Path | None, memory: AuditMemory) -> None:
     AUDIT.handlers[:] = [memory]
     AUDIT.propagate = path is None
     if path is not None:
-        handler = _PrivateFile(path.expanduser(), encoding="utf-8")
-        handler.setFormatter(AuditLines())
-        AUDIT.addHandler(handler)
+        AUDIT.addHandler(AuditFile(path.expanduser()))
+
+
+def audit_problem() -> str | None:
+    """Why the audit cannot be written at the moment, None when it can."""
+    return next((why for item in AUDIT.handlers if isinstance(item, AuditFile) and (why := item.problem())), None)

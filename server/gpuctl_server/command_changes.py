@@ -24,7 +24,7 @@ from gpuctl.language.masking import redact
 from gpuctl.reading.find import Absent
 from gpuctl.reading.job_rows import Job, job_row, labels
 from gpuctl.usecases.applying import apply_request, preview_request
-from gpuctl.usecases.change_options import PlanOptions, RunOptions
+from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, PlanOptions, RunOptions
 from gpuctl.usecases.compiling import worth_telling
 from gpuctl.usecases.conversation import Conversation
 from gpuctl.usecases.deleting import delete_jobs, rerun_jobs
@@ -48,10 +48,6 @@ from gpuctl_server.submissions import (
     home_of,
     refuse_platform,
 )
-
-LONGEST = 600.0
-"""Seconds for which a change may wait for deletions."""
-
 
 _AGE = re.compile(r"\b(?:\d+[dhms])+\b")
 
@@ -244,7 +240,7 @@ def compiled(asked: Asked, session: Session, documents: SentDocuments, planning:
 
 def bounded(run: RunOptions) -> RunOptions:
     """How a plan is carried out here: for so long at most, and without a wait that whoever asks does by questions."""
-    return replace(run, timeout=min(run.timeout, LONGEST), wait=False)
+    return replace(run, timeout=min(run.timeout, LONGEST_BY_SERVICE), wait=False)
 
 
 def carried_out(

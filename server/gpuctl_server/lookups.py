@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import anyio.to_thread
+from anyio import CapacityLimiter
 
 from gpuctl_server.access.caller import Caller, TokenCaller
 from gpuctl_server.access.rights import Action, Wish
@@ -14,6 +15,9 @@ from gpuctl_server.problems import Problem, forbidden, not_found
 from gpuctl_server.service import Service
 
 Result = TypeVar("Result")
+REVIEWS = CapacityLimiter(40)
+"""Threads in which it is found out who somebody is, and what they may: most often that is known already, and has not to
+wait for requests that ask the cluster."""
 
 
 def demand(caller: Caller, wish: Wish) -> None:
@@ -38,7 +42,7 @@ def board_of(service: Service) -> Board:
 
 async def decided(caller: Caller, function: Callable[[], Result]) -> Result:
     """What a function of somebody's rights answers: at once, unless somebody else has to be asked about them."""
-    return function() if isinstance(caller, TokenCaller) else await anyio.to_thread.run_sync(function)
+    return function() if isinstance(caller, TokenCaller) else await anyio.to_thread.run_sync(function, limiter=REVIEWS)
 
 
 async def seen_by(caller: Caller, board: Board) -> frozenset[str] | None:
@@ -48,7 +52,7 @@ async def seen_by(caller: Caller, board: Board) -> frozenset[str] | None:
             return None
         there = board.namespaces if caller.rights.namespaces is None else caller.rights.namespaces
         return frozenset(filter(caller.sees, there))
-    return await anyio.to_thread.run_sync(lambda: frozenset(filter(caller.sees, board.namespaces)))
+    return await anyio.to_thread.run_sync(lambda: frozenset(filter(caller.sees, board.namespaces)), limiter=REVIEWS)
 
 
 def no_job(text: str, namespace: str | None) -> Problem:

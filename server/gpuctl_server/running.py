@@ -23,7 +23,9 @@ from gpuctl_server.access.caller import Authenticator
 from gpuctl_server.access.tokens import DamagedTokens, TokenFile, new_token, write_tokens
 from gpuctl_server.app import create_app
 from gpuctl_server.audit import audit_to
+from gpuctl_server.certificates import Certificate, UnusableCertificate
 from gpuctl_server.cutting import CuttableHttp, CuttableWebSocket
+from gpuctl_server.listening import CannotListen, bound, close
 from gpuctl_server.request_log import LOG, set_up
 from gpuctl_server.routes.common import BASE
 from gpuctl_server.service import Service, make_service
@@ -31,6 +33,10 @@ from gpuctl_server.settings import FILE, ServerSettings, SettingsProblem
 
 FIRST = "admin"
 """The name of the token that a first start makes."""
+
+
+_LOOKED_AT = 10
+"""Ticks, of a tenth of a second, after which it is seen whether the certificate was replaced."""
 
 
 class CannotStart(Exception):
@@ -43,14 +49,30 @@ def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
     :param tell: hears the address, and on a first start the token: it is shown once.
     :raises CannotStart: something that it needs is not there.
     """
-    service = prepare(settings, tell)
-    scheme = "https" if settings.tls_certificate else "http"
+    certificate = _certificate(settings)
+    try:
+        # Before anything is made for a start that comes to nothing.
+        sockets = bound(settings.host, settings.port)
+    except CannotListen as error:
+        raise CannotStart(str(error)) from None
+    try:
+        _serve(settings, prepare(settings, tell), certificate, sockets, tell)
+    finally:
+        close(sockets)
+
+
+def _serve(
+    settings: ServerSettings,
+    service: Service,
+    certificate: Certificate | None,
+    sockets: list[socket.socket],
+    tell: Callable[[str], None],
+) -> None:
+    scheme = "https" if certificate is not None else "http"
     config = uvicorn.Config(
         create_app(service),
-        host=settings.host,
-        port=settings.port,
-        ssl_certfile=settings.tls_certificate,
-        ssl_keyfile=settings.tls_key,
+        ssl_certfile=certificate.chain if certificate is not None else None,
+        ssl_keyfile=certificate.key if certificate is not None else None,
         timeout_graceful_shutdown=int(settings.shutdown_timeout),
         log_config=None,
         access_log=False,
@@ -58,6 +80,8 @@ def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
         http=CuttableHttp,
         ws=CuttableWebSocket,
         ws_max_size=64 * 1024,
+        ws_ping_interval=settings.follower_ping,
+        ws_ping_timeout=settings.follower_ping,
         # A compressor for each of a thousand followers would take more memory than everything else.
         ws_per_message_deflate=False,
     )
@@ -67,14 +91,14 @@ def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
     def listening(host: str, port: int) -> None:
         tell(f"gpuctl serves {scheme}://{host}:{port}{BASE}")
 
-    server = _Server(config, listening, service)
+    server = _Server(config, listening, service, certificate)
     set_up()
     try:
         audit_to(settings.audit, service.audit)
     except OSError as error:
         raise CannotStart(f"the audit cannot be written: {error}") from None
     try:
-        server.run()
+        server.run(sockets)
     finally:
         if service.writes.under_way:
             # Its thread would be waited for, for minutes perhaps. What it took apart is in its journal.
@@ -86,10 +110,17 @@ class _Server(uvicorn.Server):
     """Tells its address once it listens: of a port that was 0 nobody knows it before. When it is to end, nothing new
     is begun, and what would go on for ever ends first."""
 
-    def __init__(self, config: uvicorn.Config, listening: Callable[[str, int], None], service: Service) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        listening: Callable[[str, int], None],
+        service: Service,
+        certificate: Certificate | None,
+    ) -> None:
         super().__init__(config)
         self._listening = listening
         self._service = service
+        self._certificate = certificate
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -97,10 +128,28 @@ class _Server(uvicorn.Server):
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             self._listening(f"[{host}]" if ":" in host else host, port)
 
+    async def on_tick(self, counter: int) -> bool:
+        """As uvicorn's, ten times a second."""
+        if self._certificate is not None and self.config.ssl is not None and counter % _LOOKED_AT == 0:
+            self._certificate.renew(self.config.ssl)
+        return await super().on_tick(counter)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._service.writes.end()
         await self._service.logs.end()
         await super().shutdown(sockets)
+
+
+def _certificate(settings: ServerSettings) -> Certificate | None:
+    if settings.tls_certificate is None:
+        if settings.tls_key is not None:
+            # It would be plain HTTP, which nobody wants who has a key.
+            raise CannotStart("tls_key needs tls_certificate")
+        return None
+    try:
+        return Certificate(settings.tls_certificate.expanduser(), settings.tls_key and settings.tls_key.expanduser())
+    except UnusableCertificate as error:
+        raise CannotStart(f"the certificate cannot be used: {error}") from None
 
 
 def prepare(settings: ServerSettings, tell: Callable[[str], None]) -> Service:

@@ -39,6 +39,9 @@ SEEN_WITHIN = 2.0
 """Seconds: how long the answer to a write waits for the watches to tell of it."""
 GLANCE = 5.0
 """Seconds after which an answer out of memory is made again."""
+READS = 16
+"""Threads for what is answered out of memory. Requests that ask the cluster have others, and may hold all of those for
+as long as an API server is slow."""
 WAITS = 16
 """Requests that may wait for jobs at a time: each follows lists of its own, and holds a thread."""
 
@@ -62,6 +65,7 @@ class Service:
     writes: Writes = field(default_factory=Writes)
     audit: AuditMemory = field(default_factory=AuditMemory)
     encoded: Encoded = field(default_factory=Encoded)
+    reads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(READS))
     waits: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(WAITS))
 
     @property

@@ -74,6 +74,11 @@ class ServerSettings(BaseSettings):
     followers_each: int = Field(250, ge=1, description="How many logs one user may follow at a time.")
     followed_jobs: int = Field(250, ge=1, description="Jobs whose logs are followed at a time, by whomever.")
     follower_check: float = Field(30.0, gt=0, description="How often it is asked whether a follower still may.")
+    follower_ping: float = Field(
+        20.0,
+        gt=0,
+        description="How often a WebSocket is asked whether its client is there, which has as long to answer.",
+    )
     cors: tuple[str, ...] = Field((), description="Origins that browsers may ask from. Default: none.")
     prometheus: str | None = Field(None, pattern=r"^https?://[^\s/?#]+[^\s?#]*$", description="Address of Prometheus.")
     prometheus_token: Path | None = Field(None, description="File with a bearer token for it.")

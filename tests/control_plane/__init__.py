@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from control_plane import queues
+from control_plane.audit_log import AuditLog
 from control_plane.kubelet import Kubelet, LogKey
 from control_plane.processes import Process, free_ports
 from control_plane.stages import stages
@@ -81,7 +82,8 @@ class ControlPlane:
 
     ``directory`` is where everything lives, by default a temporary one; it is removed in the end. With ``events`` a pod
     that starts tells the events that kubelet does. With ``execute``, ``kubectl exec`` runs commands, on this machine.
-    With ``queues`` Kueue and JobSet run, which takes 5 s more.
+    With ``queues`` Kueue and JobSet run, which takes 5 s more. With ``audit`` the API server writes down the requests of
+    service accounts, see :mod:`control_plane.audit_log`.
     """
 
     def __init__(
@@ -92,12 +94,14 @@ class ControlPlane:
         events: bool = False,
         execute: bool = True,
         queues: bool = False,
+        audit: bool = False,
     ) -> None:
         self.binaries = binaries
         self.directory = directory or Path(tempfile.mkdtemp(prefix="gpuctl-control-plane-"))
         self.events = events
         self.execute = execute
         self.queues = queues
+        self.audit = AuditLog(self.directory) if audit else None
         self.processes: dict[str, Process] = {}
         self.tokens = {user: secrets.token_hex(16) for user in USERS}
         self.etcd_port, self.peer_port, self.port, self.kubelet_port, self.kwok_port = free_ports(5)
@@ -197,6 +201,7 @@ class ControlPlane:
             "--disable-admission-plugins=ServiceAccount",
             "--service-cluster-ip-range=10.0.0.0/16",
             "--allow-privileged=true",
+            *(self.audit.flags() if self.audit else ()),
         )
         if not (self.directory / "admin.kubeconfig").exists():
             self._wait(

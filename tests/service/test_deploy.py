@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
 import yaml
 
 from control_plane import ControlPlane
 from gpuctl_server.settings import ServerSettings
+from support.prometheus_server import prometheus_programs, running_prometheus
+from support.served import Served
 
 ROOT = Path(__file__).resolve().parents[2] / "deploy"
-FLAVOURS = ("base", "tokens")
+FLAVOURS = ("base", "tokens", "example")
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +49,7 @@ def test_its_settings_are_settings(plane: ControlPlane, flavour: str) -> None:
     for obj in yaml.safe_load_all(plane.kubectl("kustomize", str(ROOT / "service" / flavour))):
         if obj["kind"] == "ConfigMap":
             found = ServerSettings.made(yaml.safe_load(obj["data"]["server.yaml"]))
-            assert found.auth == {"base": "kubernetes", "tokens": "tokens"}[flavour]
+            assert found.auth == ("tokens" if flavour == "tokens" else "kubernetes")
             return
     pytest.fail("there are no settings")
 
@@ -60,6 +67,94 @@ def test_its_pod_is_confined(plane: ControlPlane) -> None:
     }
     assert spec["securityContext"]["runAsNonRoot"]
     assert spec["terminationGracePeriodSeconds"] > ServerSettings.made({}).shutdown_timeout
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_its_parts_fit_each_other(plane: ControlPlane, served: Served, flavour: str) -> None:
+    """Probes ask what is answered without a token; ports are those that it listens on; selectors find its pods."""
+    found = {obj["kind"]: obj for obj in _objects(plane, flavour)}
+    spec = found["Deployment"]["spec"]
+    pod, labels = spec["template"]["spec"], spec["template"]["metadata"]["labels"]
+    (container,) = pod["containers"]
+    (port,) = container["ports"]
+    exposed = re.search(r"^EXPOSE (\d+)$", (ROOT / "service" / "Dockerfile").read_text(), re.MULTILINE)
+    assert exposed is not None
+    assert (port["name"], port["containerPort"]) == ("http", int(exposed[1]))
+    assert port["containerPort"] == ServerSettings.model_fields["port"].default
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        asked = container[probe]["httpGet"]
+        assert asked["port"] == port["name"]
+        assert httpx.get(f"{served.url}{asked['path']}").status_code == 200
+    # An API server that is away shall not have it restarted.
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert [(item["name"], item["targetPort"]) for item in found["Service"]["spec"]["ports"]] == [("http", "http")]
+    policy = found["NetworkPolicy"]["spec"]
+    assert {item["port"] for rule in policy["ingress"] for item in rule["ports"]} == {"http"}
+    out = {item["port"] for rule in policy["egress"] for item in rule["ports"]}
+    settings = ServerSettings.made(yaml.safe_load(found["ConfigMap"]["data"]["server.yaml"]))
+    asked_port = urlsplit(settings.prometheus).port if settings.prometheus else 9090
+    assert {53, 443, 6443, asked_port} == out
+    budget = found["PodDisruptionBudget"]["spec"]
+    assert budget["minAvailable"] < spec["replicas"]
+    for selector in (
+        found["Service"]["spec"]["selector"],
+        policy["podSelector"]["matchLabels"],
+        budget["selector"]["matchLabels"],
+        spec["selector"]["matchLabels"],
+    ):
+        assert selector
+        assert selector.items() <= labels.items()
+
+
+def test_prometheus_scrapes_it(served: Served, tmp_path: Path) -> None:
+    """A real one, set up as deploy/service/monitoring has it but for the address and the place of the token."""
+    (shipped,) = yaml.safe_load((ROOT / "service" / "monitoring" / "prometheus.yaml").read_text())["scrape_configs"]
+    token = tmp_path / "token"
+    token.write_text(served.tokens["viktor"])
+    how = {
+        "metrics_path": shipped["metrics_path"],
+        "authorization": {**shipped["authorization"], "credentials_file": str(token)},
+    }
+    target = urlsplit(served.url).netloc
+    for name, right in (("right", how), ("wrong", {"metrics_path": how["metrics_path"]})):
+        directory = tmp_path / name
+        directory.mkdir()
+        with running_prometheus(directory, targets=[target], how=right) as address:
+            assert up(address) == ("1" if name == "right" else "0")
+            if name == "right":
+                query = {"query": 'gpuctl_server_mirror_objects{kind="Node"}'}
+                (found,) = httpx.get(f"{address}/api/v1/query", params=query).json()["data"]["result"]
+                assert float(found["value"][1]) >= 4
+
+
+def up(address: str) -> str:
+    """Whether a Prometheus can scrape its target, once it has tried."""
+    end = time.monotonic() + 60
+    while not (found := httpx.get(f"{address}/api/v1/query", params={"query": "up"}).json()["data"]["result"]):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    return str(found[0]["value"][1])
+
+
+def test_prometheus_finds_it(plane: ControlPlane, tmp_path: Path) -> None:
+    """What is shipped is settings of Prometheus', and names the Service, its port and its labels."""
+    (scrape,) = yaml.safe_load((ROOT / "service" / "monitoring" / "prometheus.yaml").read_text())["scrape_configs"]
+    # Debian's Prometheus is built without the search for what is in a cluster.
+    checkable = {key: value for key, value in scrape.items() if key != "kubernetes_sd_configs"}
+    path = tmp_path / "prometheus.yaml"
+    path.write_text(yaml.safe_dump({"scrape_configs": [checkable]}))
+    command = [prometheus_programs() / "promtool", "check", "config", "--syntax-only", path]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    (service,) = (obj for obj in _objects(plane, "base") if obj["kind"] == "Service")
+    (port,) = service["spec"]["ports"]
+    assert scrape["relabel_configs"][0]["regex"] == f"{service['metadata']['name']};{port['name']}"
+    assert scrape["kubernetes_sd_configs"][0]["namespaces"]["names"] == [service["metadata"]["namespace"]]
+    monitor = yaml.safe_load((ROOT / "service" / "monitoring" / "service-monitor.yaml").read_text())
+    assert monitor["metadata"]["namespace"] == service["metadata"]["namespace"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert (endpoint["port"], endpoint["path"]) == (port["name"], scrape["metrics_path"])
 
 
 def _objects(plane: ControlPlane, flavour: str) -> list[dict[str, Any]]:

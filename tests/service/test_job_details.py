@@ -7,8 +7,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import yaml
 
+from gpuctl_server.service import WAITS
 from support.cluster_tools import POOL, Place, compute, inference, notebook, outcome, training
 from support.served import Served
 
@@ -138,6 +140,40 @@ def test_why_and_timeline_are_those_of_the_command_line(served: Served, place: P
         answer = served.get(f"/jobs/{identity}/why")
         same("why", "why", name, keys=tuple(answer))
         same("timeline", "describe", "job", name, keys=("timeline", "conditions", "events"))
+
+
+def test_more_wait_than_may(served: Served, place: Place) -> None:
+    """They are told to come again, and do not keep anybody else from being answered; a place that is free is given."""
+    place.apply(training("stuck", resources={"gpu": 900}))
+    served.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
+    where, statuses = {"namespace": place.namespace}, []
+
+    def wait(timeout: float) -> httpx.Response:
+        body = {"condition": "deleted", "timeout": timeout}
+        return served.own_client().post("/jobs/stuck/wait", json=body, params=where)
+
+    threads = [threading.Thread(target=lambda: statuses.append(wait(60).status_code)) for _ in range(WAITS)]
+    for thread in threads:
+        thread.start()
+    tried = [httpx.Response(200)]
+
+    def refused() -> bool:
+        tried.append(wait(0))
+        return tried[-1].status_code == 429
+
+    place.until(refused, "the places to be taken", 50)
+    assert tried[-1].json() == {
+        "error": "TooManyRequests",
+        "message": "16 requests wait for jobs already; try again in a moment",
+        "details": [],
+    }
+    assert int(tried[-1].headers["Retry-After"]) >= 1
+    assert served.get("/jobs/stuck", **where)["status"] == "pending"
+    place.gpuctl("delete", "job", "stuck", "--yes")
+    for thread in threads:
+        thread.join()
+    assert statuses == [200] * WAITS
+    assert wait(0).status_code == 200
 
 
 def test_waiting(served: Served, place: Place) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -320,6 +321,28 @@ def test_a_pod_that_another_takes_the_place_of(served: Served, place: Place) -> 
         assert len(found) > 1900
         place.gpuctl("delete", "job", "serve", "--yes")
         assert rest(socket)[1:] == (1000, "inference/serve is gone")
+
+
+def test_a_client_that_is_there_no_more(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
+    """One that does not answer when it is asked whether it is there is let go, and its place is another's."""
+    place.apply(inference())
+    limits = {"follower_ping": "1", "followers": "1"}
+    with serving(tmp_path, plane.kubeconfig(), {"admin": ("admin", None, None)}, **limits) as own:  # type: ignore[arg-type]
+        running(own, place, "serve")
+        where = urlsplit(own.url)
+        query = f"/api/v1/jobs/serve/logs?follow=true&namespace={place.namespace}"
+        key = base64.b64encode(bytes(16)).decode()
+        lines = [f"GET {query} HTTP/1.1", f"Host: {where.netloc}", "Upgrade: websocket", "Connection: Upgrade"]
+        lines += [f"Sec-WebSocket-Key: {key}", "Sec-WebSocket-Version: 13"]
+        lines += [f"Authorization: Bearer {own.tokens['admin']}", "", ""]
+        with sockets.create_connection((where.hostname, where.port), timeout=PATIENCE) as silent:
+            silent.sendall("\r\n".join(lines).encode())
+            # It takes what comes, and never says anything.
+            with contextlib.suppress(ConnectionResetError):
+                while silent.recv(65536):
+                    pass
+        with following(own, place, "serve", tail="1") as socket:
+            assert texts(socket, 1)
 
 
 def test_a_pod_of_the_same_name(served: Served, place: Place) -> None:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from control_plane import ControlPlane
-from fault_tools.proxy import Exchange, Proxy, Upstream, matching, on, refuse
+from fault_tools.proxy import Exchange, Proxy, Upstream, html, matching, on, refuse, respond, truncate
 from support.cluster_tools import Place, inference, training
 from support.served import Served, serving
 
@@ -188,6 +188,77 @@ def test_the_api_server_is_killed_under_load(behind: Served, proxy: Proxy, place
             thread.join()
     assert bad == []
     assert ready(behind)["ready"]
+
+
+GARBAGE: dict[str, Callable[[Exchange], None]] = {
+    "a page": html(200),
+    "no json": respond(200, b"\x00\xff not JSON", "application/json"),
+    "other json": respond(200, b"[1, 2]", "application/json"),
+    "no list": respond(200, b'{"kind": "PodList", "items": {"a": 1}}', "application/json"),
+    "no objects": respond(200, b'{"metadata": {"resourceVersion": "1"}, "items": [7, null]}', "application/json"),
+    "no version": respond(200, b'{"metadata": {}, "items": []}', "application/json"),
+    "half": truncate(framed=True),
+    "an error": respond(500, b"<html>", "text/html"),
+}
+
+
+@pytest.mark.parametrize("what", GARBAGE)
+def test_an_api_server_that_answers_nonsense(behind: Served, proxy: Proxy, place: Place, what: str) -> None:
+    """What was known is answered meanwhile, nothing of it is lost, and afterwards nothing is missing."""
+    place.apply(inference("stays"))
+    pods = set(place.running("stays"))
+    behind.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
+    behind.until("/jobs/stays", lambda value: set(value["k8sResources"]["pods"]) == pods, namespace=place.namespace)
+    proxy.reset(on(lambda request: request.method == "GET", GARBAGE[what]))
+    proxy.cut()
+    count = len(proxy.records)
+    place.until(lambda: len(proxy.records) > count + 40, "the service to have tried")
+    assert set(behind.get("/jobs/stays", namespace=place.namespace)["k8sResources"]["pods"]) == pods
+    assert httpx.get(f"{behind.url}/healthz", timeout=30).status_code == 200
+    place.apply(inference("comes"))
+    proxy.reset(None)
+    behind.until("/jobs", lambda value: value["total"] == 2, namespace=place.namespace)
+    place.until(lambda: ready(behind)["ready"], "the service to be ready")
+    assert not any("Traceback" in line for line in behind.log)
+
+
+def test_an_api_server_that_is_slow(behind: Served, proxy: Proxy, place: Place) -> None:
+    """What is known is answered as ever; what has to be asked waits for it, and nobody else does."""
+    place.apply(inference("stays"))
+    place.running("stays")
+    behind.until("/jobs", lambda value: value["total"] == 1, namespace=place.namespace)
+    release, held = threading.Event(), threading.Event()
+
+    def late(exchange: Exchange) -> None:
+        held.set()
+        release.wait(60)
+        exchange.pass_on()
+
+    proxy.reset(on(lambda request: True, late))
+    proxy.cut()
+    answers: list[int] = []
+    where = {"namespace": place.namespace}
+
+    def ask() -> None:
+        answers.append(behind.own_client().get("/jobs/stays/why", params=where).status_code)
+
+    # More than there are threads for answers.
+    threads = [threading.Thread(target=ask) for _ in range(50)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert held.wait(60)
+        for _ in range(20):
+            for path in ("/jobs", "/jobs/stays", "/nodes", "/pools"):
+                assert behind.own_client().get(path, params=where, timeout=20).status_code == 200
+        assert ready(behind)["ready"]
+        assert answers == []
+    finally:
+        release.set()
+        for thread in threads:
+            thread.join()
+        proxy.reset(None)
+    assert answers == [200] * 50
 
 
 def test_who_waits_when_the_service_ends(plane: ControlPlane, place: Place, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -91,11 +91,14 @@ class Exporter:
 
 
 @contextmanager
-def running_prometheus(directory: Path, *, history: str = "", targets: Sequence[str] = ()) -> Iterator[str]:
+def running_prometheus(
+    directory: Path, *, history: str = "", targets: Sequence[str] = (), how: Mapping[str, Any] | None = None
+) -> Iterator[str]:
     """The address of a Prometheus, for as long as the block lasts.
 
     :param history: samples of the past, in OpenMetrics with times.
     :param targets: what it scrapes each second, as ``host:port``.
+    :param how: what else it is set to for them.
     """
     programs = prometheus_programs()
     data = directory / "data"
@@ -107,7 +110,7 @@ def running_prometheus(directory: Path, *, history: str = "", targets: Sequence[
             check=True,
             capture_output=True,
         )
-    scrape = {"job_name": "gpus", "static_configs": [{"targets": list(targets)}]}
+    scrape = {"job_name": "gpus", **(how or {}), "static_configs": [{"targets": list(targets)}]}
     settings = {"global": {"scrape_interval": "1s"}, "scrape_configs": [scrape]}
     (directory / "prometheus.yml").write_text(json.dumps(settings))
     [port] = free_ports(1)

@@ -114,12 +114,14 @@ def serving(
     kubeconfig: Path,
     users: Mapping[str, Rights],
     verify: ssl.SSLContext | bool = True,
+    ready: bool = True,
     **settings: str,
 ) -> Iterator[Served]:
     """A service that is ready, for as long as the block lasts.
 
     :param users: name -> rights; each has a token.
     :param verify: whom to trust.
+    :param ready: without it, one that listens.
     :param settings: of the service, as in the environment but for the prefix.
     """
     made: dict[str, tuple[str, TokenEntry]] = {
@@ -157,7 +159,8 @@ def serving(
     try:
         heard.wait(STARTS_IN)
         assert url, f"the service did not start:\n{''.join(log)}"
-        _wait_until_ready(url[0], log, verify)
+        if ready:
+            _wait_until_ready(url[0], log, verify)
         served = Served(process, url[0], {name: token for name, (token, _) in made.items()}, log, verify)
         yield served
         served.stop()
@@ -166,6 +169,22 @@ def serving(
             process.kill()
             process.wait()
         reader.join(timeout=10)
+
+
+def refused_start(directory: Path, kubeconfig: Path, **settings: str) -> tuple[int, str]:
+    """The exit code of a service that does not start, and what it says."""
+    own = {"KUBECONFIG": str(kubeconfig), "tokens": str(directory / "tokens.json"), "port": "0", **settings}
+    environment = {name if name.isupper() else f"GPUCTL_SERVER_{name.upper()}": value for name, value in own.items()}
+    found = subprocess.run(
+        [sys.executable, "-m", "gpuctl_server"],
+        env={**os.environ, **environment},
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=STARTS_IN,
+    )
+    return found.returncode, found.stderr
 
 
 def _wait_until_ready(url: str, log: list[str], verify: ssl.SSLContext | bool) -> None:

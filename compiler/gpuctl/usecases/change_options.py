@@ -62,6 +62,10 @@ class PlanOptions:
     create_only: bool = False
 
 
+LONGEST_BY_SERVICE = 600.0
+"""Seconds: what a service gives a change at most, however long its :class:`RunOptions` ask for."""
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """How a plan is carried out.

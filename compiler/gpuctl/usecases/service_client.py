@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from gpuctl.usecases.kept_servers import KeptServer
 
 BASE = "/api/v1"
-LONGEST = 330.0
-"""Seconds: a change waits for deletions, for 5 minutes if nobody says otherwise."""
+_MARGIN = 30.0
+"""Seconds that an answer may take longer than what the service waits for."""
 PATIENCE = 6.0
 """Seconds for which a busy service is asked again."""
 OUTAGE = 60.0
@@ -104,7 +104,7 @@ class ServiceClient:
         self, question: str, kind: type[Value], namespace: str | None, scope: Scope | None, arguments: dict[str, Any]
     ) -> Value:
         body = {"namespace": namespace, "arguments": encode(arguments)}
-        value = self.request("POST", f"/command-line/{question}", body)
+        value = self.request("POST", f"/command-line/{question}", body, within=patience_for(arguments))
         try:
             answer = value["answer"]
             if scope is not None:
@@ -114,15 +114,18 @@ class ServiceClient:
         except (NotOfThisForm, KeyError, TypeError):
             raise self._other_version(value) from None
 
-    def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def request(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, within: float | None = None
+    ) -> dict[str, Any]:
         """The answer to a request; a busy service is asked again.
 
+        :param within: seconds that it may take; None for as long as a change that says nothing of it.
         :raises ServiceRefusal: it is no success.
         :raises ConnectionFailed: there is none.
         """
         end, pause = time.monotonic() + PATIENCE, 0.25
         while True:
-            response = self._send(method, path, body)
+            response = self._send(method, path, body, patience_for({}) if within is None else within)
             if response.status != 429 or time.monotonic() + pause > end:
                 return self._read(response)
             # Nothing was done yet.
@@ -163,11 +166,11 @@ class ServiceClient:
         """What answers is no service of ours."""
         return ConfigurationError(f"what is at {self.url} {text}", "check the address of the service")
 
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> Response:
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None, within: float) -> Response:
         content = "application/json" if body is not None else ""
         given = dict(body) if body is not None else None
         try:
-            return self._transport.send(method, BASE + path, None, given, content, within=LONGEST)
+            return self._transport.send(method, BASE + path, None, given, content, within=within)
         except ConnectionFailed as error:
             raise self._unreachable(error) from None
 
@@ -213,6 +216,15 @@ class ServiceClient:
             f"the service at {self.url} is {theirs}, this is gpuctl {__version__}: they do not understand each other",
             "install the version of the service; its administrators know it",
         )
+
+
+def patience_for(arguments: Mapping[str, Any]) -> float:
+    """Seconds for an answer: a little longer than the service itself waits for what is asked for with these."""
+    from gpuctl.usecases.change_options import LONGEST_BY_SERVICE, RunOptions
+
+    run = arguments.get("run")
+    asked = run.timeout if isinstance(run, RunOptions) else RunOptions().timeout
+    return min(asked, LONGEST_BY_SERVICE) + _MARGIN
 
 
 class NoCluster:

@@ -54,6 +54,7 @@ _RIGHTS: dict[tuple[str, str], _Attributes] = {
     ("jobs", "delete"): _Attributes("delete", "batch", "jobs"),
     ("logs", "get"): _Attributes("get", "", "pods", "log"),
     ("metrics", "get"): _Attributes("list", "", "pods"),
+    ("plans", "get"): _Attributes("list", "", "pods"),
     ("plans", "create"): _Attributes("list", "", "pods"),
     ("quotas", "get"): _Attributes("list", "", "resourcequotas"),
     ("quotas", "create"): _Attributes("create", "", "resourcequotas"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 import anyio.to_thread
 from fastapi import APIRouter, Depends, Query, Request
@@ -13,8 +15,8 @@ from starlette.responses import Response
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Action, Rights, Wish
 from gpuctl_server.access.tokens import TokenFile
-from gpuctl_server.audit import audit
-from gpuctl_server.lookups import decided, demand
+from gpuctl_server.audit import audit, audit_problem
+from gpuctl_server.lookups import REVIEWS, decided, demand
 from gpuctl_server.negotiation import JSON, wants_yaml
 from gpuctl_server.problems import Problem, Route
 from gpuctl_server.service import Service
@@ -23,6 +25,7 @@ from gpuctl_server.times import NotATime, moment
 BASE = "/api/v1"
 LARGEST_PAGE = 1000
 Item = TypeVar("Item")
+Parameters = ParamSpec("Parameters")
 
 
 class RememberedRoute(Route):
@@ -93,14 +96,35 @@ class WriteRoute(Route):
         return noted
 
 
+def from_memory(function: Callable[Parameters, Item]) -> Callable[Parameters, Coroutine[Any, Any, Item]]:
+    """Have a route that asks nothing of the cluster answered while all threads wait for that."""
+
+    @functools.wraps(function)
+    async def run(*arguments: Parameters.args, **named: Parameters.kwargs) -> Item:
+        service = named["service"]
+        assert isinstance(service, Service)
+        limiter = service.reads
+        return await anyio.to_thread.run_sync(functools.partial(function, *arguments, **named), limiter=limiter)
+
+    # Names in annotations are those of the route's module, where not every FastAPI looks.
+    run.__signature__ = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
+    return run
+
+
 def write_router() -> APIRouter:
     """A router of what changes something."""
     return APIRouter(prefix=BASE, route_class=WriteRoute)
 
 
 def touched_by(request: Request, *, preview: bool = False) -> list[str]:
-    """Where to note the names of what a request is about, for the audit; of a preview it hears only if it fails."""
+    """Where to note the names of what a request is about, for the audit; of a preview it hears only if it fails.
+
+    :raises Problem: 503 for a change that the audit could not tell of: what came before is not written yet.
+    """
     request.state.preview = preview
+    problem = None if preview else audit_problem()
+    if problem is not None:
+        raise Problem(503, f"nothing is changed while the audit cannot be written: {problem}")
     touched: list[str] = []
     request.state.touched = touched
     return touched
@@ -126,7 +150,7 @@ async def caller_of(request: Request) -> Caller:
         # Whether its file has changed is the one thing that is asked.
         caller = caller_with(service, token)
     else:
-        caller = await anyio.to_thread.run_sync(caller_with, service, token)
+        caller = await anyio.to_thread.run_sync(caller_with, service, token, limiter=REVIEWS)
     request.state.caller = caller
     return caller
 

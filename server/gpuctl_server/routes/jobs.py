@@ -74,7 +74,7 @@ async def description_of_job(service: ServiceOf, caller: Reads, jobId: JobId, na
     stamp = (item, service.mirror.changes_of("Service", "HorizontalPodAutoscaler"), metrics)
     body = service.encoded.find(question, stamp)
     if body is None:
-        body = await anyio.to_thread.run_sync(_described, service, item, metrics)
+        body = await anyio.to_thread.run_sync(_described, service, item, metrics, limiter=service.reads)
         service.encoded.keep(question, stamp, body)
     return Response(body, media_type=JSON)
 
@@ -83,7 +83,7 @@ async def _metrics(service: Service, item: ListedJob) -> Metrics:
     """What is measured of a job; null where nothing measures it."""
     if service.prometheus is None:
         return job_metrics(service, item)
-    return await anyio.to_thread.run_sync(job_metrics, service, item)
+    return await anyio.to_thread.run_sync(job_metrics, service, item, limiter=service.reads)
 
 
 def _described(service: Service, item: ListedJob, metrics: Metrics) -> bytes:

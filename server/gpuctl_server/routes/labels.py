@@ -31,6 +31,7 @@ from gpuctl_server.routes.common import (
     ServiceOf,
     allowed,
     api_router,
+    from_memory,
     page_of,
     touched_by,
     write_router,
@@ -52,6 +53,7 @@ QueryKey = Annotated[str, Query(max_length=LONGEST_KEY, description="The label's
 
 
 @router.get("/nodes/labels", tags=["labels"], responses={200: {"model": LabelPage}})
+@from_memory
 def label_of_nodes(
     service: ServiceOf, caller: Reads, key: QueryKey, page: Page = 1, size: PageSize = 20
 ) -> dict[str, Any]:
@@ -62,6 +64,7 @@ def label_of_nodes(
 
 
 @router.get("/nodes/labels/all", tags=["labels"], responses={200: {"model": GpuLabelPage}})
+@from_memory
 def gpu_labels(service: ServiceOf, caller: Reads, page: Page = 1, size: PageSize = 20) -> dict[str, Any]:
     """Of all nodes the labels that tell a type of GPU, and the pool."""
     found = visible_nodes(service, caller, "labels")
@@ -98,6 +101,7 @@ def label_several(
 
 
 @router.get("/nodes/{nodeName}/labels", tags=["labels"], responses={200: {"model": LabelPage}})
+@from_memory
 def labels_of_one(service: ServiceOf, caller: Reads, name: NodeName) -> dict[str, Any]:
     """All labels of a node, by key."""
     return label_list(labels(find_node(service, caller, name, "labels").object))
@@ -123,6 +127,7 @@ def set_label(
 
 
 @router.get("/nodes/{nodeName}/labels/{key:path}", tags=["labels"], responses={200: {"model": KeptLabel}})
+@from_memory
 def one_label(service: ServiceOf, caller: Reads, name: NodeName, key: PathKey) -> dict[str, Any]:
     """A label of a node. It was there by `createdAt`, and has not changed since `lastUpdatedAt`."""
     check_labels({key: None})

@@ -17,7 +17,7 @@ from gpuctl_server.models.node_models import GpuPage, NodeDetail, NodePage
 from gpuctl_server.node_lookups import chosen_nodes, find_node, jobs_of, visible_nodes
 from gpuctl_server.node_values import gpu_items, node_value
 from gpuctl_server.problems import Problem
-from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_router, page_of
+from gpuctl_server.routes.common import Page, PageSize, ServiceOf, allowed, api_router, from_memory, page_of
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "nodes"))]
@@ -25,6 +25,7 @@ NodeName = Annotated[str, Path(alias="nodeName", max_length=253, description="Th
 
 
 @router.get("/nodes", tags=["nodes"], responses={200: {"model": NodePage}})
+@from_memory
 def list_of_nodes(
     service: ServiceOf,
     caller: Reads,
@@ -68,6 +69,7 @@ def list_of_nodes(
 
 
 @router.get("/nodes/gpu-detail", tags=["nodes"], responses={200: {"model": GpuPage}})
+@from_memory
 def gpus_of_nodes(service: ServiceOf, caller: Reads, page: Page = 1, size: PageSize = 20) -> dict[str, Any]:
     """The GPUs of all nodes that have any, one by one.
 
@@ -79,6 +81,7 @@ def gpus_of_nodes(service: ServiceOf, caller: Reads, page: Page = 1, size: PageS
 
 
 @router.get("/nodes/{nodeName}", tags=["nodes"], responses={200: {"model": NodeDetail}})
+@from_memory
 def one_node(service: ServiceOf, caller: Reads, name: NodeName) -> dict[str, Any]:
     """A node: what it has and what of it is requested, its labels, and of the jobs on it those that may be seen."""
     node = find_node(service, caller, name)

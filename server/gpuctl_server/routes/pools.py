@@ -10,13 +10,14 @@ from gpuctl_server.access.caller import Caller
 from gpuctl_server.models.node_models import PoolDetail, PoolList
 from gpuctl_server.node_lookups import find_pool, jobs_of, visible_pools
 from gpuctl_server.node_values import pool_items, pool_value
-from gpuctl_server.routes.common import ServiceOf, allowed, api_router
+from gpuctl_server.routes.common import ServiceOf, allowed, api_router, from_memory
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "pools"))]
 
 
 @router.get("/pools", tags=["pools"], responses={200: {"model": PoolList}})
+@from_memory
 def list_of_pools(service: ServiceOf, caller: Reads) -> dict[str, Any]:
     """The pools by name; `default` has the nodes that are in no other."""
     items = pool_items(visible_pools(service, caller))
@@ -24,6 +25,7 @@ def list_of_pools(service: ServiceOf, caller: Reads) -> dict[str, Any]:
 
 
 @router.get("/pools/{poolName}", tags=["pools"], responses={200: {"model": PoolDetail}})
+@from_memory
 def one_pool(
     service: ServiceOf,
     caller: Reads,

@@ -10,19 +10,21 @@ from gpuctl.answers.quota_answers import quota_answer, quota_list
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.models.quota_models import Quota, QuotaList
 from gpuctl_server.quota_lookups import find_quotas, visible_quotas
-from gpuctl_server.routes.common import ServiceOf, allowed, api_router
+from gpuctl_server.routes.common import ServiceOf, allowed, api_router, from_memory
 
 router = api_router()
 Reads = Annotated[Caller, Depends(allowed("get", "quotas"))]
 
 
 @router.get("/quotas", tags=["quotas"], responses={200: {"model": QuotaList}})
+@from_memory
 def list_of_quotas(service: ServiceOf, caller: Reads) -> dict[str, Any]:
     """The quotas of the namespaces that may be seen."""
     return quota_list(visible_quotas(service, caller))
 
 
 @router.get("/quotas/{userName}", tags=["quotas"], responses={200: {"model": Quota | QuotaList}})
+@from_memory
 def one_quota(
     service: ServiceOf,
     caller: Reads,

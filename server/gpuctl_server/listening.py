@@ -1,0 +1,52 @@
+"""The sockets that the service listens on."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+
+_IN_USE = "the port is in use; --port, or GPUCTL_SERVER_PORT, names another, and 0 takes a free one"
+_WHY = {
+    errno.EADDRINUSE: _IN_USE,
+    errno.EADDRNOTAVAIL: "this machine has no such address",
+    errno.EACCES: "only root may take a port below 1024; --port, or GPUCTL_SERVER_PORT, names another",
+}
+
+
+class CannotListen(Exception):
+    """An address or a port that cannot be had; ``str()`` is for people."""
+
+
+def bound(host: str, port: int) -> list[socket.socket]:
+    """A socket for each address that a host means; they do not listen yet.
+
+    :raises CannotListen: one of them cannot be had.
+    """
+    sockets: list[socket.socket] = []
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            own = socket.socket(family, kind, protocol)
+            sockets.append(own)
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                own.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            own.bind(address)
+    except (OSError, UnicodeError) as error:
+        close(sockets)
+        number = error.errno if isinstance(error, OSError) else None
+        if isinstance(error, socket.gaierror | UnicodeError) or number is None:
+            raise CannotListen(f"cannot listen on {host}: it is no address of this machine") from None
+        raise CannotListen(f"cannot listen on {_told(host, port)}: {_WHY.get(number, os.strerror(number))}") from None
+    return sockets
+
+
+def close(sockets: list[socket.socket]) -> None:
+    """Let go of them."""
+    for own in sockets:
+        own.close()
+
+
+def _told(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,106 @@
+"""The audit in a file: what becomes of its lines, and of changes, when it cannot be written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from control_plane import ControlPlane
+from support.cluster_tools import Place, inference
+from support.documents_sent import sent
+from support.served import Served, refused_start, serving
+
+ADMIN = {"admin": ("admin", None, None)}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Where the audit is, in a directory that a test may take away."""
+    directory = tmp_path / "audit"
+    directory.mkdir()
+    return directory / "audit.jsonl"
+
+
+@pytest.fixture
+def audited(plane: ControlPlane, log: Path, tmp_path: Path) -> Iterator[Served]:
+    """A service with such an audit."""
+    with serving(tmp_path, plane.kubeconfig(), ADMIN, audit=str(log)) as running:
+        yield running
+
+
+def lines(log: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def actions(log: Path) -> list[tuple[str, str]]:
+    return [(item["action"], item["result"]) for item in lines(log)]
+
+
+def test_nothing_is_changed_while_it_cannot_be_written(audited: Served, log: Path, place: Place) -> None:
+    """The line of the change that met it is in the log at once, and in the file as soon as that can be written."""
+    path = {"namespace": place.namespace}
+    audited.call("POST", "/jobs", status=201, json=sent(inference("a"), namespace=place.namespace))
+    away = log.parent.with_name("away")
+    log.parent.rename(away)
+    # It was not known before that it cannot be written: what is done is done.
+    audited.call("POST", "/jobs/a/pause", params=path)
+    told = [json.loads(line) for line in list(audited.log) if "the audit cannot be written" in line]
+    assert json.loads(told[0]["line"])["action"] == "POST /api/v1/jobs/{jobId}/pause"
+    assert told[0]["problem"] == "no such file or directory"
+    before = place.records()
+    for method, where, body in (
+        ("POST", "/jobs/a/resume", None),
+        ("DELETE", "/jobs/a", None),
+        ("POST", "/jobs", sent(inference("b"), namespace=place.namespace)),
+        ("POST", "/nodes/drill-0/labels", {"key": "a", "value": "b"}),
+    ):
+        refused = audited.call(method, where, status=503, json=body, params=path)
+        assert refused["message"] == "nothing is changed while the audit cannot be written: no such file or directory"
+    assert place.records() == before
+    assert audited.get("/jobs/a", **path)["status"] == "paused"
+    tried = sent(inference("b"), namespace=place.namespace, dryRun=True)
+    assert audited.call("POST", "/jobs", json=tried)["status"] == "validated"
+    away.rename(log.parent)
+    audited.call("POST", "/jobs/a/resume", params=path)
+    jobs = "/api/v1/jobs"
+    assert actions(log) == [
+        (f"POST {jobs}", "201"),
+        (f"POST {jobs}/{{jobId}}/pause", "200"),
+        (f"POST {jobs}/{{jobId}}/resume", "503 ServiceUnavailable"),
+        (f"DELETE {jobs}/{{jobId}}", "503 ServiceUnavailable"),
+        (f"POST {jobs}", "503 ServiceUnavailable"),
+        ("POST /api/v1/nodes/{nodeName}/labels", "503 ServiceUnavailable"),
+        (f"POST {jobs}/{{jobId}}/resume", "200"),
+    ]
+
+
+def test_a_disk_that_is_full(plane: ControlPlane, tmp_path: Path, place: Place) -> None:
+    with serving(tmp_path, plane.kubeconfig(), ADMIN, audit="/dev/full") as own:
+        body = sent(inference("a"), namespace=place.namespace)
+        own.call("POST", "/jobs", status=201, json=body)
+        refused = own.call("DELETE", "/jobs/a", status=503, params={"namespace": place.namespace})
+        assert refused["message"].endswith("cannot be written: no space left on device")
+        assert place.exists("Deployment", "a")
+
+
+def test_a_file_that_is_moved_away(audited: Served, log: Path) -> None:
+    """As logrotate does it: the next line makes it again, for its owner alone."""
+    wrong = {"key": "a b", "value": "c"}
+    audited.call("POST", "/nodes/drill-0/labels", status=400, json=wrong)
+    log.rename(log.with_suffix(".1"))
+    audited.call("POST", "/nodes/drill-1/labels", status=400, json=wrong)
+    assert [len(lines(path)) for path in (log.with_suffix(".1"), log)] == [1, 1]
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_start_without_it(plane: ControlPlane, tmp_path: Path) -> None:
+    code, said = refused_start(tmp_path, plane.kubeconfig(), audit=str(tmp_path / "absent" / "audit.jsonl"))
+    assert code == 3
+    assert "the audit cannot be written" in said
+    assert "Traceback" not in said
+    assert os.listdir(tmp_path) == ["tokens.json"]

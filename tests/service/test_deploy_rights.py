@@ -1,0 +1,154 @@
+"""The rights in deploy/service: the service runs under them, everything that it offers is done, and the API server's audit
+says what it asked. Nothing that it needs is refused, and nothing is granted that it never asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from control_plane import ControlPlane
+from control_plane.audit_log import Asked
+from fault_tools.proxy import write_kubeconfig
+from support.granted_rights import grants_of, unused, with_creations
+from support.real_parts import control_plane_binaries
+from support.served import Served, serving
+from support.whole_service import QUEUED, TEAM, WholeTour, operations, prepare, prepare_classes
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+REFUSED: dict[str, set[str]] = {
+    "base": set(),
+    # Journals are where jobs are: in the namespaces of pools and quotas there are none to find.
+    "tokens": {"list secrets in gpuctl-system", "list secrets in rights-team"},
+}
+AGAIN = "what has changed between a plan and its write is read again"
+UNASKED: dict[str, dict[str, str]] = {
+    "base": {},
+    "tokens": {
+        **{f"gpuctl-server-keeper: get {kind}": AGAIN for kind in ("resourcequotas", "limitranges")},
+        "gpuctl-server-keeper: update leases.coordination.k8s.io": "a lease that is held for longer is renewed",
+        "gpuctl-server-writer: get configmaps in team-a": AGAIN,
+        "gpuctl-server-writer: get services in team-a": AGAIN,
+        "gpuctl-server-writer: get horizontalpodautoscalers.autoscaling in team-a": AGAIN,
+    },
+}
+"""Right -> why it is granted all the same."""
+EVERYWHERE: dict[str, set[tuple[str, str]]] = {
+    "base": {("tokenreviews", "create"), ("subjectaccessreviews", "create")},
+    "tokens": {
+        ("nodes", "patch"),
+        *((resource, verb) for resource in ("resourcequotas", "limitranges") for verb in ("create", "patch", "delete")),
+        *(("namespaces", verb) for verb in ("create", "patch")),
+        ("priorityclasses", "create"),
+        *(("leases", verb) for verb in ("create", "update", "delete")),
+    },
+}
+ACCOUNT = ("gpuctl-system", "gpuctl-server")
+
+
+@pytest.fixture(scope="module", params=["base", "tokens"])
+def flavour(request: pytest.FixtureRequest) -> str:
+    """Which of the two ways to deploy it."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def audited(flavour: str) -> Iterator[ControlPlane]:
+    """A control plane of its own, which writes down what it is asked, with the deployment on it."""
+    with ControlPlane(control_plane_binaries(queues=True), queues=True, audit=True) as running:
+        running.kubectl("apply", "-k", str(DEPLOY / "rbac"))
+        running.kubectl("apply", "-f", str(DEPLOY / "rbac" / "bindings.yaml"))
+        running.kubectl("apply", "-k", str(DEPLOY / "service" / flavour))
+        prepare(running)
+        if flavour == "base":
+            # What a member writes is written as theirs.
+            prepare_classes(running)
+        yield running
+
+
+@contextmanager
+def deployed(plane: ControlPlane, directory: Path, flavour: str, platform: str = "") -> Iterator[Served]:
+    """The service as its pod would run it: with that account's token, and those settings.
+
+    :param platform: what its platform has beside what is deployed.
+    """
+    directory.mkdir(exist_ok=True)
+    namespace, name = ACCOUNT
+    token = plane.kubectl("create", "token", name, "-n", namespace, "--duration=2h").strip()
+    authority = str(plane.directory / "certificates" / "apiserver.crt")
+    cluster = {"server": f"https://127.0.0.1:{plane.port}", "certificate-authority": authority}
+    kubeconfig = write_kubeconfig(directory / "kubeconfig", cluster, token)
+    objects = yaml.safe_load_all(plane.kubectl("kustomize", str(DEPLOY / "service" / flavour)))
+    data = next(obj["data"] for obj in objects if obj["kind"] == "ConfigMap")
+    for file, text in data.items():
+        (directory / file).write_text(text)
+    with (directory / "platform.yaml").open("a") as file:
+        file.write(f"{platform}\n")
+    settings = {"GPUCTL_SERVER_CONFIG": str(directory / "server.yaml"), "platform": str(directory / "platform.yaml")}
+    users = {"member": ("user", (TEAM,), None), "keeper": ("admin", None, None)}
+    with serving(directory, kubeconfig, users, **settings) as running:
+        if flavour == "base":
+            running.tokens = {user: plane.tokens[user] for user in users}
+        yield running
+
+
+@pytest.fixture(scope="module")
+def asked(audited: ControlPlane, flavour: str, tmp_path_factory: pytest.TempPathFactory) -> list[Asked]:
+    """What the service has asked as itself, once everything that it offers was done."""
+    directory = tmp_path_factory.mktemp("deployed")
+    with deployed(audited, directory / "own", flavour) as own:
+        tour = WholeTour(own, audited, directory, "member", "keeper")
+        tour.pools()
+        tour.quotas()
+        tour.jobs()
+        tour.commands()
+        tour.follow("serve")
+        tour.stuck()
+        tour.interrupted()
+    with deployed(audited, directory / "own", flavour, QUEUED) as own:
+        tour.served = own
+        tour.recovered("keeper" if flavour == "tokens" else "member")
+        tour.queued()
+        tour.remove()
+    assert set(operations().values()) - tour.done == {"getJobMetrics"}
+    assert audited.audit is not None
+    return list(with_creations(audited.audit.asked(f"system:serviceaccount:{':'.join(ACCOUNT)}")))
+
+
+def test_nothing_that_it_needs_is_refused(asked: list[Asked], flavour: str) -> None:
+    refused = {f"{item.verb} {item.resource} in {item.namespace}" for item in asked if item.status == 403}
+    assert refused == REFUSED[flavour]
+
+
+def test_nothing_is_granted_that_it_never_asks(audited: ControlPlane, asked: list[Asked], flavour: str) -> None:
+    grants, named = grants_of(audited, *ACCOUNT), UNASKED[flavour].keys()
+    assert set(map(str, unused(grants, asked))) <= named
+    assert named <= set(map(str, grants))
+
+
+def test_it_is_no_administrator(audited: ControlPlane, asked: list[Asked], flavour: str) -> None:
+    """No wildcard; Secrets only where jobs are submitted; no rights of others; nodes by patch alone."""
+    grants = grants_of(audited, *ACCOUNT)
+    assert not any("*" in (item.group, item.resource, item.verb) for item in grants)
+    assert not {item.verb for item in grants} & {"escalate", "bind", "impersonate", "deletecollection"}
+    assert not any(item.group == "rbac.authorization.k8s.io" for item in grants)
+    assert {item.namespace for item in grants if item.resource == "secrets"} <= {TEAM}
+    writing = [item for item in grants if item.verb not in ("get", "list", "watch") and item.namespace == ""]
+    assert {(item.resource, item.verb) for item in writing} == EVERYWHERE[flavour]
+    assert not any(item.resource in ("pods/exec", "pods/portforward", "serviceaccounts/token") for item in grants)
+
+
+def test_users_find_out_everything(audited: ControlPlane, asked: list[Asked]) -> None:
+    """The roles of deploy/rbac are enough for what fit and why rest on."""
+    can = ("auth", "can-i", "list")
+    for resource, scope in (
+        ("endpointslices.discovery.k8s.io", ("-n", TEAM)),
+        ("runtimeclasses.node.k8s.io", ()),
+        ("csinodes.storage.k8s.io", ()),
+        ("volumeattachments.storage.k8s.io", ()),
+        ("customresourcedefinitions.apiextensions.k8s.io", ()),
+    ):
+        assert audited.kubectl(*can, resource, *scope, user="member", check=False).splitlines()[-1] == "yes", resource

@@ -1,0 +1,217 @@
+"""The service's start: what it needs is not there, or comes later; and under the conditions of its image."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import entry_points, metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from control_plane import ControlPlane
+from fault_tools.proxy import Proxy, Upstream, cut_before, on
+from support.cluster_tools import Place, inference
+from support.served import refused_start, serving
+
+ROOT = Path(__file__).resolve().parents[2]
+ADMIN = {"admin": ("admin", None, None)}
+
+
+@pytest.fixture
+def proxy(plane: ControlPlane) -> Iterator[Proxy]:
+    """What stands between the API server and a service of the test's own."""
+    upstream = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
+    with Proxy(plane, upstream) as running:
+        yield running
+    upstream.close()
+
+
+def test_the_api_server_is_away_at_the_start(proxy: Proxy, place: Place, tmp_path: Path) -> None:
+    """The service waits for it and says so, answers nothing that it does not know, and is ready once it is there."""
+    place.apply(inference("chat"))
+    proxy.reset(on(lambda request: True, cut_before))
+    with serving(tmp_path, proxy.kubeconfig(tmp_path / "kubeconfig"), ADMIN, True, False) as own:
+
+        def unready() -> dict[str, object]:
+            answer = httpx.get(f"{own.url}/readyz", timeout=30)
+            assert answer.status_code == 503
+            return dict(answer.json())
+
+        assert httpx.get(f"{own.url}/healthz", timeout=30).status_code == 200
+        problem = place.until(lambda: unready()["problem"], "the service to say what is wrong")
+        assert str(proxy.port) in problem
+        errors = {
+            path: own.call("GET", path, status=503)["error"] for path in ("/jobs", "/jobs/chat", "/nodes", "/quotas")
+        }
+        # What the copy would have is not there yet; what it does not have is asked, in vain.
+        assert errors == {
+            "/jobs": "ServiceUnavailable",
+            "/jobs/chat": "ServiceUnavailable",
+            "/nodes": "Unreachable",
+            "/quotas": "Unreachable",
+        }
+        proxy.reset(None)
+        place.until(lambda: httpx.get(f"{own.url}/readyz", timeout=30).status_code == 200, "the service to be ready")
+        assert [item["name"] for item in own.get("/jobs", namespace=place.namespace)["items"]] == ["chat"]
+        assert not any("Traceback" in line for line in own.log)
+
+
+def test_the_port_is_in_use(plane: ControlPlane, tmp_path: Path) -> None:
+    """It says so in a sentence, with what to do, and has made no tokens that nobody has seen."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, said = refused_start(tmp_path, plane.kubeconfig(), port=str(port))
+    assert code == 3
+    assert said == (
+        f"gpuctl-server: cannot listen on 127.0.0.1:{port}: the port is in use; --port, or GPUCTL_SERVER_PORT, names "
+        "another, and 0 takes a free one\n"
+    )
+    assert not (tmp_path / "tokens.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("host", "message"),
+    [
+        ("192.0.2.1", "cannot listen on 192.0.2.1:0: this machine has no such address"),
+        ("no.such.host.invalid", "cannot listen on no.such.host.invalid: it is no address of this machine"),
+    ],
+)
+def test_an_address_that_is_none(plane: ControlPlane, tmp_path: Path, host: str, message: str) -> None:
+    assert refused_start(tmp_path, plane.kubeconfig(), host=host) == (3, f"gpuctl-server: {message}\n")
+
+
+@pytest.mark.parametrize("host", ["::1", "localhost"])
+def test_other_addresses(plane: ControlPlane, tmp_path: Path, host: str) -> None:
+    with serving(tmp_path, plane.kubeconfig(), ADMIN, host=host) as own:
+        assert own.get("/jobs")["total"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "message"),
+    [
+        ("{", 0o600, "is no JSON"),
+        ("[]", 0o600, "has no list `tokens`"),
+        ('{"tokens": [{"name": "a"}]}', 0o600, "tokens[0] of"),
+        ('{"tokens": [{"name": "a", "sha256": "00", "role": "king"}]}', 0o600, "its role has to be one of"),
+        ('{"tokens": []}', 0o644, "may be read by everybody (mode 0644): `chmod 600"),
+    ],
+)
+def test_a_file_of_tokens_that_is_broken(
+    plane: ControlPlane, tmp_path: Path, content: str, mode: int, message: str
+) -> None:
+    """Nothing is served, and the file is left as it is."""
+    path = tmp_path / "tokens.json"
+    path.write_text(content)
+    path.chmod(mode)
+    code, said = refused_start(tmp_path, plane.kubeconfig())
+    assert code == 3
+    assert said.startswith("gpuctl-server: the tokens cannot be used: ")
+    assert message in said
+    assert "Traceback" not in said
+    assert path.read_text() == content
+
+
+def dockerfile() -> list[tuple[str, str]]:
+    """The steps of the image, of both stages."""
+    text = (ROOT / "deploy" / "service" / "Dockerfile").read_text().replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in lines]
+
+
+def test_the_image_has_what_it_takes() -> None:
+    """What is copied is there and enough for an installation, and the user is a number, and not root's."""
+    steps = dockerfile()
+    copied = [word for step, rest in steps if step == "COPY" and "--from" not in rest for word in rest.split()[:-1]]
+    assert all((ROOT / name).exists() for name in copied), copied
+    project = metadata("gpuctl-k8s")
+    assert {"pyproject.toml", "README.md", "LICENSE", "compiler", "server"} == set(copied)
+    (install,) = [rest for step, rest in steps if step == "RUN"]
+    extra = re.search(r"'\.\[(\w+)\]'", install)
+    assert extra is not None
+    assert extra[1] in project.get_all("Provides-Extra", [])
+    assert [rest for step, rest in steps if step == "ENTRYPOINT"] == ['["gpuctl-server"]']
+    assert entry_points(group="console_scripts", name="gpuctl-server")
+    oldest = project["Requires-Python"].removeprefix(">=")
+    images = [rest.split()[0].removeprefix("python:").removesuffix("-slim") for step, rest in steps if step == "FROM"]
+    assert all(tuple(map(int, item.split("."))) >= tuple(map(int, oldest.split("."))) for item in images)
+    (user,) = [rest for step, rest in steps if step == "USER"]
+    assert all(part.isdigit() and int(part) > 0 for part in user.split(":"))
+
+
+class Confined(NamedTuple):
+    """An interpreter, and as whom it runs."""
+
+    python: str
+    options: dict[str, Any]
+
+
+def confined() -> Confined:
+    """The image's user; who is not root runs it as themselves."""
+    if os.geteuid() != 0:
+        return Confined(sys.executable, {})
+    user, group = next(rest for step, rest in dockerfile() if step == "USER").split(":")
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    for python in (sys.executable, f"/usr/bin/{version}"):
+        path = Path(python).resolve()
+        if path.exists() and all(part.stat().st_mode & 0o001 for part in (path, *path.parents)):
+            return Confined(python, {"user": int(user), "group": int(group), "extra_groups": []})
+    pytest.skip("no interpreter that other users than root may run")
+
+
+def test_it_runs_as_in_its_image(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """As a user who owns nothing, in a directory that cannot be written, with the image's environment and no other."""
+    (environment,) = [rest for step, rest in dockerfile() if step == "ENV"]
+    values = dict(item.split("=", 1) for item in shlex.split(environment))
+    assert (values["HOME"], values["GPUCTL_SERVER_HOST"]) == ("/tmp", "0.0.0.0")
+    directory = tmp_path_factory.mktemp("image", numbered=True)
+    for parent in (directory, *directory.parents):
+        if parent.stat().st_uid == os.geteuid() and parent != Path("/"):
+            parent.chmod(parent.stat().st_mode | 0o055)
+    kubeconfig = directory / "kubeconfig"
+    kubeconfig.write_text(plane.kubeconfig().read_text())
+    kubeconfig.chmod(0o644)
+    (directory / "server.yaml").write_text("auth: kubernetes\nport: 0\n")
+    scratch = directory / "scratch"
+    scratch.mkdir()
+    scratch.chmod(0o777)
+    directory.chmod(0o555)
+    python, options = confined()
+    paths = os.pathsep.join(path for path in sys.path if path and Path(path).exists())
+    places = {"HOME": str(scratch), "TMPDIR": str(scratch), "KUBECONFIG": str(kubeconfig), "PYTHONPATH": paths}
+    process = subprocess.Popen(
+        [python, "-m", "gpuctl_server", "--config", str(directory / "server.yaml")],
+        env={**values, **places},
+        cwd=directory,
+        **options,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        lines: list[str] = []
+        for line in process.stderr:
+            lines.append(line)
+            if line.startswith("gpuctl serves "):
+                break
+        else:
+            pytest.fail(f"it has ended:\n{''.join(lines)}")
+        url = lines[-1].removeprefix("gpuctl serves ").strip().replace("0.0.0.0", "127.0.0.1")
+        token = {"Authorization": f"Bearer {plane.tokens['admin']}"}
+        plane.wait_for(lambda: httpx.get(f"{url}/jobs", headers=token).status_code == 200, "the service", 60)
+        document = httpx.get(f"{url}/openapi.json").json()
+        assert json.dumps(document)
+    finally:
+        process.kill()
+        process.wait()
+        directory.chmod(0o755)
+    assert list(scratch.iterdir()) == []
