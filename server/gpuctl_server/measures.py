@@ -32,19 +32,34 @@ class Measures:
             "gpuctl_server_requests_under_way", "Requests that are worked on.", registry=self._registry
         )
         self._registry.register(_OfMirror(mirror))
+        self._objects = CollectorRegistry()
+        self._objects.register(_ObjectsOf(mirror))
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
 
-    def text(self) -> bytes:
-        """All of it, in Prometheus' text format 0.0.4."""
-        return generate_latest(self._registry)
+    def text(self, *, with_objects: bool) -> bytes:
+        """All of it, in Prometheus' text format 0.0.4.
+
+        :param with_objects: with how much there is in the cluster, in all namespaces together.
+        """
+        return generate_latest(self._registry) + (generate_latest(self._objects) if with_objects else b"")
 
 
 class _OfMirror(Collector):
-    """How much the mirror has, and how old it may be; looked at when it is asked for."""
+    """Whether the mirror is of use; looked at when it is asked for."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("gpuctl_server_mirror_ready", "1 when every list was read.", float(self._mirror.ready))
+
+
+class _ObjectsOf(Collector):
+    """How much the mirror has; looked at when it is asked for."""
 
     def __init__(self, mirror: Mirror) -> None:
         self._mirror = mirror
@@ -54,4 +69,3 @@ class _OfMirror(Collector):
         for kind, number in self._mirror.kinds():
             objects.add_metric([kind], number)
         yield objects
-        yield GaugeMetricFamily("gpuctl_server_mirror_ready", "1 when every list was read.", float(self._mirror.ready))

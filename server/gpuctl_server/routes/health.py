@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from starlette.responses import JSONResponse, Response
 
+from gpuctl_server.access.caller import Caller
 from gpuctl_server.lookups import decided
-from gpuctl_server.problems import forbidden
 from gpuctl_server.routes.common import ServiceOf, api_router, caller_of
 
 router = api_router("")
@@ -27,8 +27,7 @@ async def readyz(request: Request, service: ServiceOf) -> Response:
     mirror, failure = service.mirror, service.mirror.failure
     ready = mirror.ready and service.board.ready
     value: dict[str, Any] = {"ready": ready, "heardSecondsAgo": round(time.monotonic() - mirror.heard_at, 1)}
-    if request.headers.get("authorization"):
-        await _of_everything(request)
+    if request.headers.get("authorization") and await _sees_all(await caller_of(request)):
         value |= {
             "objects": dict(mirror.kinds()),
             "leftOut": {"objects": mirror.left_out, "jobs": len(service.board.now().left_out)},
@@ -37,17 +36,13 @@ async def readyz(request: Request, service: ServiceOf) -> Response:
     return JSONResponse(value, 200 if ready else 503)
 
 
-async def _of_everything(request: Request) -> None:
-    """See that whoever asks may know how much there is in all namespaces.
-
-    :raises Problem: 401, 403.
-    """
-    caller = await caller_of(request)
-    if not await decided(caller, caller.sees_all):
-        raise forbidden(f"{caller.name} may not see all namespaces, which these numbers are of")
+@router.get("/metrics", include_in_schema=False)
+async def metrics(service: ServiceOf, caller: Annotated[Caller, Depends(caller_of)]) -> Response:
+    """What the service counts of itself, and of the cluster for who sees all of it."""
+    text = service.measures.text(with_objects=await _sees_all(caller))
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-@router.get("/metrics", include_in_schema=False, dependencies=[Depends(_of_everything)])
-def metrics(service: ServiceOf) -> Response:
-    """What the service counts of itself. It takes a token that is for all namespaces: so are the counts."""
-    return Response(service.measures.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+async def _sees_all(caller: Caller) -> bool:
+    """Whether somebody may know how much there is in all namespaces."""
+    return await decided(caller, caller.sees_all)
