@@ -32,7 +32,6 @@ from gpuctl.usecases.job_logs import JobLogs, LogQuery, ToldBatch, ToldLogs, Tol
 from gpuctl.usecases.job_queries import GpuUse, JobQuery, ListedRows
 from gpuctl.usecases.looking import Reader, check_names, reader_of
 from gpuctl.usecases.node_queries import NodeListing, NodeQuery
-from gpuctl.usecases.service_fit import ToldFits
 from gpuctl.usecases.wire import NotOfThisForm, decode, encode
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
@@ -92,8 +91,7 @@ def answer_question(
     with asked_by(service, caller, namespace, touched) as asked:
         value = called(function, asked, arguments)
         told = encode(value)
-        # Those of `fit` have a form of their own, in which each holder has numbers.
-        if not isinstance(value, ToldLogs | ToldFits):
+        if not isinstance(value, ToldLogs):
             told = told_together(told)
         return {"version": __version__, "answer": told, "notes": asked.scope.notes}
 

@@ -35,8 +35,16 @@ def told_together(value: Any) -> Any:
 
 
 def _is_hidden(item: Any) -> bool:
-    """Whether a value of a list is about something hidden: one of its own texts names it."""
-    return isinstance(item, dict) and any(isinstance(text, str) and _ONE.search(text) for text in item.values())
+    """Whether a value of a list is something hidden, or a proof that speaks of it.
+
+    A sentence that names what is hidden, such as a reason, does not make the job that it is about hidden.
+    """
+    if not isinstance(item, dict):
+        return False
+    pod = item.get("pod")
+    named = _ONE.search if "text" in item else _ONE.fullmatch
+    texts = [*item.values(), *(pod.values() if isinstance(pod, dict) else ())]
+    return any(isinstance(text, str) and named(text) is not None for text in texts)
 
 
 def _merged(items: list[dict[str, Any]]) -> dict[str, Any]:
@@ -47,6 +55,8 @@ def _merged(items: list[dict[str, Any]]) -> dict[str, Any]:
 def _together(key: str, values: list[Any]) -> Any:
     if key in _NUMBERS:
         return None
+    if all(isinstance(item, dict) for item in values):
+        return _merged(values)
     if all(isinstance(item, int | float) and not isinstance(item, bool) for item in values):
         return sum(values)
     return values[0] if all(item == values[0] for item in values) else None

@@ -17,8 +17,9 @@ from websockets.sync.client import connect
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
 from gpuctl_server.access.tokens import TokenEntry, read_tokens, write_tokens
-from support.cluster_tools import training
+from support.cluster_tools import Place, training
 from support.documents_sent import sent, text_of
+from support.remote import Remote
 from support.served import Served, serving
 
 POOL, OTHER_POOL = "own-pool", "foreign-pool"
@@ -197,7 +198,9 @@ def test_a_log_that_is_followed(proxy: Proxy, behind: Served) -> None:
     assert (answers[0][0], answers[0][2]) == (404, 0)
 
 
-def test_those_who_hold_a_pool_are_told_together(behind: Served) -> None:
+def test_those_who_hold_a_pool_are_told_together(
+    behind: Served, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """How much others hold counts; how many jobs or pods it is, and of whom, is not told, whatever is asked."""
     wanted = job("wanted", OWN, gpu=8, priority="low")
     fit = behind.call("POST", "/fit", "user", json=sent(wanted))
@@ -224,7 +227,17 @@ def test_those_who_hold_a_pool_are_told_together(behind: Served) -> None:
     assert question.startswith(
         "training/urgent in own-place evicts others as of now: work in other namespaces (running for"
     )
-    for answer in (*told, plan):
+    remote = Remote(place, behind, tmp_path / "config", monkeypatch)
+    remote.login("user")
+    lines = []
+    for name, priority in (("waits", "low"), ("urgent", "high")):
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(text_of(job(name, OWN, gpu=8, priority=priority)))
+        lines += remote.typed("fit", "-f", str(path), code=None).out.splitlines()
+        told.append(json.loads(remote.typed("fit", "-f", str(path), "-o", "json", code=None).out))
+    assert "  nvidia.com/gpu held by: work in other namespaces 16" in lines
+    assert lines.count("  evicts: work in other namespaces") == 1
+    for answer in (*told, plan, lines):
         text = json.dumps(answer)
         assert not [word for word in ("held-", FOREIGN, "hidden") if word in text], text
     behind.call("DELETE", f"/jobs/{made['jobId']}", "user")

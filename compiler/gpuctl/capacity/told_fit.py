@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gpuctl.capacity.fit import Fit, Verdict
-from gpuctl.capacity.shortage import Balance
+from gpuctl.capacity.seats import Units
 
 
 class ToldDemand(NamedTuple):
@@ -18,19 +18,40 @@ class ToldDemand(NamedTuple):
 
 
 class ToldPod(NamedTuple):
-    """A pod that would be evicted."""
+    """A pod that would be evicted; all of those whom the caller may not see are one, without a priority."""
 
     namespace: str
     name: str
     owner: str
-    priority: int
+    priority: int | None
 
 
 class ToldVictim(NamedTuple):
-    """As :class:`~gpuctl.capacity.fit.Victim`."""
+    """As :class:`~gpuctl.capacity.fit.Victim`; what differs among those who may not be seen is None."""
 
     pod: ToldPod
-    node: str
+    node: str | None
+
+
+class ToldHolder(NamedTuple):
+    """As :class:`~gpuctl.capacity.shortage.Holder`; all of those whom the caller may not see are one."""
+
+    namespace: str
+    owner: str
+    priority: int | None
+    pods: int | None
+    amount: int
+
+
+class ToldBalance(NamedTuple):
+    """As :class:`~gpuctl.capacity.shortage.Balance`."""
+
+    per_pod: Units
+    need: Units
+    free: Units
+    largest: tuple[str, Units] | None
+    scarce: str
+    held_by: list[ToldHolder]
 
 
 class ToldFit(NamedTuple):
@@ -42,7 +63,7 @@ class ToldFit(NamedTuple):
     starts: int
     victims: list[ToldVictim]
     certain: bool
-    balance: Balance
+    balance: ToldBalance
     change: str | None
 
 
@@ -56,6 +77,6 @@ def told_fit(answer: Fit) -> ToldFit:
         answer.starts,
         [ToldVictim(ToldPod(pod.namespace, pod.name, pod.owner, pod.priority), node) for pod, node in answer.victims],
         answer.certain,
-        answer.balance,
+        ToldBalance(*answer.balance[:-1], [ToldHolder(*holder) for holder in answer.balance.held_by]),
         answer.change,
     )

@@ -9,7 +9,8 @@ import click
 
 if TYPE_CHECKING:
     from gpuctl.capacity.fit import Fit
-    from gpuctl.capacity.told_fit import ToldFit
+    from gpuctl.capacity.shortage import Holder
+    from gpuctl.capacity.told_fit import ToldFit, ToldHolder
 
 _HOLDERS = 3
 SAID = {
@@ -39,17 +40,21 @@ def fit_lines(answer: Fit | ToldFit, *, coloured: bool = False) -> Iterator[str]
     if answer.reason:
         yield f"  reason: {answer.reason}"
     for victim in answer.victims:
+        if victim.pod.priority is None:
+            yield "  evicts: work in other namespaces"
+            continue
         of = "" if victim.pod.owner == f"Pod/{victim.pod.name}" else f" of {victim.pod.owner}"
         pod = f"pod {victim.pod.name} -n {victim.pod.namespace}{of}"
         yield f"  evicts: {pod} on {victim.node} (priority {victim.pod.priority})"
     if answer.verdict in ("fits", "unknown") and not answer.victims:
         return
-    held = [
-        f"{holder.owner} -n {holder.namespace} {told(found.scarce, holder.amount).split()[0]}"
-        for holder in found.held_by[:_HOLDERS]
-    ]
+    held = [f"{_whose(holder)} {told(found.scarce, holder.amount).split()[0]}" for holder in found.held_by[:_HOLDERS]]
     if held:
         more = len(found.held_by) - len(held)
         yield f"  {found.scarce} held by: {', '.join(held)}{f' and {more} others' if more else ''}"
     if answer.change is not None:
         yield f"  smallest change: {answer.change}"
+
+
+def _whose(holder: Holder | ToldHolder) -> str:
+    return "work in other namespaces" if holder.priority is None else f"{holder.owner} -n {holder.namespace}"
