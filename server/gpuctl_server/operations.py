@@ -32,6 +32,7 @@ _NAMES = {
     "GET /nodes/{nodeName}/labels/{key}": "getNodeLabel",
     "DELETE /nodes/{nodeName}/labels/{key}": "deleteNodeLabel",
     "GET /audit": "listAudit",
+    "GET /": "openDocumentation",
 }
 _VERBS = {"POST": "create", "PUT": "update", "DELETE": "delete"}
 _ALIKE = frozenset(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -149,8 +149,9 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
 
     def lost(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        text = "there is nothing at this path" if error.status_code == 404 else str(error.detail)
-        response = answer(Problem(error.status_code, text))
+        is_unknown = error.status_code == 404
+        text = "there is nothing at this path" if is_unknown else str(error.detail)
+        response = answer(Problem(error.status_code, text, hint="see /api/v1/docs" if is_unknown else None))
         if error.status_code == 405:
             response.headers["Allow"] = ", ".join(sorted(_methods(routes, request.scope)))
         return response
@@ -168,11 +169,26 @@ def _methods(routes: Iterable[BaseRoute], scope: Scope) -> set[str]:
     }
 
 
+_SAID = {"missing": "is required", "extra_forbidden": "is not known here"}
+"""What pydantic says shorter than a reader needs it."""
+
+
 def invalid_query(error: RequestValidationError | ValidationError) -> Problem:
     """400: what has a wrong form, field by field."""
-    details = [{"field": _place(item["loc"]), "message": item["msg"]} for item in error.errors()]
-    first = f"{details[0]['field']}: {details[0]['message']}" if details else "the request is invalid"
-    return Problem(400, first, error="InvalidRequest", details=details)
+    found = error.errors()
+    details = [{"field": _place(item["loc"]), "message": _said(item)} for item in found]
+    first = f"the {_kind(found[0]['loc'])}{details[0]['field']} {details[0]['message']}" if found else ""
+    return Problem(400, first or "the request is invalid", error="InvalidRequest", details=details)
+
+
+def _said(item: Mapping[str, Any]) -> str:
+    text: str = item["msg"]
+    return _SAID.get(item["type"], f"is invalid: {text[:1].lower()}{text[1:]}")
+
+
+def _kind(location: Sequence[Any]) -> str:
+    where = location[0] if len(location) > 1 else None
+    return {"query": "query parameter ", "path": "part of the path ", "body": "field "}.get(str(where), "")
 
 
 def _place(location: Sequence[Any]) -> str:

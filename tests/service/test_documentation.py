@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import httpx
 from openapi_spec_validator import OpenAPIV30SpecValidator
 
 from support.served import Served
@@ -30,3 +31,28 @@ def test_the_page_needs_no_internet(served: Served) -> None:
         assert "//" not in name
         assert served.client("").get(f"/docs/{name}").status_code == 200
     assert served.client("").get("/docs/files/../../jobs").status_code in {401, 404}
+
+
+def test_the_address_alone_leads_to_the_page(served: Served) -> None:
+    answer = httpx.get(served.url, follow_redirects=True)
+    assert (answer.status_code, answer.url.path) == (200, "/api/v1/docs/")
+
+
+def test_what_is_missing_or_wrong_is_named(served: Served) -> None:
+    """As what it is: a part of the address or of the body."""
+    token = {"Authorization": f"Bearer {served.tokens['admin']}"}
+    found = {
+        path: httpx.get(f"{served.url}/api/v1{path}", headers=token).json()["message"]
+        for path in ("/nodes/labels", "/jobs?page=0", "/jobs?pageSize=many")
+    }
+    assert found == {
+        "/nodes/labels": "the query parameter key is required",
+        "/jobs?page=0": "the query parameter page is invalid: input should be greater than or equal to 1",
+        "/jobs?pageSize=many": "the query parameter pageSize is invalid: input should be a valid integer, "
+        "unable to parse string as an integer",
+    }
+    answer = httpx.post(f"{served.url}/api/v1/auth/check", headers=token, json={"action": "get", "resorce": "jobs"})
+    assert answer.json()["details"] == [
+        {"field": "resource", "message": "is required"},
+        {"field": "resorce", "message": "is not known here"},
+    ]

@@ -150,6 +150,7 @@ def test_other_methods(served: Served) -> None:
         "error": "NotFound",
         "message": "there is nothing at this path",
         "details": [],
+        "hint": "see /api/v1/docs",
     }
 
 

@@ -1,4 +1,4 @@
-"""Whether the service lives, and whether it is of use."""
+"""Whether the service lives, and whether it is of use; and the way to its documentation."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ from starlette.responses import JSONResponse, Response
 
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.lookups import decided
-from gpuctl_server.routes.common import ServiceOf, api_router, caller_of
+from gpuctl_server.routes.common import BASE, ServiceOf, api_router, caller_of
 
 router = api_router("")
+
+
+@router.get("/", include_in_schema=False)
+async def front_door() -> Response:
+    """Whoever opens the address in a browser is led to the documentation."""
+    return Response(status_code=307, headers={"Location": f"{BASE}/docs/"})
 
 
 @router.get("/healthz", include_in_schema=False)
