@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from typing import Any
 
 import yaml
@@ -102,7 +103,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _twice(keys: list[str]) -> str:
-    key = next(key for index, key in enumerate(keys) if key in keys[:index])
+    key = Counter(keys).most_common(1)[0][0]
     return f"the key {json.dumps(key)[:80]} is there twice"
 
 

@@ -49,6 +49,9 @@ BODIES: dict[str, OddBody] = {
     "NaN": OddBody(JSON, _among(b'"timeout": NaN'), "NaN is no number"),
     "infinity": OddBody(JSON, _among(b'"timeout": -Infinity'), "-Infinity is no number"),
     "a key twice": OddBody(JSON, b'{"name": "x", "name": "y"}', _TWICE),
+    "the last of many keys twice": OddBody(
+        JSON, b"{%s}" % b",".join(b'"k%d": 1' % min(n, 49_999) for n in range(50_001)), _TWICE
+    ),
     "half a character": OddBody(JSON, rb'{"yamlContent": "kind: \ud800"}', _HALF),
     "half a character in a key": OddBody(JSON, rb'{"\udfff": 1}', _HALF),
     "half a character in a list": OddBody(JSON, rb'{"yamlContents": ["\ud83d"], "nodeNames": ["\udc00"]}', _HALF),
