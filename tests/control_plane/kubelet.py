@@ -100,7 +100,11 @@ class Kubelet:
         self.streams_port: int | None = None
         self._api = api
         self._token = token
-        self._client = ssl.create_default_context(cafile=str(certificates / "apiserver.crt"))
+        # Made once, and without proxies: those are looked for in the environment, which tests change meanwhile.
+        trusted = ssl.create_default_context(cafile=str(certificates / "apiserver.crt"))
+        self._client = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusted)
+        )
         self._server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         # The API server does not ask who a kubelet is unless it is told to, so its own certificate serves.
         self._server_context.load_cert_chain(certificates / "apiserver.crt", certificates / "apiserver.key")
@@ -195,7 +199,7 @@ class Kubelet:
         path = f"/api/v1/namespaces/{quote(key.namespace)}/pods/{quote(key.pod)}"
         request = urllib.request.Request(self._api + path, headers={"Authorization": f"Bearer {self._token}"})
         try:
-            with urllib.request.urlopen(request, timeout=10, context=self._client) as response:
+            with self._client.open(request, timeout=10) as response:
                 result: dict[str, Any] = json.load(response)
                 return result
         except urllib.error.HTTPError as error:
