@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from support.served import Served, serving
 
 TEAM = "team-a"
 OTHER = "team-b"
+_NUMBERS = count()
 
 
 @pytest.fixture(scope="session")
@@ -84,7 +86,8 @@ def place(
 ) -> Iterator[Place]:
     """A namespace of its own, in which the command line works."""
     title = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:50].strip("-")
-    yield from places(plane, api, tmp_path, capsys, monkeypatch, f"{title}-s")
+    # A second attempt finds the namespace of the first one still there.
+    yield from places(plane, api, tmp_path, capsys, monkeypatch, f"{title}-s{next(_NUMBERS)}")
 
 
 @pytest.fixture

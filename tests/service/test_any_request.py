@@ -20,7 +20,7 @@ from gpuctl_server.administering import Given
 from gpuctl_server.app import ROUTERS
 from gpuctl_server.models.label_models import NewLabel, NewLabels
 from gpuctl_server.routes.auth import RightQuestion
-from gpuctl_server.routes.command_questions import QuestionBody
+from gpuctl_server.routes.command_questions import FollowBody, QuestionBody
 from gpuctl_server.routes.job_changes import BatchBody
 from gpuctl_server.routes.job_questions import WaitQuestion
 from gpuctl_server.submissions import DocumentsBody
@@ -68,6 +68,9 @@ def test_any_request(world: Served, name: str) -> None:
 
 BODIED = [
     "POST /command-line/changes/{question}",
+    "POST /command-line/follow-logs",
+    "POST /command-line/wait-for-jobs",
+    "POST /command-line/wait-until-running",
     "POST /command-line/{question}",
     *sorted(
         f"{method.upper()} {path.removeprefix('/api/v1')}"
@@ -79,6 +82,7 @@ BODIED = [
 """Whatever takes a body."""
 OPEN_TO_ALL = {
     *("POST /auth/check", "POST /fit", "POST /plan", "POST /jobs/{jobId}/wait", "POST /command-line/{question}"),
+    *("POST /command-line/follow-logs", "POST /command-line/wait-for-jobs", "POST /command-line/wait-until-running"),
 }
 """What somebody may ask who may change nothing."""
 
@@ -106,7 +110,7 @@ def test_what_takes_a_body() -> None:
 def is_of_a_body(dependency: Any) -> bool:
     """Whether it reads a body: what is given the request and nothing else, and gives a model."""
     return get_type_hints(dependency.call).get("return") in {
-        *(BatchBody, DocumentsBody, Given, NewLabel, NewLabels, QuestionBody, RightQuestion, WaitQuestion),
+        *(BatchBody, DocumentsBody, FollowBody, Given, NewLabel, NewLabels, QuestionBody, RightQuestion, WaitQuestion),
     }
 
 

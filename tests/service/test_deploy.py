@@ -122,9 +122,9 @@ def test_prometheus_scrapes_it(served: Served, tmp_path: Path) -> None:
         with running_prometheus(directory, targets=[target], how=right) as address:
             assert up(address) == ("1" if name == "right" else "0")
             if name == "right":
-                query = {"query": 'gpuctl_server_mirror_objects{kind="Node"}'}
+                query = {"query": "gpuctl_server_mirror_ready"}
                 (found,) = httpx.get(f"{address}/api/v1/query", params=query).json()["data"]["result"]
-                assert float(found["value"][1]) >= 4
+                assert float(found["value"][1]) == 1
 
 
 def up(address: str) -> str:

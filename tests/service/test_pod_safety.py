@@ -12,7 +12,7 @@ from control_plane import ControlPlane
 from fault_tools.world import Api
 from gpuctl.frontend.source import Source
 from gpuctl.usecases.change_options import PlanOptions, RunOptions
-from gpuctl.usecases.service_changes import SentDocuments
+from gpuctl.usecases.service_documents import SentDocuments
 from gpuctl.usecases.wire import encode
 from support.cluster_tools import POOL, training
 from support.documents_sent import sent, text_of
@@ -151,7 +151,7 @@ def test_a_change_and_the_command_line_s_roads(kept: Served, api: Api) -> None:
 
 def command_line(road: str, text: str) -> dict[str, Any]:
     """What ``gpuctl --server`` sends for documents."""
-    sources = SentDocuments([Source("a.yaml", text)], None, strict=False)
+    sources = SentDocuments([Source("a.yaml", text)], None, strict=False, platform="", platform_name="")
     value = {"documents": sources, "planning": PlanOptions()}
     if road == "changes/apply":
         value |= {"run": RunOptions(), "confirmed": []}

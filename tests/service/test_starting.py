@@ -42,7 +42,8 @@ def test_the_api_server_is_away_at_the_start(proxy: Proxy, place: Place, tmp_pat
     with serving(tmp_path, proxy.kubeconfig(tmp_path / "kubeconfig"), ADMIN, True, False) as own:
 
         def unready() -> dict[str, object]:
-            answer = httpx.get(f"{own.url}/readyz", timeout=30)
+            token = {"Authorization": f"Bearer {own.tokens['admin']}"}
+            answer = httpx.get(f"{own.url}/readyz", headers=token, timeout=30)
             assert answer.status_code == 503
             return dict(answer.json())
 

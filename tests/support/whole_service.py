@@ -167,7 +167,9 @@ class WholeTour:
             self.call("PUT", f"/jobs/{name}", sent(document, namespace=TEAM), confirm=True)
         # Without its autoscaler, and on other terms than a StatefulSet can be changed to.
         self.call("PUT", "/jobs/serve", sent(inference("serve", **changed), namespace=TEAM), confirm=True)
-        note = notebook("note", storage={"workdirs": [{"path": "/scratch"}]}, service={"port": 9999}, **changed)
+        note = notebook(
+            "note", storage={"workdirs": [{"path": "/scratch", "emptyDir": {}}]}, service={"port": 9999}, **changed
+        )
         self.call("PUT", "/jobs/note", sent(note, namespace=TEAM), confirm=True)
         for name in ("serve", "note", "comp", "wide"):
             self.state(name, "running")
