@@ -50,6 +50,8 @@ def test_its_settings_are_settings(plane: ControlPlane, flavour: str) -> None:
         if obj["kind"] == "ConfigMap":
             found = ServerSettings.made(yaml.safe_load(obj["data"]["server.yaml"]))
             assert found.auth == ("tokens" if flavour == "tokens" else "kubernetes")
+            # Jobs that name none would be put beside the service itself.
+            assert found.namespace == "default"
             return
     pytest.fail("there are no settings")
 
