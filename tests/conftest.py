@@ -13,7 +13,8 @@ _ON_A_CLUSTER = frozenset({"cluster", "faults", "service"})
 # What a test shows is made by the code under test, and no test leaves anything with the user who runs it.
 os.environ["GPUCTL_NO_CACHE"] = "1"
 MOST_RERUNS = 3
-"""Of all tests together. More is no bad luck of a loaded machine: it is a defect."""
+"""Of the tests of the cluster half together, and of those of the service. More is no bad luck of a loaded machine: it is a
+defect."""
 
 LONGEST = (
     "cluster/test_fit_admission.py",
@@ -65,20 +66,26 @@ class Reruns:
     """Fails the run when too many tests had to be run again."""
 
     def __init__(self) -> None:
-        self.names: list[str] = []
+        self.names: dict[bool, list[str]] = {True: [], False: []}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Reports of all workers come here."""
         if report.outcome != "rerun":  # type: ignore[comparison-overlap]
             return
-        self.names.append(report.nodeid)
-        if len(self.names) > MOST_RERUNS:
-            names = "\n".join(self.names)
+        alike = self.names[report.nodeid.startswith("tests/service/")]
+        alike.append(report.nodeid)
+        if len(alike) > MOST_RERUNS:
+            names = "\n".join(alike)
             report.outcome = "failed"
             report.longrepr = (
-                f"{report.longreprtext}\n\n{len(self.names)} tests were run again, {MOST_RERUNS} may be:\n{names}"
+                f"{report.longreprtext}\n\n{len(alike)} tests were run again, {MOST_RERUNS} may be:\n{names}"
             )
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Name them also where they are few: each shows where a test rests on a moment."""
+        for name in (*self.names[False], *self.names[True]):
+            terminalreporter.write_line(f"run again: {name}")
 
 
 def pytest_configure(config: pytest.Config) -> None:

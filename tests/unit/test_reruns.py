@@ -42,11 +42,22 @@ def ran(directory: Path, *options: str, shaky: int, ci: bool = True, room: str =
     return done.returncode, done.stdout.splitlines()
 
 
+@pytest.mark.parametrize("room", ["cluster", "service"])
 @pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "side by side"])
-def test_three_tests_may_be_run_again(tmp_path: Path, options: tuple[str, ...]) -> None:
-    code, lines = ran(tmp_path, *options, shaky=3)
+def test_three_tests_may_be_run_again(tmp_path: Path, options: tuple[str, ...], room: str) -> None:
+    code, lines = ran(tmp_path, *options, shaky=3, room=room)
     assert code == 0
     assert lines[-1].startswith("3 passed, 3 rerun in ")
+    named = sorted(line for line in lines if line.startswith("run again: "))
+    assert named == [f"run again: tests/{room}/test_shaky.py::test_shaky[{n}]" for n in range(3)]
+
+
+def test_those_of_the_service_are_counted_apart(tmp_path: Path) -> None:
+    (tmp_path / "tests" / "service").mkdir(parents=True)
+    (tmp_path / "tests" / "service" / "test_other.py").write_text(SHAKY.format(number=3))
+    code, lines = ran(tmp_path, shaky=3)
+    assert code == 0
+    assert lines[-1].startswith("6 passed, 6 rerun in ")
 
 
 @pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "side by side"])
