@@ -19,7 +19,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -616,6 +616,15 @@ def _read_head(reader: BufferedReader) -> Response:
     if not version.startswith("HTTP/1."):
         raise ValueError(f"not HTTP: {version}")
     return Response(int(status), "".join(reason), list(_read_headers(reader)), b"")
+
+
+@contextlib.contextmanager
+def in_front_of(plane: ControlPlane) -> Iterator[Proxy]:
+    """A proxy before a control plane's API server, with connections of its own."""
+    upstream = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
+    with Proxy(plane, upstream) as running:
+        yield running
+    upstream.close()
 
 
 def _read_request(reader: BufferedReader) -> tuple[str, str, tuple[tuple[str, str], ...], bytes]:

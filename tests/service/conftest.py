@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from control_plane import ControlPlane
+from fault_tools.proxy import Proxy, in_front_of
 from fault_tools.world import Api
 from support import node_world
 from support.cluster_tools import POOL, Place, places
@@ -88,6 +89,13 @@ def place(
     title = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:50].strip("-")
     # A second attempt finds the namespace of the first one still there.
     yield from places(plane, api, tmp_path, capsys, monkeypatch, f"{title}-s{next(_NUMBERS)}")
+
+
+@pytest.fixture
+def proxy(plane: ControlPlane) -> Iterator[Proxy]:
+    """What stands between the API server and a service of the test's own."""
+    with in_front_of(plane) as running:
+        yield running
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from control_plane import ControlPlane
-from fault_tools.proxy import Proxy, Upstream
+from fault_tools.proxy import Proxy
 from gpuctl_server.access.tokens import read_tokens, write_tokens
 from support.cluster_tools import Place, inference, notebook, training
 from support.served import Served, serving
@@ -454,15 +454,6 @@ def settled(served: Served) -> int:
 
 
 USERS = {"admin": ("admin", None, None), "vera": ("viewer", None, None)}
-
-
-@pytest.fixture
-def proxy(plane: ControlPlane) -> Iterator[Proxy]:
-    """What counts the requests to the API server."""
-    upstream = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
-    with Proxy(plane, upstream) as running_proxy:
-        yield running_proxy
-    upstream.close()
 
 
 def test_two_hundred_followers_are_one_reader(proxy: Proxy, place: Place, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from control_plane import ControlPlane
-from fault_tools.proxy import Exchange, Proxy, Upstream, html, matching, on, refuse, respond, truncate
+from fault_tools.proxy import Exchange, Proxy, html, in_front_of, matching, on, refuse, respond, truncate
 from support.cluster_tools import Place, inference, training
 from support.served import Served, serving
 
@@ -25,10 +25,8 @@ Object = dict[str, Any]
 @pytest.fixture(scope="module")
 def proxy(plane: ControlPlane) -> Iterator[Proxy]:
     """What stands between the service and the API server."""
-    upstream = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
-    with Proxy(plane, upstream) as running:
+    with in_front_of(plane) as running:
         yield running
-    upstream.close()
 
 
 @pytest.fixture(scope="module")

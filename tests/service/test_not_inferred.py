@@ -15,7 +15,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from control_plane import ControlPlane
-from fault_tools.proxy import Proxy, Upstream
+from fault_tools.proxy import Proxy, in_front_of
 from gpuctl_server.access.tokens import TokenEntry, read_tokens, write_tokens
 from support.cluster_tools import Place, training
 from support.documents_sent import sent, text_of
@@ -38,10 +38,8 @@ THERE, ABSENT = "job-there", "job-absnt"
 @pytest.fixture(scope="module")
 def proxy(plane: ControlPlane) -> Iterator[Proxy]:
     """What stands between the service and the API server."""
-    upstream = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
-    with Proxy(plane, upstream) as running:
+    with in_front_of(plane) as running:
         yield running
-    upstream.close()
 
 
 @pytest.fixture(scope="module")

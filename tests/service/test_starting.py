@@ -9,7 +9,6 @@ import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.metadata import entry_points, metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,21 +17,12 @@ import httpx
 import pytest
 
 from control_plane import ControlPlane
-from fault_tools.proxy import Proxy, Upstream, cut_before, on
+from fault_tools.proxy import Proxy, cut_before, on
 from support.cluster_tools import Place, inference
 from support.served import refused_start, serving
 
 ROOT = Path(__file__).resolve().parents[2]
 ADMIN = {"admin": ("admin", None, None)}
-
-
-@pytest.fixture
-def proxy(plane: ControlPlane) -> Iterator[Proxy]:
-    """What stands between the API server and a service of the test's own."""
-    upstream = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
-    with Proxy(plane, upstream) as running:
-        yield running
-    upstream.close()
 
 
 def test_the_api_server_is_away_at_the_start(proxy: Proxy, place: Place, tmp_path: Path) -> None:

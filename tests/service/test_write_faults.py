@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from control_plane import ControlPlane
-from fault_tools.proxy import Proxy, Upstream, before, delay, matching, meanwhile, nth, on
+from fault_tools.proxy import Proxy, before, delay, matching, meanwhile, nth, on
 from support.cluster_tools import Place, image, training
 from support.documents_sent import sent
 from support.remote import Remote
@@ -25,15 +25,6 @@ ADMIN = {"admin": ("admin", None, None), "anna": ("user", ("team-a",), None)}
 CHANGED = {"environment": image("v2")}
 STUCK = {"annotations": {"gpuctl.test/termination": "stuck"}}
 SLOW = {"annotations": {"gpuctl.test/termination": "slow"}}
-
-
-@pytest.fixture
-def proxy(plane: ControlPlane) -> Iterator[Proxy]:
-    """What stands between the API server and a service of the test's own."""
-    upstream = Upstream(plane.port, plane.directory / "certificates" / "apiserver.crt")
-    with Proxy(plane, upstream) as running:
-        yield running
-    upstream.close()
 
 
 @pytest.fixture

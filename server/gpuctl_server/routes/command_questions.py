@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-import anyio.to_thread
 from fastapi import Depends, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,8 +17,15 @@ from gpuctl_server.command_nodes import NODE_CHANGES
 from gpuctl_server.command_removals import REMOVALS, recoveries
 from gpuctl_server.command_waits import FollowedByName, followed_by_name, wait_for_jobs, wait_until_applied_runs
 from gpuctl_server.lookups import decided, demand
-from gpuctl_server.problems import Problem
-from gpuctl_server.routes.common import ServiceOf, api_router, bearer, caller_of, touched_by, write_router
+from gpuctl_server.routes.common import (
+    ServiceOf,
+    api_router,
+    bearer,
+    caller_of,
+    in_a_place_to_wait,
+    touched_by,
+    write_router,
+)
 from gpuctl_server.routes.following_logs import Followed, LogEvents, last_marks
 from gpuctl_server.service import Service
 from gpuctl_server.submissions import parsed
@@ -80,11 +86,9 @@ Posted = Annotated[QuestionBody, Depends(question_of)]
 
 
 async def _waited(service: Service, caller: Caller, question: str, body: QuestionBody) -> dict[str, Any]:
-    """What became of waiting. Only so many may wait at a time, each in a thread of its own."""
-    if service.waits.available_tokens < 1:
-        raise Problem(429, f"{int(service.waits.total_tokens)} requests wait for jobs already; try again in a moment")
+    """What became of waiting."""
     asking = CommandQuestion(question, body.namespace, body.arguments)
-    return await anyio.to_thread.run_sync(answer_question, service, caller, asking, _WAITS, [], limiter=service.waits)
+    return await in_a_place_to_wait(service, answer_question, service, caller, asking, _WAITS, [])
 
 
 @router.post("/command-line/wait-for-jobs", include_in_schema=False)

@@ -111,6 +111,16 @@ def from_memory(function: Callable[Parameters, Item]) -> Callable[Parameters, Co
     return run
 
 
+async def in_a_place_to_wait(service: Service, function: Callable[..., Item], *arguments: Any) -> Item:
+    """What a function that waits for jobs returns. Only so many may wait at a time, each in a thread of its own.
+
+    :raises Problem: 429, all places are taken.
+    """
+    if service.waits.available_tokens < 1:
+        raise Problem(429, f"{int(service.waits.total_tokens)} requests wait for jobs already; try again in a moment")
+    return await anyio.to_thread.run_sync(function, *arguments, limiter=service.waits)
+
+
 def write_router() -> APIRouter:
     """A router of what changes something."""
     return APIRouter(prefix=BASE, route_class=WriteRoute)

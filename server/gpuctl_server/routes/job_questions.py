@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-import anyio.to_thread
 from fastapi import Depends, Path, Query, Request
 from pydantic import Field
 
@@ -18,7 +17,7 @@ from gpuctl_server.models.question_models import JobTimeline, WaitAnswer, WhyAns
 from gpuctl_server.models.shapes import Body
 from gpuctl_server.others import told_together
 from gpuctl_server.problems import Problem
-from gpuctl_server.routes.common import ServiceOf, allowed, api_router
+from gpuctl_server.routes.common import ServiceOf, allowed, api_router, in_a_place_to_wait
 from gpuctl_server.service import Service
 from gpuctl_server.submissions import json_body_of, parsed
 
@@ -77,9 +76,7 @@ async def wait(
         if problem.status != 404 or question.condition != "deleted":
             raise
         item = None
-    if service.waits.available_tokens < 1:
-        raise Problem(429, f"{int(service.waits.total_tokens)} requests wait for jobs already; try again in a moment")
-    return await anyio.to_thread.run_sync(_waited, service, caller, item, jobId, question, limiter=service.waits)
+    return await in_a_place_to_wait(service, _waited, service, caller, item, jobId, question)
 
 
 def _told(answer: dict[str, Any]) -> dict[str, Any]:
