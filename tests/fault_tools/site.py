@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from control_plane import ControlPlane
@@ -14,6 +15,7 @@ from fault_tools.world import Api, Snapshot, foreign_objects
 from fault_tools.zygote import Result, Running, Zygote
 
 TIMEOUT = 120.0
+_NUMBERS = count()
 JOBS = frozenset({"train", "serve", "note"})
 
 Victim = Callable[[], Running]
@@ -114,7 +116,11 @@ class Site:
 
 @contextmanager
 def site(base: Base, namespace: str, directory: Path, flags: tuple[str, ...] = ("--yes",)) -> Iterator[Site]:
-    """A site; what runs there ends with it. The namespace is not there before :meth:`Site.prepare`."""
+    """A site; what runs there ends with it. The namespace is not there before :meth:`Site.prepare`.
+
+    :param namespace: how the namespace's name begins: each site has its own, as that of a test's first attempt stays.
+    """
+    namespace = f"{namespace}-{next(_NUMBERS)}"
     directory.mkdir(exist_ok=True)
     with Proxy(base.plane, base.upstream) as proxy:
         config = proxy.kubeconfig(directory / "kubeconfig")

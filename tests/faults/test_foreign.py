@@ -155,7 +155,7 @@ def _told(result: Result, taken: frozenset[tuple[str, str]]) -> list[str]:
 @pytest.fixture
 def wanted_here(base: Base, tmp_path: Path) -> Snapshot:
     """What the documents bring about when nobody interferes."""
-    with site(base, f"{tmp_path.name.strip('_0123456789').replace('_', '-')}", tmp_path / "wanted") as place:
+    with site(base, "foreign-wanted", tmp_path / "wanted") as place:
         place.prepare(OLD)
         place.file.write_text(DOCUMENTS)
         assert place.apply(place.direct).code == 0

@@ -77,8 +77,6 @@ _REFUSAL = on(
     refuse(403, "Forbidden", 'admission webhook "policy.example.com" denied the request: not on a Friday'),
 )
 
-_NUMBERS = count(1)
-
 
 class World:
     """One scenario; each run has a site of its own."""
@@ -87,15 +85,13 @@ class World:
         self.scenario = scenario
         self.base = base
         self.directory = directory
-        # What is tried again must not meet what its first attempt has left.
-        self.number = next(_NUMBERS)
         self.calls: dict[Kind, int] = {}
         """API calls of the undisturbed run."""
         self.new = self._wanted()
 
     def _wanted(self) -> Snapshot:
         """What the documents bring about when nothing is in the way."""
-        namespace = f"{self.scenario.name}-wanted-{self.number}"
+        namespace = f"{self.scenario.name}-wanted"
         with site(self.base, namespace, self.directory / namespace, self.scenario.flags) as place:
             if self.scenario.start:
                 place.prepare(self.scenario.start)
@@ -107,7 +103,7 @@ class World:
 
     def run(self, call: Call) -> Outcome:
         """Kill at one call, recover, look, and apply twice more."""
-        namespace = f"{self.scenario.name}-{call.name}-{self.number}"
+        namespace = f"{self.scenario.name}-{call.name}"
         with site(self.base, namespace, self.directory / namespace, self.scenario.flags) as place:
             old = self._prepare(place)
             arguments = place.recover_arguments if self.scenario.wrecked else place.apply_arguments

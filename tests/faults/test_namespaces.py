@@ -60,7 +60,7 @@ def _run(base: Base, directory: Path, words: Sequence[str], call: Call, *, held:
         place.prepare(OLD)
         place.file.write_text(NEW)
         counter = Counter(call)
-        arguments = place.apply_arguments if words[0] == "apply" else [*words, "-n", namespace, "--yes"]
+        arguments = place.apply_arguments if words[0] == "apply" else [*words, "-n", place.namespace, "--yes"]
         result = place.disturb(
             arguments, lambda _: on(counter.is_the_call, meanwhile(lambda: _terminate(place, held=held)))
         )
@@ -69,7 +69,7 @@ def _run(base: Base, directory: Path, words: Sequence[str], call: Call, *, held:
         said = result.stdout + result.stderr
         problems = [f"it says {word}" for word in FALSE if word in said]
         if result.code and not re.search(
-            rf"\b{namespace} is being (terminated|deleted)|there is no (namespace|job)", said
+            rf"\b{place.namespace} is being (terminated|deleted)|there is no (namespace|job)", said
         ):
             problems.append("it does not say why")
         if result.code > 1:
@@ -120,19 +120,23 @@ def test_it_goes_while_an_old_job_is_waited_for(base: Base, tmp_path: Path) -> N
         place.prepare(OLD)
         place.file.write_text(NEW)
         [pod] = [
-            item for item in base.api.list_objects("Pod", "waiting") if item["metadata"]["labels"]["app"] == "train"
+            item
+            for item in base.api.list_objects("Pod", place.namespace)
+            if item["metadata"]["labels"]["app"] == "train"
         ]
         name = pod["metadata"]["name"]
-        base.api.patch("Pod", "waiting", name, {"metadata": {"finalizers": ["example.com/stays"]}})
+        base.api.patch("Pod", place.namespace, name, {"metadata": {"finalizers": ["example.com/stays"]}})
         running = place.start(place.apply_arguments, place.direct)
         base.api.wait(
-            lambda: "deletionTimestamp" in (base.api.get("Job", "waiting", "train") or {"metadata": {}})["metadata"],
+            lambda: (
+                "deletionTimestamp" in (base.api.get("Job", place.namespace, "train") or {"metadata": {}})["metadata"]
+            ),
             "the old job to leave",
         )
-        base.api.call("DELETE", "/api/v1/namespaces/waiting")
+        base.api.call("DELETE", f"/api/v1/namespaces/{place.namespace}")
         result = running.wait(TIMEOUT)
-        base.api.patch("Pod", "waiting", name, {"metadata": {"finalizers": None}})
+        base.api.patch("Pod", place.namespace, name, {"metadata": {"finalizers": None}})
         assert result.code == 1
-        goes = "is not created again: the namespace waiting is being terminated, and everything in it goes"
+        goes = f"is not created again: the namespace {place.namespace} is being terminated, and everything in it goes"
         assert f"failed    job.batch/train -n waiting  ({goes})" in result.stdout
         assert not [word for word in FALSE if word in result.stdout + result.stderr]

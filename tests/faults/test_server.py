@@ -12,7 +12,6 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -53,9 +52,6 @@ from fault_tools.zygote import Result, Running
 SOON = 45.0
 """Seconds for what goes on at once: less than a client gives a server that does not answer, on a machine with other work."""
 
-_NUMBERS = count()
-"""A second attempt finds the namespace of the first one still there."""
-
 pytestmark = pytest.mark.usefixtures("shared_objects")
 
 
@@ -64,7 +60,7 @@ def place(base: Base, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
     """A namespace where the old documents run; the file holds the new ones."""
     name = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower()).strip("-")
     # What distinguishes tests is at the end of their names.
-    with site(base, f"s{next(_NUMBERS)}-{name[-45:].strip('-')}", tmp_path) as made:
+    with site(base, f"s-{name[-45:].strip('-')}", tmp_path) as made:
         made.prepare(OLD)
         made.file.write_text(NEW)
         yield made

@@ -62,7 +62,7 @@ def test_nothing_is_changed_while_it_cannot_be_written(audited: Served, log: Pat
         refused = audited.call(method, where, status=503, json=body, params=path)
         assert refused["message"] == "nothing is changed while the audit cannot be written: no such file or directory"
     assert place.records() == before
-    assert audited.get("/jobs/a", **path)["status"] == "paused"
+    audited.until("/jobs/a", lambda value: value["status"] == "paused", **path)
     tried = sent(inference("b"), namespace=place.namespace, dryRun=True)
     assert audited.call("POST", "/jobs", json=tried)["status"] == "validated"
     away.rename(log.parent)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from support.cluster_tools import POOL, inference, training
-from support.remote import Remote, settled, timeless
+from support.remote import Remote, settled
 
 
 def test_log_in_and_out(remote: Remote) -> None:
@@ -183,18 +183,12 @@ def test_nodes_pools_and_quotas_are_the_same(remote: Remote) -> None:
     settled(remote, "a")
     for more in ((), ("-o", "wide"), ("-o", "json"), ("-o", "name")):
         for command in (("get", "nodes"), ("get", "pools"), ("get", "quotas")):
-            near = place.anywhere(*command, *more)
-            far = remote.typed(*command, *more)
-            assert (timeless(far.out), timeless(far.err)) == (timeless(near.out), timeless(near.err))
+            remote.same_anywhere(*command, *more)
     for command in (("describe", "node", f"{POOL}-0"), ("describe", "pool", POOL), ("get", "nodes", "nope")):
         for more in ((), ("-o", "json")):
-            near = place.anywhere(*command, *more, code=None)
-            far = remote.typed(*command, *more, code=near.code)
-            assert (timeless(far.out), timeless(far.err)) == (timeless(near.out), timeless(near.err))
+            remote.same_anywhere(*command, *more, code=None)
     for command in (("describe", "quota", "nope"), ("describe", "pool", "nope"), ("get", "nodes", "--pool", POOL)):
-        near = place.anywhere(*command, code=None)
-        far = remote.typed(*command, code=near.code)
-        assert (far.out, far.err) == (near.out, near.err)
+        remote.same_anywhere(*command, code=None)
 
 
 def test_logs_are_the_same(remote: Remote) -> None:
