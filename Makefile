@@ -17,7 +17,7 @@ $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@# Compiled modules start faster, also where the environment keeps Python from writing them.
-	@$(BIN)/python -m compileall -q compiler/gpuctl server/gpuctl_server
+	@$(BIN)/python -m compileall -q compiler/gpuctl server/gpuctl_server server/gpuctl_usage
 	@touch $@
 
 setup: $(VENV)/.ready ## Install gpuctl and what development needs into .venv

@@ -1,0 +1,88 @@
+"""What is kept of an hour or a day: sums and histograms. Averages, rates and percentiles are made of them when read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Level(str, Enum):
+    """By what the sums are grouped."""
+
+    CLUSTER = "cluster"
+    NAMESPACE = "namespace"
+    LABEL = "label"
+    ANNOTATION = "annotation"
+    WORKLOAD = "workload"
+    NODE = "node"
+    MODEL = "model"
+
+
+@dataclass
+class Sums:
+    """Of one group over one hour or day; ``_s`` is seconds, or times seconds.
+
+    :param alloc_gpu_s: GPU-seconds that were held; ``running_gpu_s``: while the containers ran.
+    :param cap_gpu_s: GPU-seconds that there were; 0 where the group has no capacity of its own.
+    :param obs_gpu_s: GPU-seconds of which a measurement says what they did; never more than ``alloc_gpu_s``.
+    :param util_gpu_s: percent times GPU-seconds: divided by ``obs_gpu_s`` it is the mean utilisation.
+    :param util_min: of the GPU-weighted means of each minute; None where nothing was measured. Likewise ``util_max``.
+    :param histogram: percent, rounded to the nearest whole (0 to 100) -> minutes whose mean was that.
+    :param memory_obs_gpu_s: GPU-seconds whose memory was measured; the two sums are GiB times GPU-seconds.
+    :param memory_max: GiB of one GPU, the most in a sample.
+    :param pod_s: pods that held GPUs, times seconds; ``pods_min`` and ``pods_max`` at any moment of the time in which
+        there was one.
+    :param workloads: how many held GPUs.
+    :param samples: measurements that count.
+    :param free_gpu_s: of ready nodes, held by nobody; ``unusable_gpu_s``: of others, held by nobody. Cluster, node and
+        model have them.
+    """
+
+    alloc_gpu_s: float = 0.0
+    running_gpu_s: float = 0.0
+    cap_gpu_s: float = 0.0
+    free_gpu_s: float = 0.0
+    unusable_gpu_s: float = 0.0
+    obs_gpu_s: float = 0.0
+    util_gpu_s: float = 0.0
+    util_min: float | None = None
+    util_max: float | None = None
+    histogram: dict[int, int] | None = None
+    memory_obs_gpu_s: float = 0.0
+    memory_used_gpu_s: float = 0.0
+    memory_total_gpu_s: float = 0.0
+    memory_max: float | None = None
+    pod_s: float = 0.0
+    pods_min: int = 0
+    pods_max: int = 0
+    workloads: int = 0
+    samples: int = 0
+
+
+@dataclass(frozen=True)
+class Group:
+    """Whom sums are about.
+
+    :param key: of a label or annotation its key, of a workload ``namespace/kind/name``; else "".
+    :param value: namespace, value of the label (or :data:`~gpuctl_usage.facts.UNSET`), uid of the workload, node or
+        model.
+    """
+
+    level: Level
+    key: str = ""
+    value: str = ""
+
+
+@dataclass
+class RolledUp:
+    """An hour or a day of a cluster: the sums of every group that held GPUs or has some.
+
+    :param start: seconds since 1970, at a whole hour (UTC); ``seconds`` how much of it there has been: less than the
+        whole while it runs.
+    :param digest: of everything that it is made of: the same digest, the same sums.
+    """
+
+    start: int
+    seconds: float
+    sums: dict[Group, Sums]
+    digest: str
