@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from gpuctl_server.job_metrics import memory_text, table
-from gpuctl_server.prometheus import PrometheusProblem
+from gpuctl_usage.prometheus import PrometheusProblem
 from gpuctl_server.service import Service
 
 _SOON = 2.0

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from gpuctl_server.metric_queries import DEFAULTS, NO_SERIES, MetricQuery
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.problems import Problem
-from gpuctl_server.prometheus import Prometheus, PrometheusProblem, Series
+from gpuctl_usage.prometheus import Prometheus, PrometheusProblem, Series
 from gpuctl_server.service import Service
 from gpuctl_server.times import moment, stamp
 

@@ -294,7 +294,7 @@ def test_names_stay_names() -> None:
 @pytest.mark.parametrize("name", ['a"} or vector(1) or up{b="', "a\\", "a\nb", "a.b|c", "(", "ä$1", "{{}}", "`'"])
 def test_prometheus_takes_any_name(tmp_path: Path, name: str) -> None:
     """The real parser, and the very series."""
-    from gpuctl_server.prometheus import Prometheus
+    from gpuctl_usage.prometheus import Prometheus
 
     escaped = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     history = f'# TYPE m gauge\nm{{pod="{escaped}"}} 3 {BEGIN}\nm{{pod="other"}} 5 {BEGIN}\nm{{pod="axb"}} 7 {BEGIN}\n'

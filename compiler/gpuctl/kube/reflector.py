@@ -86,11 +86,21 @@ class Reflector:
         self._stopped = threading.Event()
         self._lock = threading.Lock()
         self._watches: set[Watch] = set()
+        self._followed = [_Followed(item) for item in self._watched]
+
+    @property
+    def known_until(self) -> float | None:
+        """Until when everything that happened has been told, by the monotonic clock: each list was read, or its watch
+        said something, at that time or later. None before every list was read once. A watch that has nothing to tell
+        says so once a minute.
+        """
+        times = [followed.known_until for followed in self._followed if followed.known_until is not None]
+        return min(times) if len(times) == len(self._followed) else None
 
     def start(self) -> None:
         """Begin. Every list's objects come first, as ADDED, and LISTED after them."""
-        for watched in self._watched:
-            threading.Thread(target=self._follow, args=(watched,), daemon=True, name="gpuctl-reflector").start()
+        for followed in self._followed:
+            threading.Thread(target=self._follow, args=(followed,), daemon=True, name="gpuctl-reflector").start()
 
     def stop(self) -> None:
         """End, at once: watches are cut, and whoever waits for :meth:`events` goes on."""
@@ -120,8 +130,7 @@ class Reflector:
         if not self._stopped.is_set():
             self._heard(event)
 
-    def _follow(self, watched: Watched) -> None:
-        followed = _Followed(watched)
+    def _follow(self, followed: _Followed) -> None:
         while not self._stopped.is_set():
             try:
                 if not followed.version:
@@ -160,6 +169,7 @@ class Reflector:
         watched = followed.watched
         now: dict[str, Object] = {}
         versions: list[str] = []
+        begun = time.monotonic()
         # Page by page: what is kept of a large list may be much less than what comes.
         for page in self._session.pages(
             RESOURCES[watched.kind],
@@ -182,6 +192,7 @@ class Reflector:
         if not followed.listed:
             followed.listed = True
             self._tell(Event("LISTED", watched.kind, {}, watched))
+        followed.known_until = begun
 
     def _watch(self, followed: _Followed) -> bool:
         """One watch, until it ends; whether it did so in order: for its age, or after it had told something."""
@@ -205,9 +216,11 @@ class Reflector:
                     # Most often 410; whatever it is, a fresh list is right.
                     followed.version = ""
                     return followed.told
+                heard = time.monotonic()
                 change = followed.take(event, self._keep)
                 if change is not None:
                     self._tell(change)
+                followed.known_until = heard
         finally:
             with self._lock:
                 self._watches.discard(watch)
@@ -218,7 +231,7 @@ class _Followed:
     """How far a list is followed: ``known`` are its objects by uid, ``version`` where the next watch begins.
 
     Without a version a list has to be read first. ``told`` is whether the watch has said anything, ``failures`` how
-    many attempts in a row were in vain.
+    many attempts in a row were in vain, ``known_until`` when it last heard of it.
     """
 
     def __init__(self, watched: Watched) -> None:
@@ -228,6 +241,7 @@ class _Followed:
         self.listed = False
         self.told = False
         self.failures = 0
+        self.known_until: float | None = None
         self._silent = 0
 
     def take(self, event: Object, keep: Callable[[Object], Object]) -> Event | None:

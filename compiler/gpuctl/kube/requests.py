@@ -36,6 +36,8 @@ LONGEST_REFUSAL = 1024 * 1024
 LATE = 3.0
 """Seconds for which a request is tried when the time is over already: what was begun is to be finished or undone."""
 _SHORTEST = 1.0
+_NOTHING = 0.5
+"""Seconds by which clocks may differ without being called different."""
 _FEW = 8
 """Requests at once for which no pool of threads is set up."""
 
@@ -184,6 +186,25 @@ class Requests:
         if not isinstance(value, dict):
             raise self._strange(method, path)
         return value
+
+    def clock_ahead(self) -> float:
+        """How many seconds the API server's clock is ahead of ours, by what it dates an answer with; 0 where that is
+        not more than the whole seconds of a date, and the way, leave open.
+
+        :raises ConnectionFailed: no answer.
+        """
+        from email.utils import parsedate_to_datetime
+
+        before = time.time()
+        response = self._transport.send("GET", "/version", within=self._within(time.monotonic()))
+        after = time.time()
+        try:
+            dated = parsedate_to_datetime(response.headers.get("Date") or "").timestamp()
+        except (TypeError, ValueError):
+            return 0.0
+        # It was some time of that second, and of the time that the request took.
+        ahead = dated + 0.5 - (before + after) / 2
+        return ahead if abs(ahead) > 0.5 + (after - before) / 2 + _NOTHING else 0.0
 
     def text(self, path: str, query: Mapping[str, str] | None = None) -> str:
         """What the server has as plain text, such as the log of a container. Asked once, not repeated.

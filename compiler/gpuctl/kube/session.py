@@ -42,10 +42,12 @@ class Session(Requests):
 
     def get_metadata(self, key: Key) -> Object | None:
         """As :meth:`get`, of the metadata alone: what the object contains does not leave the server."""
-        if not key.is_possible:
-            return None
+        return self.metadata_at(key.path) if key.is_possible else None
+
+    def metadata_at(self, path: str) -> Object | None:
+        """As :meth:`get_metadata`, of an object whose kind is not among gpuctl's own."""
         try:
-            found: Object = self.request("GET", key.path, accept=_METADATA.format(""))
+            found: Object = self.request("GET", path, accept=_METADATA.format(""))
         except ApiError as error:
             if error.is_missing:
                 return None

@@ -7,25 +7,20 @@ narrowed by reviews of access: for the whole cluster first, then namespace by na
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from gpuctl.backend.api_resources import Object
 from gpuctl.kube.connection import Connection
 from gpuctl.kube.session import Session
 from gpuctl_server.access.rights import Decision, Wish
 from gpuctl_server.access.tokens import digest_of
+from gpuctl_usage.remembered import Remembered
 
 _TOKENS_LAST = 60.0
 _REVIEWS_LAST = 30.0
-_MOST = 10_000
 _AT_ONCE = 8
 """Reviews that are asked for at the same time: two thousand at once keep an API server busy for minutes."""
-
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
 
 
 class User(NamedTuple):
@@ -68,43 +63,6 @@ _RIGHTS: dict[tuple[str, str], _Attributes] = {
 _OF_NODES = frozenset({"pools", "nodes", "labels"})
 _ANYWHERE = frozenset({"jobs", "logs", "metrics", "plans", "quotas", "recoveries"})
 """What may be allowed in some namespaces only: whether in any is found out when one is named."""
-
-
-class Remembered(Generic[Key, Value]):
-    """Answers that hold for a while. Of those who ask for the same at once one finds out, the others wait."""
-
-    def __init__(self, lasts: float) -> None:
-        self._lasts = lasts
-        self._lock = threading.Lock()
-        self._found: dict[Key, tuple[float, Value]] = {}
-        self._asking: dict[Key, threading.Lock] = {}
-
-    def get(self, key: Key, find: Callable[[], Value]) -> Value:
-        """What is known of a key, or found out now."""
-        with self._lock:
-            known = self._known(key)
-            if known is not None:
-                return known[1]
-            turn = self._asking.setdefault(key, threading.Lock())
-        with turn:
-            with self._lock:
-                known = self._known(key)
-            if known is not None:
-                return known[1]
-            try:
-                value = find()
-                with self._lock:
-                    if len(self._found) >= _MOST:
-                        self._found.clear()
-                    self._found[key] = (time.monotonic(), value)
-            finally:
-                with self._lock:
-                    self._asking.pop(key, None)
-            return value
-
-    def _known(self, key: Key) -> tuple[float, Value] | None:
-        known = self._found.get(key)
-        return known if known is not None and time.monotonic() - known[0] < self._lasts else None
 
 
 class Reviewer:

@@ -6,6 +6,7 @@ import json
 import math
 import threading
 import time
+from array import array
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,10 +15,10 @@ import urllib3
 from urllib3.util import Timeout, make_headers, parse_url
 
 from gpuctl.language.wording import visible
-from gpuctl_server.access.kubernetes import Remembered
+from gpuctl_usage.remembered import Remembered
 
 LARGEST = 8 * 1024 * 1024
-"""Bytes of an answer that is read."""
+"""Bytes of an answer that is read, where a caller names no other limit."""
 _CONNECT = 2.0
 _RECENT = 15.0
 """Seconds for which a single value is not asked for again."""
@@ -27,6 +28,10 @@ _AWAY = 5.0
 
 class PrometheusProblem(Exception):
     """It has no answer; ``str()`` is for people."""
+
+
+class AnswerTooLarge(PrometheusProblem):
+    """It has more to say than is read: ask for less at once."""
 
 
 class Sample(NamedTuple):
@@ -43,11 +48,19 @@ class Series(NamedTuple):
     samples: list[Sample]
 
 
-class Prometheus:
-    """One Prometheus. ``address`` may have a user and a password; ``token`` is a file with a bearer token. Safe to use
-    from several threads."""
+class Measured(NamedTuple):
+    """As :class:`Series`, of many values: two arrays (type code ``d``) of one length; values may be anything."""
 
-    def __init__(self, address: str, token: Path | None = None) -> None:
+    labels: Mapping[str, str]
+    times: array[float]
+    values: array[float]
+
+
+class Prometheus:
+    """One Prometheus. ``address`` may have a user and a password; ``token`` is a file with a bearer token; ``largest``
+    is how many bytes of an answer are read. Safe to use from several threads."""
+
+    def __init__(self, address: str, token: Path | None = None, *, largest: int = LARGEST) -> None:
         url = parse_url(address)
         self.name = f"{url.scheme}://{url.netloc}{url.path or ''}"
         self._base = self.name.rstrip("/")
@@ -55,6 +68,7 @@ class Prometheus:
         if url.auth:
             self._headers |= make_headers(basic_auth=url.auth)
         self._token = token
+        self._largest = largest
         self._pool = urllib3.PoolManager(num_pools=1, maxsize=8, retries=False)
         self._recent: Remembered[str, list[Series]] = Remembered(_RECENT)
         self._lock = threading.Lock()
@@ -68,6 +82,31 @@ class Prometheus:
         """
         fields = {"query": query, "start": str(start), "end": str(end), "step": str(step)}
         return self._ask("query_range", fields, within)
+
+    def stored(self, selector: str, start: float, end: float, within: float) -> list[Measured]:
+        """What is stored of a selector, each value at its own time, after ``start`` and up to ``end``, both at whole
+        milliseconds.
+
+        :raises AnswerTooLarge: it is more than is read.
+        :raises PrometheusProblem: there is no answer.
+        """
+        # Prometheus 2 includes both ends of a range, Prometheus 3 the later one only.
+        length = round((end - start) * 1000)
+        fields = {"query": f"{selector}[{length}ms]", "time": f"{end:.3f}"}
+        found: list[Measured] = []
+        for item in self._result("query", fields, within):
+            pairs = [(at, text) for at, text in item["values"] if at > start]
+            if pairs:
+                times, values = zip(*pairs, strict=True)
+                found.append(Measured(dict(item["metric"]), array("d", times), array("d", map(float, values))))
+        return found
+
+    def at(self, query: str, when: float, within: float) -> list[Series]:
+        """The values of a query at a time, each a series of one.
+
+        :raises PrometheusProblem: there is no answer.
+        """
+        return self._ask("query", {"query": query, "time": f"{when:.3f}"}, within)
 
     def now(self, query: str, within: float) -> list[Series]:
         """The values of a query now, or some seconds ago, each a series of one.
@@ -89,15 +128,15 @@ class Prometheus:
         return self._recent.get(query, ask)
 
     def _ask(self, path: str, fields: Mapping[str, str], within: float) -> list[Series]:
+        return [_series(item) for item in self._result(path, fields, within)]
+
+    def _result(self, path: str, fields: Mapping[str, str], within: float) -> list[dict[str, Any]]:
         value = self._answer(path, fields, time.monotonic() + within)
         data = value.get("data")
         found = data.get("result") if isinstance(data, dict) else None
-        try:
-            if not isinstance(found, list):
-                raise ValueError
-            return [_series(item) for item in found]
-        except (ValueError, TypeError, KeyError, AttributeError):
-            raise PrometheusProblem(f"{self.name} answered with something that is no list of series") from None
+        if not isinstance(found, list) or not all(map(_is_series, found)):
+            raise PrometheusProblem(f"{self.name} answered with something that is no list of series")
+        return found
 
     def _answer(self, path: str, fields: Mapping[str, str], deadline: float) -> dict[str, Any]:
         left = max(0.1, deadline - time.monotonic())
@@ -134,8 +173,8 @@ class Prometheus:
         body = bytearray()
         while data := response.read(64 * 1024, decode_content=False):
             body += data
-            if len(body) > LARGEST:
-                raise PrometheusProblem(f"{self.name} answered with more than {LARGEST // 2**20} MiB")
+            if len(body) > self._largest:
+                raise AnswerTooLarge(f"{self.name} answered with more than {self._largest // 2**20} MiB")
             if time.monotonic() > deadline:
                 raise PrometheusProblem(f"{self.name} did not answer in time")
         return bytes(body)
@@ -148,6 +187,20 @@ class Prometheus:
         except (OSError, UnicodeDecodeError) as error:
             raise PrometheusProblem(f"the token for {self.name} cannot be read: {error}") from None
         return {**self._headers, "Authorization": f"Bearer {token}"}
+
+
+def _is_series(item: Any) -> bool:
+    if not isinstance(item, dict) or not isinstance(item.get("metric"), dict):
+        return False
+    pairs = item["values"] if "values" in item else [item.get("value")]
+    if not isinstance(pairs, list):
+        return False
+    try:
+        for at, text in pairs:
+            float(at), float(text)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _series(item: Mapping[str, Any]) -> Series:

@@ -1,0 +1,320 @@
+"""Intervals made of what is seen: pods and nodes as they change, to who held GPUs from when to when.
+
+Whose clock: times are the API server's. A pod was bound when its condition says so, an object was changed when its
+managed fields say that it was last written, a node became ready when its condition says so. When containers began and
+ended is told by the clock of their node: that is kept between what came before and the time at which it was heard.
+``at``, the time at which something was heard, is by our clock as the API server would have told it.
+
+Pure: it is given what was seen and when, and asks nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gpuctl_usage.facts import Capacity, Ending, Holding, WorkloadKey
+from gpuctl_usage.gathering.gpu_weights import GpuWeights
+from gpuctl_usage.gathering.object_facts import NamespaceFacts, NodeFacts, PodFacts, Texts
+
+_SPLITS = ("workload", "node", "gpus", "model", "labels", "annotations")
+"""What a holding cannot change without becoming another."""
+
+
+class Belonging(NamedTuple):
+    """The top workload of a pod, with what of its labels and annotations is kept.
+
+    :param certain: whether all owners on the way were found. What is not certain does not replace what is known.
+    """
+
+    workload: WorkloadKey
+    labels: Texts = ()
+    annotations: Texts = ()
+    written: float | None = None
+    certain: bool = True
+
+
+class Changes(NamedTuple):
+    """What is new or different since the last time, and the earliest time at which it makes a difference."""
+
+    holdings: list[Holding]
+    capacities: list[Capacity]
+    since: float | None
+
+
+@dataclass
+class _Pod:
+    facts: PodFacts | None = None
+    belonging: Belonging | None = None
+    open: Holding | None = None
+    over: bool = False
+    not_before: float = 0.0
+
+
+@dataclass
+class _Node:
+    facts: NodeFacts | None = None
+    open: Capacity | None = None
+    pods: set[str] = field(default_factory=set)
+
+
+class Intervals:
+    """The open intervals of a cluster, and those that have just ended.
+
+    :param known_until: until when an earlier collector followed the cluster; None when there was none. What has gone
+        since ended then, as far as anybody knows.
+    """
+
+    def __init__(self, weights: GpuWeights, known_until: float | None = None) -> None:
+        self._weights = weights
+        self._known_until = known_until
+        self._listed = False
+        self._pods: dict[str, _Pod] = {}
+        self._nodes: dict[str, _Node] = {}
+        self._namespaces: dict[str, NamespaceFacts] = {}
+        self._holdings: dict[tuple[str, float], Holding] = {}
+        self._capacities: dict[tuple[str, float], Capacity] = {}
+        self._since: float | None = None
+
+    def restore(self, holdings: Iterable[Holding], capacities: Iterable[Capacity]) -> None:
+        """Go on with what was open when an earlier collector ended."""
+        for holding in holdings:
+            self._pods[holding.pod_uid] = _Pod(open=holding)
+            self._nodes.setdefault(holding.node, _Node()).pods.add(holding.pod_uid)
+        for capacity in capacities:
+            self._nodes.setdefault(capacity.node, _Node()).open = capacity
+
+    def all_listed(self, at: float) -> None:
+        """Everything that there is has been put: what else was open has gone while nobody looked."""
+        gone = at if self._known_until is None else min(self._known_until, at)
+        for uid in [uid for uid, pod in self._pods.items() if pod.facts is None]:
+            self.drop_pod(uid, gone, Ending.LAST_SEEN)
+        for name in [name for name, node in self._nodes.items() if node.facts is None]:
+            self.drop_node(name, gone, Ending.LAST_SEEN)
+        self._listed = True
+
+    def put_namespace(self, facts: NamespaceFacts, at: float) -> None:
+        """A namespace as it is now."""
+        before = self._namespaces.get(facts.name)
+        self._namespaces[facts.name] = facts
+        if before is None or before._replace(written=facts.written) != facts:
+            for pod in self._pods.values():
+                if pod.facts is not None and pod.facts.namespace == facts.name:
+                    self._renew(pod, at, facts.written)
+
+    def put_node(self, facts: NodeFacts, at: float) -> None:
+        """A node as it is now."""
+        node = self._nodes.setdefault(facts.name, _Node())
+        before, node.facts = node.facts, facts
+        self._renew_node(node, at, before)
+        if before is None or (before.model, before.turns) != (facts.model, facts.turns):
+            for uid in tuple(node.pods):
+                self._renew(self._pods[uid], at, facts.written)
+
+    def drop_node(self, name: str, at: float, ending: Ending = Ending.DELETED) -> None:
+        """A node has gone, and what was held of it is not there any more. Should it come back with its pods, they hold
+        something from then on."""
+        node = self._nodes.get(name)
+        if node is None:
+            return
+        for uid in tuple(node.pods):
+            pod = self._pods[uid]
+            if pod.open is not None:
+                self._end(pod, at, ending)
+            pod.not_before = at
+        if node.open is not None:
+            self._note_capacity(node.open._replace(end=max(at, node.open.start)), at)
+        node.open = node.facts = None
+        if not node.pods:
+            del self._nodes[name]
+
+    def put_pod(self, facts: PodFacts, belonging: Belonging, at: float) -> None:
+        """A pod as it is now, and whose it is."""
+        pod = self._pods.setdefault(facts.uid, _Pod())
+        pod.facts = facts
+        self._belong(pod, belonging)
+        if facts.node:
+            self._nodes.setdefault(facts.node, _Node()).pods.add(facts.uid)
+        self._renew(pod, at, facts.written)
+
+    def put_belonging(self, uid: str, belonging: Belonging, at: float) -> None:
+        """Whose a pod is, looked up once more: the labels of the workload may have changed."""
+        pod = self._pods.get(uid)
+        if pod is not None:
+            self._belong(pod, belonging)
+            self._renew(pod, at, belonging.written)
+
+    def drop_pod(self, uid: str, at: float, ending: Ending = Ending.DELETED) -> None:
+        """A pod has gone: when its containers ended is when it ended, else ``at``."""
+        pod = self._pods.pop(uid, None)
+        if pod is None:
+            return
+        if pod.open is not None:
+            finished = pod.facts.finished if pod.facts is not None else None
+            node = pod.open.node
+            if finished is not None:
+                self._end(pod, min(finished, at), Ending.FINISHED)
+            else:
+                self._end(pod, at, ending)
+            self._leave(node, uid, at)
+        elif pod.facts is not None:
+            self._leave(pod.facts.node, uid, at)
+
+    def open_pods(self) -> list[PodFacts]:
+        """The pods that hold something."""
+        return [pod.facts for pod in self._pods.values() if pod.open is not None and pod.facts is not None]
+
+    def open_holdings(self) -> list[Holding]:
+        """What is held."""
+        return [pod.open for pod in self._pods.values() if pod.open is not None]
+
+    def open_capacities(self) -> list[Capacity]:
+        """What there is."""
+        return [node.open for node in self._nodes.values() if node.open is not None]
+
+    def take(self) -> Changes:
+        """What is new or different since this was last called."""
+        changes = Changes(list(self._holdings.values()), list(self._capacities.values()), self._since)
+        self._holdings, self._capacities, self._since = {}, {}, None
+        return changes
+
+    def _belong(self, pod: _Pod, belonging: Belonging) -> None:
+        if pod.belonging is None and pod.open is not None:
+            # Of the time before a restart the holding itself knows it.
+            known = Belonging(pod.open.workload, _texts(pod.open.labels), _texts(pod.open.annotations))
+            pod.belonging = belonging if belonging.certain else known
+        elif pod.belonging is None or belonging.certain:
+            pod.belonging = belonging
+
+    def _renew(self, pod: _Pod, at: float, written: float | None) -> None:
+        """Make a pod's holding what it is now; ``written`` is when that which has changed was written."""
+        facts, belonging = pod.facts, pod.belonging
+        node = self._nodes.get(facts.node) if facts is not None and facts.node else None
+        if pod.over or facts is None or belonging is None or node is None or node.facts is None:
+            return
+        gpus = self._weights.held(facts.asked, node.facts.turns)
+        before = pod.open
+        if before is None:
+            if gpus <= 0:
+                return
+            if facts.over and self._was_known(facts):
+                pod.over = True
+                return
+            start = min(facts.created if facts.scheduled is None else facts.scheduled, at)
+            start = max(start, pod.not_before)
+        else:
+            start = before.start
+        now = Holding(
+            facts.uid,
+            facts.namespace,
+            facts.name,
+            belonging.workload,
+            facts.node,
+            gpus,
+            node.facts.model,
+            self._texts_of(facts, belonging, "labels"),
+            self._texts_of(facts, belonging, "annotations"),
+            start,
+            _earlier(before.started if before is not None else None, facts.started),
+            None,
+        )
+        if before is not None and any(getattr(now, name) != getattr(before, name) for name in _SPLITS):
+            moment = min(max(at if written is None else written, start), at)
+            if self._known_until is not None and not self._listed:
+                moment = max(moment, min(self._known_until, at))
+            if moment > start:
+                self._note(before._replace(end=moment, ending=Ending.CHANGED), moment)
+                now = now._replace(start=moment)
+        pod.open = now
+        if facts.over:
+            seen = at if facts.written is None else min(facts.written, at)
+            finished = facts.finished is not None
+            self._end(pod, seen if facts.finished is None else min(facts.finished, at), finished=finished)
+            pod.over = True
+        elif now != before:
+            self._note(now, now.start if before is None or now.start != start else max(now.started or 0.0, start))
+        if node.facts.allocatable < node.facts.there:
+            self._renew_node(node, at, node.facts)
+
+    def _was_known(self, facts: PodFacts) -> bool:
+        """Whether a pod that was over before we came was written down by an earlier collector."""
+        ended = facts.finished if facts.finished is not None else facts.written
+        return self._known_until is not None and ended is not None and ended <= self._known_until
+
+    def _end(self, pod: _Pod, at: float, ending: Ending = Ending.DELETED, *, finished: bool = False) -> None:
+        assert pod.open is not None
+        end = max(at, pod.open.start)
+        self._note(pod.open._replace(end=end, ending=Ending.FINISHED if finished else ending), end)
+        pod.open = None
+
+    def _leave(self, name: str, uid: str, at: float) -> None:
+        node = self._nodes.get(name)
+        if node is None:
+            return
+        node.pods.discard(uid)
+        if node.facts is not None:
+            self._renew_node(node, at, node.facts)
+        elif node.open is None and not node.pods:
+            del self._nodes[name]
+
+    def _renew_node(self, node: _Node, at: float, before: NodeFacts | None) -> None:
+        facts = node.facts
+        assert facts is not None
+        gpus = self._capacity(node, facts)
+        if node.open is None:
+            if gpus:
+                node.open = Capacity(facts.name, facts.model, gpus, facts.state, self._begin(facts, at), None)
+                self._note_capacity(node.open, node.open.start)
+            return
+        known = node.open
+        now = known._replace(model=facts.model, gpus=gpus, state=facts.state)
+        if now == known:
+            return
+        turned = before is not None and before.turned != facts.turned
+        written = facts.turned if turned and now._replace(state=known.state) == known else facts.written
+        moment = min(max(at if written is None or before == facts else written, known.start), at)
+        if self._known_until is not None and not self._listed:
+            moment = max(moment, min(self._known_until, at))
+        if moment > known.start or not gpus:
+            self._note_capacity(known._replace(end=moment), moment)
+        node.open = now._replace(start=moment) if gpus else None
+        if node.open is not None:
+            self._note_capacity(node.open, moment)
+
+    def _begin(self, facts: NodeFacts, at: float) -> float:
+        """Since when a node has its GPUs: since it was created where nobody has looked before, as late as possible
+        otherwise."""
+        if not self._listed:
+            return min(max(facts.created, self._known_until or 0.0), at)
+        return min(max(facts.created, at if facts.written is None else facts.written), at)
+
+    def _capacity(self, node: _Node, facts: NodeFacts) -> float:
+        """What pods can have; never less than they hold, of what there is: a card that has failed, or whose plugin starts
+        again, is held until its pod ends."""
+        if facts.allocatable >= facts.there:
+            return facts.allocatable
+        held = sum(holding.gpus for uid in node.pods if (holding := self._pods[uid].open) is not None)
+        return max(facts.allocatable, min(facts.there, held))
+
+    def _texts_of(self, facts: PodFacts, belonging: Belonging, name: str) -> Mapping[str, str]:
+        """Labels or annotations: of the workload, else of the pod, else of the namespace."""
+        namespace = self._namespaces.get(facts.namespace)
+        parts = (namespace, facts, belonging)
+        return {key: value for part in parts if part is not None for key, value in getattr(part, name)}
+
+    def _note(self, holding: Holding, since: float) -> None:
+        self._holdings[holding.pod_uid, holding.start] = holding
+        self._since = since if self._since is None else min(self._since, since)
+
+    def _note_capacity(self, capacity: Capacity, since: float) -> None:
+        self._capacities[capacity.node, capacity.start] = capacity
+        self._since = since if self._since is None else min(self._since, since)
+
+
+def _texts(values: Mapping[str, str]) -> Texts:
+    return tuple(sorted(values.items()))
+
+
+def _earlier(one: float | None, other: float | None) -> float | None:
+    return min((time for time in (one, other) if time is not None), default=None)
