@@ -95,3 +95,26 @@ class Sample(NamedTuple):
     utilization: float
     memory_used: float | None
     memory_total: float | None
+
+
+class WorkloadAllocation(NamedTuple):
+    """What a workload holds at a moment.
+
+    :param utilization: percent, the GPU-weighted mean of its GPUs; None where nothing measures them.
+    """
+
+    workload: WorkloadKey
+    gpus: float
+    utilization: float | None
+
+
+class AllocationSnapshot(NamedTuple):
+    """Who holds GPUs at a moment.
+
+    :param capacity: GPUs that there are; ``allocated``: those of them that are held.
+    """
+
+    time: float
+    capacity: float
+    allocated: float
+    workloads: tuple[WorkloadAllocation, ...]

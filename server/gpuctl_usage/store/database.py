@@ -1,0 +1,154 @@
+"""The database: what collects writes it, what answers reads it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, Engine, func, select, update
+
+from gpuctl_usage.facts import AllocationSnapshot, Capacity, Holding
+from gpuctl_usage.store import hours, intervals, moments
+from gpuctl_usage.store.engines import engine_of, looking, prepare, shown, told, url_of, writing
+from gpuctl_usage.store.hours import HourState, Span
+from gpuctl_usage.store.numbering import upsert
+from gpuctl_usage.store.tables import capacities, clusters, holdings
+from gpuctl_usage.sums import RolledUp
+
+
+def open_database(url: str, clock: Callable[[], float] = time.time) -> Database:
+    """A database, whose tables are made, or brought to this version, where they are not.
+
+    :param url: a path, or a URL of SQLAlchemy: ``sqlite:////var/lib/gpuctl/usage.db``.
+    :raises DatabaseProblem: it cannot be opened, is somebody else's, of a later version, or damaged.
+    """
+    address = url_of(url)
+    name = shown(address)
+    engine = engine_of(address)
+    try:
+        prepare(engine, name)
+    except BaseException:
+        engine.dispose()
+        raise
+    return Database(engine, name, clock)
+
+
+class Database:
+    """All methods may be called by any thread, and by several processes; each is one transaction.
+
+    Every method raises :class:`~gpuctl_usage.store.engines.DatabaseProblem` where the database cannot be used.
+    """
+
+    def __init__(self, engine: Engine, name: str, clock: Callable[[], float]) -> None:
+        self.name = name
+        self._engine = engine
+        self._clock = clock
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._engine.dispose()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction that sees one moment."""
+        with told(self.name), looking(self._engine) as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with told(self.name), writing(self._engine) as connection:
+            yield connection
+
+    def cluster(self, uid: str, name: str) -> int:
+        """The number of a cluster, which has it from now on.
+
+        :param uid: of its namespace kube-system; ``name`` is what answers show, and may change.
+        """
+        with self.reading() as connection:
+            row = connection.execute(select(clusters).where(clusters.c.uid == uid)).one_or_none()
+        if row is not None and row.name == name:
+            return int(row.id)
+        with self._writing() as connection:
+            statement = upsert(connection, clusters).values(uid=uid, name=name)
+            connection.execute(statement.on_conflict_do_update(index_elements=["uid"], set_={"name": name}))
+            return int(connection.execute(select(clusters.c.id).where(clusters.c.uid == uid)).scalar_one())
+
+    def put_holdings(self, cluster: int, changed: Sequence[Holding], seen_at: float) -> None:
+        """Insert holdings, or replace those of the same pod and start.
+
+        :param seen_at: until when what holds GPUs is known, with them.
+        """
+        with self._writing() as connection:
+            intervals.put_holdings(connection, cluster, changed)
+            _seen(connection, cluster, seen_at)
+
+    def put_capacities(self, cluster: int, changed: Sequence[Capacity], seen_at: float) -> None:
+        """Insert capacities, or replace those of the same node and start."""
+        with self._writing() as connection:
+            intervals.put_capacities(connection, cluster, changed)
+            _seen(connection, cluster, seen_at)
+
+    def seen(self, cluster: int, at: float) -> None:
+        """Until when it is known what holds GPUs, though nothing has changed."""
+        with self._writing() as connection:
+            _seen(connection, cluster, at)
+
+    def last_seen(self, cluster: int) -> float | None:
+        """The last time up to which what holds GPUs is known; None where nothing is."""
+        with self.reading() as connection:
+            found = connection.execute(
+                select(clusters.c.last_seen).where(clusters.c.id == cluster)
+            ).scalar_one_or_none()
+            return None if found is None else float(found)
+
+    def open_holdings(self, cluster: int) -> list[Holding]:
+        """Those that last, as far as is known."""
+        with self.reading() as connection:
+            return intervals.read_holdings(connection, cluster, intervals.open_ones(holdings))
+
+    def open_capacities(self, cluster: int) -> list[Capacity]:
+        """Those that last, as far as is known."""
+        with self.reading() as connection:
+            return intervals.read_capacities(connection, cluster, intervals.open_ones(capacities))
+
+    def holdings(self, cluster: int, start: float, end: float) -> list[Holding]:
+        """Those that have a moment in common with [start, end), whole."""
+        with self.reading() as connection:
+            return intervals.read_holdings(connection, cluster, intervals.overlapping(holdings, start, end))
+
+    def capacities(self, cluster: int, start: float, end: float) -> list[Capacity]:
+        """Those that have a moment in common with [start, end), whole."""
+        with self.reading() as connection:
+            return intervals.read_capacities(connection, cluster, intervals.overlapping(capacities, start, end))
+
+    def put_rolled_up(self, cluster: int, rolled: RolledUp, provisional: bool, span: Span = Span.HOUR) -> bool:
+        """Replace an hour, or a day, as a whole.
+
+        Labels of its workloads, and whether they run, are those of the holdings that are there at that time.
+
+        :returns: False when its digest is the same: then nothing is written but whether it is provisional.
+        """
+        with self._writing() as connection:
+            return hours.put_period(connection, cluster, rolled, provisional, span, self._clock())
+
+    def hours(self, cluster: int, start: int, end: int, span: Span = Span.HOUR) -> dict[int, HourState]:
+        """Which are there that begin in [start, end), by their start."""
+        with self.reading() as connection:
+            return hours.states(connection, cluster, start, end, span)
+
+    def rolled_up(self, cluster: int, start: int, end: int, span: Span = Span.HOUR) -> list[RolledUp]:
+        """Those that begin in [start, end), by start. Least and most are as they are answered: to hundredths."""
+        with self.reading() as connection:
+            return hours.read_periods(connection, cluster, start, end, span)
+
+    def put_snapshot(self, cluster: int, snapshot: AllocationSnapshot) -> None:
+        """Insert a snapshot, or replace that of the same moment."""
+        with self._writing() as connection:
+            moments.put_snapshot(connection, cluster, snapshot, self._clock())
+
+
+def _seen(connection: Connection, cluster: int, at: float) -> None:
+    known = func.coalesce(clusters.c.last_seen, at)
+    later = clusters.c.id == cluster, known <= at
+    connection.execute(update(clusters).where(*later).values(last_seen=at))

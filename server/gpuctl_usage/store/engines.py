@@ -1,0 +1,217 @@
+"""The way to a database: SQLite as it has to be set up, and the tables of this version."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from sqlalchemy import Connection, Engine, create_engine, event, inspect
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+MIGRATIONS = Path(__file__).with_name("migrations")
+APPLICATION = 0x67707563
+"""`gpuc`: what stands in the head of our files (SQLite's application_id)."""
+_PATIENCE = 30.0
+_WRITES = "gpuctl_writes"
+
+
+class DatabaseProblem(Exception):
+    """A database that cannot be used; ``str()`` says why and what to do, for people."""
+
+
+@contextmanager
+def told(name: str) -> Iterator[None]:
+    """Have what goes wrong with a database said for people; ``name`` is how they know it."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise DatabaseProblem(_said(name, error.orig)) from error
+    except (sqlite3.Error, SQLAlchemyError) as error:
+        raise DatabaseProblem(_said(name, error)) from error
+
+
+def _said(name: str, error: BaseException | None) -> str:
+    text = str(error).strip().partition("\n")[0]
+    known = {
+        "file is not a database": "is no database of SQLite, or is damaged; restore a copy, or name another file",
+        "malformed": "is damaged; move it away and restore a copy, or begin a new one",
+        "disk image": "is damaged; move it away and restore a copy, or begin a new one",
+        "readonly": "may only be read; whoever writes needs write access to it and to its directory",
+        "unable to open": "cannot be opened; its directory has to be there, and to be writable",
+        "is locked": f"was locked by another process for {_PATIENCE:g} s; end what holds it, or try again",
+        "disk is full": "cannot grow: the disk is full",
+    }
+    for sign, meaning in known.items():
+        if sign in text:
+            return f"the usage database {name} {meaning}"
+    return f"the usage database {name} cannot be used: {text}"
+
+
+def url_of(text: str) -> URL:
+    """A path, or the URL of a database.
+
+    :raises DatabaseProblem: it is neither.
+    """
+    if "://" not in text:
+        return URL.create("sqlite", database=str(Path(text).expanduser()))
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        raise DatabaseProblem("the usage database is no path, and no URL such as sqlite:///usage.db") from None
+    if url.get_backend_name() not in ("sqlite", "postgresql"):
+        raise DatabaseProblem(f"a usage database of {url.get_backend_name()} is not known; use sqlite or postgresql")
+    if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
+        raise DatabaseProblem("the usage database has to be a file: sqlite:///PATH")
+    return url
+
+
+def shown(url: URL) -> str:
+    """How people know a database: the path of a file; never a password."""
+    return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
+
+
+def engine_of(url: URL) -> Engine:
+    """The connections to a database.
+
+    :raises DatabaseProblem: what it takes is not installed.
+    """
+    try:
+        if url.get_backend_name() != "sqlite":
+            return create_engine(url, pool_pre_ping=True)
+        engine = create_engine(url, connect_args={"timeout": _PATIENCE})
+    except (ImportError, SQLAlchemyError) as error:
+        raise DatabaseProblem(f"the usage database {shown(url)} cannot be used: {error}") from None
+    event.listen(engine, "connect", _set_up)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _set_up(connection: Any, entry: ConnectionPoolEntry) -> None:
+    """Every connection of SQLite. Transactions are begun by us: Python's own begin where it thinks one is needed."""
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA foreign_keys = ON")
+    # With a write-ahead log that is safe when a process is killed; a power failure may take the last moments.
+    cursor.execute("PRAGMA synchronous = NORMAL")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    # A transaction that reads first and then writes would fail where another has written in between.
+    writes = connection.get_execution_options().get(_WRITES, False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """A transaction that writes: it waits for others that do."""
+    with engine.connect().execution_options(**{_WRITES: True}) as connection, connection.begin():
+        yield connection
+
+
+@contextmanager
+def looking(engine: Engine) -> Iterator[Connection]:
+    """A transaction that reads: it sees one moment, and waits for nobody."""
+    with engine.connect() as connection, connection.begin():
+        yield connection
+
+
+def prepare(engine: Engine, name: str) -> None:
+    """Bring a database to the tables of this version.
+
+    :raises DatabaseProblem: it is somebody else's, of a later version, or damaged.
+    """
+    with told(name):
+        if engine.dialect.name == "sqlite":
+            _begin_file(engine)
+        with looking(engine) as connection:
+            current = _check(connection, name)
+        if current != head():
+            with writing(engine) as connection:
+                # Another process may have done it meanwhile.
+                _check(connection, name)
+                migrate(connection, "head")
+
+
+def _begin_file(engine: Engine) -> None:
+    """Set up a file without tables: how it grows and shrinks is settled before its first."""
+    connection = engine.raw_connection()
+    try:
+        cursor = connection.cursor()
+        if _has_tables(cursor):
+            return
+        cursor.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute("BEGIN IMMEDIATE")
+        # Another process may have come first.
+        if not _has_tables(cursor):
+            cursor.execute(f"PRAGMA application_id = {APPLICATION}")
+        cursor.execute("COMMIT")
+    finally:
+        connection.close()
+
+
+def _has_tables(cursor: Any) -> bool:
+    cursor.execute("SELECT count(*) FROM sqlite_master")
+    return bool(cursor.fetchone()[0])
+
+
+def _check(connection: Connection, name: str) -> str | None:
+    """The revision of a database that is ours, None of one that is empty."""
+    if connection.dialect.name == "sqlite":
+        found = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
+        if found != APPLICATION:
+            raise DatabaseProblem(f"{name} is a database of another program; name another file")
+    revision = MigrationContext.configure(connection).get_current_revision()
+    if revision is None:
+        if inspect(connection).get_table_names():
+            raise DatabaseProblem(f"{name} has tables, but none of gpuctl's; name another database")
+        return None
+    try:
+        _scripts().get_revision(revision)
+    except CommandError:
+        raise DatabaseProblem(
+            f"the usage database {name} was written by a later version of gpuctl (its tables are of {revision[:40]}, "
+            f"the last known here is {head()}); use that version"
+        ) from None
+    return revision
+
+
+def head() -> str:
+    """The revision of this version's tables."""
+    found = _scripts().get_current_head()
+    assert found is not None
+    return found
+
+
+def migrate(connection: Connection, revision: str) -> None:
+    """Change the tables, up or down, in the transaction of a connection."""
+    config = _config()
+    config.attributes["connection"] = connection
+    known = [script.revision for script in _scripts().walk_revisions()]
+    current = MigrationContext.configure(connection).get_current_revision()
+    target = known[0] if revision == "head" else revision
+    # From the last to the first; what is not there yet is before all.
+    rank = {None: len(known), "base": len(known), **{name: index for index, name in enumerate(known)}}
+    (command.upgrade if rank[target] <= rank[current] else command.downgrade)(config, revision)
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config())

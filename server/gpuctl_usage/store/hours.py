@@ -1,0 +1,197 @@
+"""Hours and days that are rolled up: each is replaced as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import Enum, IntEnum
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from gpuctl_usage.facts import DAY, HOUR
+from gpuctl_usage.store.intervals import overlapping
+from gpuctl_usage.store.numbering import group_ids, group_of, groups_of
+from gpuctl_usage.store.packing import pack_histogram, pack_sums, unpack_histogram, unpack_sums
+from gpuctl_usage.store.tables import groups, holdings, periods, sums
+from gpuctl_usage.sums import Group, Level, RolledUp, Sums
+
+
+class Span(str, Enum):
+    """How long something is that was rolled up."""
+
+    HOUR = "hour"
+    DAY = "day"
+
+    @property
+    def seconds(self) -> int:
+        """Its whole length."""
+        return HOUR if self is Span.HOUR else DAY
+
+
+class WorkloadStatus(IntEnum):
+    """How it was with a workload at the end of an hour."""
+
+    PENDING = 1
+    RUNNING = 2
+    FINISHED = 3
+
+
+class HourState(NamedTuple):
+    """What is known of an hour that is there.
+
+    :param coverage: of what was held, how much was measured, 0 to 1; None where nothing was held.
+    :param seconds: how much of it there had been.
+    """
+
+    provisional: bool
+    digest: str
+    coverage: float | None
+    seconds: float
+
+
+class _Standing(NamedTuple):
+    attributes: int
+    status: WorkloadStatus
+
+
+def put_period(
+    connection: Connection, cluster: int, rolled: RolledUp, provisional: bool, span: Span, now: float
+) -> bool:
+    """Replace an hour or a day; False when the same is there."""
+    known = connection.execute(
+        select(periods.c.id, periods.c.digest, periods.c.seconds, periods.c.provisional).where(
+            periods.c.cluster_id == cluster, periods.c.span == span.value, periods.c.start == rolled.start
+        )
+    ).one_or_none()
+    if known is not None and (known.digest, known.seconds) == (rolled.digest, rolled.seconds):
+        if known.provisional != provisional:
+            connection.execute(
+                update(periods).where(periods.c.id == known.id).values(provisional=provisional, updated_at=now)
+            )
+        return False
+    ids = group_ids(connection, cluster, rolled.sums)
+    nodes = {ids[group]: item for group, item in rolled.sums.items() if group.level is Level.NODE}
+    whole = rolled.sums.get(Group(Level.CLUSTER))
+    values = {
+        "seconds": rolled.seconds,
+        "digest": rolled.digest,
+        "provisional": provisional,
+        "coverage": whole.obs_gpu_s / whole.alloc_gpu_s if whole is not None and whole.alloc_gpu_s > 0 else None,
+        "updated_at": now,
+        "nodes": pack_sums(nodes),
+    }
+    if known is None:
+        where = {"cluster_id": cluster, "span": span.value, "start": rolled.start, "created_at": now}
+        key = connection.execute(insert(periods).values(**where, **values)).inserted_primary_key
+        assert key is not None
+        number = key[0]
+    else:
+        number = known.id
+        connection.execute(update(periods).where(periods.c.id == number).values(**values))
+        connection.execute(delete(sums).where(sums.c.period_id == number))
+    standing = _standing(connection, cluster, rolled.start, rolled.start + rolled.seconds)
+    rows = [
+        _row(number, ids[group], group, item, standing)
+        for group, item in rolled.sums.items()
+        if group.level is not Level.NODE
+    ]
+    rows.sort(key=lambda row: row["group_id"])
+    if rows:
+        connection.execute(insert(sums), rows)
+    return True
+
+
+def _standing(connection: Connection, cluster: int, start: float, end: float) -> dict[int, _Standing]:
+    """Of each workload that held something its last labels, and whether at the end it ran."""
+    found: dict[int, _Standing] = {}
+    held = select(holdings.c.workload_id, holdings.c.attributes_id, holdings.c.started, holdings.c.ended).where(
+        holdings.c.cluster_id == cluster, overlapping(holdings, start, end)
+    )
+    for row in connection.execute(held.order_by(holdings.c.start, holdings.c.pod_uid)):
+        if row.ended is not None and row.ended < end:
+            status = WorkloadStatus.FINISHED
+        elif row.started is None or row.started >= end:
+            status = WorkloadStatus.PENDING
+        else:
+            status = WorkloadStatus.RUNNING
+        before = found.get(row.workload_id)
+        found[row.workload_id] = _Standing(
+            row.attributes_id, status if before is None else _more(before.status, status)
+        )
+    return found
+
+
+def _more(one: WorkloadStatus, other: WorkloadStatus) -> WorkloadStatus:
+    """What is said of a workload whose pods are not alike: it runs while one does, and waits while one does."""
+    for status in (WorkloadStatus.RUNNING, WorkloadStatus.PENDING):
+        if status in (one, other):
+            return status
+    return WorkloadStatus.FINISHED
+
+
+def _row(period: int, number: int, group: Group, item: Sums, standing: Mapping[int, _Standing]) -> dict[str, Any]:
+    known = standing.get(number) if group.level is Level.WORKLOAD else None
+    status = None
+    if group.level is Level.WORKLOAD:
+        # What was rolled up elsewhere says at least whether anything ran.
+        status = WorkloadStatus.RUNNING if item.running_gpu_s > 0 else WorkloadStatus.PENDING
+    return {
+        "period_id": period,
+        "group_id": number,
+        "attributes_id": None if known is None else known.attributes,
+        "status": status if known is None else known.status,
+        **{name: getattr(item, name) for name in _AS_THEY_ARE},
+        **{name: _hundredths(getattr(item, name)) for name in _ROUNDED},
+        "histogram": pack_histogram(item.histogram),
+    }
+
+
+_ROUNDED = ("util_min", "util_max", "memory_max")
+_AS_THEY_ARE = tuple(name for name in Sums.__dataclass_fields__ if name not in (*_ROUNDED, "histogram"))
+
+
+def _hundredths(value: float | None) -> int | None:
+    return None if value is None else round(round(value, 2) * 100)
+
+
+def sums_of(row: Row[Any]) -> Sums:
+    """The sums of a row. Least and most are to hundredths."""
+    rounded = {name: None if getattr(row, name) is None else getattr(row, name) / 100 for name in _ROUNDED}
+    rest = {name: getattr(row, name) for name in _AS_THEY_ARE}
+    return Sums(**rest, **rounded, histogram=unpack_histogram(row.histogram))
+
+
+def states(connection: Connection, cluster: int, start: int, end: int, span: Span) -> dict[int, HourState]:
+    """What there is from a time on, before another."""
+    statement = select(
+        periods.c.start, periods.c.provisional, periods.c.digest, periods.c.coverage, periods.c.seconds
+    ).where(
+        periods.c.cluster_id == cluster, periods.c.span == span.value, periods.c.start >= start, periods.c.start < end
+    )
+    return {
+        row.start: HourState(row.provisional, row.digest, row.coverage, row.seconds)
+        for row in connection.execute(statement.order_by(periods.c.start))
+    }
+
+
+def read_periods(connection: Connection, cluster: int, start: int, end: int, span: Span) -> list[RolledUp]:
+    """What was put, by start: of which days are made, and what is above."""
+    statement = select(periods).where(
+        periods.c.cluster_id == cluster, periods.c.span == span.value, periods.c.start >= start, periods.c.start < end
+    )
+    found = []
+    for period in connection.execute(statement.order_by(periods.c.start)).all():
+        rows = connection.execute(
+            select(sums, groups.c.level, groups.c.key, groups.c.value)
+            .join(groups, groups.c.id == sums.c.group_id)
+            .where(sums.c.period_id == period.id)
+        )
+        made = RolledUp(period.start, period.seconds, {group_of(row): sums_of(row) for row in rows}, period.digest)
+        found.append(replace(made, sums={**made.sums, **_nodes(connection, period.nodes)}))
+    return found
+
+
+def _nodes(connection: Connection, packed: bytes) -> dict[Group, Sums]:
+    by_number = unpack_sums(packed)
+    return {group: by_number[number] for number, group in groups_of(connection, list(by_number)).items()}

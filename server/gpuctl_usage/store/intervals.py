@@ -1,0 +1,147 @@
+"""Who held GPUs from when to when, and which there were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Row, Table, or_, select
+
+from gpuctl_usage.facts import Capacity, Ending, Holding, NodeState
+from gpuctl_usage.store.numbering import (
+    Described,
+    attributes_ids,
+    described,
+    group_ids,
+    group_of,
+    put_rows,
+    workload_group,
+    workload_of,
+)
+from gpuctl_usage.store.tables import attributes, capacities, groups, holdings
+from gpuctl_usage.sums import Group, Level
+
+
+def put_holdings(connection: Connection, cluster: int, changed: Sequence[Holding]) -> None:
+    """Insert holdings, or replace those of the same pod and start."""
+    wanted = [
+        group for item in changed for group in (workload_group(item.workload), _node(item.node), _model(item.model))
+    ]
+    ids = group_ids(connection, cluster, wanted)
+    described_by = attributes_ids(connection, (Described(item.labels, item.annotations) for item in changed))
+    rows = [
+        {
+            "cluster_id": cluster,
+            "pod_uid": item.pod_uid,
+            "start": item.start,
+            "namespace": item.namespace,
+            "pod": item.pod,
+            "workload_id": ids[workload_group(item.workload)],
+            "node_id": ids[_node(item.node)],
+            "model_id": ids[_model(item.model)],
+            "attributes_id": number,
+            "gpus": item.gpus,
+            "started": item.started,
+            "ended": item.end,
+            "ending": None if item.ending is None else item.ending.value,
+        }
+        for item, number in zip(changed, described_by, strict=True)
+    ]
+    put_rows(connection, holdings, rows)
+
+
+def put_capacities(connection: Connection, cluster: int, changed: Sequence[Capacity]) -> None:
+    """Insert capacities, or replace those of the same node and start."""
+    ids = group_ids(
+        connection, cluster, [group for item in changed for group in (_node(item.node), _model(item.model))]
+    )
+    rows = [
+        {
+            "cluster_id": cluster,
+            "node_id": ids[_node(item.node)],
+            "start": item.start,
+            "model_id": ids[_model(item.model)],
+            "gpus": item.gpus,
+            "state": item.state.value,
+            "ended": item.end,
+        }
+        for item in changed
+    ]
+    put_rows(connection, capacities, rows)
+
+
+def _node(name: str) -> Group:
+    return Group(Level.NODE, value=name)
+
+
+def _model(name: str) -> Group:
+    return Group(Level.MODEL, value=name)
+
+
+def open_ones(table: Table) -> ColumnElement[bool]:
+    """The intervals that last."""
+    return table.c.ended.is_(None)
+
+
+def overlapping(table: Table, start: float, end: float) -> ColumnElement[bool]:
+    """The intervals that have a moment in common with [start, end)."""
+    return (table.c.start < end) & or_(table.c.ended.is_(None), table.c.ended > start)
+
+
+def read_holdings(connection: Connection, cluster: int, which: ColumnElement[bool]) -> list[Holding]:
+    """Holdings, by start."""
+    workload, node, model = (groups.alias(name) for name in ("workload", "node", "model"))
+    statement = (
+        select(
+            holdings,
+            workload.c.level,
+            workload.c.key,
+            workload.c.value,
+            node.c.value.label("node"),
+            model.c.value.label("model"),
+            attributes.c.labels,
+            attributes.c.annotations,
+        )
+        .join(workload, workload.c.id == holdings.c.workload_id)
+        .join(node, node.c.id == holdings.c.node_id)
+        .join(model, model.c.id == holdings.c.model_id)
+        .join(attributes, attributes.c.id == holdings.c.attributes_id)
+        .where(holdings.c.cluster_id == cluster, which)
+        .order_by(holdings.c.start, holdings.c.pod_uid)
+    )
+    return [_holding(row) for row in connection.execute(statement)]
+
+
+def _holding(row: Row[Any]) -> Holding:
+    said = described(row.labels, row.annotations)
+    return Holding(
+        pod_uid=row.pod_uid,
+        namespace=row.namespace,
+        pod=row.pod,
+        workload=workload_of(group_of(row)),
+        node=row.node,
+        gpus=row.gpus,
+        model=row.model,
+        labels=said.labels,
+        annotations=said.annotations,
+        start=row.start,
+        started=row.started,
+        end=row.ended,
+        ending=None if row.ending is None else Ending(row.ending),
+    )
+
+
+def read_capacities(connection: Connection, cluster: int, which: ColumnElement[bool]) -> list[Capacity]:
+    """Capacities, by start."""
+    node, model = groups.alias("node"), groups.alias("model")
+    statement = (
+        select(capacities, node.c.value.label("node"), model.c.value.label("model"))
+        .join(node, node.c.id == capacities.c.node_id)
+        .join(model, model.c.id == capacities.c.model_id)
+        .where(capacities.c.cluster_id == cluster, which)
+        .order_by(capacities.c.start, node.c.value)
+    )
+    return [
+        Capacity(row.node, row.model, row.gpus, NodeState(row.state), row.start, row.ended)
+        for row in connection.execute(statement)
+    ]

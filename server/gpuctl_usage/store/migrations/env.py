@@ -1,0 +1,10 @@
+"""What Alembic runs: migrations go over the connection that they were given, in its transaction."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from gpuctl_usage.store.tables import metadata
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
+context.run_migrations()

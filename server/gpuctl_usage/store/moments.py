@@ -1,0 +1,85 @@
+"""Snapshots: who held GPUs at a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Row, func, select
+
+from gpuctl_usage.facts import AllocationSnapshot, WorkloadAllocation
+from gpuctl_usage.store.numbering import group_ids, groups_of, upsert, workload_group, workload_of
+from gpuctl_usage.store.packing import pack_allocations, unpack_allocations
+from gpuctl_usage.store.tables import snapshots
+
+
+class KeptSnapshot(NamedTuple):
+    """A snapshot that is there.
+
+    :param snapshot: its ``workloads`` are empty where they were not asked for, or are forgotten.
+    :param has_details: whether its workloads are known.
+    """
+
+    id: int
+    created_at: float
+    snapshot: AllocationSnapshot
+    has_details: bool
+
+
+def put_snapshot(connection: Connection, cluster: int, snapshot: AllocationSnapshot, now: float) -> None:
+    """Insert a snapshot, or replace that of the same moment."""
+    keys = [workload_group(item.workload) for item in snapshot.workloads]
+    ids = group_ids(connection, cluster, keys)
+    held = [
+        (ids[key], item.gpus, None if item.utilization is None else round(item.utilization, 2))
+        for key, item in zip(keys, snapshot.workloads, strict=True)
+    ]
+    values = {
+        "capacity": snapshot.capacity,
+        "allocated": snapshot.allocated,
+        "details": pack_allocations(sorted(held)) if held else b"",
+    }
+    statement = upsert(connection, snapshots).values(cluster_id=cluster, time=snapshot.time, created_at=now, **values)
+    connection.execute(statement.on_conflict_do_update(index_elements=["cluster_id", "time"], set_=values))
+
+
+def count_snapshots(connection: Connection, cluster: int, start: float, end: float) -> int:
+    """How many there are from a time on, before another."""
+    return connection.execute(
+        select(func.count()).select_from(snapshots).where(_between(cluster, start, end))
+    ).scalar_one()
+
+
+def read_snapshots(
+    connection: Connection, cluster: int, start: float, end: float, *, details: bool, limit: int, offset: int = 0
+) -> list[KeptSnapshot]:
+    """Snapshots, by time."""
+    columns = [column for column in snapshots.c if details or column is not snapshots.c.details]
+    statement = select(*columns).where(_between(cluster, start, end))
+    rows = connection.execute(statement.order_by(snapshots.c.time).limit(limit).offset(offset)).all()
+    return _kept(connection, rows, details)
+
+
+def latest_snapshot(connection: Connection, cluster: int) -> KeptSnapshot | None:
+    """The last one; None where there is none."""
+    statement = select(snapshots).where(snapshots.c.cluster_id == cluster).order_by(snapshots.c.time.desc()).limit(1)
+    found = _kept(connection, connection.execute(statement).all(), True)
+    return found[0] if found else None
+
+
+def _between(cluster: int, start: float, end: float) -> ColumnElement[bool]:
+    return (snapshots.c.cluster_id == cluster) & (snapshots.c.time >= start) & (snapshots.c.time < end)
+
+
+def _kept(connection: Connection, rows: Sequence[Row[Any]], details: bool) -> list[KeptSnapshot]:
+    held = {row.id: unpack_allocations(row.details) for row in rows if details and row.details}
+    workloads = groups_of(connection, sorted({number for items in held.values() for number, _, _ in items}))
+    found = []
+    for row in rows:
+        items = tuple(
+            WorkloadAllocation(workload_of(workloads[number]), gpus, used)
+            for number, gpus, used in held.get(row.id, ())
+        )
+        snapshot = AllocationSnapshot(row.time, row.capacity, row.allocated, items)
+        found.append(KeptSnapshot(row.id, row.created_at, snapshot, details and row.details is not None))
+    return found

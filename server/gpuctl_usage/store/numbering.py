@@ -1,0 +1,158 @@
+"""Numbers for what rows are about: groups, and the labels and annotations of workloads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Insert, Row, Table, select
+
+from gpuctl_usage.facts import WorkloadKey
+from gpuctl_usage.store.tables import attributes, groups
+from gpuctl_usage.sums import Group, Level
+
+_AT_ONCE = 500
+"""Values of one statement."""
+
+
+class Described(NamedTuple):
+    """Labels and annotations."""
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+
+def upsert(connection: Connection, table: Table) -> Any:
+    """An insert that may meet rows that are there, as the database of a connection spells it."""
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert as of_dialect
+    else:
+        from sqlalchemy.dialects.sqlite import insert as of_dialect  # type: ignore[assignment]
+    return of_dialect(table)
+
+
+def put_rows(connection: Connection, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Insert rows, or replace those of the same primary key."""
+    made = list(rows)
+    if not made:
+        return
+    statement = upsert(connection, table)
+    keys = [column.name for column in table.primary_key]
+    rest = {name: statement.excluded[name] for name in made[0] if name not in keys}
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=rest), made)
+
+
+def workload_group(key: WorkloadKey) -> Group:
+    """A workload as whom sums are about."""
+    return Group(Level.WORKLOAD, f"{key.namespace}/{key.kind}/{key.name}", key.uid)
+
+
+def workload_of(group: Group) -> WorkloadKey:
+    """The workload that sums are about."""
+    namespace, kind, name = _parts(group)
+    return WorkloadKey(namespace, kind, name, group.value)
+
+
+def _parts(group: Group) -> tuple[str, str, str]:
+    if group.level is Level.NAMESPACE:
+        return group.value, "", ""
+    if group.level is not Level.WORKLOAD:
+        return "", "", ""
+    namespace, _, rest = group.key.partition("/")
+    kind, _, name = rest.partition("/")
+    return namespace, kind, name
+
+
+def group_of(row: Row[Any]) -> Group:
+    """The group of a row that has its level, key and value."""
+    return Group(Level(row.level), row.key, row.value)
+
+
+def group_ids(connection: Connection, cluster: int, wanted: Iterable[Group]) -> dict[Group, int]:
+    """The numbers of groups; those that are new get one, in the transaction of the connection."""
+    missing = list(dict.fromkeys(wanted))
+    found = _known(connection, cluster, missing)
+    new = [group for group in missing if group not in found]
+    if new:
+        rows = []
+        for group in new:
+            namespace, kind, name = _parts(group)
+            row = {"cluster_id": cluster, "level": group.level.value, "key": group.key, "value": group.value}
+            rows.append({**row, "namespace": namespace, "kind": kind, "name": name})
+        connection.execute(_unless_there(connection, groups), rows)
+        found.update(_known(connection, cluster, new))
+    return found
+
+
+def _known(connection: Connection, cluster: int, wanted: list[Group]) -> dict[Group, int]:
+    found: dict[Group, int] = {}
+    by_level: dict[Level, set[Group]] = {}
+    for group in wanted:
+        by_level.setdefault(group.level, set()).add(group)
+    for level, alike in by_level.items():
+        values = sorted({group.value for group in alike})
+        for start in range(0, len(values), _AT_ONCE):
+            statement = select(groups.c.id, groups.c.level, groups.c.key, groups.c.value).where(
+                groups.c.cluster_id == cluster,
+                groups.c.level == level.value,
+                groups.c.value.in_(values[start : start + _AT_ONCE]),
+            )
+            for row in connection.execute(statement):
+                group = group_of(row)
+                if group in alike:
+                    found[group] = row.id
+    return found
+
+
+def groups_of(connection: Connection, numbers: Sequence[int]) -> dict[int, Group]:
+    """The groups that have numbers."""
+    found: dict[int, Group] = {}
+    for start in range(0, len(numbers), _AT_ONCE):
+        few = numbers[start : start + _AT_ONCE]
+        statement = select(groups.c.id, groups.c.level, groups.c.key, groups.c.value).where(groups.c.id.in_(few))
+        found.update({row.id: group_of(row) for row in connection.execute(statement)})
+    return found
+
+
+def _unless_there(connection: Connection, table: Table) -> Insert:
+    statement: Insert = upsert(connection, table).on_conflict_do_nothing()
+    return statement
+
+
+def attributes_ids(connection: Connection, wanted: Iterable[Described]) -> list[int]:
+    """The numbers of labels and annotations, in the order in which they are given."""
+    rows: dict[str, dict[str, str]] = {}
+    order = []
+    for item in wanted:
+        labels, annotations = _text(item.labels), _text(item.annotations)
+        digest = hashlib.sha256(f"{labels}\n{annotations}".encode()).hexdigest()
+        rows[digest] = {"digest": digest, "labels": labels, "annotations": annotations}
+        order.append(digest)
+    if not rows:
+        return []
+    known = _known_attributes(connection, list(rows))
+    new = [row for digest, row in rows.items() if digest not in known]
+    if new:
+        connection.execute(_unless_there(connection, attributes), new)
+        known.update(_known_attributes(connection, [row["digest"] for row in new]))
+    return [known[digest] for digest in order]
+
+
+def _known_attributes(connection: Connection, digests: list[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for start in range(0, len(digests), _AT_ONCE):
+        few = digests[start : start + _AT_ONCE]
+        statement = select(attributes.c.digest, attributes.c.id).where(attributes.c.digest.in_(few))
+        found.update({row.digest: row.id for row in connection.execute(statement)})
+    return found
+
+
+def described(labels: str, annotations: str) -> Described:
+    """Labels and annotations as they are stored."""
+    return Described(json.loads(labels), json.loads(annotations))
+
+
+def _text(values: Mapping[str, str]) -> str:
+    return json.dumps(dict(sorted(values.items())), separators=(",", ":"), ensure_ascii=False)
