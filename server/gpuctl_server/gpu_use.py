@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from gpuctl_server.job_metrics import memory_text, table
-from gpuctl_usage.prometheus import PrometheusProblem
 from gpuctl_server.service import Service
+from gpuctl_usage.prometheus import PrometheusProblem
 
 _SOON = 2.0
 """Seconds that an answer waits for it."""

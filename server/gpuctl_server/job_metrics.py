@@ -13,9 +13,9 @@ from pydantic import BaseModel, Field
 from gpuctl_server.metric_queries import DEFAULTS, NO_SERIES, MetricQuery
 from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.problems import Problem
-from gpuctl_usage.prometheus import Prometheus, PrometheusProblem, Series
 from gpuctl_server.service import Service
 from gpuctl_server.times import moment, stamp
+from gpuctl_usage.prometheus import Prometheus, PrometheusProblem, Series
 
 MOST_POINTS = 500
 _SHORTEST_STEP = 15

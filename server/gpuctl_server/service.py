@@ -31,9 +31,9 @@ from gpuctl_server.mirror.mirror import Mirror
 from gpuctl_server.mirror.mirrored_session import mirrored
 from gpuctl_server.mirror.progress import ProgressBook
 from gpuctl_server.mirror.veiled_session import VeiledSession
-from gpuctl_usage.prometheus import Prometheus
 from gpuctl_server.settings import ServerSettings
 from gpuctl_server.writes import Writes
+from gpuctl_usage.prometheus import Prometheus
 
 SEEN_WITHIN = 2.0
 """Seconds: how long the answer to a write waits for the watches to tell of it."""

@@ -1,4 +1,4 @@
-"""What is kept of pods, nodes and namespaces: what intervals are made of, so that ten thousand pods are a few megabytes.
+"""What is kept of pods, nodes and namespaces: what intervals are made of. Ten thousand pods are a few megabytes.
 
 Everything here was written by somebody: what is not as the API has it makes no facts, and texts have a limit.
 """
@@ -17,7 +17,7 @@ from gpuctl_usage.facts import NodeState
 from gpuctl_usage.gathering.gpu_weights import Asked, GpuWeights
 
 LONGEST = 256
-"""Characters that are kept of a value or a name: labels have at most 63, annotations may have a quarter of a million."""
+"""Characters that are kept of a text: labels have at most 63, annotations may have a quarter of a million."""
 
 Texts = tuple[tuple[str, str], ...]
 """Keys and values, sorted: small, and alike for all pods of a workload."""
@@ -93,7 +93,7 @@ class NamespaceFacts(NamedTuple):
 Facts = PodFacts | NodeFacts | NamespaceFacts
 
 
-class Keys(NamedTuple):
+class KeptKeys(NamedTuple):
     """Which labels and annotations are kept."""
 
     labels: Collection[str]
@@ -103,7 +103,7 @@ class Keys(NamedTuple):
 class FactMaker:
     """Makes facts of objects. Equal parts of different objects are one object afterwards."""
 
-    def __init__(self, keys: Keys, weights: GpuWeights) -> None:
+    def __init__(self, keys: KeptKeys, weights: GpuWeights) -> None:
         self._keys = keys
         self._weights = weights
 

@@ -59,7 +59,7 @@ class _Node:
     pods: set[str] = field(default_factory=set)
 
 
-class Intervals:
+class OpenIntervals:
     """The open intervals of a cluster, and those that have just ended.
 
     :param known_until: until when an earlier collector followed the cluster; None when there was none. What has gone
@@ -145,11 +145,18 @@ class Intervals:
             self._belong(pod, belonging)
             self._renew(pod, at, belonging.written)
 
-    def drop_pod(self, uid: str, at: float, ending: Ending = Ending.DELETED) -> None:
-        """A pod has gone: when its containers ended is when it ended, else ``at``."""
-        pod = self._pods.pop(uid, None)
+    def drop_pod(self, uid: str, at: float, ending: Ending = Ending.DELETED, facts: PodFacts | None = None) -> None:
+        """A pod has gone: when its containers ended is when it ended, else ``at``.
+
+        :param facts: the pod as it was when it went, where that is known.
+        """
+        pod = self._pods.get(uid)
         if pod is None:
             return
+        if facts is not None:
+            pod.facts = facts
+            self._renew(pod, at, facts.written)
+        del self._pods[uid]
         if pod.open is not None:
             finished = pod.facts.finished if pod.facts is not None else None
             node = pod.open.node
@@ -290,8 +297,8 @@ class Intervals:
         return min(max(facts.created, at if facts.written is None else facts.written), at)
 
     def _capacity(self, node: _Node, facts: NodeFacts) -> float:
-        """What pods can have; never less than they hold, of what there is: a card that has failed, or whose plugin starts
-        again, is held until its pod ends."""
+        """What pods can have; never less than they hold of what there is: a card that has failed, or whose plugin
+        starts again, is held until its pod ends."""
         if facts.allocatable >= facts.there:
             return facts.allocatable
         held = sum(holding.gpus for uid in node.pods if (holding := self._pods[uid].open) is not None)

@@ -1,0 +1,324 @@
+"""The collector: follows a cluster, writes down who holds its GPUs, and rolls hours up.
+
+It may be killed at any moment: what it knows is in the database, each step in one transaction, and it goes on from
+there. What it has not seen ended when it was last seen.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gpuctl.backend.api_resources import Key
+from gpuctl.frontend.invalid_documents import InvalidDocuments
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.configuration import connect
+from gpuctl.kube.session import Session
+from gpuctl.language.settings import Settings
+from gpuctl.usecases.compiling import read_platform
+from gpuctl_usage.facts import Capacity, Ending, GpuSeries, Holding
+from gpuctl_usage.gathering.allocation import snapshot
+from gpuctl_usage.gathering.cluster_events import KINDS, ClusterEvents, Heard
+from gpuctl_usage.gathering.gpu_samples import GpuSamples, Place
+from gpuctl_usage.gathering.gpu_weights import GpuWeights
+from gpuctl_usage.gathering.object_facts import FactMaker, KeptKeys, NamespaceFacts, NodeFacts, PodFacts
+from gpuctl_usage.gathering.open_intervals import OpenIntervals
+from gpuctl_usage.gathering.owners import Owners
+from gpuctl_usage.gathering.server_clock import ServerClock
+from gpuctl_usage.hour_rolling import LOG, GroupKeys, HourRoller, hour_of, hours_between, shown
+from gpuctl_usage.prometheus import Prometheus, PrometheusProblem
+from gpuctl_usage.store.database import Database, open_database
+from gpuctl_usage.store.engines import DatabaseProblem
+from gpuctl_usage.usage_settings import UsageSettings
+
+SNAPSHOTS = 300
+"""Seconds from one snapshot to the next."""
+_WRITTEN_AFTER = 1.0
+_SEEN_AFTER = 10.0
+"""Seconds after which it is written down that nothing has changed."""
+_LOOKED_AT = 2.0
+"""Seconds after which it is looked whether an hour is to be rolled up."""
+_LARGEST = 16 * 2**20
+"""Bytes of an answer of Prometheus that are read at once: as values they take six times as much."""
+
+
+class CannotCollect(Exception):
+    """The collector cannot be started as it is set up; ``str()`` says why, for people."""
+
+
+class Site(NamedTuple):
+    """What a collector works with."""
+
+    session: Session
+    platform: Settings
+    database: Database
+    cluster: int
+    samples: GpuSamples | None
+    roller: HourRoller
+
+
+def collect(settings: UsageSettings, stopping: threading.Event) -> None:
+    """Collect until it is told to stop.
+
+    :raises CannotCollect: something that it needs is not there.
+    """
+    site = opened(settings, stopping)
+    try:
+        Collector(site, settings, stopping).run()
+    except ClusterError as error:
+        raise CannotCollect(_said(error)) from None
+    except DatabaseProblem as error:
+        raise CannotCollect(str(error)) from None
+    finally:
+        site.session.close()
+        site.database.close()
+
+
+def roll_up_again(settings: UsageSettings, start: float, end: float, stopping: threading.Event) -> tuple[int, int]:
+    """Roll all hours up that have a moment in common with [start, end) and are over; how many that are, and how many
+    are different from what was there.
+
+    :raises CannotCollect: something that it needs is not there, or does not answer.
+    """
+    site = opened(settings, stopping)
+    try:
+        now = ServerClock(site.session).now()
+        site.roller.begin(now)
+        hours = [hour for hour in hours_between(start, end) if hour < hour_of(now) and not stopping.is_set()]
+        return len(hours), sum(site.roller.roll(hour, now) for hour in hours)
+    except DatabaseProblem as error:
+        raise CannotCollect(str(error)) from None
+    finally:
+        site.session.close()
+        site.database.close()
+
+
+def opened(settings: UsageSettings, stopping: threading.Event) -> Site:
+    """The cluster, the database and Prometheus, as they are set.
+
+    :raises CannotCollect: one of them is not there.
+    """
+    if settings.usage_database is None:
+        raise CannotCollect(
+            "no database is set: set `usage_database` (GPUCTL_SERVER_USAGE_DATABASE) to a file, or use --database"
+        )
+    try:
+        platform = read_platform(settings.platform).settings
+        connection = connect(kubeconfig=settings.kubeconfig, context=settings.context)
+        session = Session(connection, alone=True)
+        system = session.get_metadata(Key("Namespace", "", "kube-system"))
+    except InvalidDocuments as error:
+        raise CannotCollect(f"the platform's settings have errors:\n{error}") from None
+    except ClusterError as error:
+        raise CannotCollect(_said(error)) from None
+    if system is None:
+        raise CannotCollect("the cluster has no namespace kube-system, by which it is known")
+    try:
+        database = open_database(settings.usage_database)
+        name = settings.usage_cluster or connection.context or "default"
+        cluster = database.cluster(str(system["metadata"]["uid"]), name)
+    except DatabaseProblem as error:
+        raise CannotCollect(str(error)) from None
+    samples = None
+    if settings.prometheus is not None:
+        prometheus = Prometheus(settings.prometheus, settings.prometheus_token, largest=_LARGEST)
+        samples = GpuSamples(prometheus, lambda: not stopping.is_set())
+    keys = GroupKeys(settings.usage_labels, settings.usage_annotations)
+    roller = HourRoller(database, cluster, samples, settings.usage_scrape_interval, keys)
+    return Site(session, platform, database, cluster, samples, roller)
+
+
+class Collector:
+    """One cluster's. Everything but listening happens in the thread that runs it."""
+
+    def __init__(self, site: Site, settings: UsageSettings, stopping: threading.Event) -> None:
+        self._site = site
+        self._stopping = stopping
+        weights = GpuWeights(site.platform)
+        maker = FactMaker(KeptKeys(settings.usage_labels, settings.usage_annotations), weights)
+        self._clock = ServerClock(site.session)
+        self._events = ClusterEvents(site.session, self._clock, maker)
+        self._owners = Owners(site.session, maker)
+        self._intervals = OpenIntervals(weights, site.database.last_seen(site.cluster))
+        self._listed: set[str] = set()
+        self._waiting: dict[str, tuple[PodFacts, float]] = {}
+        self._holdings: dict[tuple[str, float], Holding] = {}
+        self._capacities: dict[tuple[str, float], Capacity] = {}
+        self._times = dict.fromkeys(("write", "seen", "look", "snapshot"), 0.0)
+        self._troubled = ""
+
+    def run(self) -> None:
+        """Collect until it is told to stop."""
+        database, cluster = self._site.database, self._site.cluster
+        self._clock.compare()
+        self._site.roller.begin(self._clock.now())
+        self._intervals.restore(database.open_holdings(cluster), database.open_capacities(cluster))
+        LOG.info("usage is collected", extra={"database": database.name, "server": self._site.session.server})
+        self._events.start()
+        try:
+            while not self._stopping.is_set():
+                self._turn()
+        finally:
+            self._events.stop()
+            self._write()
+            LOG.info("usage is not collected any more")
+
+    def wake(self) -> None:
+        """Have it see at once that it is to stop."""
+        self._events.wake()
+
+    @property
+    def _ready(self) -> bool:
+        return self._listed.issuperset(KINDS)
+
+    def _turn(self) -> None:
+        heard = self._events.next(0.5)
+        if heard is not None:
+            self._hear(heard)
+        if self._is_time("write", _WRITTEN_AFTER):
+            self._write()
+        if not self._ready or self._stopping.is_set():
+            return
+        now = self._clock.now()
+        if now >= self._times["snapshot"]:
+            self._times["snapshot"] = (now // SNAPSHOTS + 1) * SNAPSHOTS
+            self._guarded(lambda: self._look_around(now))
+        elif self._is_time("look", _LOOKED_AT):
+            hour = self._site.roller.due(now)
+            if hour is not None:
+                self._guarded(lambda: self._roll(hour, now))
+
+    def _is_time(self, what: str, after: float) -> bool:
+        now = time.monotonic()
+        if now < self._times[what] + after:
+            return False
+        self._times[what] = now
+        return True
+
+    def _guarded(self, act: object) -> None:
+        assert callable(act)
+        try:
+            act()
+        except DatabaseProblem as error:
+            self._trouble(str(error))
+
+    def _hear(self, heard: Heard) -> None:
+        facts, at = heard.facts, heard.at
+        if heard.type in ("REFUSED", "ODD"):
+            message = "a list cannot be read" if heard.type == "REFUSED" else "an object is left out"
+            LOG.error(message, extra={"kind": heard.kind, "problem": heard.text})
+        if heard.type == "LISTED" or (heard.type, heard.kind) == ("REFUSED", "Namespace"):
+            self._list(heard.kind, at)
+        elif isinstance(facts, NamespaceFacts) and heard.type == "PUT":
+            self._intervals.put_namespace(facts, at)
+        elif isinstance(facts, NodeFacts):
+            self._hear_node(facts, heard)
+        elif isinstance(facts, PodFacts):
+            self._hear_pod(facts, heard)
+
+    def _hear_node(self, facts: NodeFacts, heard: Heard) -> None:
+        if heard.type == "PUT":
+            self._intervals.put_node(facts, heard.at)
+        else:
+            self._intervals.drop_node(facts.name, heard.at if heard.missed is None else heard.missed)
+
+    def _hear_pod(self, facts: PodFacts, heard: Heard) -> None:
+        if heard.type == "PUT" and not self._ready:
+            # Until namespaces are known nobody can say what is theirs.
+            self._waiting[facts.uid] = (facts, heard.at)
+        elif heard.type == "PUT":
+            self._intervals.put_pod(facts, self._owners.of(facts), heard.at)
+        elif self._waiting.pop(facts.uid, None) is None:
+            if heard.missed is None:
+                self._intervals.drop_pod(facts.uid, heard.at, Ending.DELETED, facts)
+            else:
+                self._intervals.drop_pod(facts.uid, heard.missed, Ending.LAST_SEEN, facts)
+
+    def _list(self, kind: str, at: float) -> None:
+        if kind in self._listed:
+            return
+        self._listed.add(kind)
+        if not self._ready:
+            return
+        for facts, heard_at in self._waiting.values():
+            self._intervals.put_pod(facts, self._owners.of(facts), heard_at)
+        self._waiting.clear()
+        self._intervals.all_listed(at)
+        LOG.info("all is listed", extra={"holding": len(self._intervals.open_holdings())})
+
+    def _write(self) -> None:
+        """Write down what is different, and until when all is known: after all that was heard until then."""
+        known = self._events.known_until() if self._ready else None
+        while (heard := self._events.next(0)) is not None:
+            self._hear(heard)
+        changes = self._intervals.take()
+        self._holdings |= {(item.pod_uid, item.start): item for item in changes.holdings}
+        self._capacities |= {(item.node, item.start): item for item in changes.capacities}
+        if changes.since is not None:
+            self._site.roller.late(changes.since, self._clock.now())
+        # What was not there when it began may be gone by the next time: only then it is known.
+        if known is None or not (self._holdings or self._capacities or self._is_time("seen", _SEEN_AFTER)):
+            return
+        try:
+            self._put(known)
+        except DatabaseProblem as error:
+            self._trouble(str(error))
+        else:
+            self._times["seen"], self._troubled = time.monotonic(), ""
+
+    def _put(self, known: float) -> None:
+        database, cluster = self._site.database, self._site.cluster
+        ends = [item.end for item in self._holdings.values() if item.end is not None]
+        known = max([known, *ends])
+        if self._capacities:
+            # Only with what is held of them all is known.
+            database.put_capacities(cluster, list(self._capacities.values()), database.last_seen(cluster) or 0.0)
+            self._capacities.clear()
+        if self._holdings:
+            database.put_holdings(cluster, list(self._holdings.values()), known)
+            self._holdings.clear()
+        else:
+            database.seen(cluster, known)
+
+    def _look_around(self, now: float) -> None:
+        """A snapshot, the labels of workloads, the API server's clock, and the hour as far as it has gone."""
+        try:
+            self._clock.compare()
+        except ClusterError as error:
+            LOG.warning("the API server's clock is not known", extra={"problem": error.message})
+        for facts in self._intervals.open_pods():
+            self._intervals.put_belonging(facts.uid, self._owners.of(facts), self._clock.now())
+        self._write()
+        held, there = self._intervals.open_holdings(), self._intervals.open_capacities()
+        # The first one is of the time at which it is made, the others of the full five minutes.
+        moment = now // SNAPSHOTS * SNAPSHOTS if now % SNAPSHOTS < SNAPSHOTS / 60 else float(int(now))
+        measured = self._measured(moment, held, there)
+        self._site.database.put_snapshot(self._site.cluster, snapshot(moment, held, there, measured))
+        if now - hour_of(now) >= 1:
+            self._roll(hour_of(now), now)
+
+    def _measured(self, moment: float, held: Iterable[Holding], there: Iterable[Capacity]) -> list[GpuSeries]:
+        if self._site.samples is None:
+            return []
+        places = {Place(item.node, item.namespace, item.pod) for item in held}
+        try:
+            return self._site.samples.series(moment - SNAPSHOTS, moment, {item.node for item in there}, places)
+        except PrometheusProblem as error:
+            LOG.warning("a snapshot lacks what Prometheus has", extra={"at": shown(moment), "problem": str(error)})
+            return []
+
+    def _roll(self, hour: int, now: float) -> None:
+        if not self._stopping.is_set():
+            self._site.roller.roll(hour, now)
+
+    def _trouble(self, text: str) -> None:
+        # It is tried again all the time.
+        if text != self._troubled:
+            LOG.error("what is known cannot be written", extra={"problem": text})
+        self._troubled = text
+
+
+def _said(error: ClusterError) -> str:
+    return error.message + (f"\n  = {error.hint}" if error.hint else "")

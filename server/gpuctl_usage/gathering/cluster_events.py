@@ -1,0 +1,131 @@
+"""What is heard of pods, nodes and namespaces, with the time at which it was heard."""
+
+from __future__ import annotations
+
+import queue
+import time
+from functools import partial
+from typing import NamedTuple
+
+from gpuctl.backend.api_resources import Object
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.kube.reflector import Event, Reflector, Watched
+from gpuctl.kube.session import Session
+from gpuctl_usage.gathering.object_facts import FactMaker, Facts
+from gpuctl_usage.gathering.server_clock import ServerClock
+
+KINDS = ("Node", "Namespace", "Pod")
+_AGAIN = 15.0
+"""Seconds after which a list that may not be read is tried again."""
+_SILENCE = 150.0
+"""Seconds: a watch that has said nothing for so long, when it should have once a minute, was interrupted."""
+_CATCHING_UP = 2.0
+"""Seconds in which all comes that happened while it was."""
+
+
+class Heard(NamedTuple):
+    """An object came, has changed (PUT) or has gone (GONE); or its list was read whole (LISTED); or it cannot be read
+    (REFUSED, with the reason in ``text``), or is no object of the API (ODD).
+
+    :param at: when it was heard, by the API server's clock.
+    :param missed: when something was last heard before, if the object has gone while nobody could hear it.
+    """
+
+    type: str
+    kind: str
+    at: float
+    facts: Facts | None = None
+    missed: float | None = None
+    text: str = ""
+
+
+class ClusterEvents:
+    """Follows a cluster. Only what holds GPUs is told of pods."""
+
+    def __init__(self, session: Session, clock: ServerClock, maker: FactMaker) -> None:
+        self._clock = clock
+        self._maker = maker
+        self._heard: queue.SimpleQueue[Heard | None] = queue.SimpleQueue()
+        self._followed = {
+            kind: Reflector(
+                session, [Watched(kind, None)], heard=partial(self._hear, kind), keep=self._keep, again=_AGAIN
+            )
+            for kind in KINDS
+        }
+        self._told: dict[str, dict[str, Facts]] = {kind: {} for kind in KINDS}
+        self._gaps = dict.fromkeys(KINDS, (0.0, 0.0))
+
+    def start(self) -> None:
+        """Begin to follow: nodes, namespaces and pods side by side."""
+        for reflector in self._followed.values():
+            reflector.start()
+
+    def stop(self) -> None:
+        """End; whoever waits for :meth:`next` goes on."""
+        for reflector in self._followed.values():
+            reflector.stop()
+        self.wake()
+
+    def wake(self) -> None:
+        """Have whoever waits for :meth:`next` go on."""
+        self._heard.put(None)
+
+    def next(self, timeout: float) -> Heard | None:
+        """What was heard next; None after so many seconds, or when woken."""
+        try:
+            return self._heard.get(timeout=timeout) if timeout > 0 else self._heard.get_nowait()
+        except queue.Empty:
+            return None
+
+    def known_until(self) -> float | None:
+        """Until when all that happened to pods and nodes has been heard; None before both were listed."""
+        times = [self._followed[kind].known_until for kind in ("Pod", "Node")]
+        known = [time for time in times if time is not None]
+        return self._clock.then(min(known)) if len(known) == len(times) else None
+
+    def _keep(self, obj: Object) -> Object:
+        metadata = obj["metadata"]
+        kept: Object = {"metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}}
+        try:
+            facts = self._maker.of(obj)
+        except ValueError as error:
+            return {**kept, "odd": f"{str(metadata.get('name'))[:253]}: {str(error)[:200]}"}
+        return kept if facts is None else {**kept, "facts": facts}
+
+    def _hear(self, kind: str, event: Event | ClusterError) -> None:
+        at = self._clock.now()
+        if isinstance(event, ClusterError):
+            self._heard.put(Heard("REFUSED", kind, at, text=event.message))
+            return
+        if event.type == "LISTED":
+            self._heard.put(Heard("LISTED", kind, at))
+            return
+        gap = self._gap(kind, at)
+        facts, uid = event.object.get("facts"), event.object["metadata"]["uid"]
+        told = self._told[kind]
+        if "odd" in event.object:
+            self._heard.put(Heard("ODD", kind, at, text=event.object["odd"]))
+        if event.type != "DELETED":
+            if facts is not None:
+                told[uid] = facts
+                self._heard.put(Heard("PUT", kind, at, facts))
+            return
+        before = told.pop(uid, None)
+        if facts is None:
+            facts = before
+        if facts is not None:
+            # A list that was read again tells what is missing in it, as it was known: when it went nobody has heard.
+            listed = facts is before
+            self._heard.put(Heard("GONE", kind, at, facts, gap if listed else self._missed(kind, at)))
+
+    def _gap(self, kind: str, at: float) -> float:
+        """When a list last said something; it is noted when that was too long ago."""
+        known = self._followed[kind].known_until
+        before = at if known is None else self._clock.then(known)
+        if at - before > _SILENCE:
+            self._gaps[kind] = (before, time.monotonic() + _CATCHING_UP)
+        return before
+
+    def _missed(self, kind: str, at: float) -> float | None:
+        before, until = self._gaps[kind]
+        return min(before, at) if time.monotonic() < until else None

@@ -1,0 +1,259 @@
+"""What GPUs did, as Prometheus has it: one question for the whole cluster, in pieces that are not too large.
+
+A measurement is of the hour that ends with it. The first adapter that has measured a GPU in that time counts for it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from array import array
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import NamedTuple, TypeVar
+
+from gpuctl_usage.facts import GpuSeries
+from gpuctl_usage.prometheus import AnswerTooLarge, Measured, Prometheus, PrometheusProblem
+
+MIB, MB = 2**20, 10**6
+_GIB = 2**30
+_BLANK = 1e15
+"""What is larger than this is how DCGM says that it knows nothing."""
+_MOST_PERCENT = 100.5
+"""Rounding may pass 100; what is more than this is no share."""
+_PATIENCE = 60.0
+"""Seconds that a question may take."""
+_ATTEMPTS = 3
+_SHORTEST = 15.0
+"""Seconds: less than this at once is not asked for."""
+_LONGEST_NAME = 253
+
+Answer = TypeVar("Answer")
+
+
+class Adapter(NamedTuple):
+    """An exporter's metrics.
+
+    :param utilization: of a GPU; ``percent`` is what one of its units is.
+    :param used: memory; ``total`` its size, else ``free`` what is left of it; ``unit`` is bytes.
+    """
+
+    utilization: str
+    percent: float
+    used: str
+    total: str
+    free: str
+    unit: int
+
+
+_DCGM = ("DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_TOTAL", "DCGM_FI_DEV_FB_FREE", MIB)
+ADAPTERS = (
+    Adapter("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 100, *_DCGM),
+    Adapter("DCGM_FI_DEV_GPU_UTIL", 1, *_DCGM),
+    Adapter("gpu_gfx_activity", 1, "gpu_used_vram", "gpu_total_vram", "", MB),
+    Adapter(
+        "gpuctl_gpu_utilization_percent", 1, "gpuctl_gpu_memory_used_bytes", "gpuctl_gpu_memory_total_bytes", "", 1
+    ),
+)
+"""The first one that has measured a GPU counts. The last one is for exporters of one's own."""
+
+_NODES = ("Hostname", "hostname", "node", "kubernetes_node", "instance")
+_GPUS = ("gpu", "gpu_id", "GPU_I_ID")
+
+
+class Place(NamedTuple):
+    """A pod on a node."""
+
+    node: str
+    namespace: str
+    pod: str
+
+
+class _Device(NamedTuple):
+    node: str
+    gpu: str
+
+
+class _Name(NamedTuple):
+    device: _Device
+    place: Place
+
+
+class GpuSamples:
+    """Asks one Prometheus. How much it has to say at once is found out, and kept."""
+
+    def __init__(self, prometheus: Prometheus, go_on: Callable[[], bool] = lambda: True) -> None:
+        self._prometheus = prometheus
+        self._go_on = go_on
+        self._length = math.inf
+
+    def series(self, start: float, end: float, nodes: Collection[str], holders: Collection[Place]) -> list[GpuSeries]:
+        """What was measured after ``start``, up to ``end``, of GPUs that a pod held.
+
+        :param nodes: that there are: of several labels the one that names one of them is taken.
+        :param holders: the pods that held something, and where: a pod that only the label ``pod`` names has to be one,
+            because it may be the exporter's own.
+        :raises PrometheusProblem: there is no answer; nothing is made of a part of one.
+        """
+        counts = self._counts(start, end)
+        taken: set[_Device] = set()
+        found: list[GpuSeries] = []
+        most = 0.0
+        for adapter in ADAPTERS:
+            count = counts.get(adapter.utilization, 0.0)
+            # Both of DCGM's are there most often: where the first has measured all, the second is not asked for.
+            if count == 0 or (adapter.used == ADAPTERS[0].used and count <= most):
+                continue
+            made = _Series(adapter, nodes, holders, frozenset(taken))
+            self._fill(made, start, end)
+            found += made.all()
+            taken |= made.devices
+            most = max(most, count)
+        return found
+
+    def _counts(self, start: float, end: float) -> Mapping[str, float]:
+        names = "|".join(adapter.utilization for adapter in ADAPTERS)
+        length = round((end - start) * 1000)
+        query = f'count by (__name__) (last_over_time({{__name__=~"{names}"}}[{length}ms]))'
+        found = self._patiently(lambda: self._prometheus.at(query, end, _PATIENCE))
+        return {series.labels.get("__name__", ""): series.samples[-1].value for series in found if series.samples}
+
+    def _fill(self, made: _Series, start: float, end: float) -> None:
+        adapter = made.adapter
+        for first, last in self._pieces(start, end):
+            made.add(self._stored(adapter.utilization, first, last))
+            made.add_memory("used", self._stored(adapter.used, first, last))
+            total = self._stored(adapter.total, first, last)
+            if not total and adapter.free:
+                made.add_memory("free", self._stored(adapter.free, first, last))
+            else:
+                made.add_memory("total", total)
+            made.join()
+
+    def _pieces(self, start: float, end: float) -> Iterator[tuple[float, float]]:
+        """Pieces of a time, each as long as answers allow at that moment."""
+        first = start
+        while first < end:
+            last = min(end, first + self._length)
+            yield first, last
+            first = last
+
+    def _stored(self, metric: str, start: float, end: float) -> list[Measured]:
+        if not self._go_on():
+            raise PrometheusProblem("it was not waited for")
+        try:
+            return self._patiently(lambda: self._prometheus.stored(metric, start, end, _PATIENCE))
+        except AnswerTooLarge:
+            half = math.floor((end - start) / 2)
+            if half < _SHORTEST:
+                raise
+            self._length = half
+            middle = start + half
+            return [*self._stored(metric, start, middle), *self._stored(metric, middle, end)]
+
+    def _patiently(self, ask: Callable[[], Answer]) -> Answer:
+        attempt = 1
+        while True:
+            try:
+                return ask()
+            except AnswerTooLarge:
+                raise
+            except PrometheusProblem:
+                if attempt == _ATTEMPTS or not self._go_on():
+                    raise
+                time.sleep(attempt)
+                attempt += 1
+
+
+class _Series:
+    """The series that one adapter has, as they grow piece by piece."""
+
+    def __init__(
+        self, adapter: Adapter, nodes: Collection[str], holders: Collection[Place], taken: frozenset[_Device]
+    ) -> None:
+        self.adapter = adapter
+        self.devices: set[_Device] = set()
+        self._nodes = nodes
+        self._holders = holders
+        self._homes = {(place.namespace, place.pod): place.node for place in holders}
+        self._taken = taken
+        self._found: dict[_Name, GpuSeries] = {}
+        self._new: list[tuple[_Name, array[float], array[float]]] = []
+        self._memory: dict[str, dict[_Device, dict[float, float]]] = {"used": {}, "total": {}, "free": {}}
+
+    def all(self) -> list[GpuSeries]:
+        """What there is."""
+        return list(self._found.values())
+
+    def add(self, measured: list[Measured]) -> None:
+        """The utilisation of a piece."""
+        for item in measured:
+            name = self._name(item.labels)
+            if name is None or name.device in self._taken:
+                continue
+            self.devices.add(name.device)
+            if not name.place.pod:
+                continue
+            times, values = array("d"), array("d")
+            for at, raw in zip(item.times, item.values, strict=True):
+                percent = raw * self.adapter.percent
+                # NaN is not within anything.
+                if 0 <= percent <= _MOST_PERCENT:
+                    times.append(at)
+                    values.append(min(percent, 100.0))
+            if times:
+                self._new.append((name, times, values))
+
+    def add_memory(self, part: str, measured: list[Measured]) -> None:
+        """Memory of a piece: ``used``, ``total`` or ``free``."""
+        wanted = {name.device for name, _, _ in self._new}
+        factor = self.adapter.unit / _GIB
+        for item in measured:
+            device = self._device(item.labels)
+            if device in wanted:
+                values = self._memory[part].setdefault(device, {})
+                values.update(
+                    (at, raw * factor) for at, raw in zip(item.times, item.values, strict=True) if 0 <= raw < _BLANK
+                )
+
+    def join(self) -> None:
+        """Put utilisation and memory together that were measured at one time, and let the piece go."""
+        for name, times, values in self._new:
+            device = name.device
+            used, total, free = (self._memory[part].get(device, {}) for part in ("used", "total", "free"))
+            if free:
+                total = {at: used[at] + left for at, left in free.items() if at in used}
+            known = self._found.get(name)
+            if known is None:
+                node, namespace, pod = name.place
+                empty = [array("d") for _ in range(4)]
+                known = self._found[name] = GpuSeries(node, device.gpu, namespace, pod, *empty)
+            known.times.extend(times)
+            known.utilization.extend(values)
+            for kept, memory in ((known.memory_used, used), (known.memory_total, total)):
+                assert kept is not None
+                kept.extend(memory.get(at, math.nan) for at in times)
+        self._new.clear()
+        for memories in self._memory.values():
+            memories.clear()
+
+    def _device(self, labels: Mapping[str, str]) -> _Device:
+        named = [labels[key] for key in _NODES if labels.get(key)]
+        # The last is an address.
+        named = [name.rpartition(":")[0] or name if labels.get("instance") == name else name for name in named]
+        node = next((name for name in named if name in self._nodes), named[0] if named else "")
+        gpu = "/".join(labels[key] for key in _GPUS if labels.get(key)) or labels.get("UUID", "")
+        return _Device(node[:_LONGEST_NAME], gpu[:_LONGEST_NAME])
+
+    def _name(self, labels: Mapping[str, str]) -> _Name | None:
+        """Which GPU, and of which pod; "" where that is nobody's. None of what tells no GPU of a node."""
+        device = self._device(labels)
+        if not device.node:
+            return None
+        namespace, pod = (labels.get(key, "")[:_LONGEST_NAME] for key in ("exported_namespace", "exported_pod"))
+        if namespace and pod:
+            # Some exporters know their node by the name of their own pod.
+            known = device.node in self._nodes
+            node = device.node if known else self._homes.get((namespace, pod), device.node)
+            return _Name(device, Place(node, namespace, pod))
+        place = Place(device.node, labels.get("namespace", ""), labels.get("pod", ""))
+        return _Name(device, place if place in self._holders else Place(device.node, "", ""))

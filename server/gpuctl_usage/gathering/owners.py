@@ -1,0 +1,126 @@
+"""The top workload of a pod: its owners upward, as the API server has them.
+
+An owner reference may be written by anybody who can create the pod. So an owner counts only if it is in the pod's own
+namespace and has the uid of the reference; what is of another uid, or in no namespace, owns nothing here. What is not
+there any more, or may not be read, is known by its reference alone. The runs of a CronJob stay the Jobs they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from typing import NamedTuple
+
+from gpuctl.backend.api_resources import Object, Resource
+from gpuctl.kube.api_errors import ApiError, ClusterError
+from gpuctl.kube.session import Session
+from gpuctl_usage.facts import WorkloadKey
+from gpuctl_usage.gathering.object_facts import FactMaker, OwnerReference, PodFacts, Texts, owner_of, written_at
+from gpuctl_usage.gathering.open_intervals import Belonging
+from gpuctl_usage.remembered import Remembered
+
+HOLDS = 240.0
+"""Seconds for which an owner is not asked for again: what changes in its labels is seen with the next snapshot."""
+_KINDS_HOLD = 3600.0
+_HIGHEST = 8
+_GROUP_VERSION = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?v[a-z0-9]{1,20}", re.ASCII)
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
+_BUILT_IN = {
+    ("apps/v1", "ReplicaSet"): "replicasets",
+    ("apps/v1", "Deployment"): "deployments",
+    ("apps/v1", "StatefulSet"): "statefulsets",
+    ("apps/v1", "DaemonSet"): "daemonsets",
+    ("batch/v1", "Job"): "jobs",
+}
+
+
+class _Owner(NamedTuple):
+    uid: str
+    owner: OwnerReference | None
+    labels: Texts
+    annotations: Texts
+    written: float | None
+
+
+class Owners:
+    """Looks owners up, each once in a while however many pods it has."""
+
+    def __init__(self, session: Session, maker: FactMaker) -> None:
+        self._session = session
+        self._maker = maker
+        self._owners: Remembered[tuple[str, str], _Owner | None] = Remembered(HOLDS)
+        self._kinds: Remembered[str, Mapping[str, Resource]] = Remembered(_KINDS_HOLD)
+
+    def of(self, pod: PodFacts) -> Belonging:
+        """Whose a pod is."""
+        belonging = Belonging(WorkloadKey(pod.namespace, "Pod", pod.name, pod.uid))
+        reference, kind = pod.owner, "Pod"
+        for _ in range(_HIGHEST):
+            if reference is None or (kind, reference.kind) == ("Job", "CronJob"):
+                return belonging
+            key = WorkloadKey(pod.namespace, reference.kind, reference.name, reference.uid)
+            try:
+                resource = self._resource(reference)
+                if resource is not None and not resource.namespaced:
+                    return belonging
+                found = self._find(resource, pod.namespace, reference) if resource is not None else None
+            except ClusterError:
+                return Belonging(key, certain=False)
+            if found is None:
+                return Belonging(key, certain=False)
+            if found.uid != reference.uid:
+                return belonging._replace(certain=False)
+            belonging = Belonging(key, found.labels, found.annotations, found.written)
+            reference, kind = found.owner, key.kind
+        return belonging
+
+    def _find(self, resource: Resource, namespace: str, reference: OwnerReference) -> _Owner | None:
+        """An owner; None when it is not there, or may not be read.
+
+        :raises ClusterError: that cannot be found out now.
+        """
+        if not _NAME.fullmatch(reference.name):
+            return None
+        path = resource.path(namespace, reference.name)
+        # By uid as well: the next owner of a name is another.
+        return self._owners.get((path, reference.uid), partial(self._asked, path))
+
+    def _asked(self, path: str) -> _Owner | None:
+        try:
+            found = self._session.metadata_at(path)
+        except ApiError as error:
+            if error.lacks_permission:
+                return None
+            raise
+        return None if found is None else self._made(found)
+
+    def _made(self, found: Object) -> _Owner:
+        uid = str(found["metadata"].get("uid") or "")
+        return _Owner(
+            uid, owner_of(found), self._maker.labels(found), self._maker.annotations(found), written_at(found)
+        )
+
+    def _resource(self, reference: OwnerReference) -> Resource | None:
+        """Where owners of a kind are; None when the cluster has no such kind."""
+        if not _GROUP_VERSION.fullmatch(reference.api_version):
+            return None
+        group, _, version = reference.api_version.rpartition("/")
+        plural = _BUILT_IN.get((reference.api_version, reference.kind))
+        if plural is not None:
+            return Resource(group, version, plural, reference.kind)
+        found = self._kinds.get(reference.api_version, lambda: self._discovered(group, version))
+        return found.get(reference.kind)
+
+    def _discovered(self, group: str, version: str) -> Mapping[str, Resource]:
+        try:
+            answer = self._session.request("GET", f"/apis/{group}/{version}" if group else f"/api/{version}")
+        except ApiError as error:
+            if error.is_missing or error.lacks_permission:
+                return {}
+            raise
+        return {
+            str(item["kind"]): Resource(group, version, str(item["name"]), str(item["kind"]), bool(item["namespaced"]))
+            for item in answer.get("resources") or []
+            if "/" not in str(item["name"])
+        }

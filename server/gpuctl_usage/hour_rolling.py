@@ -1,0 +1,167 @@
+"""When an hour is rolled up, and with what."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from typing import NamedTuple
+
+from gpuctl_usage.facts import HOUR
+from gpuctl_usage.gathering.gpu_samples import GpuSamples, Place
+from gpuctl_usage.prometheus import PrometheusProblem
+from gpuctl_usage.rolling.hour import reach, roll_up
+from gpuctl_usage.store.database import Database
+from gpuctl_usage.store.hours import HourState
+from gpuctl_usage.sums import Group, Level, RolledUp
+
+LOG = logging.getLogger("gpuctl_usage")
+SOON = 90.0
+"""Seconds after its end at which an hour is rolled up: the last samples have come by then."""
+SETTLED = 15 * 60.0
+"""Seconds after its end before which an hour is provisional."""
+GIVEN_UP = 6 * HOUR
+"""Seconds after its end from which it stays as it is, however little of it was measured."""
+ENOUGH = 0.98
+"""Coverage from which on nothing more is waited for."""
+_AGAIN = 15 * 60.0
+_LOST = 0.5
+"""An hour of which Prometheus has forgotten more than this share is not rolled up again."""
+
+
+class GroupKeys(NamedTuple):
+    """By which labels and annotations is grouped."""
+
+    labels: tuple[str, ...]
+    annotations: tuple[str, ...]
+
+
+class HourRoller:
+    """Rolls the hours of one cluster up, and knows which are to be.
+
+    :param samples: None where nothing is measured.
+    :param interval: seconds from one scrape to the next.
+    """
+
+    def __init__(
+        self, database: Database, cluster: int, samples: GpuSamples | None, interval: float, keys: GroupKeys
+    ) -> None:
+        self._database = database
+        self._cluster = cluster
+        self._samples = samples
+        self._interval = interval
+        self._keys = keys
+        self._states: dict[int, HourState] = {}
+        self._not_before: dict[int, float] = {}
+        self._first: int | None = None
+
+    def begin(self, now: float) -> None:
+        """Find out what is there: hours that are missing since the first one that is there are made up."""
+        self._states = self._database.hours(self._cluster, 0, hour_of(now) + HOUR)
+        self._first = min(self._states, default=hour_of(now))
+
+    def late(self, since: float, now: float) -> None:
+        """Something has become known that happened at a time: the hours from there on are rolled up again."""
+        first = hour_of(now) if self._first is None else self._first
+        for start in range(max(hour_of(since), first), hour_of(now), HOUR):
+            known = self._states.get(start)
+            if known is not None:
+                self._states[start] = known._replace(provisional=True)
+            self._not_before[start] = 0.0
+
+    def due(self, now: float) -> int | None:
+        """An hour that is over and to be rolled up now, the earliest; None when there is none."""
+        if self._first is None:
+            return None
+        for start in range(self._first, hour_of(now), HOUR):
+            known = self._states.get(start)
+            if now < start + HOUR + SOON or now < self._not_before.get(start, 0.0):
+                continue
+            if known is None or known.provisional:
+                return start
+        return None
+
+    def roll(self, start: int, now: float) -> bool:
+        """Roll an hour up, or what there has been of it; whether anything is different from what was there.
+
+        What cannot be measured now is tried again later, and what was measured once is not given up for less.
+
+        :raises DatabaseProblem: it cannot be read or written.
+        """
+        begun = time.monotonic()
+        seconds = min(float(HOUR), now - start)
+        over = seconds == HOUR
+        self._not_before[start] = now + _AGAIN
+        known = self._states.get(start)
+        try:
+            rolled = self._rolled(start, seconds, now)
+        except PrometheusProblem as error:
+            LOG.warning("an hour lacks what Prometheus has", extra={"hour": shown(start), "problem": str(error)})
+            if known is not None and known.coverage and now < start + HOUR + GIVEN_UP:
+                return False
+            rolled = self._rolled(start, seconds, now, measured=False)
+        coverage = coverage_of(rolled)
+        if known is not None and over and (known.coverage or 0.0) * _LOST > (coverage or 0.0):
+            LOG.warning("an hour is kept: less of it is measured than was", extra={"hour": shown(start)})
+            self._states[start] = known._replace(provisional=now < start + HOUR + GIVEN_UP)
+            return False
+        provisional = not (over and self._is_settled(start, coverage, now))
+        changed = self._database.put_rolled_up(self._cluster, rolled, provisional)
+        self._states[start] = HourState(provisional, rolled.digest, coverage, seconds)
+        if not provisional:
+            self._not_before.pop(start, None)
+        if over and (changed or not provisional):
+            told = {"hour": shown(start), "provisional": provisional, "changed": changed}
+            more = {"coverage": None if coverage is None else round(coverage, 4)}
+            LOG.info("an hour is rolled up", extra={**told, **more, "seconds": round(time.monotonic() - begun, 2)})
+        return changed
+
+    def _rolled(self, start: int, seconds: float, now: float, *, measured: bool = True) -> RolledUp:
+        end = start + seconds
+        held = self._database.holdings(self._cluster, start, end)
+        there = self._database.capacities(self._cluster, start, end)
+        samples = []
+        if self._samples is not None and measured and held:
+            last = min(end + math.ceil(reach(self._interval)), now)
+            nodes = {capacity.node for capacity in there}
+            places = {Place(holding.node, holding.namespace, holding.pod) for holding in held}
+            samples = self._samples.series(start, last, nodes, places)
+        return roll_up(
+            start,
+            seconds,
+            held,
+            there,
+            samples,
+            self._interval,
+            label_keys=self._keys.labels,
+            annotation_keys=self._keys.annotations,
+        )
+
+    def _is_settled(self, start: int, coverage: float | None, now: float) -> bool:
+        since = now - (start + HOUR)
+        if since < SETTLED:
+            return False
+        return self._samples is None or coverage is None or coverage >= ENOUGH or since >= GIVEN_UP
+
+
+def hour_of(moment: float) -> int:
+    """The start of the hour in which a time is."""
+    return int(moment // HOUR) * HOUR
+
+
+def hours_between(start: float, end: float) -> Iterable[int]:
+    """The hours that have a moment in common with [start, end)."""
+    return range(hour_of(start), math.ceil(end), HOUR)
+
+
+def shown(moment: float) -> str:
+    """A time for people."""
+    return datetime.fromtimestamp(moment, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def coverage_of(rolled: RolledUp) -> float | None:
+    """Of what was held, how much was measured, 0 to 1; None where nothing was held."""
+    whole = rolled.sums.get(Group(Level.CLUSTER))
+    return whole.obs_gpu_s / whole.alloc_gpu_s if whole is not None and whole.alloc_gpu_s > 0 else None
