@@ -6,6 +6,7 @@ quarter of a shared card is 0.25.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
@@ -80,21 +81,27 @@ class Capacity(NamedTuple):
     end: float | None
 
 
-class Sample(NamedTuple):
-    """What one GPU did for a pod at a moment, as its exporter measured it.
+class GpuSeries(NamedTuple):
+    """What one GPU did for one pod, as its exporter measured it again and again.
 
-    :param utilization: percent, 0 to 100.
-    :param memory_used: GiB; None where it is not measured. Likewise ``memory_total``.
+    The arrays (type code ``d``) are of one length: a measurement is what stands at one place of all of them. It speaks
+    of the time before it, so one on the full hour is of the hour that ends. The same GPU and pod may come in several
+    series, in any order and overlapping: what was measured at one time counts once.
+
+    :param times: seconds since 1970.
+    :param utilization: percent, 0 to 100, of the GPU, or of the pod's share of it; always a number: where nothing was
+        measured, there is no measurement.
+    :param memory_used: GiB, NaN where it was not measured; None where it was never measured. Likewise ``memory_total``.
     """
 
-    time: float
     node: str
     gpu: str
     namespace: str
     pod: str
-    utilization: float
-    memory_used: float | None
-    memory_total: float | None
+    times: array[float]
+    utilization: array[float]
+    memory_used: array[float] | None = None
+    memory_total: array[float] | None = None
 
 
 class WorkloadAllocation(NamedTuple):

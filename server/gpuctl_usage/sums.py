@@ -33,7 +33,7 @@ class Sums:
     :param pod_s: pods that held GPUs, times seconds; ``pods_min`` and ``pods_max`` at any moment of the time in which
         there was one.
     :param workloads: how many held GPUs.
-    :param samples: measurements that count.
+    :param samples: measurements that count; ``buckets``: pieces of five minutes in which something was measured.
     :param free_gpu_s: of ready nodes, held by nobody; ``unusable_gpu_s``: of others, held by nobody. Cluster, node and
         model have them.
     """
@@ -57,6 +57,7 @@ class Sums:
     pods_max: int = 0
     workloads: int = 0
     samples: int = 0
+    buckets: int = 0
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,11 @@ class RolledUp:
     :param start: seconds since 1970, at a whole hour (UTC); ``seconds`` how much of it there has been: less than the
         whole while it runs.
     :param digest: of everything that it is made of: the same digest, the same sums.
+    :param dropped: measurements that do not count: of pods that held no GPU of that node at that time.
     """
 
     start: int
     seconds: float
     sums: dict[Group, Sums]
     digest: str
+    dropped: int = 0
