@@ -18,6 +18,8 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from gpuctl_usage.store.packing import NotPacked
+
 MIGRATIONS = Path(__file__).with_name("migrations")
 APPLICATION = 0x67707563
 """`gpuc`: what stands in the head of our files (SQLite's application_id)."""
@@ -34,6 +36,8 @@ def told(name: str) -> Iterator[None]:
     """Have what goes wrong with a database said for people; ``name`` is how they know it."""
     try:
         yield
+    except NotPacked as error:
+        raise DatabaseProblem(_said(name, ValueError(f"malformed: {error}"))) from error
     except DBAPIError as error:
         raise DatabaseProblem(_said(name, error.orig)) from error
     except (sqlite3.Error, SQLAlchemyError) as error:
@@ -198,12 +202,12 @@ def migrate(connection: Connection, revision: str) -> None:
     """Change the tables, up or down, in the transaction of a connection."""
     config = _config()
     config.attributes["connection"] = connection
-    known = [script.revision for script in _scripts().walk_revisions()]
-    current = MigrationContext.configure(connection).get_current_revision()
-    target = known[0] if revision == "head" else revision
     # From the last to the first; what is not there yet is before all.
-    rank = {None: len(known), "base": len(known), **{name: index for index, name in enumerate(known)}}
-    (command.upgrade if rank[target] <= rank[current] else command.downgrade)(config, revision)
+    known: list[str | None] = [script.revision for script in _scripts().walk_revisions()]
+    known.append(None)
+    current = MigrationContext.configure(connection).get_current_revision()
+    target = {"head": known[0], "base": None}.get(revision, revision)
+    (command.upgrade if known.index(target) <= known.index(current) else command.downgrade)(config, revision)
 
 
 def _config() -> Config:

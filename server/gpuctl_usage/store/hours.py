@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from enum import Enum, IntEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from gpuctl_usage.facts import DAY, HOUR
 from gpuctl_usage.store.intervals import overlapping
@@ -78,6 +77,7 @@ def put_period(
         "digest": rolled.digest,
         "provisional": provisional,
         "coverage": whole.obs_gpu_s / whole.alloc_gpu_s if whole is not None and whole.alloc_gpu_s > 0 else None,
+        "dropped": rolled.dropped,
         "updated_at": now,
         "nodes": pack_sums(nodes),
     }
@@ -155,9 +155,13 @@ def _hundredths(value: float | None) -> int | None:
     return None if value is None else round(round(value, 2) * 100)
 
 
-def sums_of(row: Row[Any]) -> Sums:
+def _whole(value: int | None) -> float | None:
+    return None if value is None else value / 100
+
+
+def sums_of(row: Any) -> Sums:
     """The sums of a row. Least and most are to hundredths."""
-    rounded = {name: None if getattr(row, name) is None else getattr(row, name) / 100 for name in _ROUNDED}
+    rounded: dict[str, Any] = {name: _whole(getattr(row, name)) for name in _ROUNDED}
     rest = {name: getattr(row, name) for name in _AS_THEY_ARE}
     return Sums(**rest, **rounded, histogram=unpack_histogram(row.histogram))
 
@@ -187,8 +191,8 @@ def read_periods(connection: Connection, cluster: int, start: int, end: int, spa
             .join(groups, groups.c.id == sums.c.group_id)
             .where(sums.c.period_id == period.id)
         )
-        made = RolledUp(period.start, period.seconds, {group_of(row): sums_of(row) for row in rows}, period.digest)
-        found.append(replace(made, sums={**made.sums, **_nodes(connection, period.nodes)}))
+        by_group = {group_of(row): sums_of(row) for row in rows} | _nodes(connection, period.nodes)
+        found.append(RolledUp(period.start, period.seconds, by_group, period.digest, period.dropped))
     return found
 
 

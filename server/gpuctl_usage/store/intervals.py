@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, or_, select
+from sqlalchemy import ColumnElement, Connection, Table, or_, select
 
 from gpuctl_usage.facts import Capacity, Ending, Holding, NodeState
 from gpuctl_usage.store.numbering import (
@@ -112,7 +112,7 @@ def read_holdings(connection: Connection, cluster: int, which: ColumnElement[boo
     return [_holding(row) for row in connection.execute(statement)]
 
 
-def _holding(row: Row[Any]) -> Holding:
+def _holding(row: Any) -> Holding:
     said = described(row.labels, row.annotations)
     return Holding(
         pod_uid=row.pod_uid,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Row, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from gpuctl_usage.facts import AllocationSnapshot, WorkloadAllocation
 from gpuctl_usage.store.numbering import group_ids, groups_of, upsert, workload_group, workload_of
@@ -71,7 +71,7 @@ def _between(cluster: int, start: float, end: float) -> ColumnElement[bool]:
     return (snapshots.c.cluster_id == cluster) & (snapshots.c.time >= start) & (snapshots.c.time < end)
 
 
-def _kept(connection: Connection, rows: Sequence[Row[Any]], details: bool) -> list[KeptSnapshot]:
+def _kept(connection: Connection, rows: Sequence[Any], details: bool) -> list[KeptSnapshot]:
     held = {row.id: unpack_allocations(row.details) for row in rows if details and row.details}
     workloads = groups_of(connection, sorted({number for items in held.values() for number, _, _ in items}))
     found = []

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Insert, Row, Table, select
+from sqlalchemy import Connection, Insert, Table, select
 
 from gpuctl_usage.facts import WorkloadKey
 from gpuctl_usage.store.tables import attributes, groups
@@ -65,7 +65,7 @@ def _parts(group: Group) -> tuple[str, str, str]:
     return namespace, kind, name
 
 
-def group_of(row: Row[Any]) -> Group:
+def group_of(row: Any) -> Group:
     """The group of a row that has its level, key and value."""
     return Group(Level(row.level), row.key, row.value)
 

@@ -108,6 +108,7 @@ periods = Table(
     Column("digest", Text, nullable=False),
     Column("provisional", Boolean, nullable=False),
     Column("coverage", Float),
+    Column("dropped", Integer, nullable=False),
     Column("created_at", Float, nullable=False),
     Column("updated_at", Float, nullable=False),
     # The sums of all nodes: nobody asks for one hour of one node, and there are more nodes than workloads.
@@ -142,6 +143,7 @@ sums = Table(
     Column("pods_max", Integer, nullable=False),
     Column("workloads", Integer, nullable=False),
     Column("samples", Integer, nullable=False),
+    Column("buckets", Integer, nullable=False),
     # The rows of an hour stand together, and nothing else says where they are.
     sqlite_with_rowid=False,
 )

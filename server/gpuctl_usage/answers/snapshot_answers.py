@@ -1,0 +1,119 @@
+"""Snapshots as they are answered, with what each workload held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from gpuctl_usage.answers.figures import counted, quotient, shown, stamped
+from gpuctl_usage.answers.hourly_answers import Answer, Hours
+from gpuctl_usage.answers.scopes import NothingKept, TooMuch, cluster_named, page_or_list
+from gpuctl_usage.facts import WorkloadAllocation
+from gpuctl_usage.store.database import Database
+from gpuctl_usage.store.moments import KeptSnapshot, count_snapshots, latest_snapshot, read_snapshots
+
+MOST_DETAILED = 300
+"""Snapshots of one answer that tell of every workload, where nothing is said about it."""
+
+
+class Listed(NamedTuple):
+    """Snapshots, and what has to be said about them; "" for nothing."""
+
+    answer: Answer
+    note: str
+
+
+def latest(database: Database, cluster: str, namespaces: Iterable[str] | None = None) -> dict[str, Any]:
+    """The last snapshot.
+
+    :param namespaces: those that may be seen; None for all.
+    :raises Unanswerable: there is no such cluster, or no snapshot of it.
+    """
+    with database.reading() as connection:
+        found = cluster_named(connection, cluster)
+        kept = latest_snapshot(connection, found.id)
+    if kept is None:
+        raise NothingKept(f"there is no snapshot of the cluster {found.name} yet")
+    seen = None if namespaces is None else frozenset(namespaces)
+    value = _value(kept, found.name, seen, with_details=True)
+    first = ("id", "cluster_name", "snapshot_time", "dimension_type")
+    return {**{key: value[key] for key in first}, "dimension_key": "", "dimension_value": "", **value}
+
+
+def snapshot_list(database: Database, hours: Hours, *, details: bool | None = None) -> Listed:
+    """Snapshots of a time, the earliest first.
+
+    :param details: None: of a few they tell of every workload, of many the totals alone.
+    :raises Unanswerable: there is no such cluster, or there are too many.
+    """
+    seen = None if hours.namespaces is None else frozenset(hours.namespaces)
+    with database.reading() as connection:
+        cluster = cluster_named(connection, hours.cluster)
+        asked = cluster.id, hours.start, hours.end
+        total = count_snapshots(connection, *asked)
+        number = total if hours.paging is None else min(total, hours.paging.size)
+        if details and hours.paging is None and number > MOST_DETAILED:
+            raise TooMuch(
+                f"these are {number} snapshots, which tell of every workload; ask for a shorter time, or for pages: "
+                f"page=1&page_size={MOST_DETAILED}"
+            )
+        told = number <= MOST_DETAILED if details is None else details
+
+        def find(limit: int, offset: int) -> list[dict[str, Any]]:
+            # What somebody may see is told by the details alone.
+            read = told or seen is not None
+            kept = read_snapshots(connection, *asked, details=read, limit=limit, offset=offset)
+            return [_value(item, cluster.name, seen, told) for item in kept]
+
+        answer = page_or_list(hours.paging, lambda: total, find)
+    note = f"allocation_details are left out of more than {MOST_DETAILED} snapshots; ask with include_details=true"
+    return Listed(answer, note if details is None and not told else "")
+
+
+def _value(kept: KeptSnapshot, cluster: str, seen: frozenset[str] | None, with_details: bool) -> dict[str, Any]:
+    snapshot = kept.snapshot
+    theirs = [item for item in snapshot.workloads if seen is None or item.workload.namespace in seen]
+    allocated: float | None = snapshot.allocated
+    if seen is not None:
+        allocated = sum(item.gpus for item in theirs) if kept.has_details else None
+    return {
+        "id": kept.id,
+        "cluster_name": cluster,
+        "snapshot_time": stamped(snapshot.time),
+        "dimension_type": "cluster",
+        "total_gpu_capacity": counted(snapshot.capacity),
+        "allocated_gpu_count": counted(allocated),
+        "allocation_details": _details(theirs) if with_details and kept.has_details else {},
+        "created_at": stamped(kept.created_at),
+    }
+
+
+def _details(workloads: Iterable[WorkloadAllocation]) -> dict[str, Any]:
+    by_namespace: dict[str, list[WorkloadAllocation]] = {}
+    for item in workloads:
+        by_namespace.setdefault(item.workload.namespace, []).append(item)
+    return {
+        "namespaces": {name: _namespace(by_namespace[name]) for name in sorted(by_namespace)},
+        "annotations": {},
+    }
+
+
+def _namespace(workloads: list[WorkloadAllocation]) -> dict[str, Any]:
+    measured = [(item.gpus, item.utilization) for item in workloads if item.utilization is not None]
+    used = quotient(sum(gpus * percent for gpus, percent in measured), sum(gpus for gpus, _ in measured))
+    return {
+        "allocated_gpu": counted(sum(item.gpus for item in workloads)),
+        "utilization": shown(used),
+        "workload_count": len(workloads),
+        "workloads": [
+            {
+                "uid": item.workload.uid,
+                "name": item.workload.name,
+                "namespace": item.workload.namespace,
+                "kind": item.workload.kind,
+                "allocated_gpu": counted(item.gpus),
+                "utilization": shown(item.utilization),
+            }
+            for item in sorted(workloads, key=lambda item: (-item.gpus, item.workload))
+        ],
+    }
