@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-_ON_A_CLUSTER = frozenset({"cluster", "faults", "service"})
+_ON_A_CLUSTER = frozenset({"cluster", "faults", "service", "usage"})
 
 # What a test shows is made by the code under test, and no test leaves anything with the user who runs it.
 os.environ["GPUCTL_NO_CACHE"] = "1"

@@ -109,6 +109,8 @@ TABLE: dict[str, Same | Refused | HeldBy | OfFiles] = {
     "render": OfFiles("render {file}"),
     "build": OfFiles("build {file}"),
     "serve": OfFiles("serve"),
+    "usage collect": OfFiles("usage collect"),
+    "usage rollup": OfFiles("usage rollup --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z"),
     "login": OfFiles("login {url}"),
     "logout": OfFiles("logout"),
     "completion": OfFiles("completion bash"),

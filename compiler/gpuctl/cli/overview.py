@@ -33,6 +33,7 @@ OVERVIEW: dict[str, tuple[OverviewLine, ...]] = {
     "GitOps": (OverviewLine(("build", "impact"), "Manifests for git; what a change in git does."),),
     "Other": (
         OverviewLine(("serve", "login", "logout"), "A REST API; use one instead of a kubeconfig."),
+        OverviewLine(("usage",), "Collect how GPUs are used."),
         OverviewLine(("completion", "version"), "Completion for a shell; versions."),
     ),
 }

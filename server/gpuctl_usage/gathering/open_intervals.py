@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gpuctl_usage.facts import Capacity, Ending, Holding, WorkloadKey
 from gpuctl_usage.gathering.gpu_weights import GpuWeights
@@ -33,6 +33,11 @@ class Belonging(NamedTuple):
     annotations: Texts = ()
     written: float | None = None
     certain: bool = True
+
+
+class _Dated(Protocol):
+    @property
+    def written(self) -> float | None: ...
 
 
 class Changes(NamedTuple):
@@ -101,7 +106,7 @@ class OpenIntervals:
         if before is None or before._replace(written=facts.written) != facts:
             for pod in self._pods.values():
                 if pod.facts is not None and pod.facts.namespace == facts.name:
-                    self._renew(pod, at, facts.written)
+                    self._renew(pod, at, _written(before, facts))
 
     def put_node(self, facts: NodeFacts, at: float) -> None:
         """A node as it is now."""
@@ -110,7 +115,7 @@ class OpenIntervals:
         self._renew_node(node, at, before)
         if before is None or (before.model, before.turns) != (facts.model, facts.turns):
             for uid in tuple(node.pods):
-                self._renew(self._pods[uid], at, facts.written)
+                self._renew(self._pods[uid], at, _written(before, facts))
 
     def drop_node(self, name: str, at: float, ending: Ending = Ending.DELETED) -> None:
         """A node has gone, and what was held of it is not there any more. Should it come back with its pods, they hold
@@ -132,18 +137,19 @@ class OpenIntervals:
     def put_pod(self, facts: PodFacts, belonging: Belonging, at: float) -> None:
         """A pod as it is now, and whose it is."""
         pod = self._pods.setdefault(facts.uid, _Pod())
-        pod.facts = facts
+        before, pod.facts = pod.facts, facts
         self._belong(pod, belonging)
         if facts.node:
             self._nodes.setdefault(facts.node, _Node()).pods.add(facts.uid)
-        self._renew(pod, at, facts.written)
+        self._renew(pod, at, _written(before, facts))
 
     def put_belonging(self, uid: str, belonging: Belonging, at: float) -> None:
         """Whose a pod is, looked up once more: the labels of the workload may have changed."""
         pod = self._pods.get(uid)
         if pod is not None:
+            before = pod.belonging
             self._belong(pod, belonging)
-            self._renew(pod, at, belonging.written)
+            self._renew(pod, at, _written(before, belonging))
 
     def drop_pod(self, uid: str, at: float, ending: Ending = Ending.DELETED, facts: PodFacts | None = None) -> None:
         """A pod has gone: when its containers ended is when it ended, else ``at``.
@@ -154,8 +160,8 @@ class OpenIntervals:
         if pod is None:
             return
         if facts is not None:
-            pod.facts = facts
-            self._renew(pod, at, facts.written)
+            before, pod.facts = pod.facts, facts
+            self._renew(pod, at, _written(before, facts))
         del self._pods[uid]
         if pod.open is not None:
             finished = pod.facts.finished if pod.facts is not None else None
@@ -279,8 +285,8 @@ class OpenIntervals:
         if now == known:
             return
         turned = before is not None and before.turned != facts.turned
-        written = facts.turned if turned and now._replace(state=known.state) == known else facts.written
-        moment = min(max(at if written is None or before == facts else written, known.start), at)
+        written = facts.turned if turned and now._replace(state=known.state) == known else _written(before, facts)
+        moment = min(max(at if written is None else written, known.start), at)
         if self._known_until is not None and not self._listed:
             moment = max(moment, min(self._known_until, at))
         if moment > known.start or not gpus:
@@ -317,6 +323,14 @@ class OpenIntervals:
     def _note_capacity(self, capacity: Capacity, since: float) -> None:
         self._capacities[capacity.node, capacity.start] = capacity
         self._since = since if self._since is None else min(self._since, since)
+
+
+def _written(before: _Dated | None, now: _Dated) -> float | None:
+    """When that was written which is new in an object; None where it does not say so: taking something away leaves no
+    time."""
+    if before is not None and before.written is not None and now.written is not None and now.written <= before.written:
+        return None
+    return now.written
 
 
 def _texts(values: Mapping[str, str]) -> Texts:

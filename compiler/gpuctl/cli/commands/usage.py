@@ -1,0 +1,144 @@
+"""``gpuctl usage``: who held the GPUs, and what the GPUs did."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from gpuctl.cli.options.choosing_service import is_server_stated
+from gpuctl.cli.options.connecting import ClusterFailure
+from gpuctl.cli.options.groups import Family, Subcommand
+
+if TYPE_CHECKING:
+    from gpuctl_usage.usage_settings import UsageSettings
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+SUBCOMMANDS = {
+    "collect": Subcommand("gpuctl.cli.commands.usage", "Follow the cluster and write it down.", (), "collect"),
+    "rollup": Subcommand("gpuctl.cli.commands.usage", "Roll hours up once more.", (), "rollup"),
+}
+
+
+def _options(function: Function) -> Function:
+    """What both commands need to be told, where the environment or the file does not."""
+    for decorate in (
+        click.option("--database", metavar="FILE", help="File, or URL, of the database of usage."),
+        click.option("--prometheus", metavar="URL", help="Address of Prometheus. Default: nothing is measured."),
+        click.option("--platform", type=click.Path(), metavar="FILE", help="The platform's settings."),
+        click.option(
+            "--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Settings as YAML."
+        ),
+        click.option("--kubeconfig", type=click.Path(), metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config."),
+        click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one."),
+    ):
+        function = decorate(function)
+    return function
+
+
+@click.group(
+    "usage",
+    cls=Family,
+    subcommands=SUBCOMMANDS,
+    short_help="Collect how GPUs are used.",
+    epilog="Examples:\n\n  $ gpuctl usage collect --database usage.db --prometheus http://prometheus:9090",
+)
+@click.pass_context
+def command(context: click.Context) -> None:
+    """Who held the GPUs of a cluster, and what the GPUs did."""
+    if is_server_stated(context):
+        raise click.UsageError("`gpuctl usage` asks no service: leave --server out.", context)
+
+
+@command.command(
+    "collect",
+    epilog="Everything else is set in the environment or in the file of --config, which is that of `gpuctl serve`.\n\n"
+    "Examples:\n\n  $ gpuctl usage collect --database usage.db",
+)
+@_options
+def collect(**given: Any) -> int:
+    """Follow pods and nodes, ask Prometheus what the GPUs do, and write it down until a signal ends it.
+
+    It may be ended at any moment, and goes on where it was. Hours are rolled up a minute and a half after their end.
+    """
+    settings, stopping = _settings(given), _stopping()
+    from gpuctl_server.request_log import set_up
+    from gpuctl_usage.collector import CannotCollect, collect
+
+    set_up()
+    try:
+        collect(settings, stopping)
+    except CannotCollect as error:
+        raise ClusterFailure(str(error)) from None
+    return 0
+
+
+@command.command(
+    "rollup",
+    epilog="Examples:\n\n  $ gpuctl usage rollup --from 2026-10-01T00:00:00Z --to 2026-11-01T00:00:00Z",
+)
+@click.option("--from", "start", metavar="TIME", required=True, help="The first hour has this time (RFC 3339).")
+@click.option("--to", "end", metavar="TIME", required=True, help="The last hour is before this time.")
+@_options
+def rollup(start: str, end: str, **given: Any) -> int:
+    """Roll the hours up again that are between two times: after Prometheus has got what it lacked, say.
+
+    What comes out as it was is not written.
+    """
+    settings = _settings(given)
+    from gpuctl_usage.collector import CannotCollect, roll_up_again
+
+    first, last = _time("--from", start), _time("--to", end)
+    if first >= last:
+        raise click.UsageError("--from has to be before --to.")
+    try:
+        hours, changed = roll_up_again(settings, first, last, _stopping())
+    except CannotCollect as error:
+        raise ClusterFailure(str(error)) from None
+    click.echo(f"{hours} hour{'' if hours == 1 else 's'} rolled up, {changed} changed")
+    return 0
+
+
+def _settings(given: dict[str, Any]) -> UsageSettings:
+    try:
+        from gpuctl_usage.usage_settings import FILE, UnusableSettings, UsageSettings
+    except ModuleNotFoundError as error:
+        raise ClusterFailure(
+            f"what usage needs is not installed ({error.name})\n  = install it: `pip install 'gpuctl-k8s[server]'`"
+        ) from None
+    config, database = given.pop("config"), given.pop("database")
+    if config is not None:
+        os.environ[FILE] = config
+    try:
+        stated = {name: value for name, value in {**given, "usage_database": database}.items() if value is not None}
+        return UsageSettings.read(stated)
+    except UnusableSettings as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _stopping() -> threading.Event:
+    """What a signal sets; a second one ends the process at once."""
+    stopping = threading.Event()
+
+    def stop(number: int, frame: object) -> None:
+        stopping.set()
+        signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    return stopping
+
+
+def _time(option: str, text: str) -> float:
+    try:
+        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise click.UsageError(f"{option} has to be a time such as 2026-11-05T14:00:00Z.")
+    return found.timestamp()

@@ -1,0 +1,133 @@
+"""A running collector: `gpuctl usage collect` in a process of its own, and its database."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gpuctl_usage.facts import Capacity, Holding
+from gpuctl_usage.store.database import Database, open_database
+
+ENDS_IN = 60.0
+
+
+class Collecting:
+    """A collector that may be killed and started again, with one database."""
+
+    def __init__(self, directory: Path, kubeconfig: Path, **settings: str) -> None:
+        self.path = directory / "usage.db"
+        self._directory = directory
+        self._environment = {
+            **os.environ,
+            "KUBECONFIG": str(kubeconfig),
+            **{f"GPUCTL_SERVER_{name.upper()}": value for name, value in settings.items()},
+        }
+        self._process: subprocess.Popen[str] | None = None
+        self._reader: threading.Thread | None = None
+        self.log: list[dict[str, Any]] = []
+        self._database: Database | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it knows what there is."""
+        before = len(self.log)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "gpuctl", "usage", "collect", "--database", str(self.path)],
+            env=self._environment,
+            cwd=self._directory,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
+        self._reader.start()
+        self.until(
+            lambda: any(line["message"] == "all is listed" for line in self.log[before:]) or self._ended, "it to begin"
+        )
+        assert not self._ended, self.log
+
+    def kill(self) -> None:
+        """End it as a machine does that fails."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """End it as Kubernetes does; its exit code."""
+        return self._end(signal.SIGTERM)
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not been ended."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def database(self) -> Database:
+        """Its database."""
+        if self._database is None:
+            self._database = open_database(str(self.path))
+        return self._database
+
+    def holdings(self, namespace: str = "") -> list[Holding]:
+        """All that is written of a namespace, by start."""
+        found = [item for item in self.database.holdings(1, 0, 2**40) if namespace in ("", item.namespace)]
+        return sorted(found, key=lambda item: (item.start, item.pod))
+
+    def of(self, pod: str) -> list[Holding]:
+        """What a pod held, in order."""
+        return [item for item in self.holdings() if item.pod == pod]
+
+    def capacities(self, node: str) -> list[Capacity]:
+        """What a node had, in order."""
+        return sorted(
+            (item for item in self.database.capacities(1, 0, 2**40) if item.node == node), key=lambda item: item.start
+        )
+
+    def until(self, condition: Callable[[], Any], what: str, timeout: float = 60) -> Any:
+        """Wait until a condition holds."""
+        end = time.monotonic() + timeout
+        while not (found := condition()):
+            assert time.monotonic() < end, f"waiting for {what}: {self.log}"
+            time.sleep(0.05)
+        return found
+
+    def close(self) -> None:
+        """End everything."""
+        if self.running:
+            self.kill()
+        if self._database is not None:
+            self._database.close()
+
+    @property
+    def _ended(self) -> bool:
+        return self._process is None or self._process.poll() is not None
+
+    def _end(self, number: signal.Signals) -> int:
+        assert self._process is not None
+        assert self._reader is not None
+        self._process.send_signal(number)
+        code = self._process.wait(timeout=ENDS_IN)
+        self._reader.join(timeout=10)
+        return code
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            self.log.append(json.loads(line) if line.startswith("{") else {"message": line})
+
+
+@contextmanager
+def collecting(directory: Path, kubeconfig: Path, **settings: str) -> Iterator[Collecting]:
+    """A collector that follows the cluster, for as long as the block lasts."""
+    running = Collecting(directory, kubeconfig, **settings)
+    try:
+        running.start()
+        yield running
+    finally:
+        running.close()

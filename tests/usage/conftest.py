@@ -1,0 +1,44 @@
+"""One control plane for the tests of what is collected."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from control_plane import ControlPlane
+from fault_tools.world import Api
+from support.cluster_tools import Place, places
+from support.real_parts import control_plane_binaries
+
+_NUMBERS = count()
+
+
+@pytest.fixture(scope="session")
+def plane() -> Iterator[ControlPlane]:
+    """A running control plane without nodes; without its programs the tests are skipped, in CI they fail."""
+    with ControlPlane(control_plane_binaries()) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def api(plane: ControlPlane) -> Api:
+    """The API server, as its admin."""
+    return Api(plane)
+
+
+@pytest.fixture
+def place(
+    plane: ControlPlane,
+    api: Api,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> Iterator[Place]:
+    """A namespace of its own, in which the command line works."""
+    title = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:50].strip("-")
+    yield from places(plane, api, tmp_path, capsys, monkeypatch, f"{title}-u{next(_NUMBERS)}")

@@ -1,0 +1,276 @@
+"""What is in the database is what happened: pods and nodes of a real control plane, and a collector that is killed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from control_plane import ControlPlane
+from gpuctl.backend.api_resources import Key
+from gpuctl_usage.facts import HOUR, Capacity, Ending, NodeState
+from gpuctl_usage.gathering.object_facts import seconds
+from support.cluster_tools import GPU, POOL, Object, Place, inference, outcome, training
+from support.collecting import Collecting, collecting
+
+NODE = f"{POOL}-0"
+MERGE_PATCH = "application/merge-patch+json"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def node(plane: ControlPlane) -> None:
+    """A node with GPUs that is there before anybody collects."""
+    labels = {"runwhere.ai/pool": POOL, "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+    plane.add_node(NODE, labels=labels, gpus=64, cpu="512", memory="4Ti")
+    plane.wait_for_nodes()
+
+
+@pytest.fixture
+def collector(plane: ControlPlane, tmp_path: Path) -> Iterator[Collecting]:
+    with collecting(tmp_path, plane.kubeconfig()) as running:
+        yield running
+
+
+def pod(name: str, gpus: int = 1, *, labels: dict[str, str] | None = None, **annotations: str) -> Object:
+    """A pod of one's own, on the node."""
+    amount = {GPU: str(gpus)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": labels or {},
+            "annotations": {f"gpuctl.test/{key.replace('_', '-')}": value for key, value in annotations.items()},
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "main", "image": "x", "resources": {"limits": amount, "requests": amount}}],
+        },
+    }
+
+
+def delete(place: Place, kind: str, name: str) -> None:
+    place.api.call("DELETE", Key(kind, place.namespace, name).path)
+    place.until(lambda: not place.exists(kind, name), f"{name} to go")
+
+
+def scheduled(obj: Object) -> float | None:
+    """When the API server says that a pod was bound."""
+    [found] = [item for item in obj["status"]["conditions"] if item["type"] == "PodScheduled"]
+    return seconds(found["lastTransitionTime"])
+
+
+def ran(obj: Object) -> tuple[float | None, float | None]:
+    """When its container began, and ended."""
+    [status] = obj["status"]["containerStatuses"]
+    state: dict[str, Any] = status["state"].get("terminated") or status["state"]["running"]
+    return seconds(state["startedAt"]), seconds(state.get("finishedAt"))
+
+
+def test_a_job_that_ends(place: Place, collector: Collecting) -> None:
+    """Two pods of a training, from the binding on to the end of their containers, as the API server has them."""
+    document = training(resources={"nodes": 2, "gpu": 4}, job={"labels": {"team": "vision"}, **outcome("complete")})
+    place.apply(document)
+    place.until(lambda: (place.get("Job", "train").get("status") or {}).get("succeeded") == 2, "the job")
+    found = collector.until(
+        lambda: [item for item in collector.holdings(place.namespace) if item.end is not None], "both holdings"
+    )
+    collector.until(lambda: len(collector.holdings(place.namespace)) == 2, "both holdings")
+    pods = {item["metadata"]["name"]: item for item in place.objects(("Pod",)).values()}
+    found = collector.holdings(place.namespace)
+    assert {item.pod for item in found} == set(pods)
+    for item in found:
+        obj = pods[item.pod]
+        assert item.pod_uid == obj["metadata"]["uid"]
+        assert item.workload == (place.namespace, "Job", "train", place.uid("Job", "train"))
+        assert (item.node, item.gpus, item.model) == (NODE, 4, "NVIDIA-H100-80GB-HBM3")
+        assert item.labels == {"app": "train", "team": "vision"}
+        assert item.start == scheduled(obj)
+        assert (item.started, item.end) == ran(obj)
+        assert item.ending is Ending.FINISHED
+
+
+def test_a_deployment_that_is_scaled_and_deleted(place: Place, collector: Collecting) -> None:
+    place.apply(inference(resources={"gpu": 2}))
+    [name] = place.running("serve")
+    [held] = collector.until(lambda: [item for item in collector.of(name) if item.started], "the holding")
+    assert held.workload == (place.namespace, "Deployment", "serve", place.uid("Deployment", "serve"))
+    assert (held.gpus, held.end) == (2, None)
+    before = time.time()
+    delete(place, "Deployment", "serve")
+    place.until(lambda: not place.exists("Pod", name), "its pod to go")
+    [held] = collector.until(lambda: [item for item in collector.of(name) if item.end is not None], "the end")
+    assert held.ending is Ending.FINISHED, "the kubelet says so before the pod goes"
+    assert int(before) <= (held.end or 0) <= time.time()
+
+
+def test_a_pod_that_is_deleted_by_force(place: Place, collector: Collecting) -> None:
+    """Nobody says when its containers ended: it was seen to go."""
+    place.create(pod("forced"))
+    collector.until(lambda: collector.of("forced") and collector.of("forced")[0].started, "the holding")
+    before = time.time()
+    place.api.call("DELETE", f"{Key('Pod', place.namespace, 'forced').path}?gracePeriodSeconds=0")
+    after = time.time()
+    [held] = collector.until(lambda: [item for item in collector.of("forced") if item.end is not None], "the end")
+    assert held.ending is Ending.DELETED
+    assert before <= (held.end or 0) <= after + 5
+
+
+def test_other_labels_begin_another_interval(place: Place, collector: Collecting) -> None:
+    """At the time at which the API server wrote them."""
+    place.create(pod("alone", labels={"team": "a", "secret": "x"}))
+    [first] = collector.until(lambda: [item for item in collector.of("alone") if item.started], "the holding")
+    assert first.workload == (place.namespace, "Pod", "alone", first.pod_uid)
+    assert first.labels == {"team": "a"}
+    time.sleep(1.1)
+    changed = place.patch("Pod", "alone", {"metadata": {"labels": {"team": "b"}, "annotations": {"cost-center": "7"}}})
+    collector.until(lambda: len(collector.of("alone")) == 2, "another interval")
+    one, two = collector.of("alone")
+    assert one == first._replace(end=two.start, ending=Ending.CHANGED)
+    written = max(seconds(item["time"]) or 0 for item in changed["metadata"]["managedFields"])
+    assert two == first._replace(start=written, labels={"team": "b"}, annotations={"cost-center": "7"})
+    # What the pod does not say its namespace says.
+    time.sleep(1.1)
+    path = Key("Namespace", "", place.namespace).path
+    place.api.call("PATCH", path, {"metadata": {"labels": {"env": "lab", "team": "c"}}}, MERGE_PATCH)
+    collector.until(lambda: len(collector.of("alone")) == 3, "a third interval")
+    assert collector.of("alone")[2].labels == {"team": "b", "env": "lab"}
+
+
+def test_owners_that_are_somebody_elses(place: Place, plane: ControlPlane, collector: Collecting) -> None:
+    """Whoever may create a pod may write anything as its owner."""
+    place.apply(training("theirs", resources={"gpu": 1}))
+    uid = place.uid("Job", "theirs")
+    other = f"{place.namespace}-b"
+    place.api.create_namespace(other)
+
+    def owned(own: str, namespace: str = place.namespace, **reference: str) -> None:
+        obj = pod(own)
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "theirs", "uid": uid, "controller": True}
+        obj["metadata"]["ownerReferences"] = [{**owner, **reference}]
+        obj["metadata"]["finalizers"] = ["gpuctl.test/kept"]
+        place.api.call("POST", f"/api/v1/namespaces/{namespace}/pods", obj)
+
+    node = place.api.call("GET", Key("Node", "", NODE).path)["metadata"]["uid"]
+    owned("wrong-uid", uid="12345678-0000-0000-0000-000000000000")
+    owned("far", other)
+    owned("of-a-node", apiVersion="v1", kind="Node", name=NODE, uid=node)
+    owned("of-nothing", apiVersion="example.com/v1", kind="Robot", name="r2", uid="r2")
+    owned("of-a-path", name="../../../x")
+    found = {}
+    for name in ("wrong-uid", "far", "of-a-node", "of-nothing", "of-a-path"):
+        [held] = collector.until(lambda name=name: collector.of(name), name)
+        found[name] = held.workload
+    assert {found[name].kind for name in ("wrong-uid", "of-a-node")} == {"Pod"}
+    # Not there: known by its reference, in the pod's own namespace.
+    assert found["far"] == (other, "Job", "theirs", uid)
+    assert found["of-nothing"] == (place.namespace, "Robot", "r2", "r2")
+    assert found["of-a-path"] == (place.namespace, "Job", "../../../x", uid)
+    for name, namespace in [(name, other if name == "far" else place.namespace) for name in found]:
+        path = Key("Pod", namespace, name).path
+        place.api.request("PATCH", path, {"metadata": {"finalizers": None}}, MERGE_PATCH)
+
+
+def test_nodes(plane: ControlPlane, api: Any, collector: Collecting) -> None:
+    """One joins, is cordoned, fails, and goes."""
+    [there] = collector.until(lambda: collector.capacities(NODE), "the node")
+    created = seconds(api.call("GET", Key("Node", "", NODE).path)["metadata"]["creationTimestamp"])
+    assert there == Capacity(NODE, "NVIDIA-H100-80GB-HBM3", 64, NodeState.READY, created or 0, None)
+    name = "late-node"
+    before = int(time.time())
+    plane.add_node(name, gpus=8)
+
+    def last(state: NodeState, gpus: float = 8) -> bool:
+        found = collector.capacities(name)
+        return bool(found) and (found[-1].state, found[-1].gpus, found[-1].end) == (state, gpus, None)
+
+    collector.until(lambda: last(NodeState.READY), "the node")
+    time.sleep(1.1)
+    plane.kubectl("cordon", name)
+    collector.until(lambda: last(NodeState.CORDONED), "the cordon")
+    time.sleep(1.1)
+    plane.kubectl("uncordon", name)
+    collector.until(lambda: last(NodeState.READY), "its end")
+    time.sleep(1.1)
+    plane.kubectl("annotate", "node", name, "gpuctl.test/ready=false")
+    collector.until(lambda: last(NodeState.NOT_READY), "the failure")
+    plane.kubectl("delete", "node", name)
+    collector.until(lambda: collector.capacities(name)[-1].end, "its going")
+    after = time.time() + 1
+    found = [item for item in collector.capacities(name) if item.end is None or item.end - item.start >= 1]
+    assert [item.state for item in found][-4:] == [
+        NodeState.READY,
+        NodeState.CORDONED,
+        NodeState.READY,
+        NodeState.NOT_READY,
+    ]
+    whole = collector.capacities(name)
+    assert [one.end for one in whole[:-1]] == [two.start for two in whole[1:]]
+    assert before <= whole[0].start <= (whole[-1].end or 0) <= after
+
+
+def test_killed_and_started_again(plane: ControlPlane, place: Place, collector: Collecting) -> None:
+    """Nothing is lost, nothing counted twice; what went while nobody looked ended when it was last seen."""
+    for name in ("stays", "goes", "other"):
+        place.create(pod(name, 2, labels={"team": "a"}))
+    place.create(pod("ends", 2, outcome="complete", duration="3s"))
+    collector.until(
+        lambda: all(collector.of(name) and collector.of(name)[0].started for name in ("stays", "goes", "other", "ends")),
+        "the pods",
+    )
+    before = {name: collector.of(name)[0] for name in ("stays", "goes", "other", "ends")}
+    known = collector.database.last_seen(1)
+    collector.kill()
+    delete(place, "Pod", "goes")
+    place.create(pod("new", 1))
+    place.create(pod("short", 1, outcome="complete"))
+    time.sleep(1.1)
+    changed = place.patch("Pod", "other", {"metadata": {"labels": {"team": "b"}}})
+    place.until(
+        lambda: [place.get("Pod", name)["status"].get("phase") for name in ("ends", "short", "new")]
+        == ["Succeeded", "Succeeded", "Running"],
+        "the end of two pods",
+    )
+    collector.start()
+    collector.until(lambda: collector.of("goes")[0].end, "what has gone")
+    collector.until(lambda: collector.of("new") and collector.of("new")[0].started, "what is new")
+    [goes] = collector.of("goes")
+    assert goes == before["goes"]._replace(end=goes.end, ending=Ending.LAST_SEEN)
+    assert (known or 0) <= (goes.end or 0) <= time.time()
+    assert collector.of("stays") == [before["stays"]]
+    [ends], [short], [new] = (collector.of(name) for name in ("ends", "short", "new"))
+    assert ends == before["ends"]._replace(end=ran(place.get("Pod", "ends"))[1], ending=Ending.FINISHED)
+    obj = place.get("Pod", "short")
+    assert (short.start, short.end) == (scheduled(obj), ran(obj)[1])
+    assert (new.start, new.end) == (scheduled(place.get("Pod", "new")), None)
+    one, two = collector.of("other")
+    written = max(seconds(item["time"]) or 0 for item in changed["metadata"]["managedFields"])
+    assert (one.start, one.end, two.start, two.end) == (before["other"].start, written, written, None)
+    assert (one.labels, two.labels) == ({"team": "a"}, {"team": "b"})
+    # Again, with nothing in between: the same.
+    everything = collector.holdings(place.namespace)
+    collector.kill()
+    collector.start()
+    delete(place, "Pod", "new")
+    collector.until(lambda: collector.of("new")[0].end, "its end")
+    assert [item for item in collector.holdings(place.namespace) if item.pod != "new"] == [
+        item for item in everything if item.pod != "new"
+    ]
+
+
+def test_snapshots_and_the_hour(place: Place, collector: Collecting) -> None:
+    """Both are there soon after the start, and a signal ends it in order."""
+    place.create(pod("alone", 3))
+    collector.until(lambda: collector.of("alone"), "the holding")
+    collector.stop()
+    collector.start()
+    states = collector.until(lambda: collector.database.hours(1, 0, 2**40), "the hour")
+    start, state = max(states.items())
+    assert start % HOUR == 0
+    assert state.provisional
+    assert collector.stop() == 0
+    assert collector.log[-1]["message"] == "usage is not collected any more"
