@@ -11,6 +11,22 @@ type Administered struct {
 	Notes []string `json:"notes"`
 }
 
+// AllocationDetails: Who held GPUs at a moment; nothing where that was left out, or is not known any more.
+type AllocationDetails struct {
+	// Namespace -> what was held in it.
+	Namespaces  map[string]HeldInNamespace `json:"namespaces"`
+	Annotations map[string]string          `json:"annotations"`
+}
+
+// AllocationHistory: Snapshots, the earliest first.
+type AllocationHistory struct {
+	// The HTTP status.
+	Code int64 `json:"code"`
+	// `success`, or what has to be said about it.
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data"`
+}
+
 // AuditLine: A write, or the attempt of one.
 type AuditLine struct {
 	Time string `json:"time"`
@@ -88,6 +104,55 @@ type ChangedPool struct {
 	// What is worth knowing of it.
 	Notes []string   `json:"notes"`
 	Plan  PlanAnswer `json:"plan"`
+}
+
+// ClusterHour: A cluster in an hour.
+type ClusterHour struct {
+	// Of this row; it stays when the hour is computed again.
+	ID          int64  `json:"id"`
+	ClusterName string `json:"cluster_name"`
+	// The beginning of the hour, UTC.
+	StatHour string `json:"stat_hour"`
+	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
+	AvgUtilization *float64 `json:"avg_utilization"`
+	// Of the means of each minute.
+	MaxUtilization *float64 `json:"max_utilization"`
+	MinUtilization *float64 `json:"min_utilization"`
+	// Of the means of each minute, to a whole percent.
+	P50Utilization *float64 `json:"p50_utilization"`
+	P95Utilization *float64 `json:"p95_utilization"`
+	// How much of what was held was measured, 0 to 1; null where nothing was held.
+	Coverage  *float64 `json:"coverage"`
+	CreatedAt string   `json:"created_at"`
+	// When it was computed last.
+	UpdatedAt string `json:"updated_at"`
+	// GPUs that there were, on the average.
+	TotalGPUCapacity *float64 `json:"total_gpu_capacity"`
+	// GPUs that were held, on the average.
+	AllocatedGPUCount *float64 `json:"allocated_gpu_count"`
+	// Percent of the capacity.
+	AllocationRate *float64 `json:"allocation_rate"`
+	// Pieces of five minutes in which something was measured.
+	SampleCount int64 `json:"sample_count"`
+}
+
+// ClusterHourPage: A page of rows.
+type ClusterHourPage struct {
+	// Rows of all pages.
+	Total      int64         `json:"total"`
+	Page       int64         `json:"page"`
+	PageSize   int64         `json:"page_size"`
+	TotalPages int64         `json:"total_pages"`
+	Data       []ClusterHour `json:"data"`
+}
+
+// ClusterUsage: Hours of the cluster: all, or a page of them where pages are asked for.
+type ClusterUsage struct {
+	// The HTTP status.
+	Code int64 `json:"code"`
+	// `success`, or what has to be said about it.
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data"`
 }
 
 // CreatedQuota: Quotas that were created, and whose they are.
@@ -212,6 +277,25 @@ type GpusOfNode struct {
 	NodeName string        `json:"nodeName"`
 	GPUCount int64         `json:"gpuCount"`
 	GPUs     []MeasuredGpu `json:"gpus"`
+}
+
+// HeldByWorkload: What a workload held at a moment.
+type HeldByWorkload struct {
+	Uid          string  `json:"uid"`
+	Name         string  `json:"name"`
+	Namespace    string  `json:"namespace"`
+	Kind         string  `json:"kind"`
+	AllocatedGPU float64 `json:"allocated_gpu"`
+	// Percent; null where it was not measured.
+	Utilization *float64 `json:"utilization"`
+}
+
+// HeldInNamespace: What was held in a namespace at a moment.
+type HeldInNamespace struct {
+	AllocatedGPU  float64          `json:"allocated_gpu"`
+	Utilization   *float64         `json:"utilization"`
+	WorkloadCount int64            `json:"workload_count"`
+	Workloads     []HeldByWorkload `json:"workloads"`
 }
 
 // JobDescription: `GET /jobs/{jobId}`.
@@ -341,6 +425,43 @@ type KeptLabel struct {
 	Label    DatedLabel `json:"label"`
 }
 
+// LabelHour: A value of a label or annotation in an hour.
+type LabelHour struct {
+	// Of this row; it stays when the hour is computed again.
+	ID          int64  `json:"id"`
+	ClusterName string `json:"cluster_name"`
+	// The beginning of the hour, UTC.
+	StatHour string `json:"stat_hour"`
+	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
+	AvgUtilization *float64 `json:"avg_utilization"`
+	// Of the means of each minute.
+	MaxUtilization *float64 `json:"max_utilization"`
+	MinUtilization *float64 `json:"min_utilization"`
+	// How much of what was held was measured, 0 to 1; null where nothing was held.
+	Coverage  *float64 `json:"coverage"`
+	CreatedAt string   `json:"created_at"`
+	// When it was computed last.
+	UpdatedAt     string `json:"updated_at"`
+	DimensionType string `json:"dimension_type"`
+	DimensionKey  string `json:"dimension_key"`
+	// `__unset__` is what workloads without it held: with it the values add up to the cluster.
+	DimensionValue string `json:"dimension_value"`
+	// GPUs that were held, on the average.
+	AllocatedGPUCount *float64 `json:"allocated_gpu_count"`
+	// Workloads that held GPUs.
+	ActiveWorkloadCount int64 `json:"active_workload_count"`
+}
+
+// LabelHourPage: A page of rows.
+type LabelHourPage struct {
+	// Rows of all pages.
+	Total      int64       `json:"total"`
+	Page       int64       `json:"page"`
+	PageSize   int64       `json:"page_size"`
+	TotalPages int64       `json:"total_pages"`
+	Data       []LabelHour `json:"data"`
+}
+
 // LabelPage: A page of labels; `total` of all pages.
 type LabelPage struct {
 	Total int64       `json:"total"`
@@ -351,6 +472,52 @@ type LabelPage struct {
 type LabelPair struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
+}
+
+// LabelUsage: Hours of the values of a label or annotation.
+type LabelUsage struct {
+	// The HTTP status.
+	Code int64 `json:"code"`
+	// `success`, or what has to be said about it.
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data"`
+}
+
+// LatestAllocation: The last snapshot.
+type LatestAllocation struct {
+	// The HTTP status.
+	Code int64 `json:"code"`
+	// `success`, or what has to be said about it.
+	Message string         `json:"message"`
+	Data    LatestSnapshot `json:"data"`
+}
+
+// LatestSnapshot: Who held GPUs at the last moment that is known.
+type LatestSnapshot struct {
+	ID               int64    `json:"id"`
+	ClusterName      string   `json:"cluster_name"`
+	SnapshotTime     string   `json:"snapshot_time"`
+	DimensionType    string   `json:"dimension_type"`
+	TotalGPUCapacity *float64 `json:"total_gpu_capacity"`
+	// For somebody who sees certain namespaces, what was held in those; null where it is not known.
+	AllocatedGPUCount *float64          `json:"allocated_gpu_count"`
+	AllocationDetails AllocationDetails `json:"allocation_details"`
+	CreatedAt         string            `json:"created_at"`
+	DimensionKey      string            `json:"dimension_key"`
+	DimensionValue    string            `json:"dimension_value"`
+}
+
+// ListedSnapshot: Who held GPUs at a moment.
+type ListedSnapshot struct {
+	ID               int64    `json:"id"`
+	ClusterName      string   `json:"cluster_name"`
+	SnapshotTime     string   `json:"snapshot_time"`
+	DimensionType    string   `json:"dimension_type"`
+	TotalGPUCapacity *float64 `json:"total_gpu_capacity"`
+	// For somebody who sees certain namespaces, what was held in those; null where it is not known.
+	AllocatedGPUCount *float64          `json:"allocated_gpu_count"`
+	AllocationDetails AllocationDetails `json:"allocation_details"`
+	CreatedAt         string            `json:"created_at"`
 }
 
 // LogLineValue: A line, and whose it is.
@@ -394,6 +561,42 @@ type MetricPoint struct {
 	Value     float64 `json:"value"`
 }
 
+// NamespaceHour: A namespace in an hour.
+type NamespaceHour struct {
+	// Of this row; it stays when the hour is computed again.
+	ID          int64  `json:"id"`
+	ClusterName string `json:"cluster_name"`
+	// The beginning of the hour, UTC.
+	StatHour string `json:"stat_hour"`
+	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
+	AvgUtilization *float64 `json:"avg_utilization"`
+	// Of the means of each minute.
+	MaxUtilization *float64 `json:"max_utilization"`
+	MinUtilization *float64 `json:"min_utilization"`
+	// How much of what was held was measured, 0 to 1; null where nothing was held.
+	Coverage  *float64 `json:"coverage"`
+	CreatedAt string   `json:"created_at"`
+	// When it was computed last.
+	UpdatedAt string `json:"updated_at"`
+	Namespace string `json:"namespace"`
+	// GPUs of its quota, else of the cluster; null where neither is known.
+	TotalGPUCapacity *float64 `json:"total_gpu_capacity"`
+	// GPUs that were held, on the average.
+	AllocatedGPUCount *float64 `json:"allocated_gpu_count"`
+	// Workloads that held GPUs.
+	ActiveWorkloadCount int64 `json:"active_workload_count"`
+}
+
+// NamespaceHourPage: A page of rows.
+type NamespaceHourPage struct {
+	// Rows of all pages.
+	Total      int64           `json:"total"`
+	Page       int64           `json:"page"`
+	PageSize   int64           `json:"page_size"`
+	TotalPages int64           `json:"total_pages"`
+	Data       []NamespaceHour `json:"data"`
+}
+
 // NamespaceItem: A namespace.
 type NamespaceItem struct {
 	Name   string  `json:"name"`
@@ -410,6 +613,15 @@ type NamespaceItem struct {
 type NamespaceList struct {
 	Total int64           `json:"total"`
 	Items []NamespaceItem `json:"items"`
+}
+
+// NamespaceUsage: Hours of namespaces.
+type NamespaceUsage struct {
+	// The HTTP status.
+	Code int64 `json:"code"`
+	// `success`, or what has to be said about it.
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data"`
 }
 
 // NodeConditions: A node as Kubernetes has it; conditions, taints and addresses in its own form.
@@ -715,6 +927,16 @@ type SetLabel struct {
 	Notes    []string  `json:"notes"`
 }
 
+// SnapshotPage: A page of snapshots.
+type SnapshotPage struct {
+	// Rows of all pages.
+	Total      int64            `json:"total"`
+	Page       int64            `json:"page"`
+	PageSize   int64            `json:"page_size"`
+	TotalPages int64            `json:"total_pages"`
+	Data       []ListedSnapshot `json:"data"`
+}
+
 // Submitted: What was created: the first, and of several documents all in `jobs`.
 type Submitted struct {
 	JobID     *string `json:"jobId"`
@@ -741,6 +963,15 @@ type SubmittedJob struct {
 	Status    string  `json:"status"`
 	CreatedAt *string `json:"createdAt"`
 	Message   string  `json:"message"`
+}
+
+// UsageNames: Names, in order.
+type UsageNames struct {
+	// The HTTP status.
+	Code int64 `json:"code"`
+	// `success`, or what has to be said about it.
+	Message string   `json:"message"`
+	Data    []string `json:"data"`
 }
 
 // WaitAnswer: `gpuctl wait -o json`.
@@ -793,6 +1024,73 @@ type WorkloadCondition struct {
 	Reason             *string `json:"reason"`
 	Message            *string `json:"message"`
 	LastTransitionTime *string `json:"lastTransitionTime"`
+}
+
+// WorkloadHour: A workload in an hour.
+type WorkloadHour struct {
+	// Of this row; it stays when the hour is computed again.
+	ID          int64  `json:"id"`
+	ClusterName string `json:"cluster_name"`
+	// The beginning of the hour, UTC.
+	StatHour string `json:"stat_hour"`
+	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
+	AvgUtilization *float64 `json:"avg_utilization"`
+	// Of the means of each minute.
+	MaxUtilization *float64 `json:"max_utilization"`
+	MinUtilization *float64 `json:"min_utilization"`
+	// Of the means of each minute, to a whole percent.
+	P50Utilization *float64 `json:"p50_utilization"`
+	P95Utilization *float64 `json:"p95_utilization"`
+	// How much of what was held was measured, 0 to 1; null where nothing was held.
+	Coverage  *float64 `json:"coverage"`
+	CreatedAt string   `json:"created_at"`
+	// When it was computed last.
+	UpdatedAt    string `json:"updated_at"`
+	Namespace    string `json:"namespace"`
+	WorkloadName string `json:"workload_name"`
+	// Its kind.
+	WorkloadType string `json:"workload_type"`
+	// GPUs that it held, on the average.
+	AllocatedGPUCount *float64 `json:"allocated_gpu_count"`
+	// GPUs of as many pods as it had at most, whatever part of the hour it was there.
+	RequestedGPUCount *float64 `json:"requested_gpu_count"`
+	// GiB of a GPU.
+	AvgGPUMemoryUsed  *float64 `json:"avg_gpu_memory_used"`
+	MaxGPUMemoryUsed  *float64 `json:"max_gpu_memory_used"`
+	AvgGPUMemoryTotal *float64 `json:"avg_gpu_memory_total"`
+	// Pods that held GPUs, over the whole hour.
+	AvgReplicaCount *float64 `json:"avg_replica_count"`
+	MaxReplicaCount int64    `json:"max_replica_count"`
+	// While there was any.
+	MinReplicaCount int64 `json:"min_replica_count"`
+	// At the end of the hour, as far as its pods tell.
+	WorkloadStatus *string `json:"workload_status"`
+	// Measurements that count.
+	SampleCount int64 `json:"sample_count"`
+	// Of the topmost owner of its pods.
+	OwnerUid    string            `json:"owner_uid"`
+	OwnerName   string            `json:"owner_name"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// WorkloadHourPage: A page of rows.
+type WorkloadHourPage struct {
+	// Rows of all pages.
+	Total      int64          `json:"total"`
+	Page       int64          `json:"page"`
+	PageSize   int64          `json:"page_size"`
+	TotalPages int64          `json:"total_pages"`
+	Data       []WorkloadHour `json:"data"`
+}
+
+// WorkloadUsage: Hours of workloads, a page of them.
+type WorkloadUsage struct {
+	// The HTTP status.
+	Code int64 `json:"code"`
+	// `success`, or what has to be said about it.
+	Message string           `json:"message"`
+	Data    WorkloadHourPage `json:"data"`
 }
 
 // WaitQuestion: What is waited for, and for how many seconds.

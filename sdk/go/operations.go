@@ -952,3 +952,269 @@ func (c *Client) AllAudit(ctx context.Context, options *ListAuditOptions) *Itera
 		return found.Items, found.Total, nil
 	}}
 }
+
+// ListUsageClusters: The names of clusters; the first is asked about where none is named.
+func (c *Client) ListUsageClusters(ctx context.Context) (*UsageNames, error) {
+	var answer UsageNames
+	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/clusters", repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListUsageNamespacesOptions are what may be said to ListUsageNamespaces. The zero value says nothing.
+type ListUsageNamespacesOptions struct {
+	// A cluster's name. Default: the first that was collected.
+	Cluster string
+}
+
+// ListUsageNamespaces: Namespaces in which GPUs were held, of those that may be seen.
+func (c *Client) ListUsageNamespaces(ctx context.Context, options *ListUsageNamespacesOptions) (*UsageNames, error) {
+	if options == nil {
+		options = &ListUsageNamespacesOptions{}
+	}
+	query := url.Values{}
+	set(query, "cluster", options.Cluster)
+	var answer UsageNames
+	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/namespaces", query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListUsageKeysOptions are what may be said to ListUsageKeys. The zero value says nothing.
+type ListUsageKeysOptions struct {
+	// What kind of dimension it is.
+	DimensionType string
+	// A cluster's name. Default: the first that was collected.
+	Cluster string
+}
+
+// ListUsageKeys: Keys of labels, or of annotations, by which usage is added up. For those who see all namespaces.
+func (c *Client) ListUsageKeys(ctx context.Context, options *ListUsageKeysOptions) (*UsageNames, error) {
+	if options == nil {
+		options = &ListUsageKeysOptions{}
+	}
+	query := url.Values{}
+	set(query, "dimension_type", options.DimensionType)
+	set(query, "cluster", options.Cluster)
+	var answer UsageNames
+	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/dimension-keys", query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListUsageValuesOptions are what may be said to ListUsageValues. The zero value says nothing.
+type ListUsageValuesOptions struct {
+	// What kind of dimension it is.
+	DimensionType string
+	// A cluster's name. Default: the first that was collected.
+	Cluster string
+}
+
+// ListUsageValues: Values that a label, or an annotation, has had. For those who see all namespaces.
+func (c *Client) ListUsageValues(ctx context.Context, dimensionKey string, options *ListUsageValuesOptions) (*UsageNames, error) {
+	if options == nil {
+		options = &ListUsageValuesOptions{}
+	}
+	query := url.Values{}
+	query.Set("dimension_key", dimensionKey)
+	set(query, "dimension_type", options.DimensionType)
+	set(query, "cluster", options.Cluster)
+	var answer UsageNames
+	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/dimension-values", query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetClusterUsageOptions are what may be said to GetClusterUsage. The zero value says nothing.
+type GetClusterUsageOptions struct {
+	// A cluster's name. Default: the first that was collected.
+	Cluster string
+	// Which page, from 1: then the answer is one.
+	Page int
+	// Rows of a page. Default: 20.
+	PageSize *int64
+}
+
+// GetClusterUsage: A cluster, hour by hour. For those who see all namespaces.
+func (c *Client) GetClusterUsage(ctx context.Context, startTime string, endTime string, options *GetClusterUsageOptions) (*ClusterUsage, error) {
+	if options == nil {
+		options = &GetClusterUsageOptions{}
+	}
+	query := url.Values{}
+	query.Set("start_time", startTime)
+	query.Set("end_time", endTime)
+	set(query, "cluster", options.Cluster)
+	set(query, "page", options.Page)
+	set(query, "page_size", options.PageSize)
+	var answer ClusterUsage
+	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/cluster/hourly-stats", query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetNamespaceUsageOptions are what may be said to GetNamespaceUsage. The zero value says nothing.
+type GetNamespaceUsageOptions struct {
+	// A cluster's name. Default: the first that was collected.
+	Cluster string
+	// Of this namespace. Default: of all that may be seen.
+	Namespace string
+	// Which page, from 1: then the answer is one.
+	Page int
+	// Rows of a page. Default: 20.
+	PageSize *int64
+}
+
+// GetNamespaceUsage: Namespaces, hour by hour, of those that may be seen.
+func (c *Client) GetNamespaceUsage(ctx context.Context, startTime string, endTime string, options *GetNamespaceUsageOptions) (*NamespaceUsage, error) {
+	if options == nil {
+		options = &GetNamespaceUsageOptions{}
+	}
+	query := url.Values{}
+	query.Set("start_time", startTime)
+	query.Set("end_time", endTime)
+	set(query, "cluster", options.Cluster)
+	set(query, "namespace", options.Namespace)
+	set(query, "page", options.Page)
+	set(query, "page_size", options.PageSize)
+	var answer NamespaceUsage
+	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/namespaces/hourly-stats", query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetLabelUsageOptions are what may be said to GetLabelUsage. The zero value says nothing.
+type GetLabelUsageOptions struct {
+	// A cluster's name. Default: the first that was collected.
+	Cluster string
+	// Of this value. Default: of all.
+	DimensionValue string
+	// Which page, from 1: then the answer is one.
+	Page int
+	// Rows of a page. Default: 20.
+	PageSize *int64
+}
+
+// GetLabelUsage: The values of a label or annotation, hour by hour. For those who see all namespaces.
+func (c *Client) GetLabelUsage(ctx context.Context, dimensionType string, dimensionKey string, startTime string, endTime string, options *GetLabelUsageOptions) (*LabelUsage, error) {
+	if options == nil {
+		options = &GetLabelUsageOptions{}
+	}
+	query := url.Values{}
+	query.Set("dimension_type", dimensionType)
+	query.Set("dimension_key", dimensionKey)
+	query.Set("start_time", startTime)
+	query.Set("end_time", endTime)
+	set(query, "cluster", options.Cluster)
+	set(query, "dimension_value", options.DimensionValue)
+	set(query, "page", options.Page)
+	set(query, "page_size", options.PageSize)
+	var answer LabelUsage
+	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/labels/hourly-stats", query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetWorkloadUsageOptions are what may be said to GetWorkloadUsage. The zero value says nothing.
+type GetWorkloadUsageOptions struct {
+	// A cluster's name. Default: the first that was collected.
+	Cluster string
+	// Of this namespace. Default: of all that may be seen.
+	Namespace string
+	// Of this name.
+	WorkloadName string
+	// Of this kind.
+	WorkloadType string
+	// Which page, from 1: then the answer is one.
+	Page int
+	// Rows of a page. Default: 20.
+	PageSize *int64
+	// By what; what is not known is last.
+	OrderBy string
+	// The least first, or the most.
+	OrderDirection string
+}
+
+// GetWorkloadUsage: Workloads, hour by hour, of the namespaces that may be seen; always a page.
+func (c *Client) GetWorkloadUsage(ctx context.Context, startTime string, endTime string, options *GetWorkloadUsageOptions) (*WorkloadUsage, error) {
+	if options == nil {
+		options = &GetWorkloadUsageOptions{}
+	}
+	query := url.Values{}
+	query.Set("start_time", startTime)
+	query.Set("end_time", endTime)
+	set(query, "cluster", options.Cluster)
+	set(query, "namespace", options.Namespace)
+	set(query, "workload_name", options.WorkloadName)
+	set(query, "workload_type", options.WorkloadType)
+	set(query, "page", options.Page)
+	set(query, "page_size", options.PageSize)
+	set(query, "order_by", options.OrderBy)
+	set(query, "order_direction", options.OrderDirection)
+	var answer WorkloadUsage
+	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/workloads/hourly-stats", query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetLatestSnapshotOptions are what may be said to GetLatestSnapshot. The zero value says nothing.
+type GetLatestSnapshotOptions struct {
+	// A cluster's name. Default: the first that was collected.
+	Cluster string
+}
+
+// GetLatestSnapshot: Who held GPUs when that was looked at last, of the namespaces that may be seen.
+func (c *Client) GetLatestSnapshot(ctx context.Context, options *GetLatestSnapshotOptions) (*LatestAllocation, error) {
+	if options == nil {
+		options = &GetLatestSnapshotOptions{}
+	}
+	query := url.Values{}
+	set(query, "cluster", options.Cluster)
+	var answer LatestAllocation
+	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/snapshots/latest", query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListSnapshotsOptions are what may be said to ListSnapshots. The zero value says nothing.
+type ListSnapshotsOptions struct {
+	// A cluster's name. Default: the first that was collected.
+	Cluster string
+	// From when on, RFC 3339. Default: 24 hours before the end.
+	StartTime string
+	// Before this time. Default: now.
+	EndTime string
+	// Whether to tell of every workload. Default: where there are no more than 300 snapshots.
+	IncludeDetails bool
+	// Which page, from 1: then the answer is one.
+	Page int
+	// Rows of a page. Default: 20.
+	PageSize *int64
+}
+
+// ListSnapshots: Who held GPUs, every five minutes, of the namespaces that may be seen.
+func (c *Client) ListSnapshots(ctx context.Context, options *ListSnapshotsOptions) (*AllocationHistory, error) {
+	if options == nil {
+		options = &ListSnapshotsOptions{}
+	}
+	query := url.Values{}
+	set(query, "cluster", options.Cluster)
+	set(query, "start_time", options.StartTime)
+	set(query, "end_time", options.EndTime)
+	set(query, "include_details", options.IncludeDetails)
+	set(query, "page", options.Page)
+	set(query, "page_size", options.PageSize)
+	var answer AllocationHistory
+	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/snapshots", query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}

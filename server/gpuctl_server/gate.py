@@ -62,11 +62,11 @@ class Gate:
             else:
                 await self._admitted(request, scope, receive, sending)
         except Problem as problem:
-            await answer(problem)(scope, receive, sending)
+            await answer(problem, scope["path"])(scope, receive, sending)
         except Exception as error:
             if status:
                 raise
-            await answer(unexpected(error, request.url.path))(scope, receive, sending)
+            await answer(unexpected(error, request.url.path), scope["path"])(scope, receive, sending)
         finally:
             # Of what goes on for hours the beginning counts.
             self._note(scope, status, taken if _follows(scope) else time.monotonic() - begun)

@@ -32,6 +32,16 @@ _NAMES = {
     "GET /nodes/{nodeName}/labels/{key}": "getNodeLabel",
     "DELETE /nodes/{nodeName}/labels/{key}": "deleteNodeLabel",
     "GET /audit": "listAudit",
+    "GET /gpu-aggregation/clusters": "listUsageClusters",
+    "GET /gpu-aggregation/namespaces": "listUsageNamespaces",
+    "GET /gpu-aggregation/dimension-keys": "listUsageKeys",
+    "GET /gpu-aggregation/dimension-values": "listUsageValues",
+    "GET /gpu-aggregation/cluster/hourly-stats": "getClusterUsage",
+    "GET /gpu-aggregation/namespaces/hourly-stats": "getNamespaceUsage",
+    "GET /gpu-aggregation/labels/hourly-stats": "getLabelUsage",
+    "GET /gpu-aggregation/workloads/hourly-stats": "getWorkloadUsage",
+    "GET /gpu-aggregation/snapshots/latest": "getLatestSnapshot",
+    "GET /gpu-aggregation/snapshots": "listSnapshots",
     "GET /": "openDocumentation",
 }
 _VERBS = {"POST": "create", "PUT": "update", "DELETE": "delete"}
@@ -50,6 +60,7 @@ _TAGS = {
     "nodes": "Nodes and their GPUs.",
     "labels": "Labels of nodes.",
     "quotas": "Quotas of users, and namespaces.",
+    "usage": "Who held GPUs, and what the GPUs did, hour by hour.",
     "auth": "Rights, and what was done by them.",
 }
 _FAMILIES = {"plan": "plans", "fit": "plans", "recoveries": "plans", "namespaces": "quotas", "audit": "auth"}
@@ -103,5 +114,7 @@ def _described(method: str, path: str, operation: Mapping[str, Any]) -> dict[str
 
 def _family(path: str) -> str:
     parts = _BASE.sub("", path).strip("/").split("/")
+    if parts[0] == "gpu-aggregation":
+        return "usage"
     special = next((part for part in parts[1:] if part in ("labels", "logs")), None)
     return special or _FAMILIES.get(parts[0], parts[0])

@@ -38,6 +38,17 @@ _WORDS = {
 
 _COMMAND_LINE = "/command-line/"
 """In the paths of the command line, which asks as a client."""
+_USAGE = "/api/v1/gpu-aggregation/"
+"""Before the paths of usage, whose answers and errors have a form of their own."""
+_KINDS = {
+    400: "Invalid request parameters",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not found",
+    405: "Method not allowed",
+    429: "Too many requests",
+    503: "Service unavailable",
+}
 
 
 class Problem(Exception):
@@ -64,15 +75,29 @@ def not_found(message: str, error: str = "NotFound") -> Problem:
     return Problem(404, message, error=error)
 
 
-def answer(problem: Problem) -> Response:
-    """A problem as a response."""
-    value: dict[str, Any] = {"error": problem.error, "message": problem.message, "details": problem.details}
-    if problem.hint:
-        value["hint"] = problem.hint
+def answer(problem: Problem, path: str = "") -> Response:
+    """A problem as a response, in the form that those have to whom a path belongs."""
+    value = _of_usage(problem) if path.startswith(_USAGE) else _usual(problem)
     headers = {"WWW-Authenticate": 'Bearer realm="gpuctl"'} if problem.status == 401 else {}
     if problem.status in (429, 503):
         headers["Retry-After"] = "1"
     return JSONResponse(masked(value), problem.status, headers)
+
+
+_OF_A_FIELD = {"field", "message"}
+
+
+def _usual(problem: Problem) -> dict[str, Any]:
+    value: dict[str, Any] = {"error": problem.error, "message": problem.message, "details": problem.details}
+    return value | {"hint": problem.hint} if problem.hint else value
+
+
+def _of_usage(problem: Problem) -> dict[str, Any]:
+    # The first is in the message.
+    others = [f"{item['field']} {item['message']}" for item in problem.details[1:] if _OF_A_FIELD <= set(item)]
+    text = "; ".join([problem.message, *others, *([problem.hint] if problem.hint else [])])
+    kind = _KINDS.get(problem.status, "Internal server error" if problem.status >= 500 else "Invalid request")
+    return {"code": problem.status, "message": kind, "error": text}
 
 
 def problem_of(error: BaseException) -> Problem | None:
@@ -128,7 +153,7 @@ class Route(APIRoute):
         async def answered(request: Request) -> Response:
             def told(problem: Problem) -> Response:
                 request.state.error = problem.error
-                return answer(problem)
+                return answer(problem, request.url.path)
 
             try:
                 return await handle(request)
@@ -151,7 +176,8 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
         assert isinstance(error, HTTPException)
         is_unknown = error.status_code == 404
         text = "there is nothing at this path" if is_unknown else str(error.detail)
-        response = answer(Problem(error.status_code, text, hint="see /api/v1/docs" if is_unknown else None))
+        problem = Problem(error.status_code, text, hint="see /api/v1/docs" if is_unknown else None)
+        response = answer(problem, request.url.path)
         if error.status_code == 405:
             response.headers["Allow"] = ", ".join(sorted(_methods(routes, request.scope)))
         return response

@@ -32,6 +32,7 @@ from gpuctl_server.mirror.mirrored_session import mirrored
 from gpuctl_server.mirror.progress import ProgressBook
 from gpuctl_server.mirror.veiled_session import VeiledSession
 from gpuctl_server.settings import ServerSettings
+from gpuctl_server.usage_source import UsageSource
 from gpuctl_server.writes import Writes
 from gpuctl_usage.prometheus import Prometheus
 
@@ -62,6 +63,7 @@ class Service:
     progress: ProgressBook
     logs: LogHub
     prometheus: Prometheus | None
+    usage: UsageSource
     writes: Writes = field(default_factory=Writes)
     audit: AuditMemory = field(default_factory=AuditMemory)
     encoded: Encoded = field(default_factory=Encoded)
@@ -143,6 +145,7 @@ class Service:
         self.board.stop()
         self.mirror.stop()
         self.progress.stop()
+        self.usage.close()
         self.connection.close()
 
 
@@ -183,4 +186,5 @@ def make_service(
         ProgressBook(connection),
         LogHub(connection, platform, settings),
         Prometheus(settings.prometheus, settings.prometheus_token) if settings.prometheus else None,
+        UsageSource(settings.usage_database),
     )

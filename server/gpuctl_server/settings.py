@@ -85,6 +85,9 @@ class ServerSettings(BaseSettings):
     metrics: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,62}$")], MetricQuery] = Field(
         default_factory=dict, description="What is asked of Prometheus: name -> query, text; beside what is built in."
     )
+    usage_database: str | None = Field(
+        None, description="Database of GPU usage: a path, or a URL such as `sqlite:////var/lib/gpuctl/usage.db`."
+    )
     audit: Path | None = Field(None, description="File that a line for each write is added to. Default: the log.")
 
     @classmethod

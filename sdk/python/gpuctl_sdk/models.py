@@ -20,6 +20,24 @@ class Administered(Answer):
     """What is worth knowing of it."""
 
 
+class AllocationDetails(Answer):
+    """Who held GPUs at a moment; nothing where that was left out, or is not known any more."""
+
+    namespaces: dict[str, HeldInNamespace] = Field(default_factory=dict)
+    """Namespace -> what was held in it."""
+    annotations: dict[str, str] = Field(default_factory=dict)
+
+
+class AllocationHistory(Answer):
+    """Snapshots, the earliest first."""
+
+    code: int
+    """The HTTP status."""
+    message: str
+    """`success`, or what has to be said about it."""
+    data: list[ListedSnapshot] | SnapshotPage
+
+
 class AuditLine(Answer):
     """A write, or the attempt of one."""
 
@@ -107,6 +125,58 @@ class ChangedPool(Answer):
     notes: list[str] = Field(default_factory=list)
     """What is worth knowing of it."""
     plan: PlanAnswer
+
+
+class ClusterHour(Answer):
+    """A cluster in an hour."""
+
+    id: int
+    """Of this row; it stays when the hour is computed again."""
+    cluster_name: str = Field(alias="cluster_name")
+    stat_hour: str = Field(alias="stat_hour")
+    """The beginning of the hour, UTC."""
+    avg_utilization: float | None = Field(alias="avg_utilization")
+    """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
+    max_utilization: float | None = Field(alias="max_utilization")
+    """Of the means of each minute."""
+    min_utilization: float | None = Field(alias="min_utilization")
+    p50_utilization: float | None = Field(alias="p50_utilization")
+    """Of the means of each minute, to a whole percent."""
+    p95_utilization: float | None = Field(alias="p95_utilization")
+    coverage: float | None
+    """How much of what was held was measured, 0 to 1; null where nothing was held."""
+    created_at: str = Field(alias="created_at")
+    updated_at: str = Field(alias="updated_at")
+    """When it was computed last."""
+    total_gpu_capacity: float | None = Field(alias="total_gpu_capacity")
+    """GPUs that there were, on the average."""
+    allocated_gpu_count: float | None = Field(alias="allocated_gpu_count")
+    """GPUs that were held, on the average."""
+    allocation_rate: float | None = Field(alias="allocation_rate")
+    """Percent of the capacity."""
+    sample_count: int = Field(alias="sample_count")
+    """Pieces of five minutes in which something was measured."""
+
+
+class ClusterHourPage(Answer):
+    """A page of rows."""
+
+    total: int
+    """Rows of all pages."""
+    page: int
+    page_size: int = Field(alias="page_size")
+    total_pages: int = Field(alias="total_pages")
+    data: list[ClusterHour]
+
+
+class ClusterUsage(Answer):
+    """Hours of the cluster: all, or a page of them where pages are asked for."""
+
+    code: int
+    """The HTTP status."""
+    message: str
+    """`success`, or what has to be said about it."""
+    data: list[ClusterHour] | ClusterHourPage
 
 
 class CreatedQuota(Answer):
@@ -243,6 +313,27 @@ class GpusOfNode(Answer):
     node_name: str
     gpu_count: int
     gpus: list[MeasuredGpu]
+
+
+class HeldByWorkload(Answer):
+    """What a workload held at a moment."""
+
+    uid: str
+    name: str
+    namespace: str
+    kind: str
+    allocated_gpu: float = Field(alias="allocated_gpu")
+    utilization: float | None
+    """Percent; null where it was not measured."""
+
+
+class HeldInNamespace(Answer):
+    """What was held in a namespace at a moment."""
+
+    allocated_gpu: float = Field(alias="allocated_gpu")
+    utilization: float | None
+    workload_count: int = Field(alias="workload_count")
+    workloads: list[HeldByWorkload]
 
 
 class JobDescription(Answer):
@@ -382,6 +473,45 @@ class KeptLabel(Answer):
     label: DatedLabel
 
 
+class LabelHour(Answer):
+    """A value of a label or annotation in an hour."""
+
+    id: int
+    """Of this row; it stays when the hour is computed again."""
+    cluster_name: str = Field(alias="cluster_name")
+    stat_hour: str = Field(alias="stat_hour")
+    """The beginning of the hour, UTC."""
+    avg_utilization: float | None = Field(alias="avg_utilization")
+    """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
+    max_utilization: float | None = Field(alias="max_utilization")
+    """Of the means of each minute."""
+    min_utilization: float | None = Field(alias="min_utilization")
+    coverage: float | None
+    """How much of what was held was measured, 0 to 1; null where nothing was held."""
+    created_at: str = Field(alias="created_at")
+    updated_at: str = Field(alias="updated_at")
+    """When it was computed last."""
+    dimension_type: str = Field(alias="dimension_type")
+    dimension_key: str = Field(alias="dimension_key")
+    dimension_value: str = Field(alias="dimension_value")
+    """`__unset__` is what workloads without it held: with it the values add up to the cluster."""
+    allocated_gpu_count: float | None = Field(alias="allocated_gpu_count")
+    """GPUs that were held, on the average."""
+    active_workload_count: int = Field(alias="active_workload_count")
+    """Workloads that held GPUs."""
+
+
+class LabelHourPage(Answer):
+    """A page of rows."""
+
+    total: int
+    """Rows of all pages."""
+    page: int
+    page_size: int = Field(alias="page_size")
+    total_pages: int = Field(alias="total_pages")
+    data: list[LabelHour]
+
+
 class LabelPage(Answer):
     """A page of labels; `total` of all pages."""
 
@@ -394,6 +524,56 @@ class LabelPair(Answer):
 
     key: str
     value: str
+
+
+class LabelUsage(Answer):
+    """Hours of the values of a label or annotation."""
+
+    code: int
+    """The HTTP status."""
+    message: str
+    """`success`, or what has to be said about it."""
+    data: list[LabelHour] | LabelHourPage
+
+
+class LatestAllocation(Answer):
+    """The last snapshot."""
+
+    code: int
+    """The HTTP status."""
+    message: str
+    """`success`, or what has to be said about it."""
+    data: LatestSnapshot
+
+
+class LatestSnapshot(Answer):
+    """Who held GPUs at the last moment that is known."""
+
+    id: int
+    cluster_name: str = Field(alias="cluster_name")
+    snapshot_time: str = Field(alias="snapshot_time")
+    dimension_type: str = Field(alias="dimension_type")
+    total_gpu_capacity: float | None = Field(alias="total_gpu_capacity")
+    allocated_gpu_count: float | None = Field(alias="allocated_gpu_count")
+    """For somebody who sees certain namespaces, what was held in those; null where it is not known."""
+    allocation_details: AllocationDetails = Field(alias="allocation_details")
+    created_at: str = Field(alias="created_at")
+    dimension_key: str = Field(alias="dimension_key")
+    dimension_value: str = Field(alias="dimension_value")
+
+
+class ListedSnapshot(Answer):
+    """Who held GPUs at a moment."""
+
+    id: int
+    cluster_name: str = Field(alias="cluster_name")
+    snapshot_time: str = Field(alias="snapshot_time")
+    dimension_type: str = Field(alias="dimension_type")
+    total_gpu_capacity: float | None = Field(alias="total_gpu_capacity")
+    allocated_gpu_count: float | None = Field(alias="allocated_gpu_count")
+    """For somebody who sees certain namespaces, what was held in those; null where it is not known."""
+    allocation_details: AllocationDetails = Field(alias="allocation_details")
+    created_at: str = Field(alias="created_at")
 
 
 class LogLineValue(Answer):
@@ -442,6 +622,44 @@ class MetricPoint(Answer):
     value: float
 
 
+class NamespaceHour(Answer):
+    """A namespace in an hour."""
+
+    id: int
+    """Of this row; it stays when the hour is computed again."""
+    cluster_name: str = Field(alias="cluster_name")
+    stat_hour: str = Field(alias="stat_hour")
+    """The beginning of the hour, UTC."""
+    avg_utilization: float | None = Field(alias="avg_utilization")
+    """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
+    max_utilization: float | None = Field(alias="max_utilization")
+    """Of the means of each minute."""
+    min_utilization: float | None = Field(alias="min_utilization")
+    coverage: float | None
+    """How much of what was held was measured, 0 to 1; null where nothing was held."""
+    created_at: str = Field(alias="created_at")
+    updated_at: str = Field(alias="updated_at")
+    """When it was computed last."""
+    namespace: str
+    total_gpu_capacity: float | None = Field(alias="total_gpu_capacity")
+    """GPUs of its quota, else of the cluster; null where neither is known."""
+    allocated_gpu_count: float | None = Field(alias="allocated_gpu_count")
+    """GPUs that were held, on the average."""
+    active_workload_count: int = Field(alias="active_workload_count")
+    """Workloads that held GPUs."""
+
+
+class NamespaceHourPage(Answer):
+    """A page of rows."""
+
+    total: int
+    """Rows of all pages."""
+    page: int
+    page_size: int = Field(alias="page_size")
+    total_pages: int = Field(alias="total_pages")
+    data: list[NamespaceHour]
+
+
 class NamespaceItem(Answer):
     """A namespace."""
 
@@ -460,6 +678,16 @@ class NamespaceList(Answer):
 
     total: int
     items: list[NamespaceItem]
+
+
+class NamespaceUsage(Answer):
+    """Hours of namespaces."""
+
+    code: int
+    """The HTTP status."""
+    message: str
+    """`success`, or what has to be said about it."""
+    data: list[NamespaceHour] | NamespaceHourPage
 
 
 class NodeConditions(Answer):
@@ -791,6 +1019,17 @@ class SetLabel(Answer):
     notes: list[str]
 
 
+class SnapshotPage(Answer):
+    """A page of snapshots."""
+
+    total: int
+    """Rows of all pages."""
+    page: int
+    page_size: int = Field(alias="page_size")
+    total_pages: int = Field(alias="total_pages")
+    data: list[ListedSnapshot]
+
+
 class Submitted(Answer):
     """What was created: the first, and of several documents all in ``jobs``."""
 
@@ -819,6 +1058,16 @@ class SubmittedJob(Answer):
     status: str
     created_at: str | None
     message: str
+
+
+class UsageNames(Answer):
+    """Names, in order."""
+
+    code: int
+    """The HTTP status."""
+    message: str
+    """`success`, or what has to be said about it."""
+    data: list[str]
 
 
 class WaitAnswer(Answer):
@@ -878,7 +1127,79 @@ class WorkloadCondition(Answer):
     last_transition_time: str | None
 
 
+class WorkloadHour(Answer):
+    """A workload in an hour."""
+
+    id: int
+    """Of this row; it stays when the hour is computed again."""
+    cluster_name: str = Field(alias="cluster_name")
+    stat_hour: str = Field(alias="stat_hour")
+    """The beginning of the hour, UTC."""
+    avg_utilization: float | None = Field(alias="avg_utilization")
+    """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
+    max_utilization: float | None = Field(alias="max_utilization")
+    """Of the means of each minute."""
+    min_utilization: float | None = Field(alias="min_utilization")
+    p50_utilization: float | None = Field(alias="p50_utilization")
+    """Of the means of each minute, to a whole percent."""
+    p95_utilization: float | None = Field(alias="p95_utilization")
+    coverage: float | None
+    """How much of what was held was measured, 0 to 1; null where nothing was held."""
+    created_at: str = Field(alias="created_at")
+    updated_at: str = Field(alias="updated_at")
+    """When it was computed last."""
+    namespace: str
+    workload_name: str = Field(alias="workload_name")
+    workload_type: str = Field(alias="workload_type")
+    """Its kind."""
+    allocated_gpu_count: float | None = Field(alias="allocated_gpu_count")
+    """GPUs that it held, on the average."""
+    requested_gpu_count: float | None = Field(alias="requested_gpu_count")
+    """GPUs of as many pods as it had at most, whatever part of the hour it was there."""
+    avg_gpu_memory_used: float | None = Field(alias="avg_gpu_memory_used")
+    """GiB of a GPU."""
+    max_gpu_memory_used: float | None = Field(alias="max_gpu_memory_used")
+    avg_gpu_memory_total: float | None = Field(alias="avg_gpu_memory_total")
+    avg_replica_count: float | None = Field(alias="avg_replica_count")
+    """Pods that held GPUs, over the whole hour."""
+    max_replica_count: int = Field(alias="max_replica_count")
+    min_replica_count: int = Field(alias="min_replica_count")
+    """While there was any."""
+    workload_status: str | None = Field(alias="workload_status")
+    """At the end of the hour, as far as its pods tell."""
+    sample_count: int = Field(alias="sample_count")
+    """Measurements that count."""
+    owner_uid: str = Field(alias="owner_uid")
+    """Of the topmost owner of its pods."""
+    owner_name: str = Field(alias="owner_name")
+    labels: dict[str, str]
+    annotations: dict[str, str]
+
+
+class WorkloadHourPage(Answer):
+    """A page of rows."""
+
+    total: int
+    """Rows of all pages."""
+    page: int
+    page_size: int = Field(alias="page_size")
+    total_pages: int = Field(alias="total_pages")
+    data: list[WorkloadHour]
+
+
+class WorkloadUsage(Answer):
+    """Hours of workloads, a page of them."""
+
+    code: int
+    """The HTTP status."""
+    message: str
+    """`success`, or what has to be said about it."""
+    data: WorkloadHourPage
+
+
 Administered.model_rebuild()
+AllocationDetails.model_rebuild()
+AllocationHistory.model_rebuild()
 AuditLine.model_rebuild()
 AuditPage.model_rebuild()
 Batch.model_rebuild()
@@ -887,6 +1208,9 @@ BatchItem.model_rebuild()
 BatchReport.model_rebuild()
 ChangedJob.model_rebuild()
 ChangedPool.model_rebuild()
+ClusterHour.model_rebuild()
+ClusterHourPage.model_rebuild()
+ClusterUsage.model_rebuild()
 CreatedQuota.model_rebuild()
 DatedLabel.model_rebuild()
 DeletedLabel.model_rebuild()
@@ -900,6 +1224,8 @@ GpuLabelPage.model_rebuild()
 GpuLabels.model_rebuild()
 GpuPage.model_rebuild()
 GpusOfNode.model_rebuild()
+HeldByWorkload.model_rebuild()
+HeldInNamespace.model_rebuild()
 JobDescription.model_rebuild()
 JobItem.model_rebuild()
 JobMetrics.model_rebuild()
@@ -911,15 +1237,24 @@ JobResources.model_rebuild()
 JobState.model_rebuild()
 JobTimeline.model_rebuild()
 KeptLabel.model_rebuild()
+LabelHour.model_rebuild()
+LabelHourPage.model_rebuild()
 LabelPage.model_rebuild()
 LabelPair.model_rebuild()
+LabelUsage.model_rebuild()
+LatestAllocation.model_rebuild()
+LatestSnapshot.model_rebuild()
+ListedSnapshot.model_rebuild()
 LogLineValue.model_rebuild()
 LogProblemValue.model_rebuild()
 LogsValue.model_rebuild()
 MeasuredGpu.model_rebuild()
 MetricPoint.model_rebuild()
+NamespaceHour.model_rebuild()
+NamespaceHourPage.model_rebuild()
 NamespaceItem.model_rebuild()
 NamespaceList.model_rebuild()
+NamespaceUsage.model_rebuild()
 NodeConditions.model_rebuild()
 NodeDetail.model_rebuild()
 NodeFailure.model_rebuild()
@@ -948,10 +1283,15 @@ RelatedPlace.model_rebuild()
 RerunJob.model_rebuild()
 RightAnswer.model_rebuild()
 SetLabel.model_rebuild()
+SnapshotPage.model_rebuild()
 Submitted.model_rebuild()
 SubmittedJob.model_rebuild()
+UsageNames.model_rebuild()
 WaitAnswer.model_rebuild()
 WaitItem.model_rebuild()
 WhyAnswer.model_rebuild()
 WhyEvidence.model_rebuild()
 WorkloadCondition.model_rebuild()
+WorkloadHour.model_rebuild()
+WorkloadHourPage.model_rebuild()
+WorkloadUsage.model_rebuild()

@@ -852,6 +852,272 @@ class Operations(ABC):
             if not found.items or seen >= found.total:
                 return
 
+    def list_usage_clusters(self) -> models.UsageNames:
+        """The names of clusters; the first is asked about where none is named."""
+        found: models.UsageNames = self.send(Call("GET", "/gpu-aggregation/clusters", models.UsageNames))
+        return found
+
+    def list_usage_namespaces(self, *, cluster: str | None = None) -> models.UsageNames:
+        """Namespaces in which GPUs were held, of those that may be seen.
+
+        :param cluster: A cluster's name. Default: the first that was collected.
+        """
+        found: models.UsageNames = self.send(
+            Call("GET", "/gpu-aggregation/namespaces", models.UsageNames, query=given({"cluster": cluster}))
+        )
+        return found
+
+    def list_usage_keys(self, *, dimension_type: str | None = None, cluster: str | None = None) -> models.UsageNames:
+        """Keys of labels, or of annotations, by which usage is added up. For those who see all namespaces.
+
+        :param dimension_type: What kind of dimension it is.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        """
+        found: models.UsageNames = self.send(
+            Call(
+                "GET",
+                "/gpu-aggregation/dimension-keys",
+                models.UsageNames,
+                query=given({"dimension_type": dimension_type, "cluster": cluster}),
+            )
+        )
+        return found
+
+    def list_usage_values(
+        self, *, dimension_key: str, dimension_type: str | None = None, cluster: str | None = None
+    ) -> models.UsageNames:
+        """Values that a label, or an annotation, has had. For those who see all namespaces.
+
+        :param dimension_key: The key of the label.
+        :param dimension_type: What kind of dimension it is.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        """
+        found: models.UsageNames = self.send(
+            Call(
+                "GET",
+                "/gpu-aggregation/dimension-values",
+                models.UsageNames,
+                query=given({"dimension_key": dimension_key, "dimension_type": dimension_type, "cluster": cluster}),
+            )
+        )
+        return found
+
+    def get_cluster_usage(
+        self,
+        *,
+        start_time: str,
+        end_time: str,
+        cluster: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> models.ClusterUsage:
+        """A cluster, hour by hour. For those who see all namespaces.
+
+        :param start_time: Hours that begin at it or later; RFC 3339.
+        :param end_time: Before this time.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param page: Which page, from 1: then the answer is one.
+        :param page_size: Rows of a page. Default: 20.
+        """
+        found: models.ClusterUsage = self.send(
+            Call(
+                "GET",
+                "/gpu-aggregation/cluster/hourly-stats",
+                models.ClusterUsage,
+                query=given(
+                    {
+                        "start_time": start_time,
+                        "end_time": end_time,
+                        "cluster": cluster,
+                        "page": page,
+                        "page_size": page_size,
+                    }
+                ),
+            )
+        )
+        return found
+
+    def get_namespace_usage(
+        self,
+        *,
+        start_time: str,
+        end_time: str,
+        cluster: str | None = None,
+        namespace: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> models.NamespaceUsage:
+        """Namespaces, hour by hour, of those that may be seen.
+
+        :param start_time: Hours that begin at it or later; RFC 3339.
+        :param end_time: Before this time.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param namespace: Of this namespace. Default: of all that may be seen.
+        :param page: Which page, from 1: then the answer is one.
+        :param page_size: Rows of a page. Default: 20.
+        """
+        found: models.NamespaceUsage = self.send(
+            Call(
+                "GET",
+                "/gpu-aggregation/namespaces/hourly-stats",
+                models.NamespaceUsage,
+                query=given(
+                    {
+                        "start_time": start_time,
+                        "end_time": end_time,
+                        "cluster": cluster,
+                        "namespace": namespace,
+                        "page": page,
+                        "page_size": page_size,
+                    }
+                ),
+            )
+        )
+        return found
+
+    def get_label_usage(
+        self,
+        *,
+        dimension_type: str,
+        dimension_key: str,
+        start_time: str,
+        end_time: str,
+        cluster: str | None = None,
+        dimension_value: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> models.LabelUsage:
+        """The values of a label or annotation, hour by hour. For those who see all namespaces.
+
+        :param dimension_type: What kind of dimension it is.
+        :param dimension_key: The key of the label.
+        :param start_time: Hours that begin at it or later; RFC 3339.
+        :param end_time: Before this time.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param dimension_value: Of this value. Default: of all.
+        :param page: Which page, from 1: then the answer is one.
+        :param page_size: Rows of a page. Default: 20.
+        """
+        found: models.LabelUsage = self.send(
+            Call(
+                "GET",
+                "/gpu-aggregation/labels/hourly-stats",
+                models.LabelUsage,
+                query=given(
+                    {
+                        "dimension_type": dimension_type,
+                        "dimension_key": dimension_key,
+                        "start_time": start_time,
+                        "end_time": end_time,
+                        "cluster": cluster,
+                        "dimension_value": dimension_value,
+                        "page": page,
+                        "page_size": page_size,
+                    }
+                ),
+            )
+        )
+        return found
+
+    def get_workload_usage(
+        self,
+        *,
+        start_time: str,
+        end_time: str,
+        cluster: str | None = None,
+        namespace: str | None = None,
+        workload_name: str | None = None,
+        workload_type: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+        order_by: str | None = None,
+        order_direction: str | None = None,
+    ) -> models.WorkloadUsage:
+        """Workloads, hour by hour, of the namespaces that may be seen; always a page.
+
+        :param start_time: Hours that begin at it or later; RFC 3339.
+        :param end_time: Before this time.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param namespace: Of this namespace. Default: of all that may be seen.
+        :param workload_name: Of this name.
+        :param workload_type: Of this kind.
+        :param page: Which page, from 1: then the answer is one.
+        :param page_size: Rows of a page. Default: 20.
+        :param order_by: By what; what is not known is last.
+        :param order_direction: The least first, or the most.
+        """
+        found: models.WorkloadUsage = self.send(
+            Call(
+                "GET",
+                "/gpu-aggregation/workloads/hourly-stats",
+                models.WorkloadUsage,
+                query=given(
+                    {
+                        "start_time": start_time,
+                        "end_time": end_time,
+                        "cluster": cluster,
+                        "namespace": namespace,
+                        "workload_name": workload_name,
+                        "workload_type": workload_type,
+                        "page": page,
+                        "page_size": page_size,
+                        "order_by": order_by,
+                        "order_direction": order_direction,
+                    }
+                ),
+            )
+        )
+        return found
+
+    def get_latest_snapshot(self, *, cluster: str | None = None) -> models.LatestAllocation:
+        """Who held GPUs when that was looked at last, of the namespaces that may be seen.
+
+        :param cluster: A cluster's name. Default: the first that was collected.
+        """
+        found: models.LatestAllocation = self.send(
+            Call("GET", "/gpu-aggregation/snapshots/latest", models.LatestAllocation, query=given({"cluster": cluster}))
+        )
+        return found
+
+    def list_snapshots(
+        self,
+        *,
+        cluster: str | None = None,
+        start_time: str | None = None,
+        end_time: str | None = None,
+        include_details: bool | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> models.AllocationHistory:
+        """Who held GPUs, every five minutes, of the namespaces that may be seen.
+
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param start_time: From when on, RFC 3339. Default: 24 hours before the end.
+        :param end_time: Before this time. Default: now.
+        :param include_details: Whether to tell of every workload. Default: where there are no more than 300
+            snapshots.
+        :param page: Which page, from 1: then the answer is one.
+        :param page_size: Rows of a page. Default: 20.
+        """
+        found: models.AllocationHistory = self.send(
+            Call(
+                "GET",
+                "/gpu-aggregation/snapshots",
+                models.AllocationHistory,
+                query=given(
+                    {
+                        "cluster": cluster,
+                        "start_time": start_time,
+                        "end_time": end_time,
+                        "include_details": include_details,
+                        "page": page,
+                        "page_size": page_size,
+                    }
+                ),
+            )
+        )
+        return found
+
 
 class AsyncOperations(ABC):
     """Every operation of the API.
@@ -1704,3 +1970,271 @@ class AsyncOperations(ABC):
             number, seen = number + 1, seen + len(found.items)
             if not found.items or seen >= found.total:
                 return
+
+    async def list_usage_clusters(self) -> models.UsageNames:
+        """The names of clusters; the first is asked about where none is named."""
+        found: models.UsageNames = await self.send(Call("GET", "/gpu-aggregation/clusters", models.UsageNames))
+        return found
+
+    async def list_usage_namespaces(self, *, cluster: str | None = None) -> models.UsageNames:
+        """Namespaces in which GPUs were held, of those that may be seen.
+
+        :param cluster: A cluster's name. Default: the first that was collected.
+        """
+        found: models.UsageNames = await self.send(
+            Call("GET", "/gpu-aggregation/namespaces", models.UsageNames, query=given({"cluster": cluster}))
+        )
+        return found
+
+    async def list_usage_keys(
+        self, *, dimension_type: str | None = None, cluster: str | None = None
+    ) -> models.UsageNames:
+        """Keys of labels, or of annotations, by which usage is added up. For those who see all namespaces.
+
+        :param dimension_type: What kind of dimension it is.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        """
+        found: models.UsageNames = await self.send(
+            Call(
+                "GET",
+                "/gpu-aggregation/dimension-keys",
+                models.UsageNames,
+                query=given({"dimension_type": dimension_type, "cluster": cluster}),
+            )
+        )
+        return found
+
+    async def list_usage_values(
+        self, *, dimension_key: str, dimension_type: str | None = None, cluster: str | None = None
+    ) -> models.UsageNames:
+        """Values that a label, or an annotation, has had. For those who see all namespaces.
+
+        :param dimension_key: The key of the label.
+        :param dimension_type: What kind of dimension it is.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        """
+        found: models.UsageNames = await self.send(
+            Call(
+                "GET",
+                "/gpu-aggregation/dimension-values",
+                models.UsageNames,
+                query=given({"dimension_key": dimension_key, "dimension_type": dimension_type, "cluster": cluster}),
+            )
+        )
+        return found
+
+    async def get_cluster_usage(
+        self,
+        *,
+        start_time: str,
+        end_time: str,
+        cluster: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> models.ClusterUsage:
+        """A cluster, hour by hour. For those who see all namespaces.
+
+        :param start_time: Hours that begin at it or later; RFC 3339.
+        :param end_time: Before this time.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param page: Which page, from 1: then the answer is one.
+        :param page_size: Rows of a page. Default: 20.
+        """
+        found: models.ClusterUsage = await self.send(
+            Call(
+                "GET",
+                "/gpu-aggregation/cluster/hourly-stats",
+                models.ClusterUsage,
+                query=given(
+                    {
+                        "start_time": start_time,
+                        "end_time": end_time,
+                        "cluster": cluster,
+                        "page": page,
+                        "page_size": page_size,
+                    }
+                ),
+            )
+        )
+        return found
+
+    async def get_namespace_usage(
+        self,
+        *,
+        start_time: str,
+        end_time: str,
+        cluster: str | None = None,
+        namespace: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> models.NamespaceUsage:
+        """Namespaces, hour by hour, of those that may be seen.
+
+        :param start_time: Hours that begin at it or later; RFC 3339.
+        :param end_time: Before this time.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param namespace: Of this namespace. Default: of all that may be seen.
+        :param page: Which page, from 1: then the answer is one.
+        :param page_size: Rows of a page. Default: 20.
+        """
+        found: models.NamespaceUsage = await self.send(
+            Call(
+                "GET",
+                "/gpu-aggregation/namespaces/hourly-stats",
+                models.NamespaceUsage,
+                query=given(
+                    {
+                        "start_time": start_time,
+                        "end_time": end_time,
+                        "cluster": cluster,
+                        "namespace": namespace,
+                        "page": page,
+                        "page_size": page_size,
+                    }
+                ),
+            )
+        )
+        return found
+
+    async def get_label_usage(
+        self,
+        *,
+        dimension_type: str,
+        dimension_key: str,
+        start_time: str,
+        end_time: str,
+        cluster: str | None = None,
+        dimension_value: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> models.LabelUsage:
+        """The values of a label or annotation, hour by hour. For those who see all namespaces.
+
+        :param dimension_type: What kind of dimension it is.
+        :param dimension_key: The key of the label.
+        :param start_time: Hours that begin at it or later; RFC 3339.
+        :param end_time: Before this time.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param dimension_value: Of this value. Default: of all.
+        :param page: Which page, from 1: then the answer is one.
+        :param page_size: Rows of a page. Default: 20.
+        """
+        found: models.LabelUsage = await self.send(
+            Call(
+                "GET",
+                "/gpu-aggregation/labels/hourly-stats",
+                models.LabelUsage,
+                query=given(
+                    {
+                        "dimension_type": dimension_type,
+                        "dimension_key": dimension_key,
+                        "start_time": start_time,
+                        "end_time": end_time,
+                        "cluster": cluster,
+                        "dimension_value": dimension_value,
+                        "page": page,
+                        "page_size": page_size,
+                    }
+                ),
+            )
+        )
+        return found
+
+    async def get_workload_usage(
+        self,
+        *,
+        start_time: str,
+        end_time: str,
+        cluster: str | None = None,
+        namespace: str | None = None,
+        workload_name: str | None = None,
+        workload_type: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+        order_by: str | None = None,
+        order_direction: str | None = None,
+    ) -> models.WorkloadUsage:
+        """Workloads, hour by hour, of the namespaces that may be seen; always a page.
+
+        :param start_time: Hours that begin at it or later; RFC 3339.
+        :param end_time: Before this time.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param namespace: Of this namespace. Default: of all that may be seen.
+        :param workload_name: Of this name.
+        :param workload_type: Of this kind.
+        :param page: Which page, from 1: then the answer is one.
+        :param page_size: Rows of a page. Default: 20.
+        :param order_by: By what; what is not known is last.
+        :param order_direction: The least first, or the most.
+        """
+        found: models.WorkloadUsage = await self.send(
+            Call(
+                "GET",
+                "/gpu-aggregation/workloads/hourly-stats",
+                models.WorkloadUsage,
+                query=given(
+                    {
+                        "start_time": start_time,
+                        "end_time": end_time,
+                        "cluster": cluster,
+                        "namespace": namespace,
+                        "workload_name": workload_name,
+                        "workload_type": workload_type,
+                        "page": page,
+                        "page_size": page_size,
+                        "order_by": order_by,
+                        "order_direction": order_direction,
+                    }
+                ),
+            )
+        )
+        return found
+
+    async def get_latest_snapshot(self, *, cluster: str | None = None) -> models.LatestAllocation:
+        """Who held GPUs when that was looked at last, of the namespaces that may be seen.
+
+        :param cluster: A cluster's name. Default: the first that was collected.
+        """
+        found: models.LatestAllocation = await self.send(
+            Call("GET", "/gpu-aggregation/snapshots/latest", models.LatestAllocation, query=given({"cluster": cluster}))
+        )
+        return found
+
+    async def list_snapshots(
+        self,
+        *,
+        cluster: str | None = None,
+        start_time: str | None = None,
+        end_time: str | None = None,
+        include_details: bool | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> models.AllocationHistory:
+        """Who held GPUs, every five minutes, of the namespaces that may be seen.
+
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param start_time: From when on, RFC 3339. Default: 24 hours before the end.
+        :param end_time: Before this time. Default: now.
+        :param include_details: Whether to tell of every workload. Default: where there are no more than 300
+            snapshots.
+        :param page: Which page, from 1: then the answer is one.
+        :param page_size: Rows of a page. Default: 20.
+        """
+        found: models.AllocationHistory = await self.send(
+            Call(
+                "GET",
+                "/gpu-aggregation/snapshots",
+                models.AllocationHistory,
+                query=given(
+                    {
+                        "cluster": cluster,
+                        "start_time": start_time,
+                        "end_time": end_time,
+                        "include_details": include_details,
+                        "page": page,
+                        "page_size": page_size,
+                    }
+                ),
+            )
+        )
+        return found

@@ -1,0 +1,253 @@
+"""What was used, as answers of ``/gpu-aggregation``: in an envelope, with names of the form ``stat_hour``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class UsageValue(BaseModel):
+    """What is answered there."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class UsageProblem(UsageValue):
+    """What went wrong."""
+
+    code: int = Field(description="The HTTP status.", examples=[400])
+    message: str = Field(description="What kind of error it is.", examples=["Invalid request parameters"])
+    error: str = Field(
+        description="What is wrong, for people.", examples=["the query parameter start_time is required"]
+    )
+
+
+class _Hour(UsageValue):
+    id: int = Field(description="Of this row; it stays when the hour is computed again.", examples=[1])
+    cluster_name: str = Field(examples=["cluster-1"])
+
+
+class _Told(UsageValue):
+    stat_hour: str = Field(description="The beginning of the hour, UTC.", examples=["2025-11-05T14:00:00Z"])
+
+
+class _Used(UsageValue):
+    avg_utilization: float | None = Field(
+        description="Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.",
+        examples=[68.5],
+    )
+    max_utilization: float | None = Field(description="Of the means of each minute.", examples=[95.2])
+    min_utilization: float | None = Field(examples=[45.3])
+
+
+class _Spread(UsageValue):
+    p50_utilization: float | None = Field(
+        description="Of the means of each minute, to a whole percent.", examples=[70.0]
+    )
+    p95_utilization: float | None = Field(examples=[89.0])
+
+
+class _Last(UsageValue):
+    coverage: float | None = Field(
+        description="How much of what was held was measured, 0 to 1; null where nothing was held.", examples=[0.9987]
+    )
+    created_at: str = Field(examples=["2025-11-05T15:00:01Z"])
+    updated_at: str = Field(description="When it was computed last.", examples=["2025-11-05T15:00:01Z"])
+
+
+class ClusterHour(_Last, _Spread, _Used, _Told, _Hour):
+    """A cluster in an hour."""
+
+    total_gpu_capacity: float | None = Field(description="GPUs that there were, on the average.", examples=[128])
+    allocated_gpu_count: float | None = Field(description="GPUs that were held, on the average.", examples=[96.5])
+    allocation_rate: float | None = Field(description="Percent of the capacity.", examples=[75.39])
+    sample_count: int = Field(description="Pieces of five minutes in which something was measured.", examples=[12])
+
+
+class NamespaceHour(_Last, _Used, _Told, _Hour):
+    """A namespace in an hour."""
+
+    namespace: str = Field(examples=["ml-training"])
+    total_gpu_capacity: float | None = Field(
+        description="GPUs of its quota, else of the cluster; null where neither is known.", examples=[128]
+    )
+    allocated_gpu_count: float | None = Field(description="GPUs that were held, on the average.", examples=[32.5])
+    active_workload_count: int = Field(description="Workloads that held GPUs.", examples=[5])
+
+
+class LabelHour(_Last, _Used, _Told, _Hour):
+    """A value of a label or annotation in an hour."""
+
+    dimension_type: Literal["label", "annotation"] = Field(examples=["label"])
+    dimension_key: str = Field(examples=["team"])
+    dimension_value: str = Field(
+        description="`__unset__` is what workloads without it held: with it the values add up to the cluster.",
+        examples=["ai-research"],
+    )
+    allocated_gpu_count: float | None = Field(description="GPUs that were held, on the average.", examples=[64.0])
+    active_workload_count: int = Field(description="Workloads that held GPUs.", examples=[8])
+
+
+class WorkloadHour(_Last, _Spread, _Used, _Told, _Hour):
+    """A workload in an hour."""
+
+    namespace: str = Field(examples=["ml-training"])
+    workload_name: str = Field(examples=["bert-training-job"])
+    workload_type: str = Field(description="Its kind.", examples=["Job"])
+    allocated_gpu_count: float | None = Field(description="GPUs that it held, on the average.", examples=[8.0])
+    requested_gpu_count: float | None = Field(
+        description="GPUs of as many pods as it had at most, whatever part of the hour it was there.", examples=[8.0]
+    )
+    avg_gpu_memory_used: float | None = Field(description="GiB of a GPU.", examples=[28.5])
+    max_gpu_memory_used: float | None = Field(examples=[31.2])
+    avg_gpu_memory_total: float | None = Field(examples=[32.0])
+    avg_replica_count: float | None = Field(description="Pods that held GPUs, over the whole hour.", examples=[1.0])
+    max_replica_count: int = Field(examples=[1])
+    min_replica_count: int = Field(description="While there was any.", examples=[1])
+    workload_status: Literal["Pending", "Running", "Finished"] | None = Field(
+        description="At the end of the hour, as far as its pods tell.", examples=["Running"]
+    )
+    sample_count: int = Field(description="Measurements that count.", examples=[3600])
+    owner_uid: str = Field(description="Of the topmost owner of its pods.", examples=["abc-def-123"])
+    owner_name: str = Field(examples=["bert-training"])
+    labels: dict[str, str] = Field(examples=[{"team": "research", "project": "nlp", "priority": "high"}])
+    annotations: dict[str, str] = Field(examples=[{"cost-center": "cc-001", "project-id": "proj-123"}])
+
+
+class _Page(UsageValue):
+    total: int = Field(description="Rows of all pages.", examples=[150])
+    page: int = Field(examples=[1])
+    page_size: int = Field(examples=[20])
+    total_pages: int = Field(examples=[8])
+
+
+class ClusterHourPage(_Page):
+    """A page of rows."""
+
+    data: list[ClusterHour]
+
+
+class NamespaceHourPage(_Page):
+    """A page of rows."""
+
+    data: list[NamespaceHour]
+
+
+class LabelHourPage(_Page):
+    """A page of rows."""
+
+    data: list[LabelHour]
+
+
+class WorkloadHourPage(_Page):
+    """A page of rows."""
+
+    data: list[WorkloadHour]
+
+
+class HeldByWorkload(UsageValue):
+    """What a workload held at a moment."""
+
+    uid: str = Field(examples=["abc-123"])
+    name: str = Field(examples=["bert-training"])
+    namespace: str = Field(examples=["ml-training"])
+    kind: str = Field(examples=["PyTorchJob"])
+    allocated_gpu: float = Field(examples=[8])
+    utilization: float | None = Field(description="Percent; null where it was not measured.", examples=[85.3])
+
+
+class HeldInNamespace(UsageValue):
+    """What was held in a namespace at a moment."""
+
+    allocated_gpu: float = Field(examples=[32])
+    utilization: float | None = Field(examples=[72.5])
+    workload_count: int = Field(examples=[5])
+    workloads: list[HeldByWorkload]
+
+
+class AllocationDetails(UsageValue):
+    """Who held GPUs at a moment; nothing where that was left out, or is not known any more."""
+
+    namespaces: dict[str, HeldInNamespace] = Field(
+        default_factory=dict, description="Namespace -> what was held in it."
+    )
+    annotations: dict[str, str] = Field(default_factory=dict, examples=[{}])
+
+
+class _Snapshot(UsageValue):
+    id: int = Field(examples=[12345])
+    cluster_name: str = Field(examples=["cluster-1"])
+    snapshot_time: str = Field(examples=["2025-11-05T14:25:00Z"])
+    dimension_type: Literal["cluster"] = Field(examples=["cluster"])
+    total_gpu_capacity: float | None = Field(examples=[128])
+    allocated_gpu_count: float | None = Field(
+        description="For somebody who sees certain namespaces, what was held in those; null where it is not known.",
+        examples=[96],
+    )
+    allocation_details: AllocationDetails
+    created_at: str = Field(examples=["2025-11-05T14:25:01Z"])
+
+
+class ListedSnapshot(_Snapshot):
+    """Who held GPUs at a moment."""
+
+
+class LatestSnapshot(_Snapshot):
+    """Who held GPUs at the last moment that is known."""
+
+    dimension_key: Literal[""] = Field(examples=[""])
+    dimension_value: Literal[""] = Field(examples=[""])
+
+
+class SnapshotPage(_Page):
+    """A page of snapshots."""
+
+    data: list[ListedSnapshot]
+
+
+class _Envelope(UsageValue):
+    code: Literal[200] = Field(description="The HTTP status.", examples=[200])
+    message: str = Field(description="`success`, or what has to be said about it.", examples=["success"])
+
+
+class UsageNames(_Envelope):
+    """Names, in order."""
+
+    data: list[str] = Field(examples=[["ml-training", "inference"]])
+
+
+class ClusterUsage(_Envelope):
+    """Hours of the cluster: all, or a page of them where pages are asked for."""
+
+    data: list[ClusterHour] | ClusterHourPage
+
+
+class NamespaceUsage(_Envelope):
+    """Hours of namespaces."""
+
+    data: list[NamespaceHour] | NamespaceHourPage
+
+
+class LabelUsage(_Envelope):
+    """Hours of the values of a label or annotation."""
+
+    data: list[LabelHour] | LabelHourPage
+
+
+class WorkloadUsage(_Envelope):
+    """Hours of workloads, a page of them."""
+
+    data: WorkloadHourPage
+
+
+class LatestAllocation(_Envelope):
+    """The last snapshot."""
+
+    data: LatestSnapshot
+
+
+class AllocationHistory(_Envelope):
+    """Snapshots, the earliest first."""
+
+    data: list[ListedSnapshot] | SnapshotPage

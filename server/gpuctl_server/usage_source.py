@@ -1,0 +1,39 @@
+"""The database of usage, which somebody else fills: opened when it is first asked, and again after it could not be."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpuctl_usage.store.database import Database
+
+
+class UsageSource:
+    """``address`` is a path or a URL; None where none is set."""
+
+    def __init__(self, address: str | None) -> None:
+        self.address = address
+        self._lock = threading.Lock()
+        self._database: Database | None = None
+
+    def database(self) -> Database | None:
+        """The database; None where none is set.
+
+        :raises DatabaseProblem: it cannot be used.
+        """
+        if not self.address:
+            return None
+        from gpuctl_usage.store.database import open_database
+
+        with self._lock:
+            if self._database is None:
+                self._database = open_database(self.address)
+            return self._database
+
+    def close(self) -> None:
+        """Let go of it."""
+        with self._lock:
+            if self._database is not None:
+                self._database.close()
+                self._database = None
