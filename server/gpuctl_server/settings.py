@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from yaml import YAMLError
 
 from gpuctl_server.metric_queries import MetricQuery
+from gpuctl_usage.usage_settings import KEYS, UsageAnnotations, UsageCluster, UsageInterval, UsageLabels
 
 
 class SettingsProblem(ValueError):
@@ -88,6 +89,10 @@ class ServerSettings(BaseSettings):
     usage_database: str | None = Field(
         None, description="Database of GPU usage: a path, or a URL such as `sqlite:////var/lib/gpuctl/usage.db`."
     )
+    usage_cluster: UsageCluster = None
+    usage_labels: UsageLabels = KEYS
+    usage_annotations: UsageAnnotations = KEYS
+    usage_scrape_interval: UsageInterval = 15.0
     audit: Path | None = Field(None, description="File that a line for each write is added to. Default: the log.")
 
     @classmethod

@@ -14,9 +14,6 @@ from yaml import YAMLError
 FILE = "GPUCTL_SERVER_CONFIG"
 Address = Annotated[str, Field(pattern=r"^https?://[^\s/?#]+[^\s?#]*$")]
 
-UsageDatabase = Annotated[
-    str | None, Field(description="File, or URL, of the database of GPU usage, which `gpuctl usage collect` fills.")
-]
 UsageCluster = Annotated[
     Annotated[str, Field(max_length=253, pattern=r"^\S+$")] | None,
     Field(description="What the cluster is called in answers about usage. Default: the kubeconfig's context."),
@@ -44,7 +41,7 @@ class UsageSettings(BaseSettings):
     platform: str | None = None
     prometheus: Address | None = None
     prometheus_token: Path | None = None
-    usage_database: UsageDatabase = None
+    usage_database: str | None = None
     usage_cluster: UsageCluster = None
     usage_labels: UsageLabels = KEYS
     usage_annotations: UsageAnnotations = KEYS

@@ -219,7 +219,9 @@ def test_killed_and_started_again(plane: ControlPlane, place: Place, collector: 
         place.create(pod(name, 2, labels={"team": "a"}))
     place.create(pod("ends", 2, outcome="complete", duration="3s"))
     collector.until(
-        lambda: all(collector.of(name) and collector.of(name)[0].started for name in ("stays", "goes", "other", "ends")),
+        lambda: all(
+            collector.of(name) and collector.of(name)[0].started for name in ("stays", "goes", "other", "ends")
+        ),
         "the pods",
     )
     before = {name: collector.of(name)[0] for name in ("stays", "goes", "other", "ends")}
@@ -231,8 +233,10 @@ def test_killed_and_started_again(plane: ControlPlane, place: Place, collector: 
     time.sleep(1.1)
     changed = place.patch("Pod", "other", {"metadata": {"labels": {"team": "b"}}})
     place.until(
-        lambda: [place.get("Pod", name)["status"].get("phase") for name in ("ends", "short", "new")]
-        == ["Succeeded", "Succeeded", "Running"],
+        lambda: (
+            [place.get("Pod", name)["status"].get("phase") for name in ("ends", "short", "new")]
+            == ["Succeeded", "Succeeded", "Running"]
+        ),
         "the end of two pods",
     )
     collector.start()

@@ -112,8 +112,10 @@ class OpenIntervals:
         """A node as it is now."""
         node = self._nodes.setdefault(facts.name, _Node())
         before, node.facts = node.facts, facts
+        had = node.open is not None
         self._renew_node(node, at, before)
-        if before is None or (before.model, before.turns) != (facts.model, facts.turns):
+        came = node.open is not None and not had
+        if came or before is None or (before.model, before.turns) != (facts.model, facts.turns):
             for uid in tuple(node.pods):
                 self._renew(self._pods[uid], at, _written(before, facts))
 
@@ -215,7 +217,11 @@ class OpenIntervals:
                 pod.over = True
                 return
             start = min(facts.created if facts.scheduled is None else facts.scheduled, at)
-            start = max(start, pod.not_before)
+            if pod.not_before:
+                # Its node was away, and is there with its GPUs only since then.
+                if node.open is None:
+                    return
+                start = max(start, pod.not_before, node.open.start)
         else:
             start = before.start
         now = Holding(

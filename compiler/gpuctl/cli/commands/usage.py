@@ -34,7 +34,9 @@ def _options(function: Function) -> Function:
         click.option(
             "--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Settings as YAML."
         ),
-        click.option("--kubeconfig", type=click.Path(), metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config."),
+        click.option(
+            "--kubeconfig", type=click.Path(), metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config."
+        ),
         click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one."),
     ):
         function = decorate(function)
@@ -46,7 +48,7 @@ def _options(function: Function) -> Function:
     cls=Family,
     subcommands=SUBCOMMANDS,
     short_help="Collect how GPUs are used.",
-    epilog="Examples:\n\n  $ gpuctl usage collect --database usage.db --prometheus http://prometheus:9090",
+    epilog="Examples:\n\n  $ gpuctl usage collect --database usage.db",
 )
 @click.pass_context
 def command(context: click.Context) -> None:

@@ -1,0 +1,388 @@
+"""Objects of pods to holdings: whole objects as the API has them, no server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuctl.language.settings import Settings
+from gpuctl_usage.facts import Ending, Holding, NodeState, WorkloadKey
+from gpuctl_usage.gathering.gpu_weights import GpuWeights
+from gpuctl_usage.gathering.object_facts import (
+    LONGEST,
+    FactMaker,
+    KeptKeys,
+    NamespaceFacts,
+    NodeFacts,
+    OwnerReference,
+    PodFacts,
+    seconds,
+)
+from gpuctl_usage.gathering.open_intervals import Belonging, OpenIntervals
+
+Object = dict[str, Any]
+WEIGHTS = GpuWeights(Settings())
+MAKER = FactMaker(KeptKeys(("team", "app"), ("cost-center",)), WEIGHTS)
+T0 = 1_717_236_000.0
+
+
+def at(offset: float) -> str:
+    """A time of the API."""
+    from datetime import datetime, timezone
+
+    return datetime.fromtimestamp(T0 + offset, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def container(gpus: int = 1, name: str = "main", resource: str = "nvidia.com/gpu", **more: Any) -> Object:
+    return {"name": name, "image": "x", "resources": {"limits": {resource: str(gpus)}}, **more}
+
+
+def pod(*containers: Object, phase: str = "Running", node: str = "n1", written: float = 0, **status: Any) -> Object:
+    """A pod that was created at T0, bound 2 s later."""
+    conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at(2)}] if node else []
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "uid": "u1",
+            "name": "p",
+            "namespace": "a",
+            "resourceVersion": "1",
+            "creationTimestamp": at(0),
+            "managedFields": [{"manager": "kubelet", "time": at(written)}],
+        },
+        "spec": {"containers": list(containers) or [container()], **({"nodeName": node} if node else {})},
+        "status": {"phase": phase, "conditions": conditions, **status},
+    }
+
+
+def runs(since: float, name: str = "main", **more: Any) -> Object:
+    return {"name": name, "state": {"running": {"startedAt": at(since)}}, **more}
+
+
+def ended(since: float, until: float, name: str = "main") -> Object:
+    return {"name": name, "state": {"terminated": {"startedAt": at(since), "finishedAt": at(until), "exitCode": 0}}}
+
+
+def node(name: str = "n1", gpus: float = 8, *, labels: Object | None = None, **more: Any) -> NodeFacts:
+    amount = {"nvidia.com/gpu": str(gpus)}
+    found = MAKER.of(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"uid": name, "name": name, "creationTimestamp": at(-1000), "labels": labels or {}},
+            "spec": more.get("spec", {}),
+            "status": {
+                "capacity": more.get("capacity", amount),
+                "allocatable": more.get("allocatable", amount),
+                "conditions": [{"type": "Ready", "status": more.get("ready", "True"), "lastTransitionTime": at(-900)}],
+            },
+        }
+    )
+    assert isinstance(found, NodeFacts)
+    return found._replace(written=more.get("written"))
+
+
+def facts(obj: Object) -> PodFacts:
+    found = MAKER.of(obj)
+    assert isinstance(found, PodFacts)
+    return found
+
+
+def bare(obj: PodFacts) -> Belonging:
+    return Belonging(WorkloadKey(obj.namespace, "Pod", obj.name, obj.uid))
+
+
+def begun(known_until: float | None = None) -> OpenIntervals:
+    """A cluster of one node, whose lists are read."""
+    found = OpenIntervals(WEIGHTS, known_until)
+    found.put_node(node(), T0)
+    found.all_listed(T0)
+    found.take()
+    return found
+
+
+def put(intervals: OpenIntervals, obj: Object, heard: float) -> list[Holding]:
+    """What is different once a pod was heard of at T0 and some seconds."""
+    own = facts(obj)
+    intervals.put_pod(own, bare(own), T0 + heard)
+    return intervals.take().holdings
+
+
+LONG_AGO = {"name": "main", "lastState": {"terminated": {"startedAt": at(3), "finishedAt": at(50)}}}
+
+CASES: dict[str, tuple[Object, tuple[float, float, float | None, float | None, Ending | None] | None]] = {
+    # name -> pod, (GPUs, start, started, end, ending), heard at 100
+    "it waits for a node": (pod(phase="Pending", node=""), None),
+    "its image is pulled": (pod(phase="Pending"), (1, 2, None, None, None)),
+    "it runs": (pod(containerStatuses=[runs(5)]), (1, 2, 5, None, None)),
+    "two containers": (
+        pod(container(2), container(1, "b"), containerStatuses=[runs(7), runs(5, "b")]),
+        (3, 2, 5, None, None),
+    ),
+    "it began again": (
+        pod(containerStatuses=[{**LONG_AGO, "state": {"running": {"startedAt": at(60)}}}]),
+        (1, 2, 3, None, None),
+    ),
+    "it waits to begin again": (
+        pod(containerStatuses=[{**LONG_AGO, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]),
+        (1, 2, 3, None, None),
+    ),
+    "it has finished": (
+        pod(phase="Succeeded", containerStatuses=[ended(5, 92)]),
+        (1, 2, 5, 92, Ending.FINISHED),
+    ),
+    "the last of two": (
+        pod(container(), container(1, "b"), phase="Failed", containerStatuses=[ended(5, 92), ended(5, 60, "b")]),
+        (2, 2, 5, 92, Ending.FINISHED),
+    ),
+    "its node's clock is ahead": (
+        pod(phase="Succeeded", containerStatuses=[ended(5, 500)]),
+        (1, 2, 5, 100, Ending.FINISHED),
+    ),
+    "its node's clock is behind": (
+        pod(phase="Succeeded", containerStatuses=[ended(-50, -20)]),
+        (1, 2, -50, 2, Ending.FINISHED),
+    ),
+    "one ends, one runs": (
+        pod(container(), container(1, "b"), containerStatuses=[ended(5, 60), runs(5, "b")]),
+        (2, 2, 5, None, None),
+    ),
+    "evicted before it began": (pod(phase="Failed", reason="Evicted", written=70), (1, 2, None, 70, Ending.DELETED)),
+    "its node was lost": (
+        pod(phase="Failed", containerStatuses=[runs(5)], written=80),
+        (1, 2, 5, 80, Ending.DELETED),
+    ),
+    "init containers take the most": (
+        {
+            **pod(containerStatuses=[runs(5)]),
+            "spec": {
+                "nodeName": "n1",
+                "initContainers": [
+                    container(1, "side", restartPolicy="Always"),
+                    container(4, "init"),
+                ],
+                "containers": [container(2)],
+            },
+        },
+        (5, 2, 5, None, None),
+    ),
+    "no condition tells when it was bound": (
+        pod(phase="Running", conditions=[], containerStatuses=[runs(5)]),
+        (1, 0, 5, None, None),
+    ),
+    "another vendor": (pod(container(2, resource="amd.com/gpu")), (2, 2, None, None, None)),
+    "instances of a divided card": (
+        pod(container(2, resource="nvidia.com/mig-3g.40gb")),
+        (6 / 7, 2, None, None, None),
+    ),
+    "what is no GPU": (pod(container(3, resource="example.com/fpga"), container(1, "b")), (1, 2, None, None, None)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_pod(name: str) -> None:
+    obj, expected = CASES[name]
+    found = put(begun(), obj, 100)
+    if expected is None:
+        assert found == []
+        return
+    gpus, start, started, end, ending = expected
+    [held] = found
+    assert held.gpus == pytest.approx(gpus)
+    assert (held.start, held.started, held.end, held.ending) == (
+        T0 + start,
+        None if started is None else T0 + started,
+        None if end is None else T0 + end,
+        ending,
+    )
+    # Seen again, also when it has gone by then, nothing comes twice.
+    assert put(begun(), obj, 100) == found
+
+
+def test_a_pod_without_gpus_is_not_kept() -> None:
+    assert MAKER.of(pod(container(1, resource="cpu"))) is None
+
+
+def test_a_finished_pod_ends_once() -> None:
+    intervals = begun()
+    put(intervals, pod(containerStatuses=[runs(5)]), 10)
+    over = pod(phase="Succeeded", containerStatuses=[ended(5, 92)])
+    [held] = put(intervals, over, 100)
+    assert (held.end, held.ending) == (T0 + 92, Ending.FINISHED)
+    over["metadata"]["labels"] = {"team": "late"}
+    assert put(intervals, over, 200) == []
+    intervals.drop_pod("u1", T0 + 300)
+    assert intervals.take().holdings == []
+
+
+def test_what_was_over_before_a_restart_is_known() -> None:
+    """It was written down by whoever followed then; later ends were not."""
+    over = pod(phase="Succeeded", containerStatuses=[ended(5, 92)], written=92)
+    for known_until, expected in ((T0 + 92, 0), (T0 + 91, 1), (None, 1)):
+        intervals = OpenIntervals(WEIGHTS, known_until)
+        intervals.put_node(node(), T0 + 200)
+        assert len(put(intervals, over, 200)) == expected, known_until
+
+
+def test_gone_in_an_outage() -> None:
+    intervals = OpenIntervals(WEIGHTS, T0 + 50)
+    held = Holding("u1", "a", "p", WorkloadKey("a", "Pod", "p", "u1"), "n1", 1, "unknown", {}, {}, T0, T0, None)
+    intervals.restore([held, held._replace(pod_uid="late", pod="late", start=T0 + 60)], [])
+    intervals.put_node(node(), T0 + 200)
+    intervals.all_listed(T0 + 200)
+    found = {item.pod: item for item in intervals.take().holdings}
+    assert (found["p"].end, found["p"].ending) == (T0 + 50, Ending.LAST_SEEN)
+    # Never before its own start.
+    assert (found["late"].end, found["late"].ending) == (T0 + 60, Ending.LAST_SEEN)
+
+
+def test_labels_are_the_workloads_then_the_pods_then_the_namespaces() -> None:
+    intervals = begun()
+    intervals.put_namespace(
+        NamespaceFacts("ns", "a", (("app", "of-ns"), ("team", "of-ns")), (("cost-center", "of-ns"),), None), T0
+    )
+    obj = pod()
+    obj["metadata"]["labels"] = {"team": "of-pod", "other": "x", "app": ""}
+    own = facts(obj)
+    intervals.put_pod(own, bare(own), T0 + 10)
+    [held] = intervals.take().holdings
+    assert held.labels == {"team": "of-pod", "app": "of-ns"}
+    assert held.annotations == {"cost-center": "of-ns"}
+    workload = Belonging(WorkloadKey("a", "Job", "j", "ju"), (("team", "of-job"),), (), T0 + 20)
+    intervals.put_belonging("u1", workload, T0 + 30)
+    one, two = sorted(intervals.take().holdings, key=lambda item: item.start)
+    assert (one.end, one.ending, two.start) == (T0 + 20, Ending.CHANGED, T0 + 20)
+    assert (two.labels["team"], two.workload.kind) == ("of-job", "Job")
+
+
+def test_a_label_that_is_taken_away_leaves_no_time() -> None:
+    """Managed fields tell of what was written, not of what was removed: then it is when it was heard."""
+    intervals = begun()
+    obj = pod(written=2)
+    obj["metadata"]["labels"] = {"team": "a"}
+    put(intervals, obj, 10)
+    [one, two] = sorted(put(intervals, pod(written=2), 60), key=lambda item: item.start)
+    assert (one.end, two.start, two.labels) == (T0 + 60, T0 + 60, {})
+
+
+def test_an_owner_that_cannot_be_found_does_not_replace_one_that_was() -> None:
+    intervals = begun()
+    own = facts(pod())
+    job = Belonging(WorkloadKey("a", "Job", "j", "ju"), (("team", "a"),))
+    intervals.put_pod(own, job, T0 + 10)
+    intervals.take()
+    intervals.put_pod(own, Belonging(WorkloadKey("a", "Job", "other", "x"), certain=False), T0 + 20)
+    assert intervals.take().holdings == []
+
+
+def test_values_have_a_limit() -> None:
+    obj = pod()
+    obj["metadata"]["annotations"] = {"cost-center": "x" * 100_000}
+    obj["metadata"]["ownerReferences"] = [
+        {"apiVersion": "v1", "kind": "K" * 9999, "name": "n" * 9999, "uid": "u" * 9999, "controller": True}
+    ]
+    found = facts(obj)
+    assert found.annotations == (("cost-center", "x" * LONGEST),)
+    assert found.owner == OwnerReference("v1", "K" * LONGEST, "n" * LONGEST, "u" * LONGEST)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"spec": None},
+        {"spec": {"containers": "x"}},
+        {"spec": {"containers": [{"name": "a", "resources": {"limits": {"nvidia.com/gpu": "lots"}}}]}},
+        {"spec": {"containers": [container()]}, "status": {"phase": "Running", "containerStatuses": [None]}},
+        {"metadata": {"uid": "u", "name": "p", "namespace": "a", "labels": ["x"]}},
+    ],
+)
+def test_what_is_no_pod_makes_no_facts(broken: Object) -> None:
+    with pytest.raises(ValueError, match="."):
+        MAKER.of({**pod(), **broken})
+
+
+def test_shared_cards() -> None:
+    """By time, a card of a node that says so; by HAMi, the part of the cores, else of the memory."""
+    labels = {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.product": "T4"}
+    found = node(gpus=8, labels=labels)
+    assert (found.allocatable, found.model) == (2, "T4")
+    intervals = OpenIntervals(WEIGHTS)
+    intervals.put_node(found, T0)
+    assert [item.gpus for item in put(intervals, pod(), 10)] == [0.25]
+    assert node(gpus=8, labels={"nvidia.com/gpu.replicas": "lots"}).allocatable == 8
+
+
+@pytest.mark.parametrize(
+    ("sharing", "asked", "expected"),
+    [
+        ("hami", {"nvidia.com/gpu": 1, "nvidia.com/gpucores": 25}, 0.25),
+        ("hami", {"nvidia.com/gpu": 2, "nvidia.com/gpumem-percentage": 50}, 1.0),
+        ("hami", {"nvidia.com/gpu": 1, "nvidia.com/gpucores": 25, "nvidia.com/gpumem-percentage": 50}, 0.25),
+        ("hami", {"nvidia.com/gpu": 1}, 1.0),
+        ("hami", {"nvidia.com/gpucores": 25}, 0.0),
+        ("volcano", {"volcano.sh/vgpu-number": 2, "volcano.sh/vgpu-memory-percentage": 10}, 0.2),
+        ("none", {"nvidia.com/gpu": 1, "nvidia.com/gpucores": 25}, 1.0),
+    ],
+)
+def test_parts_of_cards(sharing: str, asked: dict[str, int], expected: float) -> None:
+    from gpuctl.capacity.pod_requests import amounts
+    from gpuctl.language.platform import Platform
+
+    weights = GpuWeights(Settings(Platform.model_validate({"kind": "platform", "gpu": {"sharing": sharing}})))
+    assert weights.held(weights.asked(amounts(asked)), {}) == pytest.approx(expected)
+
+
+def test_a_node_that_shares_with_hami_has_its_cards() -> None:
+    from gpuctl.language.platform import Platform
+
+    weights = GpuWeights(Settings(Platform.model_validate({"kind": "platform", "gpu": {"sharing": "hami"}})))
+    metadata: Object = {"name": "n", "labels": {"nvidia.com/gpu.count": "8"}}
+    obj: Object = {"metadata": metadata, "status": {"allocatable": {"nvidia.com/gpu": "80"}}}
+    assert weights.there(obj, "allocatable") == 8
+    metadata["labels"] = {}
+    metadata["annotations"] = {"hami.io/node-nvidia-register": "GPU-a,10,81920,100,H100,0,true:GPU-b,10,81920,100:"}
+    assert weights.there(obj, "allocatable") == 2
+    assert weights.there({**obj, "status": {"allocatable": {"nvidia.com/gpu": "0"}}}, "allocatable") == 0
+
+
+def test_a_card_that_fails_is_there_while_it_is_held() -> None:
+    """Or the rate would pass 100 percent: the plugin of a node starts again, and says for a moment that it has none."""
+    intervals = begun()
+    put(intervals, pod(container(3)), 10)
+    intervals.put_node(node(allocatable={"nvidia.com/gpu": "0"}, written=T0 + 20), T0 + 21)
+    assert [item.gpus for item in intervals.open_capacities()] == [3]
+    intervals.drop_pod("u1", T0 + 40)
+    assert intervals.open_capacities() == []
+    whole = sorted(intervals.take().capacities, key=lambda item: item.start)
+    assert [(item.gpus, item.end) for item in whole] == [(8, T0 + 20), (3, T0 + 40)]
+
+
+def test_a_node_that_goes_takes_what_is_held_with_it() -> None:
+    """And when it comes back with its pods, they hold again: never more than there is."""
+    intervals = begun()
+    put(intervals, pod(containerStatuses=[runs(5)]), 10)
+    intervals.drop_node("n1", T0 + 50)
+    changes = intervals.take()
+    assert [(item.end, item.ending) for item in changes.holdings] == [(T0 + 50, Ending.DELETED)]
+    assert [item.end for item in changes.capacities] == [T0 + 50]
+    intervals.put_node(node(written=T0 + 70), T0 + 71)
+    changes = intervals.take()
+    assert [(item.start, item.end) for item in changes.holdings] == [(T0 + 70, None)]
+    assert [(item.start, item.end) for item in changes.capacities] == [(T0 + 70, None)]
+
+
+def test_a_node_s_states() -> None:
+    cases = {
+        NodeState.READY: node(),
+        NodeState.CORDONED: node(spec={"unschedulable": True}, ready="False"),
+        NodeState.NOT_READY: node(ready="Unknown"),
+    }
+    assert {state: item.state for state, item in cases.items()} == {state: state for state in cases}
+
+
+def test_times_of_the_api() -> None:
+    assert seconds("2024-06-01T10:00:00Z") == T0
+    assert seconds("2024-06-01T10:00:00.250000Z") == T0 + 0.25
+    assert [seconds(value) for value in (None, "", "yesterday", 7)] == [None] * 4
