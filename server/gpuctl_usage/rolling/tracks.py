@@ -66,22 +66,24 @@ def _ordered(series: list[GpuSeries]) -> GpuSeries:
         nothing = array("d", [math.nan]) * len(one.times)
         memory = zip(one.memory_used or nothing, one.memory_total or nothing, strict=True)
         for time, value, (used, total) in zip(one.times, one.utilization, memory, strict=True):
-            known = -1.0 if math.isnan(used) or math.isnan(total) else used
-            best[time] = max(best.get(time, (-1.0, -1.0, -1.0)), (value, known, -1.0 if known < 0 else total))
+            memory_of = (-1.0, -1.0) if math.isnan(used) or math.isnan(total) else (used, total)
+            best[time] = max(best.get(time, (-1.0, -1.0, -1.0)), (value, *memory_of))
     times = array("d", sorted(best))
     values, used_all, total_all = zip(*(best[time] for time in times), strict=True)
+    known = max(used_all) >= 0
     return first._replace(
         times=times,
         utilization=array("d", values),
-        memory_used=array("d", [math.nan if amount < 0 else amount for amount in used_all]),
-        memory_total=array("d", [math.nan if amount < 0 else amount for amount in total_all]),
+        memory_used=array("d", [math.nan if amount < 0 else amount for amount in used_all]) if known else None,
+        memory_total=array("d", [math.nan if amount < 0 else amount for amount in total_all]) if known else None,
     )
 
 
 def _cut(series: GpuSeries, start: float, end: float, reach: float) -> Track:
     times, used, total = series.times, series.memory_used, series.memory_total
     first, last = bisect_right(times, start), bisect_right(times, end)
-    if last < len(times) and times[last] - reach < end:
+    reaches_back = last < len(times) and times[last] - reach < end
+    if reaches_back and (last == 0 or times[last - 1] < end):
         last += 1
     part = slice(first, last)
     memory = None if used is None or total is None else (used[part], total[part])
