@@ -1,0 +1,183 @@
+"""What a real Prometheus has of an hour, as series of GPUs; its history is made, so that hours are fixed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuctl_usage.facts import GpuSeries
+from gpuctl_usage.gathering.gpu_samples import GpuSamples, Place
+from gpuctl_usage.prometheus import AnswerTooLarge, Prometheus, PrometheusProblem
+from support.prometheus_server import running_prometheus
+
+BEGIN = 1_717_236_000
+"""2024-06-01T10:00:00Z."""
+HOUR = 3600
+UTIL, ACTIVE, USED, FREE = (
+    "DCGM_FI_DEV_GPU_UTIL",
+    "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
+    "DCGM_FI_DEV_FB_USED",
+    "DCGM_FI_DEV_FB_FREE",
+)
+Line = tuple[str, dict[str, Any], float, float]
+OWN = {"pod": "dcgm-exporter-x", "namespace": "monitoring"}
+"""What Prometheus writes of the exporter where it does not honour its labels."""
+
+
+def dcgm(metric: str, value: float, when: float, gpu: int = 0, node: str = "n1", **labels: str) -> Line:
+    return metric, {"gpu": gpu, "Hostname": node, "instance": "10.0.0.1:9400", **labels}, value, when
+
+
+def history(lines: Iterable[Line]) -> str:
+    """OpenMetrics: each metric's lines together, with their times."""
+    by_metric: dict[str, list[str]] = {}
+    for metric, labels, value, when in lines:
+        inside = ",".join(f'{key}="{item}"' for key, item in labels.items())
+        by_metric.setdefault(metric, []).append(f"{metric}{{{inside}}} {value} {BEGIN + when}")
+    return "\n".join(text for metric, found in by_metric.items() for text in (f"# TYPE {metric} gauge", *found))
+
+
+def exported(pod: str, namespace: str = "a") -> dict[str, str]:
+    return {"exported_pod": pod, "exported_namespace": namespace, **OWN}
+
+
+def lines() -> list[Line]:
+    """An hour, a measurement every minute on the full minute."""
+    found: list[Line] = []
+    for minute in range(-2, 63):
+        when = minute * 60.0
+        # GPU 0: the labels are renamed; with memory.
+        found += [
+            dcgm(UTIL, 40, when, 0, **exported("train")),
+            dcgm(USED, 1024 * 30, when, 0, **exported("train")),
+            dcgm(FREE, 1024 * 50, when, 0, **exported("train")),
+        ]
+        # GPU 1: the exporter's own labels were kept.
+        found.append(dcgm(UTIL, 60, when, 1, namespace="a", pod="serve"))
+        # GPU 2: nobody's, so that `pod` is the exporter's own.
+        found.append(dcgm(UTIL, 5, when, 2, **OWN))
+        # GPU 3: what is no measurement, and one that is a little more than all.
+        odd = {0: math.nan, 1: -1.0, 2: 2.0**63, 3: 101.0, 4: 100.4}.get(minute, 10.0)
+        found.append(dcgm(UTIL, odd, when, 3, **exported("odd")))
+        # GPU 4: away for twenty minutes.
+        if not 20 <= minute < 40:
+            found.append(dcgm(UTIL, 50, when, 4, **exported("gap")))
+        # GPU 5: measured twice; the better one counts.
+        found += [
+            dcgm(ACTIVE, 0.25, when, 5, **exported("both")),
+            dcgm(UTIL, 99, when, 5, **exported("both")),
+        ]
+        # GPU 0 of another node, whose exporter knows it by the name of its own pod; of AMD.
+        amd = {"gpu_id": 0, "hostname": "exporter-7", **exported("other", "b")}
+        found += [
+            ("gpu_gfx_activity", amd, 70, when),
+            ("gpu_used_vram", amd, 100_000, when),
+            ("gpu_total_vram", amd, 192_000, when),
+        ]
+    return found
+
+
+HOLDERS = frozenset(
+    {
+        Place("n1", "a", "train"),
+        Place("n1", "a", "serve"),
+        Place("n1", "a", "odd"),
+        Place("n1", "a", "gap"),
+        Place("n1", "a", "both"),
+        Place("n2", "b", "other"),
+    }
+)
+NODES = frozenset({"n1", "n2"})
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with running_prometheus(tmp_path_factory.mktemp("prometheus"), history=history(lines())) as url:
+        yield url
+
+
+def asked(prometheus: Prometheus, start: float = 0, end: float = HOUR) -> dict[str, GpuSeries]:
+    """Pod -> its only series."""
+    found = GpuSamples(prometheus).series(BEGIN + start, BEGIN + end, NODES, HOLDERS)
+    by_pod = {series.pod: series for series in found}
+    assert len(by_pod) == len(found)
+    return by_pod
+
+
+def minutes(series: GpuSeries) -> list[float]:
+    return [(at - BEGIN) / 60 for at in series.times]
+
+
+def test_an_hour(address: str) -> None:
+    found = asked(Prometheus(address))
+    assert found.keys() == {"train", "serve", "odd", "gap", "both", "other"}
+    whole = list(range(1, 61))
+    # One on the full hour is of the hour that ends, and of no other.
+    assert minutes(found["train"]) == whole
+    assert minutes(asked(Prometheus(address), HOUR, 2 * HOUR)["train"]) == [61, 62]
+    assert (found["train"].node, found["train"].gpu, found["train"].namespace) == ("n1", "0", "a")
+    assert set(found["train"].utilization) == {40}
+    assert set(found["train"].memory_used or ()) == {30}
+    assert set(found["train"].memory_total or ()) == {80}
+    assert (minutes(found["serve"]), set(found["serve"].utilization)) == (whole, {60})
+    assert all(map(math.isnan, found["serve"].memory_used or ()))
+
+
+def test_what_is_no_measurement_is_dropped(address: str) -> None:
+    found = asked(Prometheus(address), -60)["odd"]
+    assert minutes(found) == list(range(4, 61))
+    assert list(found.utilization[:2]) == [100, 10]
+
+
+def test_a_gap_is_a_gap(address: str) -> None:
+    assert minutes(asked(Prometheus(address))["gap"]) == [*range(1, 20), *range(40, 61)]
+
+
+def test_the_first_adapter_that_has_measured_a_gpu(address: str) -> None:
+    found = asked(Prometheus(address))
+    assert (len(found["both"].times), set(found["both"].utilization)) == (60, {25})
+    other = found["other"]
+    assert (other.node, other.namespace, set(other.utilization)) == ("n2", "b", {70})
+    assert (other.memory_used or [0])[0] == pytest.approx(100_000 * 10**6 / 2**30)
+    assert (other.memory_total or [0])[0] == pytest.approx(192_000 * 10**6 / 2**30)
+
+
+def test_in_pieces_it_is_the_same(address: str) -> None:
+    """Whatever is read at once."""
+    whole = asked(Prometheus(address))
+    for largest in (60_000, 12_000):
+        small = asked(Prometheus(address, largest=largest))
+        assert {pod: list(item.times) for pod, item in small.items()} == {
+            pod: list(item.times) for pod, item in whole.items()
+        }
+        assert {pod: list(item.utilization) for pod, item in small.items()} == {
+            pod: list(item.utilization) for pod, item in whole.items()
+        }
+        assert list(small["train"].memory_total or ()) == [80] * 60
+
+
+def test_more_than_is_ever_read(address: str) -> None:
+    with pytest.raises(AnswerTooLarge, match="answered with more than"):
+        asked(Prometheus(address, largest=600))
+
+
+def test_without_an_answer_there_is_none(tmp_path: Path) -> None:
+    tries = []
+
+    def go_on() -> bool:
+        tries.append(1)
+        return len(tries) < 2
+
+    samples = GpuSamples(Prometheus("http://127.0.0.1:9"), go_on)
+    with pytest.raises(PrometheusProblem, match="cannot be reached"):
+        samples.series(BEGIN, BEGIN + HOUR, NODES, HOLDERS)
+    assert len(tries) == 2
+
+
+def test_nothing_is_measured(tmp_path: Path) -> None:
+    with running_prometheus(tmp_path) as url:
+        assert GpuSamples(Prometheus(url)).series(BEGIN, BEGIN + HOUR, NODES, HOLDERS) == []
