@@ -18,7 +18,7 @@ from gpuctl.kube.configuration import connect
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.compiling import read_platform
-from gpuctl_usage.facts import Capacity, Ending, GpuSeries, Holding
+from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuSeries, Holding
 from gpuctl_usage.gathering.allocation import snapshot
 from gpuctl_usage.gathering.cluster_events import KINDS, ClusterEvents, Heard
 from gpuctl_usage.gathering.gpu_samples import GpuSamples, Place
@@ -76,17 +76,17 @@ def collect(settings: UsageSettings, stopping: threading.Event) -> None:
         site.database.close()
 
 
-def roll_up_again(settings: UsageSettings, start: float, end: float, stopping: threading.Event) -> tuple[int, int]:
-    """Roll all hours up that have a moment in common with [start, end) and are over; how many that are, and how many
-    are different from what was there.
+def roll_up_again(settings: UsageSettings, start: float, end: float) -> tuple[int, int]:
+    """Roll all hours up that have a moment in common with [start, end), are over, and of which something is known; how
+    many that are, and how many are different from what was there.
 
     :raises CannotCollect: something that it needs is not there, or does not answer.
     """
-    site = opened(settings, stopping)
+    site = opened(settings, threading.Event())
     try:
         now = ServerClock(site.session).now()
         site.roller.begin(now)
-        hours = [hour for hour in hours_between(start, end) if hour < hour_of(now) and not stopping.is_set()]
+        hours = [hour for hour in hours_between(start, min(end, hour_of(now))) if _is_known(site, hour)]
         return len(hours), sum(site.roller.roll(hour, now) for hour in hours)
     except DatabaseProblem as error:
         raise CannotCollect(str(error)) from None
@@ -318,6 +318,11 @@ class Collector:
         if text != self._troubled:
             LOG.error("what is known cannot be written", extra={"problem": text})
         self._troubled = text
+
+
+def _is_known(site: Site, hour: int) -> bool:
+    times = site.cluster, float(hour), float(hour + HOUR)
+    return bool(site.database.capacities(*times) or site.database.holdings(*times))
 
 
 def _said(error: ClusterError) -> str:

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import NamedTuple
 
 from gpuctl_usage.facts import HOUR
-from gpuctl_usage.gathering.gpu_samples import GpuSamples, Place
+from gpuctl_usage.gathering.gpu_samples import GpuSamples, NotWaitedFor, Place
 from gpuctl_usage.prometheus import PrometheusProblem
 from gpuctl_usage.rolling.hour import reach, roll_up
 from gpuctl_usage.store.database import Database
@@ -97,6 +97,8 @@ class HourRoller:
         known = self._states.get(start)
         try:
             rolled = self._rolled(start, seconds, now)
+        except NotWaitedFor:
+            return False
         except PrometheusProblem as error:
             LOG.warning("an hour lacks what Prometheus has", extra={"hour": shown(start), "problem": str(error)})
             if known is not None and known.coverage and now < start + HOUR + GIVEN_UP:
@@ -141,7 +143,8 @@ class HourRoller:
 
     def _is_settled(self, start: int, coverage: float | None, now: float) -> bool:
         since = now - (start + HOUR)
-        if since < SETTLED:
+        # Who held something until the end of the hour may not have been heard yet: the API server may be away.
+        if since < SETTLED or (self._database.last_seen(self._cluster) or 0.0) < start + HOUR:
             return False
         return self._samples is None or coverage is None or coverage >= ENOUGH or since >= GIVEN_UP
 

@@ -79,9 +79,9 @@ class Collecting:
         found = [item for item in self.database.holdings(1, 0, 2**40) if namespace in ("", item.namespace)]
         return sorted(found, key=lambda item: (item.start, item.pod))
 
-    def of(self, pod: str) -> list[Holding]:
+    def of(self, namespace: str, pod: str) -> list[Holding]:
         """What a pod held, in order."""
-        return [item for item in self.holdings() if item.pod == pod]
+        return [item for item in self.holdings(namespace) if item.pod == pod]
 
     def capacities(self, node: str) -> list[Capacity]:
         """What a node had, in order."""

@@ -11,13 +11,19 @@ import pytest
 
 from control_plane import ControlPlane
 from gpuctl.backend.api_resources import Key
-from gpuctl_usage.facts import HOUR, Capacity, Ending, NodeState
+from gpuctl_usage.facts import HOUR, Capacity, Ending, Holding, NodeState, WorkloadKey
 from gpuctl_usage.gathering.object_facts import seconds
+from gpuctl_usage.hour_rolling import shown
+from gpuctl_usage.prometheus import Prometheus
+from gpuctl_usage.store.database import open_database
+from gpuctl_usage.sums import Group, Level
 from support.cluster_tools import GPU, POOL, Object, Place, inference, outcome, training
 from support.collecting import Collecting, collecting
+from support.prometheus_server import Exporter, running_prometheus
 
 NODE = f"{POOL}-0"
 MERGE_PATCH = "application/merge-patch+json"
+_SCRAPED = "count_over_time(DCGM_FI_DEV_GPU_UTIL[1m])"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -28,9 +34,9 @@ def node(plane: ControlPlane) -> None:
     plane.wait_for_nodes()
 
 
-@pytest.fixture
-def collector(plane: ControlPlane, tmp_path: Path) -> Iterator[Collecting]:
-    with collecting(tmp_path, plane.kubeconfig()) as running:
+@pytest.fixture(scope="module")
+def collector(plane: ControlPlane, node: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collecting]:
+    with collecting(tmp_path_factory.mktemp("usage"), plane.kubeconfig()) as running:
         yield running
 
 
@@ -97,13 +103,17 @@ def test_a_job_that_ends(place: Place, collector: Collecting) -> None:
 def test_a_deployment_that_is_scaled_and_deleted(place: Place, collector: Collecting) -> None:
     place.apply(inference(resources={"gpu": 2}))
     [name] = place.running("serve")
-    [held] = collector.until(lambda: [item for item in collector.of(name) if item.started], "the holding")
+    [held] = collector.until(
+        lambda: [item for item in collector.of(place.namespace, name) if item.started], "the holding"
+    )
     assert held.workload == (place.namespace, "Deployment", "serve", place.uid("Deployment", "serve"))
     assert (held.gpus, held.end) == (2, None)
     before = time.time()
     delete(place, "Deployment", "serve")
     place.until(lambda: not place.exists("Pod", name), "its pod to go")
-    [held] = collector.until(lambda: [item for item in collector.of(name) if item.end is not None], "the end")
+    [held] = collector.until(
+        lambda: [item for item in collector.of(place.namespace, name) if item.end is not None], "the end"
+    )
     assert held.ending is Ending.FINISHED, "the kubelet says so before the pod goes"
     assert int(before) <= (held.end or 0) <= time.time()
 
@@ -111,11 +121,16 @@ def test_a_deployment_that_is_scaled_and_deleted(place: Place, collector: Collec
 def test_a_pod_that_is_deleted_by_force(place: Place, collector: Collecting) -> None:
     """Nobody says when its containers ended: it was seen to go."""
     place.create(pod("forced"))
-    collector.until(lambda: collector.of("forced") and collector.of("forced")[0].started, "the holding")
+    collector.until(
+        lambda: collector.of(place.namespace, "forced") and collector.of(place.namespace, "forced")[0].started,
+        "the holding",
+    )
     before = time.time()
     place.api.call("DELETE", f"{Key('Pod', place.namespace, 'forced').path}?gracePeriodSeconds=0")
     after = time.time()
-    [held] = collector.until(lambda: [item for item in collector.of("forced") if item.end is not None], "the end")
+    [held] = collector.until(
+        lambda: [item for item in collector.of(place.namespace, "forced") if item.end is not None], "the end"
+    )
     assert held.ending is Ending.DELETED
     assert before <= (held.end or 0) <= after + 5
 
@@ -123,13 +138,15 @@ def test_a_pod_that_is_deleted_by_force(place: Place, collector: Collecting) -> 
 def test_other_labels_begin_another_interval(place: Place, collector: Collecting) -> None:
     """At the time at which the API server wrote them."""
     place.create(pod("alone", labels={"team": "a", "secret": "x"}))
-    [first] = collector.until(lambda: [item for item in collector.of("alone") if item.started], "the holding")
+    [first] = collector.until(
+        lambda: [item for item in collector.of(place.namespace, "alone") if item.started], "the holding"
+    )
     assert first.workload == (place.namespace, "Pod", "alone", first.pod_uid)
     assert first.labels == {"team": "a"}
     time.sleep(1.1)
     changed = place.patch("Pod", "alone", {"metadata": {"labels": {"team": "b"}, "annotations": {"cost-center": "7"}}})
-    collector.until(lambda: len(collector.of("alone")) == 2, "another interval")
-    one, two = collector.of("alone")
+    collector.until(lambda: len(collector.of(place.namespace, "alone")) == 2, "another interval")
+    one, two = collector.of(place.namespace, "alone")
     assert one == first._replace(end=two.start, ending=Ending.CHANGED)
     written = max(seconds(item["time"]) or 0 for item in changed["metadata"]["managedFields"])
     assert two == first._replace(start=written, labels={"team": "b"}, annotations={"cost-center": "7"})
@@ -137,8 +154,8 @@ def test_other_labels_begin_another_interval(place: Place, collector: Collecting
     time.sleep(1.1)
     path = Key("Namespace", "", place.namespace).path
     place.api.call("PATCH", path, {"metadata": {"labels": {"env": "lab", "team": "c"}}}, MERGE_PATCH)
-    collector.until(lambda: len(collector.of("alone")) == 3, "a third interval")
-    assert collector.of("alone")[2].labels == {"team": "b", "env": "lab"}
+    collector.until(lambda: len(collector.of(place.namespace, "alone")) == 3, "a third interval")
+    assert collector.of(place.namespace, "alone")[2].labels == {"team": "b", "env": "lab"}
 
 
 def test_owners_that_are_somebody_elses(place: Place, plane: ControlPlane, collector: Collecting) -> None:
@@ -163,7 +180,8 @@ def test_owners_that_are_somebody_elses(place: Place, plane: ControlPlane, colle
     owned("of-a-path", name="../../../x")
     found = {}
     for name in ("wrong-uid", "far", "of-a-node", "of-nothing", "of-a-path"):
-        [held] = collector.until(lambda name=name: collector.of(name), name)
+        namespace = other if name == "far" else place.namespace
+        [held] = collector.until(lambda at=(namespace, name): collector.of(*at), name)
         found[name] = held.workload
     assert {found[name].kind for name in ("wrong-uid", "of-a-node")} == {"Pod"}
     # Not there: known by its reference, in the pod's own namespace.
@@ -220,11 +238,12 @@ def test_killed_and_started_again(plane: ControlPlane, place: Place, collector: 
     place.create(pod("ends", 2, outcome="complete", duration="3s"))
     collector.until(
         lambda: all(
-            collector.of(name) and collector.of(name)[0].started for name in ("stays", "goes", "other", "ends")
+            collector.of(place.namespace, name) and collector.of(place.namespace, name)[0].started
+            for name in ("stays", "goes", "other", "ends")
         ),
         "the pods",
     )
-    before = {name: collector.of(name)[0] for name in ("stays", "goes", "other", "ends")}
+    before = {name: collector.of(place.namespace, name)[0] for name in ("stays", "goes", "other", "ends")}
     known = collector.database.last_seen(1)
     collector.kill()
     delete(place, "Pod", "goes")
@@ -240,18 +259,20 @@ def test_killed_and_started_again(plane: ControlPlane, place: Place, collector: 
         "the end of two pods",
     )
     collector.start()
-    collector.until(lambda: collector.of("goes")[0].end, "what has gone")
-    collector.until(lambda: collector.of("new") and collector.of("new")[0].started, "what is new")
-    [goes] = collector.of("goes")
+    collector.until(lambda: collector.of(place.namespace, "goes")[0].end, "what has gone")
+    collector.until(
+        lambda: collector.of(place.namespace, "new") and collector.of(place.namespace, "new")[0].started, "what is new"
+    )
+    [goes] = collector.of(place.namespace, "goes")
     assert goes == before["goes"]._replace(end=goes.end, ending=Ending.LAST_SEEN)
     assert (known or 0) <= (goes.end or 0) <= time.time()
-    assert collector.of("stays") == [before["stays"]]
-    [ends], [short], [new] = (collector.of(name) for name in ("ends", "short", "new"))
+    assert collector.of(place.namespace, "stays") == [before["stays"]]
+    [ends], [short], [new] = (collector.of(place.namespace, name) for name in ("ends", "short", "new"))
     assert ends == before["ends"]._replace(end=ran(place.get("Pod", "ends"))[1], ending=Ending.FINISHED)
     obj = place.get("Pod", "short")
     assert (short.start, short.end) == (scheduled(obj), ran(obj)[1])
     assert (new.start, new.end) == (scheduled(place.get("Pod", "new")), None)
-    one, two = collector.of("other")
+    one, two = collector.of(place.namespace, "other")
     written = max(seconds(item["time"]) or 0 for item in changed["metadata"]["managedFields"])
     assert (one.start, one.end, two.start, two.end) == (before["other"].start, written, written, None)
     assert (one.labels, two.labels) == ({"team": "a"}, {"team": "b"})
@@ -260,21 +281,61 @@ def test_killed_and_started_again(plane: ControlPlane, place: Place, collector: 
     collector.kill()
     collector.start()
     delete(place, "Pod", "new")
-    collector.until(lambda: collector.of("new")[0].end, "its end")
+    collector.until(lambda: collector.of(place.namespace, "new")[0].end, "its end")
     assert [item for item in collector.holdings(place.namespace) if item.pod != "new"] == [
         item for item in everything if item.pod != "new"
     ]
 
 
-def test_snapshots_and_the_hour(place: Place, collector: Collecting) -> None:
-    """Both are there soon after the start, and a signal ends it in order."""
-    place.create(pod("alone", 3))
-    collector.until(lambda: collector.of("alone"), "the holding")
-    collector.stop()
-    collector.start()
-    states = collector.until(lambda: collector.database.hours(1, 0, 2**40), "the hour")
-    start, state = max(states.items())
-    assert start % HOUR == 0
-    assert state.provisional
-    assert collector.stop() == 0
-    assert collector.log[-1]["message"] == "usage is not collected any more"
+def test_what_is_measured(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
+    """A snapshot and the running hour have what Prometheus has; a signal ends the collector in order."""
+    place.create(pod("busy", 2))
+    place.until(lambda: place.get("Pod", "busy")["status"].get("phase") == "Running", "the pod")
+    exporter = Exporter()
+    exporter.lines += [
+        f'DCGM_FI_DEV_GPU_UTIL{{gpu="{gpu}",Hostname="{NODE}",namespace="{place.namespace}",pod="busy"}} {value}'
+        for gpu, value in ((0, 30), (1, 50))
+    ]
+    with running_prometheus(tmp_path, targets=[exporter.address], how={"honor_labels": True}) as url:
+        prometheus = Prometheus(url)
+        place.until(
+            lambda: sum(sample.samples[0].value for sample in prometheus.at(_SCRAPED, time.time(), 10)) >= 5,
+            "the exporter to be asked a few times",
+        )
+        settings = {"prometheus": url, "usage_scrape_interval": "1"}
+        with collecting(tmp_path, plane.kubeconfig(), **settings) as own:
+            found = own.until(lambda: own.database.rolled_up(1, 0, 2**40), "the hour")
+            assert own.stop() == 0
+            assert own.log[-1]["message"] == "usage is not collected any more"
+            [hour] = found[-1:]
+            sums = hour.sums[Group(Level.NAMESPACE, value=place.namespace)]
+            assert (hour.start % HOUR, hour.seconds < HOUR) == (0, True)
+            assert sums.samples >= 8
+            assert sums.util_gpu_s / sums.obs_gpu_s == pytest.approx(40, abs=5)
+            assert 0 < sums.obs_gpu_s <= sums.alloc_gpu_s
+            [state] = own.database.hours(1, hour.start, hour.start + 1).values()
+            assert state.provisional
+    exporter.close()
+
+
+def test_hours_are_rolled_up_again(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
+    """By hand, of a time of which the intervals are known."""
+    before = int(time.time()) // HOUR * HOUR - 2 * HOUR
+    uid = place.api.call("GET", Key("Namespace", "", "kube-system").path)["metadata"]["uid"]
+    database = open_database(str(tmp_path / "usage.db"))
+    number = database.cluster(uid, "lab")
+    workload = WorkloadKey("a", "Pod", "p", "u1")
+    held = Holding("u1", "a", "p", workload, "n1", 2, "m", {}, {}, before + 600.0, before + 600.0, before + 4200.0)
+    database.put_capacities(number, [Capacity("n1", "m", 8, NodeState.READY, before - 100.0, None)], before + 9000.0)
+    database.put_holdings(number, [held], before + 9000.0)
+    times = ["--from", shown(before), "--to", shown(before + 2 * HOUR)]
+    command = ["usage", "rollup", *times, "--database", str(tmp_path / "usage.db")]
+    assert place.anywhere(*command).out == "2 hours rolled up, 2 changed\n"
+    assert place.anywhere(*command).out == "2 hours rolled up, 0 changed\n"
+    one, two = database.rolled_up(number, before, before + 2 * HOUR)
+    assert [hour.sums[Group(Level.CLUSTER)].alloc_gpu_s for hour in (one, two)] == [6000, 1200]
+    database.close()
+    nothing = place.anywhere("usage", "rollup", *times, "--database", str(tmp_path / "new.db"))
+    assert nothing.out == "0 hours rolled up, 0 changed\n", "of what nobody followed nothing is said"
+    missing = place.anywhere("usage", "rollup", *times, "--database", "/dev/null/usage.db", code=3)
+    assert missing.err.startswith("error: the usage database /dev/null/usage.db")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpuctl_usage.facts import GpuSeries
-from gpuctl_usage.gathering.gpu_samples import GpuSamples, Place
+from gpuctl_usage.gathering.gpu_samples import GpuSamples, NotWaitedFor, Place
 from gpuctl_usage.prometheus import AnswerTooLarge, Prometheus, PrometheusProblem
 from support.prometheus_server import running_prometheus
 
@@ -165,17 +165,12 @@ def test_more_than_is_ever_read(address: str) -> None:
         asked(Prometheus(address, largest=600))
 
 
-def test_without_an_answer_there_is_none(tmp_path: Path) -> None:
-    tries = []
-
-    def go_on() -> bool:
-        tries.append(1)
-        return len(tries) < 2
-
-    samples = GpuSamples(Prometheus("http://127.0.0.1:9"), go_on)
+def test_without_an_answer_there_is_none() -> None:
+    prometheus = Prometheus("http://127.0.0.1:9")
     with pytest.raises(PrometheusProblem, match="cannot be reached"):
-        samples.series(BEGIN, BEGIN + HOUR, NODES, HOLDERS)
-    assert len(tries) == 2
+        GpuSamples(prometheus).series(BEGIN, BEGIN + HOUR, NODES, HOLDERS)
+    with pytest.raises(NotWaitedFor):
+        GpuSamples(prometheus, lambda: False).series(BEGIN, BEGIN + HOUR, NODES, HOLDERS)
 
 
 def test_nothing_is_measured(tmp_path: Path) -> None:

@@ -30,6 +30,10 @@ _LONGEST_NAME = 253
 Answer = TypeVar("Answer")
 
 
+class NotWaitedFor(PrometheusProblem):
+    """Whoever asked is to stop."""
+
+
 class Adapter(NamedTuple):
     """An exporter's metrics.
 
@@ -138,8 +142,6 @@ class GpuSamples:
             first = last
 
     def _stored(self, metric: str, start: float, end: float) -> list[Measured]:
-        if not self._go_on():
-            raise PrometheusProblem("it was not waited for")
         try:
             return self._patiently(lambda: self._prometheus.stored(metric, start, end, _PATIENCE))
         except AnswerTooLarge:
@@ -153,14 +155,16 @@ class GpuSamples:
     def _patiently(self, ask: Callable[[], Answer]) -> Answer:
         attempt = 1
         while True:
+            if not self._go_on():
+                raise NotWaitedFor("it was not waited for")
             try:
                 return ask()
             except AnswerTooLarge:
                 raise
             except PrometheusProblem:
-                if attempt == _ATTEMPTS or not self._go_on():
+                if attempt == _ATTEMPTS:
                     raise
-                time.sleep(attempt)
+                time.sleep(attempt / 2)
                 attempt += 1
 
 

@@ -252,7 +252,8 @@ class OpenIntervals:
             self._end(pod, seen if facts.finished is None else min(facts.finished, at), finished=finished)
             pod.over = True
         elif now != before:
-            self._note(now, now.start if before is None or now.start != start else max(now.started or 0.0, start))
+            begun = before is not None and now == before._replace(started=now.started)
+            self._note(now, max(now.started or 0.0, start) if begun else now.start)
         if node.facts.allocatable < node.facts.there:
             self._renew_node(node, at, node.facts)
 

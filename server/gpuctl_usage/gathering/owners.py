@@ -8,6 +8,7 @@ there any more, or may not be read, is known by its reference alone. The runs of
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
@@ -23,6 +24,8 @@ from gpuctl_usage.remembered import Remembered
 HOLDS = 240.0
 """Seconds for which an owner is not asked for again: what changes in its labels is seen with the next snapshot."""
 _KINDS_HOLD = 3600.0
+_AWAY = 10.0
+"""Seconds for which nothing is asked after there was no answer."""
 _HIGHEST = 8
 _GROUP_VERSION = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?/)?v[a-z0-9]{1,20}", re.ASCII)
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
@@ -51,6 +54,7 @@ class Owners:
         self._maker = maker
         self._owners: Remembered[tuple[str, str], _Owner | None] = Remembered(HOLDS)
         self._kinds: Remembered[str, Mapping[str, Resource]] = Remembered(_KINDS_HOLD)
+        self._away_until = 0.0
 
     def of(self, pod: PodFacts) -> Belonging:
         """Whose a pod is."""
@@ -60,12 +64,16 @@ class Owners:
             if reference is None or (kind, reference.kind) == ("Job", "CronJob"):
                 return belonging
             key = WorkloadKey(pod.namespace, reference.kind, reference.name, reference.uid)
+            if time.monotonic() < self._away_until:
+                return Belonging(key, certain=False)
             try:
                 resource = self._resource(reference)
                 if resource is not None and not resource.namespaced:
                     return belonging
                 found = self._find(resource, pod.namespace, reference) if resource is not None else None
             except ClusterError:
+                # Thousands of pods are not to wait for it one after the other.
+                self._away_until = time.monotonic() + _AWAY
                 return Belonging(key, certain=False)
             if found is None:
                 return Belonging(key, certain=False)

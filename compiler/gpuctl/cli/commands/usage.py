@@ -99,7 +99,7 @@ def rollup(start: str, end: str, **given: Any) -> int:
     if first >= last:
         raise click.UsageError("--from has to be before --to.")
     try:
-        hours, changed = roll_up_again(settings, first, last, _stopping())
+        hours, changed = roll_up_again(settings, first, last)
     except CannotCollect as error:
         raise ClusterFailure(str(error)) from None
     click.echo(f"{hours} hour{'' if hours == 1 else 's'} rolled up, {changed} changed")

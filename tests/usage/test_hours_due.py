@@ -1,0 +1,144 @@
+"""Which hours are rolled up when, and what they are then: the database and Prometheus are real, the time is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuctl_usage.facts import HOUR, Capacity, Ending, Holding, NodeState, WorkloadKey
+from gpuctl_usage.gathering.gpu_samples import GpuSamples
+from gpuctl_usage.hour_rolling import GIVEN_UP, SETTLED, SOON, GroupKeys, HourRoller
+from gpuctl_usage.prometheus import Prometheus
+from gpuctl_usage.store.database import Database, open_database
+from gpuctl_usage.store.hours import HourState
+from support.prometheus_server import running_prometheus
+
+BEGIN = 1_717_236_000
+"""2024-06-01T10:00:00Z."""
+KEYS = GroupKeys(("team",), ())
+HELD = Holding("u1", "a", "p", WorkloadKey("a", "Pod", "p", "u1"), "n1", 1, "m", {}, {}, BEGIN + 0.0, BEGIN + 0.0, None)
+END = BEGIN + HOUR
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The first hour whole, of the second a half, nothing of the third."""
+    labels = 'gpu="0",Hostname="n1",exported_namespace="a",exported_pod="p"'
+    lines = [f"DCGM_FI_DEV_GPU_UTIL{{{labels}}} 40 {BEGIN + at}" for at in range(0, HOUR + HOUR // 2, 15)]
+    text = "\n".join(["# TYPE DCGM_FI_DEV_GPU_UTIL gauge", *lines])
+    with running_prometheus(tmp_path_factory.mktemp("prometheus"), history=text) as url:
+        yield url
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    found = open_database(str(tmp_path / "usage.db"))
+    assert found.cluster("uid", "lab") == 1
+    found.put_capacities(1, [Capacity("n1", "m", 8, NodeState.READY, BEGIN - 99.0, None)], BEGIN + 9 * HOUR)
+    found.put_holdings(1, [HELD], BEGIN + 9.0 * HOUR)
+    yield found
+    found.close()
+
+
+def roller(database: Database, address: str | None, now: float) -> HourRoller:
+    samples = None if address is None else GpuSamples(Prometheus(address))
+    found = HourRoller(database, 1, samples, 15, KEYS)
+    found.begin(now)
+    return found
+
+
+def state(database: Database, start: int = BEGIN) -> HourState:
+    return database.hours(1, start, start + 1)[start]
+
+
+def test_a_measured_hour_is_final_after_a_quarter(database: Database, measured: str) -> None:
+    found = roller(database, measured, BEGIN + 1800)
+    assert found.due(BEGIN + 1800) is None
+    assert found.due(END + SOON - 1) is None
+    assert found.due(END + SOON) == BEGIN
+    assert found.roll(BEGIN, END + SOON)
+    assert state(database).provisional
+    assert (state(database).coverage, state(database).seconds) == (1, HOUR)
+    assert found.due(END + SETTLED - 1) is None
+    again = END + SOON + SETTLED
+    assert found.due(again) == BEGIN
+    assert not found.roll(BEGIN, again), "the same is not written again"
+    assert not state(database).provisional
+    assert found.due(again + 10) is None
+
+
+def test_what_lacks_measurements_is_waited_for(database: Database, measured: str) -> None:
+    start = BEGIN + HOUR
+    found = roller(database, measured, start + 60)
+    found.roll(start, start + HOUR + SETTLED)
+    assert state(database, start).provisional
+    assert state(database, start).coverage == pytest.approx(0.5, abs=0.02)
+    found.roll(start, start + HOUR + GIVEN_UP - 1)
+    assert state(database, start).provisional
+    found.roll(start, start + HOUR + GIVEN_UP)
+    assert not state(database, start).provisional
+
+
+def test_an_hour_is_not_final_before_it_is_known_who_held_something(tmp_path: Path) -> None:
+    own = open_database(str(tmp_path / "usage.db"))
+    own.cluster("uid", "lab")
+    own.seen(1, END - 1.0)
+    found = roller(own, None, BEGIN + 60)
+    found.roll(BEGIN, END + GIVEN_UP)
+    assert own.hours(1, BEGIN, END)[BEGIN].provisional
+    own.seen(1, END + 0.0)
+    found.roll(BEGIN, END + GIVEN_UP)
+    assert not own.hours(1, BEGIN, END)[BEGIN].provisional
+    own.close()
+
+
+def test_missed_hours_are_made_up(database: Database, measured: str) -> None:
+    """Those since the first one that is there, after whatever kept them from being rolled up."""
+    now = BEGIN + 5 * HOUR + 200.0
+    roller(database, measured, BEGIN + 60).roll(BEGIN, END + SETTLED)
+    found = roller(database, measured, now)
+    made: list[Any] = []
+    while (hour := found.due(now)) is not None:
+        made.append((hour - BEGIN) // HOUR)
+        found.roll(hour, now)
+    assert made == [1, 2, 3, 4]
+    assert set(database.hours(1, 0, 2**40)) == {BEGIN + number * HOUR for number in range(5)}
+
+
+def test_what_becomes_known_late_opens_hours_again(database: Database, measured: str) -> None:
+    now = BEGIN + 2 * HOUR + SETTLED
+    found = roller(database, measured, BEGIN + 60)
+    for hour in (BEGIN, END):
+        found.roll(hour, now)
+    assert not state(database).provisional
+    before = state(database)
+    moment = BEGIN + 1800.0
+    one = HELD._replace(end=moment, ending=Ending.CHANGED)
+    two = HELD._replace(start=moment, labels={"team": "b"})
+    database.put_holdings(1, [one, two], now)
+    found.late(moment, now)
+    assert found.due(now) == BEGIN
+    assert found.roll(BEGIN, now)
+    assert state(database).digest != before.digest
+    assert not state(database).provisional
+    assert found.due(now) == END
+
+
+def test_prometheus_away_takes_nothing_from_an_hour(database: Database, measured: str) -> None:
+    """Neither while it does not answer, nor when it has forgotten."""
+    roller(database, measured, BEGIN + 60).roll(BEGIN, END + SOON)
+    before = state(database)
+    away = roller(database, "http://127.0.0.1:9", END + SETTLED)
+    assert not away.roll(BEGIN, END + SETTLED)
+    assert state(database) == before
+    assert away.due(END + SETTLED + 1) is None
+    assert away.due(END + 2 * SETTLED) == BEGIN
+    # Of an hour that was never measured it tells at least who held what.
+    assert away.roll(END, END + HOUR + SOON)
+    assert (state(database, END).coverage, state(database, END).provisional) == (0, True)
+    forgetful = roller(database, None, END + GIVEN_UP)
+    assert not forgetful.roll(BEGIN, END + GIVEN_UP)
+    assert state(database).coverage == 1
