@@ -175,8 +175,12 @@ def test_it_counts(served: Served) -> None:
     served.get("/jobs")
     assert httpx.get(f"{served.url}/metrics").status_code == 401
     token = {"Authorization": f"Bearer {served.tokens['vera']}"}
-    text = httpx.get(f"{served.url}/metrics", headers=token).text
-    assert 'gpuctl_server_requests_total{method="GET",route="/api/v1/jobs",status="200"}' in text
+    counted = 'gpuctl_server_requests_total{method="GET",route="/api/v1/jobs",status="200"}'
+    end = time.monotonic() + 30
+    while counted not in (text := httpx.get(f"{served.url}/metrics", headers=token).text):
+        # It is counted after the answer.
+        assert time.monotonic() < end, text
+        time.sleep(0.05)
     assert re.search(r'gpuctl_server_mirror_objects\{kind="Node"\} [1-9]', text)
 
 

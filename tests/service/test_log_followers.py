@@ -72,11 +72,7 @@ def rest(socket: ClientConnection) -> tuple[list[str], int, str]:
 def running(served: Served, place: Place, name: str, pods: int = 1) -> list[str]:
     """The pods of a job, once the service knows them to run."""
     found = sorted(place.running(name, pods=pods))
-    served.until(
-        "/jobs",
-        lambda value: [item["status"] for item in value["items"] if item["name"] == name] == ["running"],
-        namespace=place.namespace,
-    )
+    served.until_running(name, place.namespace, pods)
     return found
 
 

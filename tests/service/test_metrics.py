@@ -38,11 +38,7 @@ def labelled(name: str, value: float, when: int | None = None, **labels: object)
 def pods_of(served: Served, place: Place, name: str, pods: int = 1) -> list[str]:
     """The pods of a job, once the service knows them to run."""
     found = sorted(place.running(name, pods=pods))
-    served.until(
-        "/jobs",
-        lambda value: [item["status"] for item in value["items"] if item["name"] == name] == ["running"],
-        namespace=place.namespace,
-    )
+    served.until_running(name, place.namespace, pods)
     return found
 
 

@@ -22,9 +22,9 @@ import httpx
 from gpuctl_server.access.rights import Role
 from gpuctl_server.access.tokens import TokenEntry, new_token, write_tokens
 
-STARTS_IN = 60.0
-READY_IN = 60.0
-PATIENCE = 60.0
+STARTS_IN = 180.0
+READY_IN = 120.0
+PATIENCE = 120.0
 """Seconds until what goes on by itself is seen, on a machine with other work."""
 
 
@@ -97,6 +97,15 @@ class Served:
                 return response.json()
             assert time.monotonic() < end, f"{path} stays {response.status_code} {response.text[:2000]}"
             time.sleep(0.1)
+
+    def until_running(self, name: str, namespace: str, pods: int = 1) -> Any:
+        """What a job is, once it runs, and so many of its pods are known to run."""
+
+        def runs(value: Any) -> bool:
+            running = [pod for pod in value["pods"] if pod["status"] == "Running"]
+            return value["status"] == "running" and len(running) >= pods
+
+        return self.until(f"/jobs/{name}", runs, namespace=namespace)
 
     def until_gone(self, path: str, name: str = "admin", **query: Any) -> None:
         """Wait until nothing is at a path any more."""
