@@ -48,7 +48,11 @@ def encoded(token: str) -> str:
 @contextmanager
 def following(served: Served, place: Place, name: str, user: str = "admin", **query: Any) -> Iterator[ClientConnection]:
     with connect(
-        address(served, place, name, **query), additional_headers=bearer(served, user), max_size=None
+        address(served, place, name, **query),
+        additional_headers=bearer(served, user),
+        max_size=None,
+        # Who does not read for a while does not hear that the service is there either.
+        ping_interval=None,
     ) as socket:
         yield socket
 
@@ -392,7 +396,7 @@ def test_who_reads_slowly_is_cut_off_and_nobody_else(served: Served, place: Plac
     where, own = address(served, place, "train"), bearer(served)
     before = memory(served)
     with (
-        connect(where, additional_headers=own, sock=narrow, max_queue=1, max_size=None) as slow,
+        connect(where, additional_headers=own, sock=narrow, max_queue=1, max_size=None, ping_interval=None) as slow,
         following(served, place, "train") as fast,
     ):
         assert texts(fast, 1) == ["begin"]
