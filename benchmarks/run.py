@@ -26,6 +26,7 @@ import documents
 import fleet
 import gpuctl
 import service
+import usage
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
@@ -234,6 +235,7 @@ def main() -> int:
         validation(directory)
         memory(directory)
         peers(directory, seconds)
+        usage.measure(report)
         if binaries is not None:
             cluster.measure(directory, binaries, report)
             fleet.measure(directory, binaries, report)

@@ -1,0 +1,95 @@
+"""A day added up from its hours."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, replace
+
+from gpuctl_usage.facts import DAY, UNSET, Holding
+from gpuctl_usage.rolling.spells import spells
+from gpuctl_usage.rolling.tally import CLUSTER, Keys, groups_of, in_order, largest, smallest
+from gpuctl_usage.sums import Group, Level, RolledUp, Sums
+
+_ADDED = (*(part.name for part in fields(Sums) if part.name.endswith("_s")), "samples", "buckets")
+
+
+def add_up(hours: Sequence[RolledUp], holdings: Iterable[Holding]) -> RolledUp:
+    """The sums of a day, exactly those that it would have if it was rolled up as one.
+
+    How many workloads there were is no sum: one that ran for three hours is one. It is counted among the holdings.
+
+    :param hours: of one UTC day, each once.
+    :param holdings: those that the hours were rolled up from.
+    :raises ValueError: without hours, and for hours that are not of one day, or twice the same.
+    """
+    hours = sorted(hours, key=lambda hour: hour.start)
+    if len({hour.start for hour in hours}) != len(hours) or len({hour.start // DAY for hour in hours}) != 1:
+        raise ValueError("a day is made of hours that are all of that day, each once")
+    start = hours[0].start // DAY * DAY
+    keys = _keys(hours)
+    sums: dict[Group, Sums] = {}
+    for hour in hours:
+        for group, of_hour in _with_unset(hour, keys):
+            _add(sums.setdefault(group, Sums()), of_hour)
+    counted = _workloads(start, hours, holdings, keys)
+    for group, of_day in sums.items():
+        of_day.workloads = counted[group]
+    lines = [(hour.start, hour.seconds, hour.digest) for hour in hours]
+    text = repr((lines, sorted((group.level.value, group.key, group.value, n) for group, n in counted.items())))
+    return RolledUp(
+        start=start,
+        seconds=sum(hour.seconds for hour in hours),
+        sums=in_order(sums),
+        digest=hashlib.sha256(text.encode()).hexdigest(),
+        dropped=sum(hour.dropped for hour in hours),
+    )
+
+
+def _keys(hours: Iterable[RolledUp]) -> Keys:
+    """By which labels and annotations any of the hours is grouped."""
+    found: dict[Level, set[str]] = {Level.LABEL: set(), Level.ANNOTATION: set()}
+    for hour in hours:
+        for group in hour.sums:
+            if group.level in found:
+                found[group.level].add(group.key)
+    return Keys(sorted(found[Level.LABEL]), sorted(found[Level.ANNOTATION]))
+
+
+def _with_unset(hour: RolledUp, keys: Keys) -> Iterator[tuple[Group, Sums]]:
+    """All that an hour has; for keys that it does not know, all that was held in it had no such label."""
+    yield from hour.sums.items()
+    cluster = hour.sums.get(CLUSTER, Sums())
+    if not cluster.pods_max:
+        return
+    without = replace(cluster, cap_gpu_s=0.0, free_gpu_s=0.0, unusable_gpu_s=0.0)
+    for level, of_level in ((Level.LABEL, keys.labels), (Level.ANNOTATION, keys.annotations)):
+        known = {group.key for group in hour.sums if group.level is level}
+        yield from ((Group(level, key, UNSET), without) for key in of_level if key not in known)
+
+
+def _add(day: Sums, hour: Sums) -> None:
+    for name in _ADDED:
+        setattr(day, name, getattr(day, name) + getattr(hour, name))
+    day.util_min, day.util_max = smallest(day.util_min, hour.util_min), largest(day.util_max, hour.util_max)
+    day.memory_max = largest(day.memory_max, hour.memory_max)
+    if hour.histogram:
+        together = Counter(day.histogram or {})
+        together.update(hour.histogram)
+        day.histogram = dict(sorted(together.items()))
+    if hour.pods_max:
+        day.pods_min = min(day.pods_min, hour.pods_min) if day.pods_max else hour.pods_min
+        day.pods_max = max(day.pods_max, hour.pods_max)
+
+
+def _workloads(start: int, hours: Sequence[RolledUp], holdings: Iterable[Holding], keys: Keys) -> Counter[Group]:
+    """How many workloads of each group held GPUs in one of the hours."""
+    windows = [(hour.start - start, hour.start - start + hour.seconds) for hour in hours]
+    found = {
+        (group, spell.holding.workload)
+        for spell in spells(start, DAY, holdings)
+        if any(spell.low < end and begin < spell.high for begin, end in windows)
+        for group in groups_of(spell.holding, keys)
+    }
+    return Counter(group for group, _ in found)

@@ -1,0 +1,70 @@
+"""What nobody held of the GPUs that there were, node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+from gpuctl_usage.facts import NodeState
+from gpuctl_usage.rolling.spells import Spell, Stock
+
+
+class Free(NamedTuple):
+    """GPU-seconds of a node while it had one capacity; see :class:`~gpuctl_usage.sums.Sums`."""
+
+    node: str
+    model: str
+    cap_gpu_s: float
+    free_gpu_s: float
+    unusable_gpu_s: float
+
+
+def free(stocks: Sequence[Stock], spells: Iterable[Spell]) -> Iterator[Free]:
+    """Of every stock; both are in the order of nodes.
+
+    Where more is held than a node has, nothing of it is free, and what is missing is taken from no other node: then the
+    ledger does not close.
+    """
+    held: dict[str, list[Spell]] = {}
+    for spell in spells:
+        if spell.counts:
+            held.setdefault(spell.holding.node, []).append(spell)
+    for node, of_node in groupby(stocks, key=lambda stock: stock.capacity.node):
+        levels = _levels(held.get(node, ()))
+        for stock in of_node:
+            yield _of_stock(stock, levels)
+
+
+def _of_stock(stock: Stock, levels: Iterable[tuple[float, float, float]]) -> Free:
+    capacity, low, high = stock
+    # All of it is nobody's, but for what a level says.
+    nobodys = capacity.gpus * (high - low)
+    for begin, end, gpus in levels:
+        length = min(end, high) - max(begin, low)
+        if length > 0:
+            nobodys -= min(gpus, capacity.gpus) * length
+    nobodys = max(0.0, nobodys)
+    usable = capacity.state is NodeState.READY
+    return Free(
+        node=capacity.node,
+        model=capacity.model,
+        cap_gpu_s=capacity.gpus * (high - low),
+        free_gpu_s=nobodys if usable else 0.0,
+        unusable_gpu_s=0.0 if usable else nobodys,
+    )
+
+
+def _levels(spells: Iterable[Spell]) -> list[tuple[float, float, float]]:
+    """From when to when how many GPUs are held."""
+    turns = []
+    for number, spell in enumerate(spells):
+        turns += [(spell.low, number, spell.holding.gpus), (spell.high, number, 0.0)]
+    turns.sort()
+    found: list[tuple[float, float, float]] = []
+    active: dict[int, float] = {}
+    for (time, number, gpus), (following, _, _) in pairwise(turns):
+        active[number] = gpus
+        if time < following:
+            found.append((time, following, sum(active.values())))
+    return found

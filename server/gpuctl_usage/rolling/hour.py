@@ -1,0 +1,88 @@
+"""An hour rolled up: a pure function of who held GPUs, which there were, and what was measured."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+from gpuctl_usage.facts import HOUR, Capacity, GpuSeries, Holding
+from gpuctl_usage.rolling.free_time import Free, free
+from gpuctl_usage.rolling.inputs_digest import digest_of
+from gpuctl_usage.rolling.observation import Observed, observe, of_nobody
+from gpuctl_usage.rolling.spells import Spell, spells, stocks
+from gpuctl_usage.rolling.tally import CLUSTER, Keys, Tally, groups_of, in_order, keys_of
+from gpuctl_usage.rolling.tracks import tracks
+from gpuctl_usage.sums import Group, Level, RolledUp, Sums
+
+MOST_INTERVALS = 2.5
+"""How many scrape intervals a measurement speaks for at most: one scrape that is missing makes no gap, two do."""
+
+
+def reach(interval: float) -> float:
+    """Seconds that a measurement speaks for at most: so long after an hour, one may still be of it.
+
+    :param interval: seconds from one scrape to the next.
+    """
+    return MOST_INTERVALS * interval
+
+
+def roll_up(
+    start: int,
+    seconds: float,
+    holdings: Iterable[Holding],
+    capacities: Iterable[Capacity],
+    samples: Iterable[GpuSeries],
+    interval: float,
+    *,
+    label_keys: Iterable[str] = (),
+    annotation_keys: Iterable[str] = (),
+) -> RolledUp:
+    """The sums of an hour.
+
+    :param start: seconds since 1970, at a whole hour; ``seconds``: how much of it there has been, 3600 once it is over.
+    :param holdings: all that overlap the hour and the :func:`reach` after it; likewise ``capacities`` and the hour.
+    :param samples: all measurements after ``start`` until :func:`reach` after the end. Without those after the end,
+        what was between the last one and the end is not observed. More of all of these change nothing.
+    :param interval: seconds from one scrape to the next.
+    :param label_keys: by which usage is grouped, whether or not anybody has them; likewise ``annotation_keys``.
+    :raises ValueError: for what is no hour, and for a series that is none.
+    """
+    if start % HOUR or not 0 <= seconds <= HOUR or interval <= 0:
+        raise ValueError(f"{seconds} seconds from {start} on, scraped every {interval} seconds, are not of one hour")
+    seconds, interval = float(seconds), float(interval)
+    most = reach(interval)
+    held, there = spells(start, seconds, holdings, most), stocks(start, seconds, capacities)
+    measured = tracks(start, seconds, samples, most)
+    keys = keys_of((spell.holding for spell in held if spell.counts), label_keys, annotation_keys)
+    tallies: dict[Group, Tally] = defaultdict(Tally)
+    tallies[CLUSTER] = Tally()
+    foreign = dict(measured)
+    dropped = 0
+    for place, same in groupby(held, key=lambda spell: spell.place):
+        alike, of_place = list(same), foreign.pop(place, [])
+        _count(tallies, keys, alike, dict(observe(seconds, most, alike, of_place)))
+        dropped += of_nobody(seconds, alike, of_place)
+    dropped += sum(of_nobody(seconds, [], of_place) for of_place in foreign.values())
+    sums = {group: tally.close() for group, tally in tallies.items()}
+    for one in free(there, held):
+        for group in (CLUSTER, Group(Level.NODE, "", one.node), Group(Level.MODEL, "", one.model)):
+            _add_free(sums.setdefault(group, Sums()), one)
+    ours = {place: of_place for place, of_place in measured.items() if place not in foreign}
+    digest = digest_of((start, seconds, interval, keys, dropped), seconds + most, held, there, ours)
+    return RolledUp(start, seconds, in_order(sums), digest, dropped)
+
+
+def _count(tallies: dict[Group, Tally], keys: Keys, alike: Sequence[Spell], observed: Mapping[int, Observed]) -> None:
+    for number, spell in enumerate(alike):
+        for group in groups_of(spell.holding, keys) if spell.counts else ():
+            tally = tallies[group]
+            tally.hold(spell)
+            if number in observed:
+                tally.measure(observed[number])
+
+
+def _add_free(sums: Sums, one: Free) -> None:
+    sums.cap_gpu_s += one.cap_gpu_s
+    sums.free_gpu_s += one.free_gpu_s
+    sums.unusable_gpu_s += one.unusable_gpu_s

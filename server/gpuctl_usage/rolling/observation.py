@@ -1,0 +1,237 @@
+"""What the GPUs of a pod did while it held them, moment by moment and in sums.
+
+A measurement speaks of the time since the one before it, at most so many scrape intervals as
+:data:`~gpuctl_usage.rolling.hour.MOST_INTERVALS` says. It is of the pod that held GPUs at its time, and says nothing
+of the time before that pod held them. At a moment each GPU that is measured stands for an equal share of what the pod
+holds, and for one whole GPU at most: of a pod that holds eight GPUs of which six are measured, six are observed; of one
+that holds a quarter of a shared GPU, a quarter.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise, repeat
+from typing import NamedTuple
+
+from gpuctl_usage.rolling.spells import Spell
+from gpuctl_usage.rolling.tracks import Track
+
+MINUTE = 60
+MINUTES = 60
+
+
+class Observed(NamedTuple):
+    """What a spell's measurements add up to; the words are those of :class:`~gpuctl_usage.sums.Sums`.
+
+    :param minutes_obs: GPU-seconds of each minute of the hour; ``minutes_util``: percent times GPU-seconds.
+    """
+
+    obs_gpu_s: float
+    util_gpu_s: float
+    minutes_obs: list[float]
+    minutes_util: list[float]
+    memory_obs_gpu_s: float
+    memory_used_gpu_s: float
+    memory_total_gpu_s: float
+    memory_max: float | None
+    samples: int
+
+
+class Stretches(NamedTuple):
+    """The measurements of one GPU as stretches of time, in seconds of the hour, which do not overlap.
+
+    :param memory: used and total; None where not one of them is known, NaN where this one is not.
+    """
+
+    begins: Sequence[float]
+    ends: Sequence[float]
+    values: Sequence[float]
+    memory: tuple[Sequence[float], Sequence[float]] | None
+
+
+class Piece(NamedTuple):
+    """A stretch of time in which nothing changes: how many GPUs are measured, and the sums of what they say.
+
+    :param known: how many of them have told their memory; ``most``: the most used memory of one, -1 when none has.
+    """
+
+    begin: float
+    end: float
+    gpus: int
+    value: float
+    known: int
+    used: float
+    total: float
+    most: float
+
+
+class Ownership(NamedTuple):
+    """Measurements after ``after``, until ``until`` and with it, are of this spell."""
+
+    after: float
+    until: float
+    spell: Spell
+
+
+def ownership(alike: Sequence[Spell]) -> list[Ownership]:
+    """Whose the measurements are at which time, of spells whose pods have one name on one node.
+
+    When two overlap, which only happens when the end of one is not known well, they are of the one that began last.
+    """
+    if all(one.finish <= following.begin for one, following in pairwise(alike)):
+        return [Ownership(spell.begin, spell.finish, spell) for spell in alike]
+    found = []
+    for after, until in pairwise(sorted({bound for spell in alike for bound in (spell.begin, spell.finish)})):
+        covering = [spell for spell in alike if spell.begin <= after and until <= spell.finish]
+        if covering:
+            found.append(Ownership(after, until, max(covering, key=lambda spell: (spell.begin, spell.holding.pod_uid))))
+    return found
+
+
+def observe(
+    seconds: float, reach: float, alike: Sequence[Spell], tracks: Sequence[Track]
+) -> Iterator[tuple[int, Observed]]:
+    """What is measured of spells whose pods have one name on one node, by their places among them.
+
+    :param reach: seconds that a measurement speaks for at most.
+    """
+    owned = sorted(ownership(alike), key=lambda one: one.spell.holding.pod_uid)
+    for uid, same in groupby(owned, key=lambda one: one.spell.holding.pod_uid):
+        ours = list(same)
+        stretches = [_stretches(track, reach, ours) for track in tracks]
+        pieces = list(_pieces([one for one in stretches if len(one.ends)]))
+        for number, spell in enumerate(alike):
+            if pieces and spell.counts and spell.holding.pod_uid == uid:
+                yield number, _observed(spell, pieces, _samples(seconds, spell, ours, tracks))
+
+
+def of_nobody(seconds: float, alike: Sequence[Spell], tracks: Sequence[Track]) -> int:
+    """How many measurements of the hour are of no spell."""
+    every = sum(bisect_right(track.times, seconds) for track in tracks)
+    owned = ownership(alike)
+    return every - sum(_samples(seconds, spell, owned, tracks) for spell in alike)
+
+
+def _samples(seconds: float, spell: Spell, owned: Iterable[Ownership], tracks: Iterable[Track]) -> int:
+    ours = [(one.after, min(one.until, seconds)) for one in owned if one.spell is spell]
+    return sum(
+        max(0, bisect_right(track.times, until) - bisect_right(track.times, after))
+        for track in tracks
+        for after, until in ours
+    )
+
+
+def _stretches(track: Track, reach: float, owned: Iterable[Ownership]) -> Stretches:
+    ends = track.times
+    begins = [before if before > end - reach else end - reach for before, end in pairwise((-math.inf, *ends))]
+    parts = [slice(bisect_right(ends, one.after), bisect_right(ends, one.until)) for one in owned]
+    if parts == [slice(0, len(ends))]:
+        return Stretches(begins, ends, track.utilization, track.memory)
+
+    def chosen(every: Sequence[float]) -> list[float]:
+        return [one for part in parts for one in every[part]]
+
+    memory = None if track.memory is None else (chosen(track.memory[0]), chosen(track.memory[1]))
+    return Stretches(chosen(begins), chosen(ends), chosen(track.utilization), memory)
+
+
+def _pieces(stretches: Sequence[Stretches]) -> Iterable[Piece]:
+    if not stretches:
+        return ()
+    first = stretches[0]
+    # The GPUs of a node are scraped together: their times are the same, and columns are added up much faster.
+    if all(one.ends == first.ends and one.begins == first.begins for one in stretches[1:]):
+        memories = [one.memory for one in stretches if one.memory is not None]
+        if not memories or (len(memories) == len(stretches) and all(map(_complete, memories))):
+            return _alike(stretches, memories)
+    return _swept(stretches)
+
+
+def _complete(memory: tuple[Sequence[float], Sequence[float]]) -> bool:
+    return not any(math.isnan(sum(part)) for part in memory)
+
+
+def _alike(
+    stretches: Sequence[Stretches], memories: Sequence[tuple[Sequence[float], Sequence[float]]]
+) -> Iterable[Piece]:
+    first = stretches[0]
+    values = map(sum, zip(*(one.values for one in stretches), strict=True))
+    used: Iterable[float] = map(sum, zip(*(memory[0] for memory in memories), strict=True))
+    total: Iterable[float] = map(sum, zip(*(memory[1] for memory in memories), strict=True))
+    most: Iterable[float] = map(max, zip(*(memory[0] for memory in memories), strict=True))
+    if not memories:
+        used, total, most = repeat(0.0), repeat(0.0), repeat(-1.0)
+    count, known = repeat(len(stretches)), repeat(len(memories))
+    return map(Piece, first.begins, first.ends, count, values, known, used, total, most)
+
+
+def _swept(stretches: Sequence[Stretches]) -> Iterator[Piece]:
+    """Where GPUs are measured at different times: from each begin or end of a stretch to the next one."""
+    turns = []
+    for number, one in enumerate(stretches):
+        for place, (begin, end) in enumerate(zip(one.begins, one.ends, strict=True)):
+            turns += [(begin, True, number, place), (end, False, number, place)]
+    active: dict[int, tuple[float, float, float]] = {}
+    before = -math.inf
+    # At one time what ends comes before what begins.
+    for time, begins, number, place in sorted(turns):
+        if active and before < time:
+            known = [(used, total) for _, used, total in active.values() if used + total >= 0]
+            yield Piece(
+                *(before, time, len(active), sum(value for value, _, _ in active.values()), len(known)),
+                *(sum(used for used, _ in known), sum(total for _, total in known)),
+                max((used for used, _ in known), default=-1.0),
+            )
+        before = time
+        if begins:
+            one = stretches[number]
+            used, total = (math.nan, math.nan) if one.memory is None else (one.memory[0][place], one.memory[1][place])
+            active[number] = one.values[place], used, total
+        else:
+            del active[number]
+
+
+def _observed(spell: Spell, pieces: Iterable[Piece], samples: int) -> Observed:
+    low, high, gpus = spell.low, spell.high, spell.holding.gpus
+    minutes_obs, minutes_util = [0.0] * MINUTES, [0.0] * MINUTES
+    memory_obs = memory_used = memory_total = 0.0
+    memory_max = -1.0
+    for begin, end, count, value, known, used, total, most in pieces:
+        if begin < low:
+            begin = low
+        if end > high:
+            end = high
+        if begin >= end:
+            continue
+        share = 1.0 if count <= gpus else gpus / count
+        weight = (end - begin) * share
+        if known:
+            memory_obs += weight * known
+            memory_used += weight * used
+            memory_total += weight * total
+            if most > memory_max:
+                memory_max = most
+        minute = int(begin / MINUTE)
+        while (edge := (minute + 1) * MINUTE) < end:
+            weight = (edge - begin) * share
+            minutes_obs[minute] += weight * count
+            minutes_util[minute] += weight * value
+            begin, minute = edge, minute + 1
+        weight = (end - begin) * share
+        minutes_obs[minute] += weight * count
+        minutes_util[minute] += weight * value
+    # Never more than was held, also in the last digits.
+    obs = min(sum(minutes_obs), spell.alloc_gpu_s)
+    return Observed(
+        obs_gpu_s=obs,
+        util_gpu_s=min(sum(minutes_util), 100 * obs),
+        minutes_obs=minutes_obs,
+        minutes_util=minutes_util,
+        memory_obs_gpu_s=min(memory_obs, obs),
+        memory_used_gpu_s=memory_used,
+        memory_total_gpu_s=memory_total,
+        memory_max=None if memory_max < 0 else memory_max,
+        samples=samples,
+    )

@@ -1,0 +1,131 @@
+"""The groups that a holding belongs to, and what is added up for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from operator import add
+from typing import NamedTuple
+
+from gpuctl_usage.facts import UNSET, Holding, WorkloadKey
+from gpuctl_usage.rolling.observation import MINUTES, Observed
+from gpuctl_usage.rolling.spells import Spell
+from gpuctl_usage.sums import Group, Level, Sums
+
+CLUSTER = Group(Level.CLUSTER)
+BUCKET_MINUTES = 5
+
+
+class Keys(NamedTuple):
+    """By which labels and annotations usage is grouped."""
+
+    labels: Collection[str]
+    annotations: Collection[str]
+
+
+def keys_of(holdings: Iterable[Holding], labels: Iterable[str] = (), annotations: Iterable[str] = ()) -> Keys:
+    """Those that are asked for, and those that a holding has."""
+    all_labels, all_annotations = set(labels), set(annotations)
+    for holding in holdings:
+        all_labels.update(holding.labels)
+        all_annotations.update(holding.annotations)
+    return Keys(sorted(all_labels), sorted(all_annotations))
+
+
+def groups_of(holding: Holding, keys: Keys) -> Iterator[Group]:
+    """Every group that a holding counts for: of each level one, of labels and annotations one for each key."""
+    workload = holding.workload
+    yield CLUSTER
+    yield Group(Level.NAMESPACE, "", holding.namespace)
+    yield Group(Level.WORKLOAD, f"{workload.namespace}/{workload.kind}/{workload.name}", workload.uid)
+    yield Group(Level.NODE, "", holding.node)
+    yield Group(Level.MODEL, "", holding.model)
+    yield from _valued(Level.LABEL, keys.labels, holding.labels)
+    yield from _valued(Level.ANNOTATION, keys.annotations, holding.annotations)
+
+
+def _valued(level: Level, keys: Iterable[str], values: Mapping[str, str]) -> Iterator[Group]:
+    for key in keys:
+        yield Group(level, key, values.get(key, UNSET))
+
+
+class Tally:
+    """What becomes the sums of one group for an hour."""
+
+    def __init__(self) -> None:
+        self.sums = Sums()
+        self._obs, self._util = [0.0] * MINUTES, [0.0] * MINUTES
+        self._spans: list[tuple[float, float]] = []
+        self._workloads: set[WorkloadKey] = set()
+
+    def hold(self, spell: Spell) -> None:
+        """Count what a spell held."""
+        self.sums.alloc_gpu_s += spell.alloc_gpu_s
+        self.sums.running_gpu_s += spell.running_s * spell.holding.gpus
+        self.sums.pod_s += spell.high - spell.low
+        self._spans.append((spell.low, spell.high))
+        self._workloads.add(spell.holding.workload)
+
+    def measure(self, observed: Observed) -> None:
+        """Count what is measured of a spell."""
+        sums = self.sums
+        sums.obs_gpu_s += observed.obs_gpu_s
+        sums.util_gpu_s += observed.util_gpu_s
+        sums.memory_obs_gpu_s += observed.memory_obs_gpu_s
+        sums.memory_used_gpu_s += observed.memory_used_gpu_s
+        sums.memory_total_gpu_s += observed.memory_total_gpu_s
+        sums.memory_max = largest(sums.memory_max, observed.memory_max)
+        sums.samples += observed.samples
+        self._obs = list(map(add, self._obs, observed.minutes_obs))
+        self._util = list(map(add, self._util, observed.minutes_util))
+
+    def close(self) -> Sums:
+        """The sums, with what only all of it together tells."""
+        sums = self.sums
+        means = [_mean(util, obs) for util, obs in zip(self._util, self._obs, strict=True) if obs > 0]
+        if means:
+            sums.util_min, sums.util_max = min(means), max(means)
+            bins = sorted(int(mean + 0.5) for mean in means)
+            sums.histogram = {percent: bins.count(percent) for percent in dict.fromkeys(bins)}
+        pieces = range(0, MINUTES, BUCKET_MINUTES)
+        sums.buckets = sum(any(obs > 0 for obs in self._obs[first : first + BUCKET_MINUTES]) for first in pieces)
+        sums.pods_min, sums.pods_max = _fewest_and_most(self._spans)
+        sums.workloads = len(self._workloads)
+        return sums
+
+
+def _mean(util: float, obs: float) -> float:
+    """Of a minute; nine digits, so that half a percent is rounded the same whatever it was added up from."""
+    return min(100.0, round(util / obs, 9))
+
+
+def _fewest_and_most(spans: Iterable[tuple[float, float]]) -> tuple[int, int]:
+    """How many of the spans there are at any moment in which there is one."""
+    turns: dict[float, int] = {}
+    for low, high in spans:
+        turns[low] = turns.get(low, 0) + 1
+        turns[high] = turns.get(high, 0) - 1
+    count, counts = 0, set()
+    for time in sorted(turns):
+        # What ends and what begins at one moment are never seen together.
+        count += turns[time]
+        counts.add(count)
+    counts.discard(0)
+    return (min(counts), max(counts)) if counts else (0, 0)
+
+
+def smallest(one: float | None, other: float | None) -> float | None:
+    """Of what is known."""
+    known = [value for value in (one, other) if value is not None]
+    return min(known, default=None)
+
+
+def largest(one: float | None, other: float | None) -> float | None:
+    """Of what is known."""
+    known = [value for value in (one, other) if value is not None]
+    return max(known, default=None)
+
+
+def in_order(sums: Mapping[Group, Sums]) -> dict[Group, Sums]:
+    """Always the same order: by level, the widest first, then by key and value."""
+    levels = {level: number for number, level in enumerate(Level)}
+    return dict(sorted(sums.items(), key=lambda item: (levels[item[0].level], item[0].key, item[0].value)))

@@ -1,0 +1,91 @@
+"""What exporters measured, put in order: each GPU of each pod once at any time, and only around the hour."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from operator import lt
+from typing import NamedTuple
+
+from gpuctl_usage.facts import GpuSeries
+from gpuctl_usage.rolling.spells import Place
+
+
+class Track(NamedTuple):
+    """The measurements of one GPU for the pods of one name on one node; no two of one time, in the order of time.
+
+    :param times: seconds since the hour began.
+    :param memory: used and total; NaN or None where it was not measured.
+    """
+
+    gpu: str
+    times: array[float]
+    utilization: array[float]
+    memory: tuple[array[float], array[float]] | None
+
+
+def tracks(start: float, seconds: float, samples: Iterable[GpuSeries], reach: float) -> dict[Place, list[Track]]:
+    """By pod, those that speak of the hour: after its begin, and the first after its end if that reaches into it.
+
+    :param reach: seconds that a measurement speaks for at most.
+    :raises ValueError: for a series that is none: arrays of different lengths, a utilization that is no percentage.
+    """
+    found: dict[Place, dict[str, list[GpuSeries]]] = defaultdict(lambda: defaultdict(list))
+    for one in samples:
+        _check(one)
+        if one.times:
+            found[one.node, one.namespace, one.pod][one.gpu].append(one)
+    cut: dict[Place, list[Track]] = {}
+    for place, gpus in sorted(found.items()):
+        around = [_cut(_ordered(series), start, start + seconds, reach) for _, series in sorted(gpus.items())]
+        cut[place] = [track for track in around if track.times]
+    return cut
+
+
+def _check(series: GpuSeries) -> None:
+    size, values = len(series.times), series.utilization
+    memory = [part for part in (series.memory_used, series.memory_total) if part is not None]
+    name = f"GPU {series.gpu} of {series.node} for {series.namespace}/{series.pod}"
+    if any(len(part) != size for part in (values, *memory)):
+        raise ValueError(f"{name}: the arrays of a series are of one length")
+    # A NaN makes the sum one, while minimum and maximum may pass it over.
+    if size and not (min(values) >= 0 and max(values) <= 100 and math.isfinite(sum(values))):
+        raise ValueError(f"{name}: utilization is from 0 to 100 percent")
+
+
+def _ordered(series: list[GpuSeries]) -> GpuSeries:
+    """One series of several; of two measurements of one time the higher counts, whoever comes first."""
+    first = series[0]
+    if len(series) == 1 and all(map(lt, first.times, first.times[1:])):
+        return first
+    best: dict[float, tuple[float, float, float]] = {}
+    for one in series:
+        nothing = array("d", [math.nan]) * len(one.times)
+        memory = zip(one.memory_used or nothing, one.memory_total or nothing, strict=True)
+        for time, value, (used, total) in zip(one.times, one.utilization, memory, strict=True):
+            memory_of = (-1.0, -1.0) if math.isnan(used) or math.isnan(total) else (used, total)
+            best[time] = max(best.get(time, (-1.0, -1.0, -1.0)), (value, *memory_of))
+    times = array("d", sorted(best))
+    values, used_all, total_all = zip(*(best[time] for time in times), strict=True)
+    known = max(used_all) >= 0
+    return first._replace(
+        times=times,
+        utilization=array("d", values),
+        memory_used=array("d", [math.nan if amount < 0 else amount for amount in used_all]) if known else None,
+        memory_total=array("d", [math.nan if amount < 0 else amount for amount in total_all]) if known else None,
+    )
+
+
+def _cut(series: GpuSeries, start: float, end: float, reach: float) -> Track:
+    times, used, total = series.times, series.memory_used, series.memory_total
+    first, last = bisect_right(times, start), bisect_right(times, end)
+    reaches_back = last < len(times) and times[last] - reach < end
+    if reaches_back and (last == 0 or times[last - 1] < end):
+        last += 1
+    part = slice(first, last)
+    memory = None if used is None or total is None else (used[part], total[part])
+    since = array("d", [time - start for time in times[part]])
+    return Track(series.gpu, since, series.utilization[part], memory)

@@ -1,0 +1,220 @@
+"""What an hour adds up to, second by second and by hand: slow, simple, and nothing of it shared with what it checks.
+
+All times are whole seconds. Second ``s`` is the time from ``s`` on, before ``s + 1``.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from gpuctl_usage.facts import Capacity, GpuSeries, Holding, NodeState
+
+Key = tuple[str, str, str]
+"""Level, key and value of a group."""
+Place = tuple[str, str, str]
+"""Node, namespace and name of a pod."""
+
+
+class Point(NamedTuple):
+    """A measurement; memory is None, or used and total."""
+
+    value: float
+    memory: tuple[float, float] | None
+
+
+class Oracle:
+    """The sums of a time of any length, from ``start`` on, and what does not add up in it.
+
+    :ivar groups: the sums of every group, by the names of the fields.
+    :ivar dropped: measurements of nobody; ``excess``: nodes that held more than they had at any second.
+    """
+
+    def __init__(
+        self,
+        start: int,
+        seconds: int,
+        holdings: Sequence[Holding],
+        capacities: Sequence[Capacity],
+        samples: Iterable[GpuSeries],
+        interval: float,
+        label_keys: Iterable[str],
+        annotation_keys: Iterable[str],
+    ) -> None:
+        self.start, self.end, self.reach = start, start + seconds, 2.5 * interval
+        self.points = points(samples)
+        last = math.ceil(self.end + self.reach)
+        self.held = {second: holding_at(holdings, second) for second in range(start, last)}
+        here = [pod for second in range(start, self.end) for pod in self.held[second].values()]
+        self.labels = sorted({*label_keys, *(key for pod in here for key in pod.labels)})
+        self.annotations = sorted({*annotation_keys, *(key for pod in here for key in pod.annotations)})
+        self.groups: dict[Key, dict[str, Any]] = defaultdict(_nothing)
+        self.groups["cluster", "", ""]
+        self.dropped = 0
+        self.excess: set[str] = set()
+        self._seconds(capacities)
+        self._samples()
+        for sums in self.groups.values():
+            _finish(sums)
+
+    def _seconds(self, capacities: Sequence[Capacity]) -> None:
+        for second in range(self.start, self.end):
+            pods: dict[Key, int] = defaultdict(int)
+            of_nodes: dict[str, float] = defaultdict(float)
+            for uid, pod in self.held[second].items():
+                of_nodes[pod.node] += pod.gpus
+                told = self._told(second, uid, pod)
+                for key in self._keys(pod):
+                    pods[key] += 1
+                    _hold(self.groups[key], second - self.start, pod, second, told)
+            for key, count in pods.items():
+                self.groups[key]["counts"].add(count)
+            there = {capacity.node: capacity for capacity in capacity_at(capacities, second)}
+            for node, capacity in there.items():
+                spare = max(0.0, capacity.gpus - of_nodes[node])
+                name = "free_gpu_s" if capacity.state is NodeState.READY else "unusable_gpu_s"
+                for key in (("cluster", "", ""), ("node", "", node), ("model", "", capacity.model)):
+                    self.groups[key]["cap_gpu_s"] += capacity.gpus
+                    self.groups[key][name] += spare
+            for node, gpus in of_nodes.items():
+                if gpus > (there[node].gpus if node in there else 0.0) + 1e-9:
+                    self.excess.add(node)
+
+    def _keys(self, pod: Holding) -> list[Key]:
+        workload = pod.workload
+        return [
+            ("cluster", "", ""),
+            ("namespace", "", pod.namespace),
+            ("workload", f"{workload.namespace}/{workload.kind}/{workload.name}", workload.uid),
+            ("node", "", pod.node),
+            ("model", "", pod.model),
+            *(("label", key, pod.labels.get(key, "__unset__")) for key in self.labels),
+            *(("annotation", key, pod.annotations.get(key, "__unset__")) for key in self.annotations),
+        ]
+
+    def _owner(self, place: Place, time: float) -> Holding | None:
+        """Whose a measurement is: it was made when the second before it was over."""
+        pods = [pod for pod in self.held.get(int(time) - 1, {}).values() if (pod.node, pod.namespace, pod.pod) == place]
+        return max(pods, key=lambda pod: (pod.start, pod.pod_uid), default=None)
+
+    def _told(self, second: int, uid: str, pod: Holding) -> list[Point]:
+        """Of each GPU that is measured, what the next measurement says of this second."""
+        found = []
+        place = pod.node, pod.namespace, pod.pod
+        for of_gpu in self.points.get(place, {}).values():
+            times = list(of_gpu)
+            place_of_next = bisect_right(times, second)
+            if place_of_next < len(times) and second >= (after := times[place_of_next]) - self.reach:
+                owner = self._owner(place, after)
+                if owner is not None and owner.pod_uid == uid:
+                    found.append(of_gpu[after])
+        return found
+
+    def _samples(self) -> None:
+        for place, gpus in self.points.items():
+            for time in (time for of_gpu in gpus.values() for time in of_gpu if self.start < time <= self.end):
+                owner = self._owner(place, time)
+                self.dropped += owner is None
+                for key in self._keys(owner) if owner is not None else ():
+                    self.groups[key]["samples"] += 1
+
+
+def points(samples: Iterable[GpuSeries]) -> dict[Place, dict[str, dict[float, Point]]]:
+    """By pod, GPU and time; of several of one time the highest."""
+    found: dict[Place, dict[str, dict[float, Point]]] = defaultdict(lambda: defaultdict(dict))
+    for one in samples:
+        of_gpu = found[one.node, one.namespace, one.pod][one.gpu]
+        for number, time in enumerate(one.times):
+            memory = None
+            if one.memory_used is not None and one.memory_total is not None:
+                used, total = one.memory_used[number], one.memory_total[number]
+                memory = None if math.isnan(used) or math.isnan(total) else (used, total)
+            point = Point(one.utilization[number], memory)
+            known = of_gpu.get(time)
+            if known is None or (point.value, point.memory or (-1, -1)) > (known.value, known.memory or (-1, -1)):
+                of_gpu[time] = point
+    return {place: {gpu: dict(sorted(of_gpu.items())) for gpu, of_gpu in gpus.items()} for place, gpus in found.items()}
+
+
+def holding_at(holdings: Iterable[Holding], second: int) -> dict[str, Holding]:
+    """By the uid of the pod: what began last, if it has not ended."""
+    latest: dict[str, Holding] = {}
+    for holding in holdings:
+        if holding.start <= second and holding.start < _end(holding) and holding.gpus > 0:
+            known = latest.get(holding.pod_uid)
+            if known is None or (holding.start, -_end(holding)) > (known.start, -_end(known)):
+                latest[holding.pod_uid] = holding
+    return {uid: holding for uid, holding in latest.items() if second < _end(holding)}
+
+
+def capacity_at(capacities: Iterable[Capacity], second: int) -> list[Capacity]:
+    """Of each node: what began last, if it has not ended."""
+    latest: dict[str, Capacity] = {}
+    for capacity in capacities:
+        if capacity.start <= second and capacity.start < _end(capacity):
+            known = latest.get(capacity.node)
+            if known is None or (capacity.start, -_end(capacity)) > (known.start, -_end(known)):
+                latest[capacity.node] = capacity
+    return [capacity for capacity in latest.values() if second < _end(capacity)]
+
+
+def _end(interval: Holding | Capacity) -> float:
+    return math.inf if interval.end is None else interval.end
+
+
+def _nothing() -> dict[str, Any]:
+    amounts = (
+        "alloc",
+        "running",
+        "cap",
+        "free",
+        "unusable",
+        "obs",
+        "util",
+        "memory_obs",
+        "memory_used",
+        "memory_total",
+    )
+    return {
+        **{f"{name}_gpu_s": 0.0 for name in amounts},
+        "pod_s": 0.0,
+        "samples": 0,
+        "memory_max": None,
+        "minutes": defaultdict(lambda: [0.0, 0.0]),
+        "counts": set(),
+        "workloads": set(),
+    }
+
+
+def _hold(sums: dict[str, Any], into: int, pod: Holding, second: int, told: Sequence[Point]) -> None:
+    """One second of one pod."""
+    sums["alloc_gpu_s"] += pod.gpus
+    sums["running_gpu_s"] += pod.gpus if pod.started is not None and pod.started <= second else 0
+    sums["pod_s"] += 1
+    sums["workloads"].add(pod.workload)
+    for value, memory in told:
+        weight = min(1.0, pod.gpus / len(told))
+        sums["obs_gpu_s"] += weight
+        sums["util_gpu_s"] += weight * value
+        minute = sums["minutes"][into // 60]
+        minute[0] += weight
+        minute[1] += weight * value
+        if memory is not None:
+            sums["memory_obs_gpu_s"] += weight
+            sums["memory_used_gpu_s"] += weight * memory[0]
+            sums["memory_total_gpu_s"] += weight * memory[1]
+            sums["memory_max"] = max(memory[0], -1 if sums["memory_max"] is None else sums["memory_max"])
+
+
+def _finish(sums: dict[str, Any]) -> None:
+    minutes, counts = sums.pop("minutes"), sums.pop("counts")
+    means = [round(util / obs, 7) for obs, util in minutes.values()]
+    sums["util_min"], sums["util_max"] = min(means, default=None), max(means, default=None)
+    whole = [math.floor(mean + 0.5) for mean in means]
+    sums["histogram"] = {percent: whole.count(percent) for percent in sorted(set(whole))} or None
+    sums["buckets"] = len({minute // 5 for minute in minutes})
+    sums["pods_min"], sums["pods_max"] = min(counts, default=0), max(counts, default=0)
+    sums["workloads"] = len(sums["workloads"])
