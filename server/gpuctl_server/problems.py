@@ -94,7 +94,7 @@ def _usual(problem: Problem) -> dict[str, Any]:
 
 def _of_usage(problem: Problem) -> dict[str, Any]:
     # The first is in the message.
-    others = [f"{item['field']} {item['message']}" for item in problem.details[1:] if _OF_A_FIELD <= set(item)]
+    others = [f"{item['field']} {item['message']}" for item in problem.details[1:] if set(item) >= _OF_A_FIELD]
     text = "; ".join([problem.message, *others, *([problem.hint] if problem.hint else [])])
     kind = _KINDS.get(problem.status, "Internal server error" if problem.status >= 500 else "Invalid request")
     return {"code": problem.status, "message": kind, "error": text}

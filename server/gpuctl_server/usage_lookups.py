@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from gpuctl_usage.store.database import Database
 
 Result = TypeVar("Result")
+_OF_THE_SYSTEM = "kube-system"
+"""Whoever sees it, and all that are no namespaces of the system, sees all of those as well."""
 _NO_POOL = ""
 """Somebody who is limited to pools may not see what is in none."""
 
@@ -65,13 +67,13 @@ def demand_workloads(caller: Caller) -> None:
 def namespaces_seen(
     service: Service, caller: Caller, there: Callable[[Database], Iterable[str]], namespace: str = ""
 ) -> frozenset[str] | None:
-    """Of the namespaces that there are those that somebody may see; None for all.
+    """Of the namespaces that there are those that somebody may see; None for all that there are or will be.
 
     :param namespace: the one that they name, if they do.
     :raises Problem: 403 for one that is not theirs.
     """
     # Whose right it is not learns nothing, not even whether there is a database.
     demand(caller, Wish("get", "metrics", namespace or None))
-    known = list(usage_answer(service, there))
-    seen = frozenset(filter(caller.sees, known))
-    return None if len(seen) == len(known) else seen
+    if caller.sees_all() and caller.sees(_OF_THE_SYSTEM):
+        return None
+    return frozenset(filter(caller.sees, usage_answer(service, there)))

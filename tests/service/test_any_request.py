@@ -185,6 +185,7 @@ QUERIES = (
     ),
     *("%", "%%%", "=", "&&&", "a;b", "?", "%ff=%ff", "accept=%ff", "accept=application/yaml&accept=application/json"),
     *("key=%ed%a0%80", "key=a&key=b", "tail=1&tail=2", "since=%ff", "startTime=%ed%a0%80", "grep=%ff", "pod=%00"),
+    *("start_time=%ff&end_time=%ed%a0%80", "start_time=2025-11-05T00:00:00Z&end_time=2025-11-06T00:00:00Z&cluster=%00"),
     *("confirm=%74rue", "force=yes&force=no", "timeout=nan", "all=2", "dryRun=", "metric=%22%7d", "container=%0a"),
 )
 

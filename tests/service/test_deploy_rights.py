@@ -113,8 +113,9 @@ def asked(audited: ControlPlane, flavour: str, tmp_path_factory: pytest.TempPath
         tour.recovered("keeper" if flavour == "tokens" else "member")
         tour.queued()
         tour.remove()
-    # Neither asks the cluster anything.
-    assert set(operations().values()) - tour.done == {"getJobMetrics", "listAudit"}
+    # None of these asks the cluster anything.
+    left = {name for name in set(operations().values()) - tour.done if "Usage" not in name and "Snapshot" not in name}
+    assert left == {"getJobMetrics", "listAudit"}
     assert audited.audit is not None
     return list(with_creations(audited.audit.asked(f"system:serviceaccount:{':'.join(ACCOUNT)}")))
 

@@ -26,6 +26,7 @@ from gpuctl_server.access.tokens import new_token, read_tokens, write_tokens
 from support.cluster_tools import fresh_namespaces, training
 from support.documents_sent import sent, text_of
 from support.served import Served, serving
+from support.usage_database import usage_database
 
 POOL, OTHER_POOL, ABSENT_POOL = "who-pool", "who-other", "who-absent-pool"
 OWN, FOREIGN, SYSTEM, ABSENT = "who-a", "who-b", "kube-system", "who-absent"
@@ -232,6 +233,36 @@ user     403  403      403     403
 free     403  403      403     403
 viewer   403  403      403     403
 """
+OF_ALL_NAMESPACES = """
+         own
+admin    200
+local    403
+pooled   200
+user     403
+free     200
+viewer   200
+"""
+OF_SINGLE_WORKLOADS = """
+         own
+admin    200
+local    200
+pooled   403
+user     403
+free     200
+viewer   200
+"""
+WORKLOADS_BY_NAMESPACE = """
+         own  foreign  system  absent
+admin    200  200      200     200
+local    200  403      403     403
+pooled   403  403      403     403
+user     403  403      403     403
+free     200  200      403     200
+viewer   200  200      403     200
+"""
+HOURS = {"start_time": "2025-11-05T00:00:00Z", "end_time": "2025-11-06T00:00:00Z"}
+OF_TEAM = {"dimension_type": "label", "dimension_key": "team"}
+USAGE = "/gpu-aggregation"
 DOCUMENT_OF_JOB: Callable[[Asked], Request] = lambda asked: (  # noqa: E731
     "PUT",
     f"/jobs/{asked.job}",
@@ -303,6 +334,18 @@ ROWS: dict[str, Row] = {
     "listNamespaces": Row(get("/namespaces"), READS_ALL),
     "checkRight": Row(method("POST", "/auth/check", json={"resource": "jobs", "action": "get"}), READS_ALL),
     "listAudit": Row(get("/audit"), FOR_THE_ADMIN),
+    "listUsageClusters": Row(get(f"{USAGE}/clusters"), READS_ALL),
+    "listUsageNamespaces": Row(get(f"{USAGE}/namespaces"), READS_ALL),
+    "listUsageKeys": Row(get(f"{USAGE}/dimension-keys"), OF_ALL_NAMESPACES),
+    "listUsageValues": Row(get(f"{USAGE}/dimension-values", dimension_key="team"), OF_ALL_NAMESPACES),
+    "getClusterUsage": Row(get(f"{USAGE}/cluster/hourly-stats", **HOURS), OF_ALL_NAMESPACES),
+    "getLabelUsage": Row(get(f"{USAGE}/labels/hourly-stats", **OF_TEAM, **HOURS), OF_ALL_NAMESPACES),
+    "getNamespaceUsage": Row(get(f"{USAGE}/namespaces/hourly-stats", namespace="{namespace}", **HOURS), BY_NAMESPACE),
+    "getWorkloadUsage": Row(
+        get(f"{USAGE}/workloads/hourly-stats", namespace="{namespace}", **HOURS), WORKLOADS_BY_NAMESPACE
+    ),
+    "getLatestSnapshot": Row(get(f"{USAGE}/snapshots/latest"), OF_SINGLE_WORKLOADS),
+    "listSnapshots": Row(get(f"{USAGE}/snapshots"), OF_SINGLE_WORKLOADS),
     "deletePool": Row(
         # Jobs select it: that has to be confirmed.
         method("DELETE", "/pools/{pool}"),
@@ -331,7 +374,8 @@ def world(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iter
     for number in (0, 1):
         plane.add_node(f"who-{number}", gpus=8, cpu="64", memory="256Gi", labels={LABEL: "x"})
         plane.kubectl("label", "node", f"who-{number}", *(f"who.example.com/{role}=x" for role in ROLES))
-    with serving(directory, plane.kubeconfig(), ROLES) as served:  # type: ignore[arg-type]
+    usage = usage_database(directory)
+    with serving(directory, plane.kubeconfig(), ROLES, usage_database=usage) as served:  # type: ignore[arg-type]
         expired, entry = new_token("expired", "admin", lasts=timedelta(seconds=-1))
         write_tokens(directory / "tokens.json", [*read_tokens(directory / "tokens.json"), entry])
         revoked, _ = new_token("revoked", "admin")
@@ -416,4 +460,5 @@ def test_every_cell(world: Served, plane: ControlPlane, operation: str) -> None:
         for place in {place for _, place in wanted}:
             name, path, rest = row.ask(Asked(stranger, place))
             answer = world.call(name, path, stranger, status=401, **rest)
-            assert answer["message"] == "the token is missing, wrong, or no longer valid"
+            said = answer["error"] if path.startswith(USAGE) else answer["message"]
+            assert said == "the token is missing, wrong, or no longer valid"

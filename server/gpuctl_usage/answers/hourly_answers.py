@@ -8,8 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from gpuctl_usage.answers.figures import counted, percentile, quotient, shown, stamped
+from gpuctl_usage.answers.figures import counted, shown, stamped
 from gpuctl_usage.answers.scopes import Paging, cluster_named, page_or_list
+from gpuctl_usage.rolling import quotients
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.hours import WorkloadStatus
 from gpuctl_usage.store.numbering import workload_of
@@ -111,9 +112,9 @@ def _cluster_row(row: UsageRow) -> dict[str, Any]:
     sums = row.sums
     return {
         "stat_hour": stamped(row.start),
-        "total_gpu_capacity": counted(quotient(sums.cap_gpu_s, row.seconds)),
-        "allocated_gpu_count": _per_second(sums.alloc_gpu_s, row),
-        "allocation_rate": shown(_percent(sums.alloc_gpu_s, sums.cap_gpu_s)),
+        "total_gpu_capacity": counted(quotients.total_gpu_capacity(sums, row.seconds)),
+        "allocated_gpu_count": shown(quotients.allocated_gpu_count(sums, row.seconds)),
+        "allocation_rate": shown(quotients.allocation_rate(sums)),
         **_utilization(row),
         **_percentiles(row),
         "sample_count": sums.buckets,
@@ -126,8 +127,8 @@ def _namespace_row(row: UsageRow, whole: float | None) -> dict[str, Any]:
     return {
         "namespace": row.group.value,
         "stat_hour": stamped(row.start),
-        "total_gpu_capacity": counted(quotient(capacity, row.seconds)) if capacity else None,
-        "allocated_gpu_count": _per_second(row.sums.alloc_gpu_s, row),
+        "total_gpu_capacity": counted(quotients.mean_over(capacity, row.seconds)) if capacity else None,
+        "allocated_gpu_count": shown(quotients.allocated_gpu_count(row.sums, row.seconds)),
         **_utilization(row),
         "active_workload_count": row.sums.workloads,
         **_last(row),
@@ -140,7 +141,7 @@ def _label_row(row: UsageRow) -> dict[str, Any]:
         "dimension_key": row.group.key,
         "dimension_value": row.group.value,
         "stat_hour": stamped(row.start),
-        "allocated_gpu_count": _per_second(row.sums.alloc_gpu_s, row),
+        "allocated_gpu_count": shown(quotients.allocated_gpu_count(row.sums, row.seconds)),
         **_utilization(row),
         "active_workload_count": row.sums.workloads,
         **_last(row),
@@ -149,21 +150,21 @@ def _label_row(row: UsageRow) -> dict[str, Any]:
 
 def _workload_row(row: UsageRow) -> dict[str, Any]:
     sums, workload = row.sums, workload_of(row.group)
-    each = quotient(sums.alloc_gpu_s, sums.pod_s)
+    each = quotients.mean_over(sums.alloc_gpu_s, sums.pod_s)
     return {
         "namespace": workload.namespace,
         "workload_name": workload.name,
         "workload_type": workload.kind,
         "stat_hour": stamped(row.start),
-        "allocated_gpu_count": _per_second(sums.alloc_gpu_s, row),
+        "allocated_gpu_count": shown(quotients.allocated_gpu_count(sums, row.seconds)),
         # What it asks for while it is there with all its pods, however much of the hour that is.
         "requested_gpu_count": shown(None if each is None else each * sums.pods_max),
         **_utilization(row),
         **_percentiles(row),
-        "avg_gpu_memory_used": shown(quotient(sums.memory_used_gpu_s, sums.memory_obs_gpu_s)),
+        "avg_gpu_memory_used": shown(quotients.avg_gpu_memory_used(sums)),
         "max_gpu_memory_used": shown(sums.memory_max),
-        "avg_gpu_memory_total": shown(quotient(sums.memory_total_gpu_s, sums.memory_obs_gpu_s)),
-        "avg_replica_count": _per_second(sums.pod_s, row),
+        "avg_gpu_memory_total": shown(quotients.avg_gpu_memory_total(sums)),
+        "avg_replica_count": shown(quotients.avg_replica_count(sums, row.seconds)),
         "max_replica_count": sums.pods_max,
         "min_replica_count": sums.pods_min,
         "workload_status": None if row.status is None else _STATUS[row.status],
@@ -178,7 +179,7 @@ def _workload_row(row: UsageRow) -> dict[str, Any]:
 
 def _utilization(row: UsageRow) -> dict[str, Any]:
     return {
-        "avg_utilization": shown(quotient(row.sums.util_gpu_s, row.sums.obs_gpu_s)),
+        "avg_utilization": shown(quotients.avg_utilization(row.sums)),
         "max_utilization": shown(row.sums.util_max),
         "min_utilization": shown(row.sums.util_min),
     }
@@ -186,24 +187,14 @@ def _utilization(row: UsageRow) -> dict[str, Any]:
 
 def _percentiles(row: UsageRow) -> dict[str, Any]:
     return {
-        "p50_utilization": percentile(row.sums.histogram, 0.5),
-        "p95_utilization": percentile(row.sums.histogram, 0.95),
+        "p50_utilization": shown(quotients.utilization_percentile(row.sums, 50)),
+        "p95_utilization": shown(quotients.utilization_percentile(row.sums, 95)),
     }
 
 
 def _last(row: UsageRow) -> dict[str, Any]:
-    coverage = quotient(row.sums.obs_gpu_s, row.sums.alloc_gpu_s)
     return {
-        "coverage": shown(coverage, 4),
+        "coverage": shown(quotients.coverage(row.sums), 4),
         "created_at": stamped(row.created_at),
         "updated_at": stamped(row.updated_at),
     }
-
-
-def _per_second(value: float, row: UsageRow) -> float | None:
-    return shown(quotient(value, row.seconds))
-
-
-def _percent(above: float, below: float) -> float | None:
-    found = quotient(above, below)
-    return None if found is None else 100 * found

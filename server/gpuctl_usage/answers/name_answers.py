@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpuctl_usage.answers.scopes import cluster_named
 from gpuctl_usage.store.database import Database
-from gpuctl_usage.store.usage_queries import find_clusters, keys_of, names_of
+from gpuctl_usage.store.usage_queries import find_clusters, keys_of, namespaces_of, values_of
 from gpuctl_usage.sums import Level
 
 
@@ -20,7 +20,7 @@ def namespace_names(database: Database, cluster: str) -> list[str]:
     :raises UnknownCluster: there is no such cluster. Likewise below.
     """
     with database.reading() as connection:
-        return names_of(connection, cluster_named(connection, cluster).id, Level.NAMESPACE)
+        return namespaces_of(connection, cluster_named(connection, cluster).id)
 
 
 def dimension_keys(database: Database, cluster: str, level: Level) -> list[str]:
@@ -32,4 +32,4 @@ def dimension_keys(database: Database, cluster: str, level: Level) -> list[str]:
 def dimension_values(database: Database, cluster: str, level: Level, key: str) -> list[str]:
     """Values of one."""
     with database.reading() as connection:
-        return names_of(connection, cluster_named(connection, cluster).id, level, key)
+        return values_of(connection, cluster_named(connection, cluster).id, level, key)

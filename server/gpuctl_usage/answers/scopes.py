@@ -67,7 +67,7 @@ def page_or_list(
         rows = list(find(most + 1, 0))
         if len(rows) > most:
             raise TooMuch(
-                f"these are more than {most} rows; ask for a shorter time, or for pages: page=1&page_size=1000"
+                f"there are more than {most} rows; ask for a shorter time, or for pages: page=1&page_size=1000"
             )
         return rows
     total = count()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from gpuctl_usage.answers.figures import counted, quotient, shown, stamped
+from gpuctl_usage.answers.figures import counted, shown, stamped
 from gpuctl_usage.answers.hourly_answers import Answer, Hours
 from gpuctl_usage.answers.scopes import NothingKept, TooMuch, cluster_named, page_or_list
 from gpuctl_usage.facts import WorkloadAllocation
+from gpuctl_usage.rolling.quotients import mean_over
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.moments import KeptSnapshot, count_snapshots, latest_snapshot, read_snapshots
 
@@ -100,7 +101,7 @@ def _details(workloads: Iterable[WorkloadAllocation]) -> dict[str, Any]:
 
 def _namespace(workloads: list[WorkloadAllocation]) -> dict[str, Any]:
     measured = [(item.gpus, item.utilization) for item in workloads if item.utilization is not None]
-    used = quotient(sum(gpus * percent for gpus, percent in measured), sum(gpus for gpus, _ in measured))
+    used = mean_over(sum(gpus * percent for gpus, percent in measured), sum(gpus for gpus, _ in measured))
     return {
         "allocated_gpu": counted(sum(item.gpus for item in workloads)),
         "utilization": shown(used),

@@ -70,7 +70,7 @@ def url_of(text: str) -> URL:
         return URL.create("sqlite", database=str(Path(text).expanduser()))
     try:
         url = make_url(text)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         raise DatabaseProblem("the usage database is no path, and no URL such as sqlite:///usage.db") from None
     if url.get_backend_name() not in ("sqlite", "postgresql"):
         raise DatabaseProblem(f"a usage database of {url.get_backend_name()} is not known; use sqlite or postgresql")
@@ -178,7 +178,8 @@ def _check(connection: Connection, name: str) -> str | None:
             raise DatabaseProblem(f"{name} is a database of another program; name another file")
     revision = MigrationContext.configure(connection).get_current_revision()
     if revision is None:
-        if inspect(connection).get_table_names():
+        # Alembic's own is left where everything was taken back.
+        if set(inspect(connection).get_table_names()) - {"alembic_version"}:
             raise DatabaseProblem(f"{name} has tables, but none of gpuctl's; name another database")
         return None
     try:

@@ -84,12 +84,16 @@ def find_clusters(connection: Connection) -> list[NamedCluster]:
     return [NamedCluster(row.id, row.uid, row.name) for row in rows]
 
 
-def names_of(connection: Connection, cluster: int, level: Level, key: str | None = None) -> list[str]:
-    """The values that groups of a level (and key) have had, in order."""
-    statement = select(groups.c.value).distinct().where(groups.c.cluster_id == cluster, groups.c.level == level.value)
-    if key is not None:
-        statement = statement.where(groups.c.key == key)
-    return sorted(connection.execute(statement).scalars())
+def values_of(connection: Connection, cluster: int, level: Level, key: str) -> list[str]:
+    """The values that a label or annotation has had, in order."""
+    of_key = groups.c.cluster_id == cluster, groups.c.level == level.value, groups.c.key == key
+    return sorted(connection.execute(select(groups.c.value).distinct().where(*of_key)).scalars())
+
+
+def namespaces_of(connection: Connection, cluster: int) -> list[str]:
+    """Those of which anything is known, in order: of a pod also before its first hour is rolled up."""
+    known = groups.c.cluster_id == cluster, groups.c.namespace != ""
+    return sorted(connection.execute(select(groups.c.namespace).distinct().where(*known)).scalars())
 
 
 def keys_of(connection: Connection, cluster: int, level: Level) -> list[str]:

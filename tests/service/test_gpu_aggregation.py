@@ -1,0 +1,623 @@
+"""``/gpu-aggregation``: what the product's document prints, out of a database whose sums are known."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from control_plane import ControlPlane
+from gpuctl_server.problems import Problem, answer
+from gpuctl_usage.facts import AllocationSnapshot, Holding, WorkloadAllocation, WorkloadKey
+from gpuctl_usage.store.database import Database, open_database
+from gpuctl_usage.sums import Group, Level, RolledUp, Sums
+from support.cluster_tools import POOL
+from support.served import Served, serving
+
+USERS = {
+    "admin": ("admin", None, None),
+    "anna": ("user", ("ml-training",), None),
+    "twice": ("user", ("ml-training", "ml-inference", "not-there"), None),
+    "nora": ("user", ("not-there",), None),
+    "vera": ("viewer", None, None),
+    "pooled": ("admin", None, (POOL,)),
+    "both": ("user", ("ml-training",), (POOL,)),
+}
+HOUR, DAY = 3600, 24 * 3600
+BASE = "/gpu-aggregation"
+MANY = 1000
+"""Values of a label, each in eleven hours: more than a list may have."""
+
+
+def at(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=timezone.utc).timestamp())
+
+
+FIRST = at("2025-11-05T14:00:00")
+ALL = {"start_time": "2025-11-05T00:00:00Z", "end_time": "2025-11-06T00:00:00Z"}
+CREATED = {"created_at": "2025-11-05T15:00:01Z", "updated_at": "2025-11-05T15:00:01Z"}
+
+
+def sums(gpus: float, mean: float, low: float, high: float, *, share: float = 1.0, **more: Any) -> Sums:
+    """Of as many GPUs for an hour, a share of which was measured."""
+    held = gpus * HOUR
+    values = {"alloc_gpu_s": held, "running_gpu_s": held, "obs_gpu_s": held * share, "util_gpu_s": mean * held * share}
+    return Sums(**values | {"util_min": low, "util_max": high} | more)
+
+
+def memory(gpus: float, used: float, most: float, total: float) -> dict[str, float]:
+    seconds = gpus * HOUR
+    return {
+        "memory_obs_gpu_s": seconds,
+        "memory_used_gpu_s": used * seconds,
+        "memory_total_gpu_s": total * seconds,
+        "memory_max": most,
+    }
+
+
+def workload(namespace: str, kind: str, name: str, uid: str) -> tuple[WorkloadKey, Group]:
+    return WorkloadKey(namespace, kind, name, uid), Group(Level.WORKLOAD, f"{namespace}/{kind}/{name}", uid)
+
+
+BERT, BERT_GROUP = workload("ml-training", "Job", "bert-training-job", "abc-def-123")
+SERVER, SERVER_GROUP = workload("ml-inference", "Deployment", "inference-server", "xyz-uvw-456")
+_, UNSEEN_GROUP = workload("ml-training", "Job", "unseen", "u-1")
+_, SYSTEM_GROUP = workload("kube-system", "DaemonSet", "agent", "u-2")
+WHOLE = Group(Level.CLUSTER)
+SPREAD = {60: 20, 70: 36, 89: 4}
+"""60 minutes: of rank 30 is 70, of rank 57 is 89."""
+
+
+def filled(database: Database) -> None:
+    """What the document's examples say, and beside it what they do not have."""
+    cluster = database.cluster("uid-1", "cluster-1")
+    pods = [
+        Holding("p1", "ml-training", "bert-0", BERT, "n1", 8.0, "A100", *_SAID_OF_BERT, float(FIRST - 10), 0.0, None),
+        Holding("p2", "ml-inference", "s-0", SERVER, "n1", 2.0, "V100", *_SAID_OF_SERVER, float(FIRST), 1.0, None),
+    ]
+    database.put_holdings(cluster, pods, FIRST + HOUR)
+    label = lambda value: Group(Level.LABEL, "team", value)  # noqa: E731
+    hour = {
+        WHOLE: sums(96.5, 68.5, 45.3, 95.2, share=0.5, cap_gpu_s=128 * HOUR, histogram=SPREAD, buckets=12, samples=9),
+        Group(Level.NAMESPACE, value="ml-training"): sums(32.5, 72.3, 55.2, 89.5, workloads=5),
+        # One with a quota.
+        Group(Level.NAMESPACE, value="inference"): sums(48, 65.8, 48.3, 82.1, workloads=12, cap_gpu_s=64 * HOUR),
+        Group(Level.NAMESPACE, value="kube-system"): sums(1, 1, 1, 1, workloads=1),
+        label("ai-research"): sums(64, 78.5, 62.1, 92.3, workloads=8),
+        label("cv-team"): sums(32.5, 68.2, 51.3, 85.7, workloads=4),
+        Group(Level.ANNOTATION, "cost-center", "cc-001"): sums(8, 85.67, 72.34, 98.2, workloads=1),
+        BERT_GROUP: sums(
+            8, 85.67, 72.34, 98.2, histogram={85: 56, 96: 4}, pod_s=HOUR, pods_min=1, pods_max=1, samples=3600,
+            workloads=1, **memory(8, 28.5, 31.2, 32.0),
+        ),
+        SERVER_GROUP: sums(
+            4, 62.34, 42, 81, histogram={61: 40, 79: 20}, pod_s=2.5 * HOUR, pods_min=2, pods_max=3, samples=3600,
+            workloads=1, **memory(4, 12.8, 15.6, 16.0),
+        ),
+        # Half of the hour on two GPUs, and nothing measured it.
+        UNSEEN_GROUP: Sums(alloc_gpu_s=HOUR, pod_s=HOUR / 2, pods_min=1, pods_max=1, workloads=1),
+        SYSTEM_GROUP: sums(1, 1, 1, 1, pod_s=HOUR, pods_min=1, pods_max=1, workloads=1),
+    }  # fmt: skip
+    database.put_rolled_up(cluster, RolledUp(FIRST, HOUR, hour, "first"), provisional=False)
+    # An hour that runs: a quarter of it there has been.
+    running = {WHOLE: Sums(alloc_gpu_s=64 * 900, cap_gpu_s=128 * 900)}
+    database.put_rolled_up(cluster, RolledUp(FIRST + HOUR, 900, running, "running"), provisional=True)
+    for number in range(11):
+        start = at("2025-10-01T00:00:00") + number * HOUR
+        values = {Group(Level.LABEL, "many", f"v{item:04}"): Sums(alloc_gpu_s=HOUR) for item in range(MANY)}
+        works = {workload("ml-training", "Job", f"w{item}", "u")[1]: sums(1, item % 7, 0, 9) for item in range(23)}
+        both = {**values, **works} if number else values
+        database.put_rolled_up(cluster, RolledUp(start, HOUR, {WHOLE: Sums(), **both}, "many"), provisional=False)
+    held = (
+        WorkloadAllocation(WorkloadKey("ml-training", "PyTorchJob", "bert-training", "abc-123"), 8, 85.3),
+        WorkloadAllocation(WorkloadKey("ml-training", "Job", "rest", "r"), 24, (72.5 * 32 - 85.3 * 8) / 24),
+        WorkloadAllocation(WorkloadKey("inference", "Deployment", "a", "d"), 48, None),
+        WorkloadAllocation(WorkloadKey("kube-system", "DaemonSet", "agent", "e"), 16, 1.0),
+    )
+    for minutes in (0, 5, 25):
+        database.put_snapshot(cluster, AllocationSnapshot(FIRST + minutes * 60, 128, 96, held))
+    other = database.cluster("uid-2", "prod-cluster")
+    database.put_rolled_up(other, RolledUp(FIRST, HOUR, {WHOLE: sums(1, 50, 50, 50, cap_gpu_s=8 * HOUR)}, "o"), False)
+    for number in range(301):
+        database.put_snapshot(other, AllocationSnapshot(time.time() - 60 - number * 20, 8, 8, held[:1]))
+
+
+_SAID_OF_BERT = (
+    {"team": "research", "project": "nlp", "priority": "high"},
+    {"cost-center": "cc-001", "project-id": "proj-123"},
+)
+_SAID_OF_SERVER = ({"team": "production", "app": "inference"}, {})  # type: ignore[var-annotated]
+
+
+@pytest.fixture(scope="module")
+def usage(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    directory = tmp_path_factory.mktemp("usage")
+    path = directory / "usage.db"
+    database = open_database(str(path), clock=lambda: FIRST + HOUR + 1.7)
+    filled(database)
+    database.close()
+    with serving(directory, plane.kubeconfig(), USERS, usage_database=str(path)) as running:  # type: ignore[arg-type]
+        yield running
+
+
+def ask(served: Served, path: str, name: str = "admin", **query: Any) -> Any:
+    """The data of an answer."""
+    value = served.get(f"{BASE}/{path}", name, **query)
+    assert (value.keys(), value["code"], value["message"]) == ({"code", "message", "data"}, 200, "success")
+    return value["data"]
+
+
+def refused(served: Served, path: str, name: str = "admin", *, status: int, **query: Any) -> str:
+    """What is wrong, as an answer says."""
+    value = served.get(f"{BASE}/{path}", name, status=status, **query)
+    assert (value.keys(), value["code"]) == ({"code", "message", "error"}, status)
+    text: str = value["error"]
+    return text
+
+
+def without_ids(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows whose ids are checked: different, and exact in JavaScript."""
+    ids = [row["id"] for row in rows]
+    assert len(set(ids)) == len(ids)
+    assert all(isinstance(number, int) and 0 < number < 2**53 for number in ids)
+    return [{key: value for key, value in row.items() if key != "id"} for row in rows]
+
+
+# As printed.
+
+
+def test_the_cluster(usage: Served) -> None:
+    first, running = without_ids(ask(usage, "cluster/hourly-stats", **ALL))
+    assert first == {
+        "cluster_name": "cluster-1",
+        "stat_hour": "2025-11-05T14:00:00Z",
+        "total_gpu_capacity": 128,
+        "allocated_gpu_count": 96.5,
+        "allocation_rate": 75.39,
+        "avg_utilization": 68.5,
+        "max_utilization": 95.2,
+        "min_utilization": 45.3,
+        "p50_utilization": 70,
+        "p95_utilization": 89,
+        "sample_count": 12,
+        "coverage": 0.5,
+        **CREATED,
+    }
+    assert running == {
+        "cluster_name": "cluster-1",
+        "stat_hour": "2025-11-05T15:00:00Z",
+        "total_gpu_capacity": 128,
+        "allocated_gpu_count": 64.0,
+        "allocation_rate": 50.0,
+        **dict.fromkeys([f"{kind}_utilization" for kind in ("avg", "max", "min", "p50", "p95")]),
+        "sample_count": 0,
+        "coverage": 0.0,
+        **CREATED,
+    }
+
+
+def test_namespaces(usage: Served) -> None:
+    inference, system, training = without_ids(ask(usage, "namespaces/hourly-stats", **ALL))
+    alike = {"cluster_name": "cluster-1", "stat_hour": "2025-11-05T14:00:00Z", "coverage": 1.0, **CREATED}
+    assert training == alike | {
+        "namespace": "ml-training",
+        "total_gpu_capacity": 128,
+        "allocated_gpu_count": 32.5,
+        "avg_utilization": 72.3,
+        "max_utilization": 89.5,
+        "min_utilization": 55.2,
+        "active_workload_count": 5,
+    }
+    assert inference == alike | {
+        "namespace": "inference",
+        # Its quota's.
+        "total_gpu_capacity": 64,
+        "allocated_gpu_count": 48.0,
+        "avg_utilization": 65.8,
+        "max_utilization": 82.1,
+        "min_utilization": 48.3,
+        "active_workload_count": 12,
+    }
+    assert system["namespace"] == "kube-system"
+    (one,) = without_ids(ask(usage, "namespaces/hourly-stats", namespace="ml-training", **ALL))
+    assert one == training
+    assert ask(usage, "namespaces/hourly-stats", namespace="absent", **ALL) == []
+
+
+def test_labels_and_annotations(usage: Served) -> None:
+    of_team = {"dimension_type": "label", "dimension_key": "team"}
+    first, second = without_ids(ask(usage, "labels/hourly-stats", **of_team, **ALL))
+    alike = {"cluster_name": "cluster-1", **of_team, "stat_hour": "2025-11-05T14:00:00Z", "coverage": 1.0, **CREATED}
+    assert first == alike | {
+        "dimension_value": "ai-research",
+        "allocated_gpu_count": 64.0,
+        "avg_utilization": 78.5,
+        "max_utilization": 92.3,
+        "min_utilization": 62.1,
+        "active_workload_count": 8,
+    }
+    assert second == alike | {
+        "dimension_value": "cv-team",
+        "allocated_gpu_count": 32.5,
+        "avg_utilization": 68.2,
+        "max_utilization": 85.7,
+        "min_utilization": 51.3,
+        "active_workload_count": 4,
+    }
+    assert without_ids(ask(usage, "labels/hourly-stats", **of_team, dimension_value="cv-team", **ALL)) == [second]
+    (cost,) = ask(usage, "labels/hourly-stats", dimension_type="annotation", dimension_key="cost-center", **ALL)
+    assert (cost["dimension_value"], cost["allocated_gpu_count"]) == ("cc-001", 8.0)
+    assert ask(usage, "labels/hourly-stats", dimension_type="label", dimension_key="cost-center", **ALL) == []
+
+
+def test_workloads(usage: Served) -> None:
+    page = ask(usage, "workloads/hourly-stats", **ALL, order_by="utilization", order_direction="desc")
+    assert {key: value for key, value in page.items() if key != "data"} == {
+        "total": 4,
+        "page": 1,
+        "page_size": 20,
+        "total_pages": 1,
+    }
+    bert, server, system, unseen = without_ids(page["data"])
+    alike = {"cluster_name": "cluster-1", "stat_hour": "2025-11-05T14:00:00Z", "workload_status": "Running", **CREATED}
+    assert bert == alike | {
+        "namespace": "ml-training",
+        "workload_name": "bert-training-job",
+        "workload_type": "Job",
+        "allocated_gpu_count": 8.0,
+        "requested_gpu_count": 8.0,
+        "avg_utilization": 85.67,
+        "max_utilization": 98.2,
+        "min_utilization": 72.34,
+        "p50_utilization": 85,
+        "p95_utilization": 96,
+        "avg_gpu_memory_used": 28.5,
+        "max_gpu_memory_used": 31.2,
+        "avg_gpu_memory_total": 32.0,
+        "avg_replica_count": 1.0,
+        "max_replica_count": 1,
+        "min_replica_count": 1,
+        "sample_count": 3600,
+        "owner_uid": "abc-def-123",
+        "owner_name": "bert-training-job",
+        "labels": {"team": "research", "project": "nlp", "priority": "high"},
+        "annotations": {"cost-center": "cc-001", "project-id": "proj-123"},
+        "coverage": 1.0,
+    }
+    assert server == alike | {
+        "namespace": "ml-inference",
+        "workload_name": "inference-server",
+        "workload_type": "Deployment",
+        "allocated_gpu_count": 4.0,
+        # 1.6 GPUs a pod, of three.
+        "requested_gpu_count": 4.8,
+        "avg_utilization": 62.34,
+        "max_utilization": 81.0,
+        "min_utilization": 42.0,
+        "p50_utilization": 61,
+        "p95_utilization": 79,
+        "avg_gpu_memory_used": 12.8,
+        "max_gpu_memory_used": 15.6,
+        "avg_gpu_memory_total": 16.0,
+        "avg_replica_count": 2.5,
+        "max_replica_count": 3,
+        "min_replica_count": 2,
+        "sample_count": 3600,
+        "owner_uid": "xyz-uvw-456",
+        "owner_name": "inference-server",
+        "labels": {"team": "production", "app": "inference"},
+        "annotations": {},
+        "coverage": 1.0,
+    }
+    # What is not known is null, and last.
+    names = ("allocated_gpu_count", "requested_gpu_count", "avg_utilization", "max_gpu_memory_used", "coverage")
+    assert [unseen[name] for name in names] == [1.0, 2.0, None, None, 0.0]
+    assert unseen["workload_status"] == "Pending"
+    assert system["namespace"] == "kube-system"
+
+
+def test_the_last_snapshot(usage: Served) -> None:
+    found = ask(usage, "snapshots/latest")
+    details = found.pop("allocation_details")
+    assert isinstance(found.pop("id"), int)
+    assert found == {
+        "cluster_name": "cluster-1",
+        "snapshot_time": "2025-11-05T14:25:00Z",
+        "dimension_type": "cluster",
+        "dimension_key": "",
+        "dimension_value": "",
+        "total_gpu_capacity": 128,
+        "allocated_gpu_count": 96,
+        "created_at": "2025-11-05T15:00:01Z",
+    }
+    assert (details.keys(), details["annotations"]) == ({"namespaces", "annotations"}, {})
+    training = details["namespaces"]["ml-training"]
+    assert [item["name"] for item in training.pop("workloads")] == ["rest", "bert-training"]
+    assert training == {"allocated_gpu": 32, "utilization": 72.5, "workload_count": 2}
+    (one,) = details["namespaces"]["inference"].pop("workloads")
+    assert one == {
+        "uid": "d",
+        "name": "a",
+        "namespace": "inference",
+        "kind": "Deployment",
+        "allocated_gpu": 48,
+        "utilization": None,
+    }
+    assert details["namespaces"]["inference"] == {"allocated_gpu": 48, "utilization": None, "workload_count": 1}
+
+
+def test_snapshots(usage: Served) -> None:
+    between = {"start_time": "2025-11-05T14:00:00Z", "end_time": "2025-11-05T14:25:00Z"}
+    found = ask(usage, "snapshots", **between)
+    assert [item["snapshot_time"][11:16] for item in found] == ["14:00", "14:05"]
+    assert found[0].keys() == {
+        *("id", "cluster_name", "snapshot_time", "dimension_type", "total_gpu_capacity", "allocated_gpu_count"),
+        *("allocation_details", "created_at"),
+    }
+    assert found[0]["allocation_details"]["namespaces"].keys() == {"ml-training", "inference", "kube-system"}
+    (bare, _) = ask(usage, "snapshots", include_details="false", **between)
+    assert (bare["allocation_details"], bare["allocated_gpu_count"]) == ({}, 96)
+    page = ask(usage, "snapshots", page=2, page_size=1, **between)
+    assert (page["total"], page["total_pages"], page["data"]) == (2, 2, found[1:])
+    # The last 24 hours; more than 300 come without details, and say so.
+    value = usage.get(f"{BASE}/snapshots", cluster="prod-cluster")
+    assert len(value["data"]) == 301
+    assert {json.dumps(item["allocation_details"]) for item in value["data"]} == {"{}"}
+    assert value["message"].endswith("ask with include_details=true")
+    text = refused(usage, "snapshots", cluster="prod-cluster", include_details="true", status=400)
+    assert "page=1&page_size=300" in text
+    told = ask(usage, "snapshots", cluster="prod-cluster", include_details="true", page=1, page_size=300)
+    assert all(item["allocation_details"]["namespaces"] for item in told["data"])
+    assert ask(usage, "snapshots") == []
+
+
+def test_names(usage: Served) -> None:
+    assert ask(usage, "clusters") == ["cluster-1", "prod-cluster"]
+    assert ask(usage, "namespaces") == ["inference", "kube-system", "ml-inference", "ml-training"]
+    assert ask(usage, "namespaces", cluster="prod-cluster") == ["ml-training"]
+    assert ask(usage, "dimension-keys") == ["many", "team"]
+    assert ask(usage, "dimension-keys", dimension_type="annotation") == ["cost-center"]
+    assert ask(usage, "dimension-values", dimension_type="label", dimension_key="team") == ["ai-research", "cv-team"]
+    assert ask(usage, "dimension-values", dimension_type="label", dimension_key="absent") == []
+
+
+# Every line of the document, with what its shell would put in.
+LINES = """
+cluster/hourly-stats?start_time=2025-11-04T00:00:00Z&end_time=2025-11-05T00:00:00Z 0
+cluster/hourly-stats?cluster=prod-cluster&start_time=2025-11-04T00:00:00Z&end_time=2025-11-05T00:00:00Z 0
+namespaces/hourly-stats?start_time=2025-11-05T00:00:00Z&end_time=2025-11-05T23:59:59Z 3
+namespaces/hourly-stats?namespace=ml-training&start_time=2025-11-05T00:00:00Z&end_time=2025-11-05T23:59:59Z 1
+labels/hourly-stats?dimension_type=label&dimension_key=team&start_time=2025-11-05T00:00:00Z&end_time=2025-11-05T23:59:59Z 2
+labels/hourly-stats?dimension_type=label&dimension_key=team&dimension_value=ai-research&start_time=2025-11-05T00:00:00Z&end_time=2025-11-05T23:59:59Z 1
+labels/hourly-stats?dimension_type=annotation&dimension_key=cost-center&start_time=2025-11-05T00:00:00Z&end_time=2025-11-05T23:59:59Z 1
+workloads/hourly-stats?start_time=2025-11-05T00:00:00Z&end_time=2025-11-05T23:59:59Z 4
+workloads/hourly-stats?namespace=ml-training&start_time=2025-11-05T00:00:00Z&end_time=2025-11-05T23:59:59Z 2
+workloads/hourly-stats?namespace=ml-training&workload_name=bert-training-job&start_time=2025-11-01T00:00:00Z&end_time=2025-11-07T23:59:59Z 1
+workloads/hourly-stats?workload_type=Job&start_time=2025-11-05T00:00:00Z&end_time=2025-11-05T23:59:59Z 2
+workloads/hourly-stats?start_time=2025-11-05T00:00:00Z&end_time=2025-11-05T23:59:59Z&page=1&page_size=50&order_by=utilization&order_direction=desc 4
+workloads/hourly-stats?cluster=cluster-1&namespace=production&workload_type=Deployment&start_time=2025-11-01T00:00:00Z&end_time=2025-11-07T23:59:59Z 0
+snapshots/latest 1
+snapshots/latest?cluster=prod-cluster 1
+snapshots 0
+snapshots?start_time=2025-11-05T00:00:00Z&end_time=2025-11-05T23:59:59Z 3
+cluster/hourly-stats?start_time={week}&end_time={today_end} 0
+labels/hourly-stats?dimension_type=label&dimension_key=team&start_time={today}&end_time={today_end} 0
+namespaces/hourly-stats?start_time={month}&end_time={today_end} 0
+workloads/hourly-stats?start_time=2025-11-05T00:00:00Z&end_time=2025-11-05T23:59:59Z&order_by=utilization&order_direction=asc&page_size=10 4
+"""
+
+
+@pytest.mark.parametrize("line", LINES.strip().splitlines())
+def test_every_line_of_the_document(usage: Served, line: str) -> None:
+    now = datetime.now(timezone.utc)
+    request, _, number = line.format(
+        week=(now - timedelta(days=7)).strftime("%Y-%m-%dT00:00:00Z"),
+        today=now.strftime("%Y-%m-%dT00:00:00Z"),
+        today_end=now.strftime("%Y-%m-%dT23:59:59Z"),
+        month=now.strftime("%Y-%m-01T00:00:00Z"),
+    ).rpartition(" ")
+    parts = urlsplit(request)
+    found = ask(usage, parts.path, **dict(parse_qsl(parts.query)))
+    found = found["data"] if parts.path.startswith("workloads") else found
+    assert (1 if isinstance(found, dict) else len(found)) == int(number)
+
+
+# Paging and times.
+
+
+def test_pages(usage: Served) -> None:
+    """All pages together are all rows, each once, in one order."""
+    october = {"start_time": "2025-10-01T00:00:00Z", "end_time": "2025-10-02T00:00:00Z"}
+    for order in ("time", "utilization", "allocated_gpu_count"):
+        for direction in ("asc", "desc"):
+            asked = {**october, "order_by": order, "order_direction": direction}
+            whole = ask(usage, "workloads/hourly-stats", page_size=1000, **asked)
+            assert (whole["total"], whole["total_pages"], len(whole["data"])) == (230, 1, 230)
+            found: list[Any] = []
+            for number in range(1, 7):
+                page = ask(usage, "workloads/hourly-stats", page=number, page_size=40, **asked)
+                assert (page["total"], page["page"], page["page_size"], page["total_pages"]) == (230, number, 40, 6)
+                found += page["data"]
+            assert found == whole["data"]
+            keys = {"time": "stat_hour", "utilization": "avg_utilization"}
+            values = [row[keys.get(order, order)] for row in found]
+            assert values == sorted(values, reverse=direction == "desc")
+    default = ask(usage, "workloads/hourly-stats", **october)
+    assert (default["page"], default["page_size"], len(default["data"])) == (1, 20, 20)
+    beyond = ask(usage, "workloads/hourly-stats", page=2**31, page_size=1000, **october)
+    assert (beyond["total"], beyond["data"]) == (230, [])
+
+
+def test_lists_and_pages(usage: Served) -> None:
+    """A list without page and page_size, as far as it is not too long; a page with either."""
+    asked = {"dimension_type": "label", "dimension_key": "many", "start_time": "2025-10-01T00:00:00Z"}
+    text = refused(usage, "labels/hourly-stats", **asked, end_time="2025-10-02T00:00:00Z", status=400)
+    assert text.startswith("there are more than 10000 rows; ask for a shorter time, or for pages")
+    assert len(ask(usage, "labels/hourly-stats", **asked, end_time="2025-10-01T10:00:00Z")) == 10_000
+    page = ask(usage, "labels/hourly-stats", **asked, end_time="2025-10-02T00:00:00Z", page=11, page_size=1000)
+    assert (page["total"], page["total_pages"], len(page["data"])) == (11_000, 11, 1000)
+    page = ask(usage, "cluster/hourly-stats", **ALL, page_size=1)
+    assert (page["total"], page["page"], page["page_size"], page["total_pages"]) == (2, 1, 1, 2)
+    page = ask(usage, "namespaces/hourly-stats", **ALL, page=2)
+    assert (page["total"], page["data"]) == (3, [])
+
+
+def test_times(usage: Served) -> None:
+    """Half-open; of any zone, also with a plus that was lost on the way."""
+
+    def hours(start: str, end: str) -> list[str]:
+        found = ask(usage, "cluster/hourly-stats", start_time=start, end_time=end)
+        return [row["stat_hour"][11:13] for row in found]
+
+    assert hours("2025-11-05T14:00:00Z", "2025-11-05T15:00:00Z") == ["14"]
+    assert hours("2025-11-05T14:00:01Z", "2025-11-05T15:00:01Z") == ["15"]
+    assert hours("2025-11-05T22:00:00+08:00", "2025-11-05T22:00:01+08:00") == ["14"]
+    assert hours("2025-11-05T22:00:00 08:00", "2025-11-05T23:00:00 08:00") == ["14"]
+    assert hours("2025-11-05T13:59:59.999Z", "2025-11-05T14:00:00Z") == []
+
+
+# What is wrong.
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "status", "said"),
+    [
+        ("cluster/hourly-stats", {}, 400, "the query parameter start_time is required; end_time is required"),
+        ("labels/hourly-stats", ALL, 400, "the query parameter dimension_type is required; dimension_key is required"),
+        ("labels/hourly-stats", {**ALL, "dimension_type": "node", "dimension_key": "x"}, 400, "dimension_type is invalid"),
+        ("labels/hourly-stats", {**ALL, "dimension_type": "label", "dimension_key": ""}, 400, "dimension_key is invalid"),
+        ("dimension-values", {"dimension_type": "label"}, 400, "the query parameter dimension_key is required"),
+        ("cluster/hourly-stats", {**ALL, "start_time": "yesterday"}, 400, "start_time: `yesterday` is no time such as"),
+        ("cluster/hourly-stats", {**ALL, "end_time": ""}, 400, "the query parameter end_time is required"),
+        ("cluster/hourly-stats", {**ALL, "end_time": ALL["start_time"]}, 400, "start_time has to be before end_time"),
+        ("snapshots", {"end_time": "2020-01-01T00:00:00Z", "start_time": "2021-01-01T00:00:00Z"}, 400, "has to be before"),
+        ("workloads/hourly-stats", {**ALL, "page_size": 1001}, 400, "page_size is invalid"),
+        ("workloads/hourly-stats", {**ALL, "page": 0}, 400, "page is invalid"),
+        ("workloads/hourly-stats", {**ALL, "order_by": "name"}, 400, "order_by is invalid"),
+        ("workloads/hourly-stats", {**ALL, "order_direction": "up"}, 400, "order_direction is invalid"),
+        ("cluster/hourly-stats", {**ALL, "cluster": "absent"}, 404, "there is no cluster absent; /clusters lists"),
+        ("snapshots/latest", {"cluster": "absent"}, 404, "there is no cluster absent"),
+        ("dimension-keys", {"cluster": "absent"}, 404, "there is no cluster absent"),
+        ("nothing", {}, 404, "there is nothing at this path"),
+    ],
+)  # fmt: skip
+def test_errors(usage: Served, path: str, query: dict[str, Any], status: int, said: str) -> None:
+    assert said in refused(usage, path, status=status, **query)
+
+
+def test_errors_before_a_route(usage: Served) -> None:
+    assert "token is missing" in refused(usage, "clusters", "", status=401)
+    response = usage.client().post(f"{BASE}/clusters")
+    assert (response.status_code, response.json()["code"], response.headers["allow"]) == (405, 405, "GET")
+    # Whoever sends too much, or too often, hears it in this form as well.
+    large = {"content": b"x" * (1024 * 1024 + 1)}
+    assert usage.call("GET", f"{BASE}/clusters", status=413, **large)["code"] == 413
+    busy = answer(Problem(429, "the service is busy"), f"/api/v1{BASE}/clusters")
+    assert json.loads(bytes(busy.body)) == {"code": 429, "message": "Too many requests", "error": "the service is busy"}
+    # What is not of usage has the form that it had.
+    assert usage.get("/nothing", status=404).keys() == {"error", "message", "details", "hint"}
+
+
+def test_without_a_database(served: Served) -> None:
+    for path in ("clusters", "snapshots"):
+        text = refused(served, path, status=503)
+        assert text == "usage is not set up: the setting usage_database names no database"
+    # Whose right it is not hears of that first.
+    assert "may not get" in refused(served, "cluster/hourly-stats", "anna", status=403, **ALL)
+
+
+def test_a_database_that_cannot_be_used(plane: ControlPlane, tmp_path: Path) -> None:
+    """The service runs all the same, and goes on once it can."""
+    path = tmp_path / "usage.db"
+    path.write_text("no database " * 100)
+    users = {"admin": USERS["admin"]}
+    with serving(tmp_path, plane.kubeconfig(), users, usage_database=str(path)) as running:  # type: ignore[arg-type]
+        assert "is no database of SQLite, or is damaged" in refused(running, "clusters", status=503)
+        path.unlink()
+        assert ask(running, "clusters") == []
+        text = refused(running, "cluster/hourly-stats", status=404, **ALL)
+        assert text.startswith("no cluster has been collected yet")
+        # Somebody else fills it.
+        database = open_database(str(path))
+        database.cluster("uid", "late")
+        database.close()
+        assert ask(running, "clusters") == ["late"]
+        assert refused(running, "snapshots/latest", status=404) == "there is no snapshot of the cluster late yet"
+
+
+# Whose it is.
+
+
+def test_a_user_sees_its_namespaces(usage: Served) -> None:
+    assert ask(usage, "namespaces", "anna") == ["ml-training"]
+    assert [row["namespace"] for row in ask(usage, "namespaces/hourly-stats", "anna", **ALL)] == ["ml-training"]
+    found = ask(usage, "workloads/hourly-stats", "anna", **ALL)
+    assert (found["total"], {row["namespace"] for row in found["data"]}) == (2, {"ml-training"})
+    assert ask(usage, "workloads/hourly-stats", "anna", workload_name="inference-server", **ALL)["total"] == 0
+    # A snapshot has that part alone, in its total as well.
+    for snapshot in (ask(usage, "snapshots/latest", "anna"), *ask(usage, "snapshots", "anna", **ALL)):
+        assert snapshot["allocation_details"]["namespaces"].keys() == {"ml-training"}
+        assert (snapshot["allocated_gpu_count"], snapshot["total_gpu_capacity"]) == (32, 128)
+    bare = ask(usage, "snapshots", "anna", include_details="false", **ALL)
+    assert {(item["allocated_gpu_count"], json.dumps(item["allocation_details"])) for item in bare} == {(32, "{}")}
+    # Somebody with nothing there sees nothing.
+    assert ask(usage, "namespaces", "nora") == []
+    assert ask(usage, "namespaces/hourly-stats", "nora", **ALL) == []
+    assert ask(usage, "snapshots/latest", "nora")["allocated_gpu_count"] == 0
+    assert ask(usage, "workloads/hourly-stats", "nora", **ALL)["total"] == 0
+    assert ask(usage, "workloads/hourly-stats", "twice", **ALL)["total"] == 3
+
+
+def test_what_is_of_all_namespaces_is_for_those_who_see_them(usage: Served) -> None:
+    of_team = {"dimension_type": "label", "dimension_key": "team"}
+    for path, query, instead in (
+        ("cluster/hourly-stats", ALL, "namespaces/hourly-stats"),
+        ("labels/hourly-stats", {**ALL, **of_team}, "workloads/hourly-stats"),
+        ("dimension-keys", {}, "workloads/hourly-stats"),
+        ("dimension-values", of_team, "workloads/hourly-stats"),
+    ):
+        text = refused(usage, path, "anna", status=403, **query)
+        assert text == f"anna may not get the usage of all namespaces together; ask /gpu-aggregation/{instead}"
+        # The same, whatever there is.
+        assert refused(usage, path, "anna", status=403, **query, cluster="absent") == text
+        assert ask(usage, path, "vera", **query) == ask(usage, path, **query)
+    # What is advised can be asked.
+    assert ask(usage, "workloads/hourly-stats", "anna", **ALL)["total"] > 0
+
+
+@pytest.mark.parametrize("path", ["namespaces/hourly-stats", "workloads/hourly-stats"])
+def test_a_namespace_that_is_not_theirs(usage: Served, path: str) -> None:
+    """403, the same whether it is there or not."""
+    for name in ("inference", "absent", "kube-system"):
+        text = refused(usage, path, "anna", status=403, namespace=name, **ALL)
+        assert text.startswith(
+            f"anna may not get metrics in the namespace {name}: the namespaces of this token are ml-tr"
+        )
+    assert "for admins" in refused(usage, path, "vera", status=403, namespace="kube-system", **ALL)
+
+
+def test_the_system_s_namespaces(usage: Served) -> None:
+    """Theirs who are admins without limits; for others they are not there."""
+    assert ask(usage, "namespaces", "vera") == ["inference", "ml-inference", "ml-training"]
+    assert ask(usage, "workloads/hourly-stats", "vera", **ALL)["total"] == 3
+    assert ask(usage, "snapshots/latest", "vera")["allocated_gpu_count"] == 80
+
+
+def test_a_token_of_some_pools(usage: Served) -> None:
+    for name in ("pooled", "both"):
+        for path, query in (("workloads/hourly-stats", ALL), ("snapshots", {}), ("snapshots/latest", {})):
+            text = refused(usage, path, name, status=403, **query)
+            assert text.endswith("limited to some; ask /gpu-aggregation/namespaces/hourly-stats")
+        assert ask(usage, "namespaces/hourly-stats", name, **ALL)
+
+
+def test_yaml(usage: Served) -> None:
+    response = usage.client().get(f"{BASE}/clusters", headers={"Accept": "application/yaml"})
+    assert response.headers["content-type"].startswith("application/yaml")
+    assert response.text == "code: 200\nmessage: success\ndata:\n- cluster-1\n- prod-cluster\n"

@@ -1,0 +1,534 @@
+"""The database of usage on real SQLite: what is put is what is read, whoever is killed meanwhile."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import inspect
+
+from gpuctl_usage.facts import (
+    AllocationSnapshot,
+    Capacity,
+    Ending,
+    Holding,
+    NodeState,
+    WorkloadAllocation,
+    WorkloadKey,
+)
+from gpuctl_usage.store.database import Database, open_database
+from gpuctl_usage.store.engines import DatabaseProblem, engine_of, head, looking, migrate, url_of, writing
+from gpuctl_usage.store.hours import Span, WorkloadStatus
+from gpuctl_usage.store.moments import latest_snapshot
+from gpuctl_usage.store.packing import NotPacked, pack_histogram, pack_sums, unpack_histogram, unpack_sums
+from gpuctl_usage.store.tables import metadata
+from gpuctl_usage.store.usage_queries import Question, RowOrder, UsageRow, count_rows, find_rows
+from gpuctl_usage.sums import Group, Level, RolledUp, Sums
+
+HOUR = 3600
+BERT = WorkloadKey("ml", "Job", "bert", "uid-bert")
+WHOLE = Group(Level.CLUSTER)
+
+
+class Clock:
+    """A clock that stands where it was put."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "usage.db"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def database(path: Path, clock: Clock) -> Iterator[Database]:
+    found = open_database(str(path), clock)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def cluster(database: Database) -> int:
+    return database.cluster("uid-1", "cluster-1")
+
+
+def holding(pod: str = "p1", **changes: object) -> Holding:
+    found = Holding(pod, "ml", f"{pod}-name", BERT, "n1", 8.0, "A100", {"team": "a"}, {"cc": "1"}, 100.0, 110.0, None)
+    return found._replace(**changes)
+
+
+def group_of(key: WorkloadKey) -> Group:
+    return Group(Level.WORKLOAD, f"{key.namespace}/{key.kind}/{key.name}", key.uid)
+
+
+def hour(start: int = 0, digest: str = "d", **more: Sums) -> RolledUp:
+    """An hour with a cluster, a node, and the workloads that are named."""
+    sums = {WHOLE: Sums(alloc_gpu_s=7200.5, cap_gpu_s=28800, obs_gpu_s=3600, util_gpu_s=1e5 / 3, buckets=12)}
+    sums[Group(Level.NODE, value="n1")] = Sums(cap_gpu_s=28800, free_gpu_s=21599.5, histogram={0: 60})
+    for name, value in more.items():
+        sums[group_of(WorkloadKey("ml", "Job", name, f"uid-{name}"))] = value
+    return RolledUp(start, 3600.0, sums, digest, dropped=3)
+
+
+def rows(database: Database, cluster: int, level: Level, **asked: object) -> list[UsageRow]:
+    with database.reading() as connection:
+        return find_rows(connection, Question(cluster, level, 0, 1e10, **asked), 1000)  # type: ignore[arg-type]
+
+
+# What is put is what is read.
+
+
+def test_intervals(database: Database, cluster: int) -> None:
+    one, other = (
+        holding(),
+        holding("p2", workload=BERT._replace(name="b/c", uid=""), labels={}, started=None, start=150.5),
+    )
+    database.put_holdings(cluster, [one, other], 200.0)
+    assert database.open_holdings(cluster) == [one, other]
+    ended = one._replace(end=300.0, ending=Ending.FINISHED)
+    database.put_holdings(cluster, [ended], 300.0)
+    assert database.open_holdings(cluster) == [other]
+    # Half-open: what ended at the start, or starts at the end, has no moment in it.
+    assert database.holdings(cluster, 0, 100) == []
+    assert database.holdings(cluster, 299, 300) == [ended, other]
+    assert database.holdings(cluster, 300, 400) == [other]
+    # Another interval of the same pod is one more.
+    again = ended._replace(start=300.0, end=None, ending=None, labels={"team": "b"})
+    database.put_holdings(cluster, [again], 310.0)
+    assert database.open_holdings(cluster) == [other, again]
+    capacity = Capacity("n1", "A100", 8.0, NodeState.READY, 50.0, None)
+    database.put_capacities(cluster, [capacity], 320.0)
+    assert database.open_capacities(cluster) == [capacity]
+    changed = [capacity._replace(end=60.0), capacity._replace(start=60.0, state=NodeState.NOT_READY, gpus=7.5)]
+    database.put_capacities(cluster, changed, 330.0)
+    assert database.capacities(cluster, 0, 100) == changed
+    assert database.capacities(cluster, 60, 61) == changed[1:]
+    database.put_holdings(cluster, [], 340.0)
+    database.put_capacities(cluster, [], 341.0)
+    assert database.last_seen(cluster) == 341.0
+
+
+def test_clusters_are_apart(database: Database, cluster: int) -> None:
+    other = database.cluster("uid-2", "cluster-2")
+    assert other != cluster
+    assert database.last_seen(other) is None
+    database.put_holdings(cluster, [holding()], 1.0)
+    database.put_rolled_up(cluster, hour(), False)
+    assert (database.open_holdings(other), database.hours(other, 0, HOUR), database.last_seen(other)) == ([], {}, None)
+    # Its name may change, and it is the same.
+    assert database.cluster("uid-1", "renamed") == cluster
+    # Time does not go back.
+    database.seen(cluster, 50.0)
+    database.seen(cluster, 40.0)
+    assert database.last_seen(cluster) == 50.0
+
+
+def test_an_hour_is_replaced_as_a_whole(database: Database, cluster: int, clock: Clock) -> None:
+    first = hour(a=Sums(alloc_gpu_s=1.25, util_min=0.0, util_max=99.999), b=Sums(alloc_gpu_s=2))
+    assert database.put_rolled_up(cluster, first, provisional=True)
+    (before,) = rows(database, cluster, Level.WORKLOAD, name="a")
+    (read,) = database.rolled_up(cluster, 0, HOUR)
+    group = Group(Level.WORKLOAD, "ml/Job/a", "uid-a")
+    # Least and most are kept as they are answered.
+    assert read == replace(first, sums={**first.sums, group: Sums(alloc_gpu_s=1.25, util_min=0.0, util_max=100.0)})
+    clock.now += 60
+    second = replace(hour(digest="e", a=Sums(alloc_gpu_s=5), c=Sums(alloc_gpu_s=7)), seconds=1800.0)
+    assert database.put_rolled_up(cluster, second, provisional=True)
+    assert database.rolled_up(cluster, 0, HOUR) == [second]
+    after, _ = rows(database, cluster, Level.WORKLOAD)
+    assert (after.id, after.created_at) == (before.id, before.created_at)
+    assert after.id < 2**53
+    assert (after.updated_at, after.seconds, after.sums.alloc_gpu_s) == (before.updated_at + 60, 1800.0, 5)
+
+
+def test_the_same_hour_writes_nothing(database: Database, cluster: int, clock: Clock, path: Path) -> None:
+    database.put_rolled_up(cluster, hour(), provisional=True)
+    clock.now += 60
+    before = dump(path)
+    assert not database.put_rolled_up(cluster, hour(), provisional=True)
+    assert dump(path) == before
+    assert not database.put_rolled_up(cluster, hour(), provisional=False)
+    (state,) = database.hours(cluster, 0, HOUR).values()
+    assert (state.provisional, state.digest, state.coverage, state.seconds) == (False, "d", 3600 / 7200.5, 3600.0)
+    # Half-open, and a day is no hour.
+    assert database.hours(cluster, -HOUR, 0) == {}
+    assert database.put_rolled_up(cluster, replace(hour(), seconds=86400.0), False, Span.DAY)
+    assert list(database.hours(cluster, 0, HOUR, Span.DAY)) == [0]
+    assert [item.seconds for item in database.rolled_up(cluster, 0, HOUR)] == [3600.0]
+
+
+def test_workloads_have_the_labels_and_status_of_their_pods(database: Database, cluster: int) -> None:
+    def of(name: str) -> WorkloadKey:
+        return BERT._replace(name=name, uid=f"uid-{name}")
+
+    database.put_holdings(
+        cluster,
+        [
+            holding("1", workload=of("runs"), labels={"team": "before"}, end=1000.0, ending=Ending.CHANGED),
+            holding("1", workload=of("runs"), labels={"team": "after"}, start=1000.0),
+            holding("2", workload=of("waits"), started=None),
+            holding("3", workload=of("ended"), end=2000.0, ending=Ending.FINISHED),
+            # One that still waits, and one that has ended.
+            holding("4", workload=of("both"), end=2000.0, ending=Ending.FINISHED),
+            holding("5", workload=of("both"), started=None, start=2000.0),
+            # To the end of the hour.
+            holding("6", workload=of("runs-out"), end=3600.0, ending=Ending.FINISHED),
+            # Only later.
+            holding("7", workload=of("unknown"), start=4000.0),
+        ],
+        5000.0,
+    )
+    names = ("runs", "waits", "ended", "both", "runs-out", "unknown")
+    database.put_rolled_up(cluster, hour(**{name: Sums(alloc_gpu_s=1, running_gpu_s=1) for name in names}), False)
+    found = {row.group.key.rpartition("/")[2]: row for row in rows(database, cluster, Level.WORKLOAD)}
+    assert {name: row.status for name, row in found.items()} == {
+        "runs": WorkloadStatus.RUNNING,
+        "waits": WorkloadStatus.PENDING,
+        "ended": WorkloadStatus.FINISHED,
+        "both": WorkloadStatus.PENDING,
+        "runs-out": WorkloadStatus.RUNNING,
+        "unknown": WorkloadStatus.RUNNING,
+    }
+    assert (found["runs"].labels, found["runs"].annotations) == ({"team": "after"}, {"cc": "1"})
+    assert (found["unknown"].labels, found["unknown"].annotations) == ({}, {})
+
+
+def test_snapshots(database: Database, cluster: int, clock: Clock) -> None:
+    held = (WorkloadAllocation(BERT, 8.0, 85.333), WorkloadAllocation(BERT._replace(name="b", uid="x"), 0.25, None))
+    database.put_snapshot(cluster, AllocationSnapshot(300.0, 128.0, 8.25, held))
+    with database.reading() as connection:
+        first = latest_snapshot(connection, cluster)
+    assert first is not None
+    assert (first.created_at, first.has_details) == (clock.now, True)
+    assert first.snapshot == AllocationSnapshot(300.0, 128.0, 8.25, (held[0]._replace(utilization=85.33), held[1]))
+    # The same moment again is the same snapshot; nothing held is known as well.
+    database.put_snapshot(cluster, AllocationSnapshot(300.0, 128.0, 0.0, ()))
+    with database.reading() as connection:
+        second = latest_snapshot(connection, cluster)
+    assert second is not None
+    assert (second.id, second.has_details, second.snapshot.workloads) == (first.id, True, ())
+
+
+def test_orders(database: Database, cluster: int) -> None:
+    """What is not known is last, both ways; of equals the earlier hour and then the name decides, both ways."""
+    for start in (HOUR, 0):
+        half = Sums(alloc_gpu_s=HOUR, obs_gpu_s=10, util_gpu_s=500)
+        low = Sums(alloc_gpu_s=2 * HOUR, obs_gpu_s=10, util_gpu_s=10)
+        database.put_rolled_up(cluster, hour(start, x=half, c=Sums(alloc_gpu_s=1), b=half, a=low), False)
+
+    def names(order: RowOrder, ascending: bool) -> str:
+        found = rows(database, cluster, Level.WORKLOAD, order=order, ascending=ascending)
+        return " ".join(f"{row.group.key[-1]}{row.start // HOUR}" for row in found)
+
+    assert names(RowOrder.UTILIZATION, True) == "a0 a1 b0 x0 b1 x1 c0 c1"
+    assert names(RowOrder.UTILIZATION, False) == "b0 x0 b1 x1 a0 a1 c0 c1"
+    assert names(RowOrder.ALLOCATED, True) == "c0 c1 b0 x0 b1 x1 a0 a1"
+    assert names(RowOrder.ALLOCATED, False) == "a0 a1 b0 x0 b1 x1 c0 c1"
+    assert names(RowOrder.TIME, True) == "a0 b0 c0 x0 a1 b1 c1 x1"
+    assert names(RowOrder.TIME, False) == "a1 b1 c1 x1 a0 b0 c0 x0"
+
+
+def test_many_groups_are_found_as_few_are(database: Database, cluster: int) -> None:
+    """Of many groups whole hours are read, few are looked up: both find the same."""
+    many = {f"w{number:04}": Sums(alloc_gpu_s=number) for number in range(700)}
+    database.put_rolled_up(cluster, hour(0, **many), False)
+    database.put_rolled_up(cluster, hour(HOUR, w0001=Sums(alloc_gpu_s=5)), False)
+    question = Question(cluster, Level.WORKLOAD, 0, 2 * HOUR)
+    with database.reading() as connection:
+        assert count_rows(connection, question) == 701
+        found = find_rows(connection, question, 5, 698)
+        assert [(row.group.key, row.start) for row in found] == [
+            ("ml/Job/w0698", 0),
+            ("ml/Job/w0699", 0),
+            ("ml/Job/w0001", HOUR),
+        ]
+        assert count_rows(connection, replace(question, name="w0001")) == 2
+        assert count_rows(connection, replace(question, namespaces=["other"])) == 0
+        assert count_rows(connection, replace(question, namespaces=[])) == 0
+        assert count_rows(connection, replace(question, namespaces=["ml"], kind="Job", end=HOUR)) == 700
+
+
+# Small forms.
+
+HISTOGRAMS = st.dictionaries(st.integers(0, 100), st.integers(1, 10**6), max_size=101)
+
+
+@given(HISTOGRAMS)
+@settings(max_examples=100, deadline=None)
+def test_histograms_are_packed(histogram: dict[int, int]) -> None:
+    packed = pack_histogram(histogram)
+    assert packed is not None
+    assert unpack_histogram(packed) == histogram
+
+
+def test_a_histogram_of_an_hour_is_small() -> None:
+    generator = random.Random(1)
+    steady: dict[int, int] = {}
+    for _ in range(60):
+        number = min(100, max(0, round(generator.gauss(70, 5))))
+        steady[number] = steady.get(number, 0) + 1
+    packed = pack_histogram(steady)
+    assert packed is not None
+    assert len(packed) <= 16
+    assert pack_histogram({0: 30, 100: 30}) is not None
+    assert len(pack_histogram({0: 30, 100: 30}) or b"") <= 6
+    assert (pack_histogram(None), unpack_histogram(None)) == (None, None)
+    assert unpack_histogram(pack_histogram({50: 0})) == {}
+
+
+def test_sums_are_packed() -> None:
+    items = {7: Sums(alloc_gpu_s=1 / 3, histogram={3: 4}, util_max=1.5), 2: Sums()}
+    assert unpack_sums(pack_sums(items)) == items
+    assert unpack_sums(pack_sums({})) == {}
+    with pytest.raises(NotPacked):
+        unpack_sums(b"\x00nonsense")
+
+
+# The file.
+
+
+def dump(path: Path) -> list[str]:
+    """Everything that is in a file."""
+    connection = sqlite3.connect(path)
+    try:
+        return list(connection.iterdump())
+    finally:
+        connection.close()
+
+
+def test_how_a_file_is_set_up(database: Database, path: Path) -> None:
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    with database.reading() as reading:
+        assert reading.exec_driver_sql("PRAGMA foreign_keys").scalar_one() == 1
+        assert compare_metadata(MigrationContext.configure(reading), metadata) == []
+    connection.close()
+
+
+def test_migrations_up_and_down(path: Path) -> None:
+    open_database(str(path)).close()
+    before = dump(path)
+    engine = engine_of(url_of(str(path)))
+    with writing(engine) as connection:
+        migrate(connection, "base")
+    with looking(engine) as connection:
+        assert inspect(connection).get_table_names() == ["alembic_version"]
+    with writing(engine) as connection:
+        migrate(connection, "head")
+        assert MigrationContext.configure(connection).get_current_revision() == head()
+    engine.dispose()
+    assert dump(path) == before
+    # A file on the way is brought to the end when it is opened.
+    engine = engine_of(url_of(str(path)))
+    with writing(engine) as connection:
+        migrate(connection, "base")
+    engine.dispose()
+    open_database(str(path)).close()
+    assert dump(path) == before
+
+
+def test_a_later_version_is_refused(path: Path) -> None:
+    open_database(str(path)).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(DatabaseProblem, match=r"written by a later version of gpuctl \(its tables are of 9999"):
+        open_database(str(path))
+
+
+def test_another_program_s_file_is_refused_and_left_alone(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(DatabaseProblem, match="is a database of another program; name another file"):
+        open_database(str(path))
+    assert path.read_bytes() == before
+    text = path.with_name("notes.txt")
+    text.write_text("no database " * 100)
+    with pytest.raises(DatabaseProblem, match="is no database of SQLite, or is damaged"):
+        open_database(str(text))
+    assert text.read_text() == "no database " * 100
+
+
+def test_a_damaged_file_is_told(database: Database, cluster: int, path: Path) -> None:
+    for number in range(20):
+        many = {f"w{item}": Sums(alloc_gpu_s=item + 0.1) for item in range(50)}
+        database.put_rolled_up(cluster, hour(number * HOUR, **many), False)
+    database.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        # The tables' names are on the first page; what is in them is behind.
+        file.seek(size // 4)
+        file.write(os.urandom(size // 2))
+    with pytest.raises(DatabaseProblem, match="is damaged; move it away and restore a copy"):
+        open_database(str(path)).rolled_up(cluster, 0, 20 * HOUR)
+    with path.open("r+b") as file:
+        file.truncate(size // 3)
+    with pytest.raises(DatabaseProblem, match="damaged"):
+        open_database(str(path)).rolled_up(cluster, 0, 20 * HOUR)
+
+
+def test_a_file_that_may_only_be_read(database: Database, cluster: int, path: Path) -> None:
+    database.put_rolled_up(cluster, hour(), False)
+    only = open_database(f"sqlite:///file:{path}?mode=ro&uri=true")
+    assert list(only.hours(cluster, 0, HOUR)) == [0]
+    with pytest.raises(DatabaseProblem, match="may only be read; whoever writes needs write access"):
+        only.put_rolled_up(cluster, hour(HOUR), False)
+    only.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("mysql://root:secret@db/usage", "a usage database of mysql is not known; use sqlite or postgresql"),
+        ("sqlite://", "has to be a file"),
+        ("sqlite:///:memory:", "has to be a file"),
+        ("/not/there/usage.db", "cannot be opened; its directory has to be there"),
+        ("no://such://thing", "no URL|is not known"),
+    ],
+)
+def test_addresses_that_are_none(address: str, message: str) -> None:
+    with pytest.raises(DatabaseProblem, match=message) as raised:
+        open_database(address)
+    assert "secret" not in str(raised.value)
+
+
+# Several at once, and those that are killed.
+
+WRITER = """
+import sys, time
+from gpuctl_usage.store.database import open_database
+from gpuctl_usage.sums import Group, Level, RolledUp, Sums
+path, name = sys.argv[1:]
+database = open_database(path)
+cluster = database.cluster("uid-1", "cluster-1")
+print("ready", flush=True)
+turn = 0
+while True:
+    turn += 1
+    # Every row of an hour tells of the turn that wrote it.
+    start = turn % 3 * 3600
+    sums = {Group(Level.WORKLOAD, f"ml/Job/w{n}", "u"): Sums(alloc_gpu_s=turn) for n in range(40 + turn % 40)}
+    sums[Group(Level.CLUSTER)] = Sums(alloc_gpu_s=turn, workloads=40 + turn % 40)
+    database.put_rolled_up(cluster, RolledUp(start, 3600.0, sums, f"{name}-{turn}"), False)
+    print(start, turn, flush=True)
+"""
+
+
+def writer(path: Path, name: str) -> subprocess.Popen[str]:
+    server = Path(__file__).resolve().parents[2] / "server"
+    environment = {**os.environ, "PYTHONPATH": str(server)}
+    command = [sys.executable, "-c", WRITER, str(path), name]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def whole(database: Database, cluster: int) -> dict[int, float]:
+    """Which turn wrote each hour; that all of it is there is checked."""
+    found = {}
+    for item in database.rolled_up(cluster, 0, 3 * HOUR):
+        turn = item.sums[WHOLE].alloc_gpu_s
+        assert {sums.alloc_gpu_s for sums in item.sums.values()} == {turn}
+        assert len(item.sums) == item.sums[WHOLE].workloads + 1
+        assert item.digest.endswith(f"-{turn:g}")
+        found[item.start] = turn
+    return found
+
+
+def test_a_writer_that_is_killed_leaves_whole_hours(path: Path) -> None:
+    """Also in the middle of making the tables; and what it said was written is there."""
+    generator = random.Random(7)
+    for kill in range(6):
+        process = writer(path, str(kill))
+        assert process.stdout is not None
+        if kill:
+            assert process.stdout.readline() == "ready\n"
+        # The first is killed somewhere in its start.
+        time.sleep(generator.uniform(0.0, 0.4 if kill else 0.9))
+        process.send_signal(signal.SIGKILL)
+        said = [line.split() for line in process.stdout.read().splitlines() if line != "ready"]
+        process.wait()
+        process.stdout.close()
+        database = open_database(str(path))
+        cluster = database.cluster("uid-1", "cluster-1")
+        turns = whole(database, cluster)
+        for start, turn in {int(start): int(turn) for start, turn in (line for line in said if len(line) == 2)}.items():
+            # The kill may have come between the write and its line.
+            assert turns[start] in (turn, turn + 3)
+        with database.reading() as connection:
+            assert connection.exec_driver_sql("PRAGMA integrity_check").scalar_one() == "ok"
+            assert connection.exec_driver_sql("PRAGMA foreign_key_check").all() == []
+        database.close()
+
+
+def test_two_processes_write_and_others_read(path: Path) -> None:
+    """Also both begin an empty file."""
+    processes = [writer(path, name) for name in ("one", "other")]
+    try:
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            for _ in range(5):
+                assert process.stdout.readline()
+        database = open_database(str(path))
+        cluster = database.cluster("uid-1", "cluster-1")
+        for _ in range(20):
+            whole(database, cluster)
+        database.close()
+        assert [process.poll() for process in processes] == [None, None]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+
+
+def test_threads_share_a_database(database: Database, cluster: int) -> None:
+    failures: list[Exception] = []
+
+    def work(number: int) -> None:
+        try:
+            for turn in range(10):
+                database.put_rolled_up(cluster, hour(number * HOUR, digest=str(turn), a=Sums(alloc_gpu_s=turn)), False)
+                database.put_holdings(cluster, [holding(f"p{number}", start=float(turn))], float(turn))
+                database.rolled_up(cluster, 0, 10 * HOUR)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert {row.sums.alloc_gpu_s for row in rows(database, cluster, Level.WORKLOAD)} == {9}
+    assert len(database.open_holdings(cluster)) == 40
