@@ -165,10 +165,6 @@ class Collector:
             self._write()
             LOG.info("usage is not collected any more")
 
-    def wake(self) -> None:
-        """Have it see at once that it is to stop."""
-        self._events.wake()
-
     @property
     def _ready(self) -> bool:
         return self._listed.issuperset(KINDS)
@@ -221,8 +217,10 @@ class Collector:
     def _hear_node(self, facts: NodeFacts, heard: Heard) -> None:
         if heard.type == "PUT":
             self._intervals.put_node(facts, heard.at)
+        elif heard.missed is None:
+            self._intervals.drop_node(facts.name, heard.at, Ending.DELETED)
         else:
-            self._intervals.drop_node(facts.name, heard.at if heard.missed is None else heard.missed)
+            self._intervals.drop_node(facts.name, heard.missed, Ending.LAST_SEEN)
 
     def _hear_pod(self, facts: PodFacts, heard: Heard) -> None:
         if heard.type == "PUT" and not self._ready:

@@ -64,14 +64,10 @@ class ClusterEvents:
         """End; whoever waits for :meth:`next` goes on."""
         for reflector in self._followed.values():
             reflector.stop()
-        self.wake()
-
-    def wake(self) -> None:
-        """Have whoever waits for :meth:`next` go on."""
         self._heard.put(None)
 
     def next(self, timeout: float) -> Heard | None:
-        """What was heard next; None after so many seconds, or when woken."""
+        """What was heard next; None after so many seconds, and at the end."""
         try:
             return self._heard.get(timeout=timeout) if timeout > 0 else self._heard.get_nowait()
         except queue.Empty:

@@ -75,6 +75,9 @@ class Owners:
                 # Thousands of pods are not to wait for it one after the other.
                 self._away_until = time.monotonic() + _AWAY
                 return Belonging(key, certain=False)
+            except (KeyError, TypeError, AttributeError, ValueError):
+                # Kinds are answered for by whoever has installed them, in whatever form.
+                return Belonging(key, certain=False)
             if found is None:
                 return Belonging(key, certain=False)
             if found.uid != reference.uid:
