@@ -310,6 +310,9 @@ def test_memory_is_the_mean_of_one_gpu_where_it_is_known() -> None:
     assert sums.memory_obs_gpu_s == 1800 + HOUR
     assert avg_gpu_memory_used(sums) == pytest.approx((30 * 1800 + 10 * HOUR) / 5400)
     assert (avg_gpu_memory_total(sums), sums.memory_max) == (80, 30)
+    none = array("d", [0.0]) * len(times)
+    empty = cluster([holding(gpus=1)], [series(0, times, 0, memory_used=none, memory_total=total)])
+    assert (avg_gpu_memory_used(empty), empty.memory_max, empty.util_min) == (0, 0, 0)
 
 
 def test_percentiles_are_by_nearest_rank_of_minutes() -> None:
@@ -385,6 +388,21 @@ def test_the_digest_is_of_what_counts() -> None:
     ]
     digests = {result.digest for result in (one, *others)}
     assert len(digests) == 1 + len(others)
+
+
+def test_a_pod_that_ends_soon_after_the_hour_takes_its_last_measurement_along() -> None:
+    """What is measured after it has gone says nothing of the end of the hour either; the digest knows that."""
+    samples = [series(0, scrapes(10, HOUR + 10), 50)]
+    gone, stays = (rolled([holding(gpus=1, end=end)], samples) for end in (HOUR + 5, HOUR + 20))
+    assert [result.sums[CLUSTER].obs_gpu_s for result in (gone, stays)] == [3595, HOUR]
+    assert gone.digest != stays.digest
+
+
+def test_a_label_that_changes_soon_after_the_hour_leaves_no_hole() -> None:
+    """The pod goes on, and its next measurement is of the hour's end too."""
+    before = holding(gpus=1, end=HOUR + 5, ending=Ending.CHANGED)
+    after = holding(gpus=1, start=HOUR + 5, labels={"team": "vision"})
+    assert cluster([before, after], [series(0, scrapes(10, HOUR + 10), 50)]).obs_gpu_s == HOUR
 
 
 def test_a_stale_reading_of_the_same_holding_counts_once() -> None:
