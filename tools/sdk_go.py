@@ -32,7 +32,10 @@ def _formatted(text: str) -> str:
 
 def _models(api: Api) -> str:
     bodies = {operation.body.name: operation.body for operation in api.operations if _is_sent_whole(operation)}
-    parts = [_HEAD, *(_struct(model, sent=False) for model in api.models)]
+    structs = [_struct(model, sent=False) for model in api.models]
+    # A field that is one of several things is left to whoever reads it.
+    is_raw = any("json.RawMessage" in text for text in structs)
+    parts = [_HEAD, *(['import "encoding/json"\n\n'] if is_raw else []), *structs]
     parts += [_struct(model, sent=True) for model in bodies.values() if model is not None]
     return "".join(parts)
 

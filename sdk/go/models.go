@@ -2,6 +2,8 @@
 
 package gpuctl
 
+import "encoding/json"
+
 // Administered: A pool, or the quota of users, that was created, changed or deleted.
 type Administered struct {
 	Name    string `json:"name"`

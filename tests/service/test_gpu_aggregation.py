@@ -13,6 +13,8 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from control_plane import ControlPlane
+from gpuctl_sdk import Client, NotFound
+from gpuctl_sdk.models import ClusterHourPage
 from gpuctl_server.problems import Problem, answer
 from gpuctl_usage.facts import AllocationSnapshot, Holding, WorkloadAllocation, WorkloadKey
 from gpuctl_usage.store.database import Database, open_database
@@ -621,3 +623,18 @@ def test_yaml(usage: Served) -> None:
     response = usage.client().get(f"{BASE}/clusters", headers={"Accept": "application/yaml"})
     assert response.headers["content-type"].startswith("application/yaml")
     assert response.text == "code: 200\nmessage: success\ndata:\n- cluster-1\n- prod-cluster\n"
+
+
+def test_the_python_client(usage: Served) -> None:
+    """Has lists and pages as they come, and errors as those of every other path."""
+    with Client(usage.url, usage.tokens["admin"]) as client:
+        whole = client.get_cluster_usage(**ALL).data
+        assert isinstance(whole, list)
+        assert [row.allocated_gpu_count for row in whole] == [96.5, 64.0]
+        page = client.get_cluster_usage(page=2, page_size=1, **ALL).data
+        assert isinstance(page, ClusterHourPage)
+        assert (page.total, page.data) == (2, whole[1:])
+        assert client.get_workload_usage(**ALL, order_by="utilization").data.data[-1].avg_utilization is None
+        assert client.get_latest_snapshot().data.allocation_details.namespaces["ml-training"].allocated_gpu == 32
+        with pytest.raises(NotFound, match="Not found"):
+            client.get_cluster_usage(cluster="absent", **ALL)

@@ -532,3 +532,58 @@ def test_threads_share_a_database(database: Database, cluster: int) -> None:
     assert failures == []
     assert {row.sums.alloc_gpu_s for row in rows(database, cluster, Level.WORKLOAD)} == {9}
     assert len(database.open_holdings(cluster)) == 40
+
+
+# How large it becomes.
+
+YEAR = 2_000_000_000 / (365 * 24)
+"""Bytes of an hour, for a year of 2 GB."""
+
+
+def large_hour(start: int, generator: random.Random) -> RolledUp:
+    """10,000 GPUs on 1,250 nodes, 1,000 workloads, 250 values of labels, 50 namespaces."""
+
+    def sums(gpus: int) -> Sums:
+        mean, held = generator.uniform(5, 95), gpus * 3600.0 * (1 if generator.random() < 0.8 else generator.random())
+        histogram: dict[int, int] = {}
+        for _ in range(60):
+            number = min(100, max(0, round(generator.gauss(mean, 5))))
+            histogram[number] = histogram.get(number, 0) + 1
+        seen = held * (1 if generator.random() < 0.7 else generator.uniform(0.9, 1))
+        used = {"memory_obs_gpu_s": seen, "memory_used_gpu_s": seen * generator.uniform(5, 75), "memory_max": mean}
+        least, most = mean - generator.random(), mean + generator.random()
+        return Sums(
+            held, held, obs_gpu_s=seen, util_gpu_s=mean * seen, util_min=least, util_max=most, histogram=histogram,
+            memory_total_gpu_s=seen * 80, pod_s=3600.0, pods_min=1, pods_max=1, workloads=1, samples=1920, **used,
+        )  # fmt: skip
+
+    groups = [WHOLE]
+    groups += [Group(Level.NAMESPACE, value=f"namespace-{number}") for number in range(50)]
+    groups += [Group(Level.LABEL, "team", f"team-{number}") for number in range(250)]
+    groups += [Group(Level.NODE, value=f"gpu-node-{number}") for number in range(1250)]
+    groups += [Group(Level.WORKLOAD, f"ml/Job/training-{number}", f"{number:036}") for number in range(1000)]
+    return RolledUp(start, 3600.0, {group: sums(8) for group in groups}, f"digest-{start}")
+
+
+def test_a_year_of_a_large_cluster(database: Database, cluster: int, path: Path) -> None:
+    """An hour more takes no more than its part of 2 GB; nodes come back as they were."""
+    generator = random.Random(1)
+    connection = sqlite3.connect(path)
+
+    def size() -> int:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return path.stat().st_size
+
+    for number in range(6):
+        made = large_hour(number * HOUR, generator)
+        database.put_rolled_up(cluster, made, False)
+        if number == 1:
+            before = size()
+    assert (size() - before) / 4 < YEAR
+    connection.close()
+    (read,) = database.rolled_up(cluster, 5 * HOUR, 6 * HOUR)
+    assert read.sums.keys() == made.sums.keys()
+    node = Group(Level.NODE, value="gpu-node-7")
+    for name in ("util_min", "util_max", "memory_max"):
+        setattr(made.sums[node], name, round(getattr(made.sums[node], name), 2))
+    assert read.sums[node] == made.sums[node]

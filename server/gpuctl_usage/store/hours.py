@@ -11,7 +11,16 @@ from sqlalchemy import Connection, delete, insert, select, update
 from gpuctl_usage.facts import DAY, HOUR
 from gpuctl_usage.store.intervals import overlapping
 from gpuctl_usage.store.numbering import group_ids, group_of, groups_of
-from gpuctl_usage.store.packing import pack_histogram, pack_sums, unpack_histogram, unpack_sums
+from gpuctl_usage.store.packing import (
+    AS_THEY_ARE,
+    ROUNDED,
+    hundredths,
+    of_hundredths,
+    pack_histogram,
+    pack_sums,
+    unpack_histogram,
+    unpack_sums,
+)
 from gpuctl_usage.store.tables import groups, holdings, periods, sums
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 
@@ -141,28 +150,16 @@ def _row(period: int, number: int, group: Group, item: Sums, standing: Mapping[i
         "group_id": number,
         "attributes_id": None if known is None else known.attributes,
         "status": status if known is None else known.status,
-        **{name: getattr(item, name) for name in _AS_THEY_ARE},
-        **{name: _hundredths(getattr(item, name)) for name in _ROUNDED},
+        **{name: getattr(item, name) for name in AS_THEY_ARE},
+        **{name: hundredths(getattr(item, name)) for name in ROUNDED},
         "histogram": pack_histogram(item.histogram),
     }
 
 
-_ROUNDED = ("util_min", "util_max", "memory_max")
-_AS_THEY_ARE = tuple(name for name in Sums.__dataclass_fields__ if name not in (*_ROUNDED, "histogram"))
-
-
-def _hundredths(value: float | None) -> int | None:
-    return None if value is None else round(round(value, 2) * 100)
-
-
-def _whole(value: int | None) -> float | None:
-    return None if value is None else value / 100
-
-
 def sums_of(row: Any) -> Sums:
     """The sums of a row. Least and most are to hundredths."""
-    rounded: dict[str, Any] = {name: _whole(getattr(row, name)) for name in _ROUNDED}
-    rest = {name: getattr(row, name) for name in _AS_THEY_ARE}
+    rounded: dict[str, Any] = {name: of_hundredths(getattr(row, name)) for name in ROUNDED}
+    rest = {name: getattr(row, name) for name in AS_THEY_ARE}
     return Sums(**rest, **rounded, histogram=unpack_histogram(row.histogram))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 import zlib
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -11,7 +13,10 @@ from typing import Any
 from gpuctl_usage.sums import Sums
 
 _ONE_BY_ONE = 0x80
-_SUMS = tuple(field.name for field in fields(Sums))
+ROUNDED = ("util_min", "util_max", "memory_max")
+"""Of sums: kept as hundredths, to which answers are rounded; least and most of several are the same either way."""
+AS_THEY_ARE = tuple(field.name for field in fields(Sums) if field.name not in (*ROUNDED, "histogram"))
+_NOTHING = Sums()
 
 
 class NotPacked(ValueError):
@@ -82,33 +87,85 @@ def _numbers(packed: bytes) -> list[int]:
     return found
 
 
+def hundredths(value: float | None) -> int | None:
+    """What answers round to, as a whole number."""
+    return None if value is None else round(round(value, 2) * 100)
+
+
+def of_hundredths(value: int | None) -> float | None:
+    """What was made a whole number."""
+    return None if value is None else value / 100
+
+
 def pack_sums(items: Mapping[int, Sums]) -> bytes:
-    """The sums of many groups, by their ids."""
+    """The sums of many groups, by their ids, column by column: what is alike stands together."""
+    if not items:
+        return b""
     ids = sorted(items)
-    columns = [[getattr(items[number], name) for number in ids] for name in _SUMS]
-    return _packed({"ids": ids, "sums": dict(zip(_SUMS, columns, strict=True))}) if ids else b""
+    rows = [items[number] for number in ids]
+    histograms = [pack_histogram(row.histogram) for row in rows]
+    parts = [
+        _bytes(array("q", ids)),
+        *(_bytes(array("d", [getattr(row, name) for row in rows])) for name in AS_THEY_ARE),
+        *(_bytes(array("i", [_known(hundredths(getattr(row, name))) for row in rows])) for name in ROUNDED),
+        _bytes(array("i", [-1 if packed is None else len(packed) for packed in histograms])),
+        b"".join(packed or b"" for packed in histograms),
+    ]
+    head = json.dumps([len(ids), AS_THEY_ARE, ROUNDED]).encode()
+    return zlib.compress(head + b"\n" + b"".join(parts), 6)
 
 
 def unpack_sums(packed: bytes) -> dict[int, Sums]:
-    """The sums that were packed.
+    """The sums that were packed. Least and most are to hundredths.
 
     :raises NotPacked: these were none.
     """
     if not packed:
         return {}
-    value = _unpacked(packed)
     try:
-        names = [name for name in _SUMS if name in value["sums"]]
-        rows = zip(*(value["sums"][name] for name in names), strict=True)
-        found = {
-            number: Sums(**dict(zip(names, row, strict=True))) for number, row in zip(value["ids"], rows, strict=True)
-        }
-        for item in found.values():
-            if item.histogram is not None:
-                item.histogram = {int(number): count for number, count in item.histogram.items()}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        head, _, body = zlib.decompress(packed).partition(b"\n")
+        count, plain, rounded = json.loads(head)
+        at = 0
+
+        def column(code: str) -> list[Any]:
+            nonlocal at
+            found = array(code)
+            size = count * found.itemsize
+            found.frombytes(body[at : at + size])
+            at += size
+            return _swapped(found).tolist()
+
+        ids = column("q")
+        columns: dict[str, list[Any]] = {name: _as_was(name, column("d")) for name in plain}
+        columns |= {name: [of_hundredths(None if item < 0 else item) for item in column("i")] for name in rounded}
+        columns["histogram"] = []
+        for length in column("i"):
+            columns["histogram"].append(unpack_histogram(None if length < 0 else body[at : at + length]))
+            at += max(length, 0)
+        known = {name: values for name, values in columns.items() if name in Sums.__dataclass_fields__}
+        made = (dict(zip(known, row, strict=True)) for row in zip(*known.values(), strict=True))
+        return {number: Sums(**values) for number, values in zip(ids, made, strict=True)}
+    except (zlib.error, TypeError, ValueError, IndexError) as error:
         raise NotPacked(str(error)) from None
-    return found
+
+
+def _as_was(name: str, values: list[float]) -> list[Any]:
+    return [int(value) for value in values] if isinstance(getattr(_NOTHING, name, 0.0), int) else values
+
+
+def _known(value: int | None) -> int:
+    return -1 if value is None else value
+
+
+def _bytes(values: array[Any]) -> bytes:
+    return _swapped(values).tobytes()
+
+
+def _swapped(values: array[Any]) -> array[Any]:
+    """The same file is read by every machine."""
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values
 
 
 def pack_allocations(items: Sequence[tuple[int, float, float | None]]) -> bytes:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, select, tuple_
 
 from gpuctl_usage.store.hours import Span, WorkloadStatus, sums_of
 from gpuctl_usage.store.numbering import described, group_of
@@ -113,13 +113,10 @@ def find_rows(connection: Connection, question: Question, limit: int, offset: in
     places = connection.execute(found.order_by(*_order(question)).limit(limit).offset(offset)).all()
     # What is sorted is small: the whole rows are read once it is known which.
     rows: dict[tuple[int, int], UsageRow] = {}
-    by_period: dict[int, list[int]] = {}
-    for period, group in places:
-        by_period.setdefault(period, []).append(group)
-    for period, numbers in by_period.items():
-        for start in range(0, len(numbers), _FEW):
-            whole = _whole().where(sums.c.period_id == period, sums.c.group_id.in_(numbers[start : start + _FEW]))
-            rows.update({(row.period_id, row.group_id): _row(row) for row in connection.execute(whole)})
+    for start in range(0, len(places), _FEW):
+        few = [(period, group) for period, group in places[start : start + _FEW]]
+        whole = _whole().where(tuple_(sums.c.period_id, sums.c.group_id).in_(few))
+        rows.update({(row.period_id, row.group_id): _row(row) for row in connection.execute(whole)})
     return [rows[period, group] for period, group in places]
 
 
