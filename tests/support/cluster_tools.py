@@ -311,6 +311,12 @@ def image(tag: str) -> dict[str, str]:
     return {"image": f"registry.example.com/app:{tag}"}
 
 
+def add_drill_nodes(plane: ControlPlane) -> None:
+    """The nodes of :data:`POOL`: room for everything that runs in a place."""
+    node = {"labels": {f"{DOMAIN}/pool": POOL}, "gpus": 64, "cpu": "512", "memory": "4Ti"}
+    plane.add_nodes({f"{POOL}-{number}": node for number in range(4)})
+
+
 def places(
     plane: ControlPlane, api: Api, directory: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> Iterator[Place]:
