@@ -6,6 +6,7 @@ The real API server and scheduler say what is right, in random clusters of which
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -24,14 +25,13 @@ from gpuctl.capacity import pod_admission as admission
 from gpuctl.capacity.fit import Fit, fit
 from gpuctl.capacity.snapshot import Snapshot, load, render
 from gpuctl.kube.configuration import open_session
-from properties.scale import at_least
 from support.fit_admission import CLASSES, DRIVER, KINDS, AdmissionWorld, admission_world
 from support.fit_trials import MERGE_PATCH, QUIET, hasten
 from support.real_parts import control_plane_binaries
 
 Object = dict[str, Any]
 
-WORLDS = at_least(168)
+WORLDS = int(os.environ.get("GPUCTL_ADMISSION_WORLDS", "280"))
 PATIENCE = 240.0
 
 
