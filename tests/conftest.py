@@ -17,6 +17,8 @@ MOST_RERUNS = 3
 defect."""
 
 LONGEST = (
+    "cluster/test_fit_scheduler.py",
+    "service/test_deploy_rights.py",
     "cluster/test_fit_admission.py",
     "cluster/test_why.py",
     "service/test_any_request.py",
