@@ -236,6 +236,59 @@ def unlike(now: Snapshot, new: Snapshot) -> list[str]:
     return problems
 
 
+def changed(now: Snapshot, before: Snapshot) -> list[str]:
+    """What is not the object that it was, has gone or has come."""
+    return [
+        f"{'/'.join(key)} is not what it was"
+        for key in now.keys() | before.keys()
+        if key not in now or key not in before or now[key]._replace(object={}) != before[key]._replace(object={})
+    ]
+
+
+def state_of(now: Snapshot, old: Snapshot, hashes: Mapping[tuple[str, str], str]) -> str:
+    """All that a command can see of these objects, without what differs from one namespace to the next.
+
+    Two namespaces with one state are the same to a command: an object's hash is told by whose it is, the old object's
+    or (``hashes``) the new one's; of uids, whether it is the old object's. Apart from that uids, versions and times are
+    left out, and what controllers report.
+
+    :param old: what was there before, in the same namespace.
+    """
+    items: list[object] = []
+    for key, live in sorted(now.items()):
+        metadata = live.object["metadata"]
+        was = old.get(key)
+        origins = [live.hash in (was and was.hash, None), live.hash == hashes.get(key)]
+        labels = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
+        labels.pop(HASH, None)
+        written = [
+            {field: value for field, value in entry.items() if field != "time"}
+            for entry in metadata.get("managedFields") or []
+            if entry["manager"] == "gpuctl"
+        ]
+        rest = (live.hash if not any(origins) else "", metadata.get("finalizers"), "deletionTimestamp" in metadata)
+        items.append([key, live.spec, origins, was is not None and was.uid == live.uid, labels, written, *rest])
+    text = json.dumps(items, sort_keys=True)
+    for namespace in {live.object["metadata"]["namespace"] for live in now.values()}:
+        text = text.replace(namespace, "NAMESPACE")
+    return text
+
+
+class Seen:
+    """The states that there have been. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._states: set[str] = set()
+        self._lock = threading.Lock()
+
+    def is_new(self, state: str) -> bool:
+        """Whether there has been no such state; from now on there has."""
+        with self._lock:
+            is_new = state not in self._states
+            self._states.add(state)
+            return is_new
+
+
 def rest(now: Snapshot) -> list[str]:
     """What a command must not leave behind."""
     journals = [f"the journal {name} is left" for (_, name), live in now.items() if live.is_journal]

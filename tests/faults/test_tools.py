@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from control_plane import ControlPlane
+from fault_tools.documents import OLD
 from fault_tools.proxy import (
     Proxy,
     Upstream,
@@ -36,7 +37,8 @@ from fault_tools.proxy import (
     truncate,
     write_kubeconfig,
 )
-from fault_tools.world import Api
+from fault_tools.site import Base, site
+from fault_tools.world import Api, Snapshot, foreign_objects
 from fault_tools.zygote import Timeout, Zygote
 
 MAPS = "/api/v1/namespaces/{}/configmaps"
@@ -316,6 +318,40 @@ def test_a_snapshot_compares_between_namespaces(api: Api, namespace: Callable[[s
     assert api.snapshot("tool-snapshot-one")["Job", "train"].spec != one["Job", "train"].spec
     api.delete("Job", "tool-snapshot-one", "train")
     api.wait(lambda: ("Job", "train") not in api.snapshot("tool-snapshot-one"), "the job to go")
+
+
+def _as_written(now: Snapshot) -> dict[tuple[str, str], object]:
+    """Who has written what in a namespace, apart from the controllers."""
+    return {
+        key: (
+            live.spec,
+            [
+                {field: value for field, value in entry.items() if field != "time"}
+                for entry in live.object["metadata"]["managedFields"]
+                if entry["manager"] == "gpuctl"
+            ],
+        )
+        for key, live in now.items()
+    }
+
+
+@pytest.mark.usefixtures("shared_objects")
+def test_what_a_site_begins_with_is_what_an_apply_writes(base: Base, tmp_path: Path) -> None:
+    """A recording that is written again in another namespace leaves an apply nothing to do there."""
+    with site(base, "tool-applied", tmp_path / "applied") as place:
+        base.api.create_namespace(place.namespace)
+        for obj in foreign_objects():
+            base.api.create(obj, place.namespace)
+        place.file.write_text(OLD)
+        assert place.apply().code == 0
+        applied = place.snapshot()
+    with site(base, "tool-prepared", tmp_path / "prepared") as place:
+        place.prepare(OLD)
+        prepared = place.snapshot()
+        assert _as_written(prepared) == _as_written(applied)
+        assert {key: live.hash for key, live in prepared.items()} != {key: live.hash for key, live in applied.items()}
+        assert place.apply().code == 0
+        assert place.proxy.writes() == []
 
 
 def test_kubeconfigs_pass_the_token_through(plane: ControlPlane, proxy: Proxy, zygote: Zygote, tmp_path: Path) -> None:
