@@ -130,13 +130,18 @@ class Site:
         return running >= JOBS
 
 
+def numbered(name: str) -> str:
+    """A namespace's name that there has not been."""
+    return f"{name}-{next(_NUMBERS)}"
+
+
 @contextmanager
 def site(base: Base, namespace: str, directory: Path, flags: tuple[str, ...] = ("--yes",)) -> Iterator[Site]:
     """A site; what runs there ends with it. The namespace is not there before :meth:`Site.prepare`.
 
     :param namespace: how the namespace's name begins: each site has its own, as that of a test's first attempt stays.
     """
-    namespace = f"{namespace}-{next(_NUMBERS)}"
+    namespace = numbered(namespace)
     directory.mkdir(exist_ok=True)
     with Proxy(base.plane, base.upstream) as proxy:
         config = proxy.kubeconfig(directory / "kubeconfig")

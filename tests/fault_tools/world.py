@@ -8,8 +8,11 @@ api.wait(lambda: ("Job", "train") not in api.snapshot("team-a"), "the job to go"
 
 from __future__ import annotations
 
+import base64
+import gzip
 import http.client
 import json
+import re
 import ssl
 import threading
 import time
@@ -169,11 +172,14 @@ class Api:
     def wait(self, condition: Callable[[], Value], what: str, timeout: float = 120) -> Value:
         """Wait until ``condition`` returns something true, and return it."""
         deadline = time.monotonic() + timeout
+        pause = 0.03
         while time.monotonic() < deadline:
             result = condition()
             if result:
                 return result
-            time.sleep(0.03)
+            time.sleep(pause)
+            # What takes long takes long because the server has much to do.
+            pause = min(pause * 1.5, 0.3)
         raise TimeoutError(f"waited {timeout:.0f} s for {what}")
 
 
@@ -249,29 +255,50 @@ def state_of(now: Snapshot, old: Snapshot, hashes: Mapping[tuple[str, str], str]
     """All that a command can see of these objects, without what differs from one namespace to the next.
 
     Two namespaces with one state are the same to a command: an object's hash is told by whose it is, the old object's
-    or (``hashes``) the new one's; of uids, whether it is the old object's. Apart from that uids, versions and times are
-    left out, and what controllers report.
+    or (``hashes``) the new one's; of uids, whether it is the old object's; of a lease, whether it is held. Apart from
+    that uids, versions and times are left out, and what controllers report.
 
     :param old: what was there before, in the same namespace.
     """
+    uids = {live.uid: "/".join(key) for key, live in old.items()}
     items: list[object] = []
     for key, live in sorted(now.items()):
         metadata = live.object["metadata"]
         was = old.get(key)
-        origins = [live.hash in (was and was.hash, None), live.hash == hashes.get(key)]
-        labels = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
-        labels.pop(HASH, None)
+        origins = [was is not None and live.hash == was.hash, live.hash == hashes.get(key)]
+        words = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
+        for word in (HASH, *_JOB_LABELS):
+            words.pop(word, None)
         written = [
             {field: value for field, value in entry.items() if field != "time"}
             for entry in metadata.get("managedFields") or []
             if entry["manager"] == "gpuctl"
         ]
-        rest = (live.hash if not any(origins) else "", metadata.get("finalizers"), "deletionTimestamp" in metadata)
-        items.append([key, live.spec, origins, was is not None and was.uid == live.uid, labels, written, *rest])
+        flags = (uids.get(live.uid), metadata.get("finalizers"), "deletionTimestamp" in metadata)
+        if live.is_journal:
+            items.append(
+                ["journal", *(_decoded(value, uids) for value in live.object["data"].values()), written, flags]
+            )
+        elif key[0] == "Lease":
+            items.append([key, live.held, written, flags])
+        else:
+            unknown = live.hash if not any(origins) else ""
+            items.append([key, live.spec, origins, unknown, words, written, flags])
     text = json.dumps(items, sort_keys=True)
     for namespace in {live.object["metadata"]["namespace"] for live in now.values()}:
         text = text.replace(namespace, "NAMESPACE")
     return text
+
+
+_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_MOMENT = re.compile(r'[0-9a-f]{10,}|\d{4}-\d\d-\d\dT[0-9:.]+Z|"resourceVersion": ?"\d+"')
+
+
+def _decoded(data: str, uids: Mapping[str, str]) -> str:
+    """A part of a journal; digests, times and uids but those of old objects are all alike."""
+    raw = base64.b64decode(data)
+    text = (gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw).decode()
+    return _MOMENT.sub("", _UID.sub(lambda found: uids.get(found[0], "uid"), text))
 
 
 class Seen:

@@ -106,9 +106,10 @@ def test_kubectl_watches_through_the_proxy(
     assert [record.status for record in proxy.records if record.request.is_watch] == [200]
 
 
-def test_a_watch_ends_when_the_server_ends_it(proxy: Proxy) -> None:
-    client = _Client(proxy)
-    status, body = client.send("GET", MAPS.format("default") + "?watch=1&timeoutSeconds=1")
+def test_a_watch_ends_when_the_server_ends_it(proxy: Proxy, api: Api, namespace: Callable[[str], str]) -> None:
+    space = namespace("tool-watched")
+    api.create(_map("one"), space)
+    status, body = _Client(proxy).send("GET", MAPS.format(space) + "?watch=1&timeoutSeconds=1")
     assert status == 200
     assert json.loads(body.splitlines()[0])["type"] == "ADDED"
 
@@ -301,23 +302,24 @@ def test_a_snapshot_compares_between_namespaces(api: Api, namespace: Callable[[s
         "metadata": {"name": "svc"},
         "spec": {"type": "NodePort", "selector": {"app": "x"}, "ports": [{"port": 80}]},
     }
-    spaces = []
+    spaces, snapshots = [], []
     for name in ("tool-snapshot-one", "tool-snapshot-two"):
         space = namespace(name)
         job["spec"]["template"]["metadata"]["labels"] = {"space": space}  # type: ignore[index]
         api.create(job, space)
         api.create(service, space)
-        spaces.append(api.snapshot(space))
-    one, two = spaces
+        spaces.append(space)
+        snapshots.append(api.snapshot(space))
+    one, two = snapshots
     assert set(one) == {("Job", "train"), ("Service", "svc")}
     for key in one:
         assert one[key].spec == two[key].spec
         assert one[key].uid != two[key].uid
     assert one["Job", "train"].hash == "abc"
-    api.patch("Job", "tool-snapshot-one", "train", {"spec": {"backoffLimit": 1}})
-    assert api.snapshot("tool-snapshot-one")["Job", "train"].spec != one["Job", "train"].spec
-    api.delete("Job", "tool-snapshot-one", "train")
-    api.wait(lambda: ("Job", "train") not in api.snapshot("tool-snapshot-one"), "the job to go")
+    api.patch("Job", spaces[0], "train", {"spec": {"backoffLimit": 1}})
+    assert api.snapshot(spaces[0])["Job", "train"].spec != one["Job", "train"].spec
+    api.delete("Job", spaces[0], "train")
+    api.wait(lambda: ("Job", "train") not in api.snapshot(spaces[0]), "the job to go")
 
 
 def _as_written(now: Snapshot) -> dict[tuple[str, str], object]:
