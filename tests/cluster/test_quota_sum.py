@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import copy
-import http.client
 import json
 import random
-import ssl
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from control_plane import ControlPlane
+from fault_tools import world
 from gpuctl.backend.api_resources import RESOURCES
 from gpuctl.capacity.pod_requests import Amounts, amounts, replicas
 from gpuctl.capacity.quota_sum import (
@@ -110,25 +108,8 @@ LEASES = "count/leases.coordination.k8s.io"
 ROOT = Usage({"kind": "ConfigMap", "metadata": {"name": "kube-root-ca.crt"}})
 
 
-class Api:
-    """The API server over one kept connection for each thread."""
-
-    def __init__(self, plane: ControlPlane) -> None:
-        self.port = plane.port
-        self.headers = {"Authorization": f"Bearer {plane.tokens['admin']}", "Content-Type": "application/json"}
-        self.tls = ssl.create_default_context(cafile=str(plane.directory / "certificates" / "apiserver.crt"))
-        self.local = threading.local()
-
-    def request(self, method: str, path: str, body: Object | None = None) -> tuple[int, Object]:
-        """Send a request; returns the status and the decoded answer."""
-        if not hasattr(self.local, "connection"):
-            self.local.connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self.tls)
-        headers = dict(self.headers)
-        if method == "PATCH":
-            headers["Content-Type"] = "application/merge-patch+json"
-        self.local.connection.request(method, path, json.dumps(body) if body is not None else None, headers)
-        answer = self.local.connection.getresponse()
-        return answer.status, json.loads(answer.read())
+class Api(world.Api):
+    """The API server; what has to succeed says what was sent when it does not."""
 
     def done(self, method: str, path: str, body: Object | None = None) -> Object:
         """A request that has to succeed."""

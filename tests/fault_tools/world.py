@@ -84,15 +84,14 @@ class Api:
         self._context = ssl.create_default_context(cafile=str(plane.directory / "certificates" / "apiserver.crt"))
         self._local = threading.local()
 
-    def request(
-        self, method: str, path: str, body: Object | None = None, content_type: str = "application/json"
-    ) -> tuple[int, Object]:
-        """Status and decoded body of an answer."""
+    def request(self, method: str, path: str, body: Object | None = None, content_type: str = "") -> tuple[int, Object]:
+        """Status and decoded body of an answer. Patches are merge patches unless ``content_type`` says otherwise."""
         headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
         data = None
         if body is not None:
             data = json.dumps(body).encode()
-            headers["Content-Type"] = content_type
+            patch = "application/merge-patch+json" if method == "PATCH" else "application/json"
+            headers["Content-Type"] = content_type or patch
         for attempt in (1, 2):
             connection: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
             if connection is None:
@@ -108,11 +107,14 @@ class Api:
                 self._local.connection = None
                 if attempt == 2:
                     raise
+            except BaseException:
+                # What it would answer next belongs to the request that was given up.
+                connection.close()
+                self._local.connection = None
+                raise
         raise AssertionError("unreachable")
 
-    def call(
-        self, method: str, path: str, body: Object | None = None, content_type: str = "application/json"
-    ) -> Object:
+    def call(self, method: str, path: str, body: Object | None = None, content_type: str = "") -> Object:
         """Like :meth:`request`; anything but success raises."""
         status, value = self.request(method, path, body, content_type)
         if status >= 300:
@@ -143,7 +145,7 @@ class Api:
 
     def patch(self, kind: str, namespace: str, name: str, patch: Object) -> Object:
         """JSON merge patch."""
-        return self.call("PATCH", path_of(kind, namespace, name), patch, "application/merge-patch+json")
+        return self.call("PATCH", path_of(kind, namespace, name), patch)
 
     def delete(self, kind: str, namespace: str, name: str) -> None:
         """Delete an object; its dependents follow in the background. Absent is fine."""
