@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from control_plane import ControlPlane
-from fault_tools.documents import OLD
+from fault_tools.documents import NEW, OLD
 from fault_tools.proxy import (
     Proxy,
     Upstream,
@@ -38,7 +38,7 @@ from fault_tools.proxy import (
     write_kubeconfig,
 )
 from fault_tools.site import Base, site
-from fault_tools.world import Api, Snapshot, foreign_objects
+from fault_tools.world import FOREIGN, HASH, Api, Seen, Snapshot, foreign_objects, state_of
 from fault_tools.zygote import Timeout, Zygote
 
 MAPS = "/api/v1/namespaces/{}/configmaps"
@@ -354,6 +354,42 @@ def test_what_a_site_begins_with_is_what_an_apply_writes(base: Base, tmp_path: P
         assert {key: live.hash for key, live in prepared.items()} != {key: live.hash for key, live in applied.items()}
         assert place.apply().code == 0
         assert place.proxy.writes() == []
+
+
+@pytest.mark.usefixtures("shared_objects")
+def test_namespaces_of_one_state_and_of_others(base: Base, tmp_path: Path) -> None:
+    """Journals and leases included: what went the same way is the same, and nothing else is."""
+    states = []
+    seen = Seen()
+    journal = matching("POST", "/secrets", writes=True)
+    for name in ("one", "two"):
+        with site(base, f"tool-state-{name}", tmp_path / name) as place:
+            place.prepare(OLD)
+            place.file.write_text(NEW)
+            old = place.snapshot()
+            hashes = base.recorded(NEW).hashes(place.namespace)
+            place.disturb(place.apply_arguments, lambda victim: on(journal, after(lambda: victim().kill())))
+            killed = place.snapshot()
+            assert any(live.is_journal for live in killed.values())
+            states.append(state_of(killed, old, hashes))
+            assert seen.is_new(state_of(old, old, hashes)) is (name == "one")
+            for change in (
+                {"metadata": {"annotations": {HASH: "0" * 32}}},
+                {"metadata": {"labels": {"somebody": "else"}}},
+                {"metadata": {"finalizers": ["example.com/held"]}},
+                {"spec": {"ports": [{"port": 81}]}},
+            ):
+                base.api.patch("Service", place.namespace, f"{FOREIGN}-service", change)
+                assert seen.is_new(state_of(place.snapshot(), old, hashes)) is (name == "one"), change
+            base.api.patch("Service", place.namespace, f"{FOREIGN}-service", {"metadata": {"finalizers": None}})
+            base.api.delete("Job", place.namespace, "train")
+            base.api.wait(lambda: base.api.get("Job", place.namespace, "train") is None, "the job to go")
+            assert seen.is_new(state_of(place.snapshot(), old, hashes)) is (name == "one")
+            for write in base.recorded(OLD).writes(place.namespace):
+                if write.body["kind"] == "Job":
+                    base.api.call(write.method, write.path, write.body, write.content_type)
+            assert seen.is_new(state_of(place.snapshot(), old, hashes)) is (name == "one")
+    assert states[0] == states[1]
 
 
 def test_kubeconfigs_pass_the_token_through(plane: ControlPlane, proxy: Proxy, zygote: Zygote, tmp_path: Path) -> None:
