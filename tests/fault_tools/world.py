@@ -258,7 +258,7 @@ def state_of(now: Snapshot, old: Snapshot, hashes: Mapping[tuple[str, str], str]
 
     Two namespaces with one state are the same to a command: an object's hash is told by whose it is, the old object's
     or (``hashes``) the new one's; of uids, whether it is the old object's; of a lease, whether it is held. Apart from
-    that uids, versions and times are left out, and what controllers report.
+    that uids, versions and times are left out, where the applied file is, and what controllers report.
 
     :param old: what was there before, in the same namespace.
     """
@@ -289,9 +289,11 @@ def state_of(now: Snapshot, old: Snapshot, hashes: Mapping[tuple[str, str], str]
     text = json.dumps(items, sort_keys=True)
     for namespace in {live.object["metadata"]["namespace"] for live in now.values()}:
         text = text.replace(namespace, "NAMESPACE")
-    return text
+    return _PLACE.sub("", text)
 
 
+# A set's name for itself follows from its namespace; the file is the one that all applies in a namespace are of.
+_PLACE = re.compile(r'applyset-[\w-]+-v1|file://[^"\\]+')
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MOMENT = re.compile(r'[0-9a-f]{10,}|\d{4}-\d\d-\d\dT[0-9:.]+Z|"resourceVersion": ?"\d+"')
 
