@@ -93,6 +93,14 @@ class Site:
         """What is in the namespace."""
         return self.base.api.snapshot(self.namespace)
 
+    def wait_for_deleted(self) -> None:
+        """Wait until what was deleted has gone."""
+
+        def is_still() -> bool:
+            return not any("deletionTimestamp" in live.object["metadata"] for live in self.snapshot().values())
+
+        self.base.api.wait(is_still, f"what was deleted in {self.namespace} to go")
+
     def apply(self, config: str | None = None, *more: str) -> Result:
         """Apply the file; through the proxy unless ``config`` says otherwise."""
         return self.run([*self.apply_arguments, *more], config)

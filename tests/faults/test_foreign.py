@@ -56,12 +56,7 @@ LABELS = {"app": "train", "app.kubernetes.io/managed-by": "gpuctl", "runwhere.ai
 
 def _come(place: Site) -> Snapshot:
     """Others' objects take the names that stand empty; what of theirs is there now."""
-
-    def is_still() -> bool:
-        objects = [item for kind, _ in THEIRS for item in place.base.api.list_objects(kind, place.namespace)]
-        return not any("deletionTimestamp" in item["metadata"] for item in objects)
-
-    place.base.api.wait(is_still, "what gpuctl has deleted to go")
+    place.wait_for_deleted()
     now = place.snapshot()
     made = {key for key in THEIRS if key not in now}
     for kind, name in made:

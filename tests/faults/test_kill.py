@@ -139,6 +139,7 @@ class World:
         outcomes = []
         with site(self.base, namespace, self.directory / namespace, self.scenario.flags) as place:
             self._prepare(place)
+            place.wait_for_deleted()
             before = place.snapshot()
             for number in chain([first], numbers):
                 call = Call("look", number, moment)
