@@ -126,7 +126,8 @@ def queues(queue_place: Place) -> Iterator[Queues]:
 @pytest.fixture
 def away(place: Place, api: Api) -> Iterator[str]:
     """Another namespace."""
-    name = f"{place.namespace[:50]}-away"
+    # What distinguishes places is at the end of their names.
+    name = f"{place.namespace[-50:].strip('-')}-away"
     api.create_namespace(name)
     yield name
     api.call("DELETE", f"/api/v1/namespaces/{name}")

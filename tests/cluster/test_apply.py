@@ -112,15 +112,18 @@ def test_what_is_patched_in_place_arrives(place: Place) -> None:
 
 def test_service_port_is_changed_in_place_and_the_deployment_with_it(place: Place) -> None:
     """The container's port is a part of what runs: the Service keeps its address, the pods are new."""
-    place.apply(inference(service={"nodePort": 30123}))
+    node_port = place.node_port()
+    place.apply(inference(service={"nodePort": node_port}))
     before, address = place.uids(), place.get("Service", "svc-serve")["spec"]["clusterIP"]
-    place.apply(inference(service={"port": 8001, "nodePort": 30123}), flags=("--yes",))
+    place.apply(inference(service={"port": 8001, "nodePort": node_port}), flags=("--yes",))
     after = place.uids()
     assert after["Service/svc-serve"] == before["Service/svc-serve"]
     assert after["Deployment/serve"] != before["Deployment/serve"]
     service = place.get("Service", "svc-serve")["spec"]
     assert service["clusterIP"] == address
-    assert [(port["port"], port["targetPort"], port["nodePort"]) for port in service["ports"]] == [(8001, 8001, 30123)]
+    assert [(port["port"], port["targetPort"], port["nodePort"]) for port in service["ports"]] == [
+        (8001, 8001, node_port)
+    ]
 
 
 def test_more_nodes_change_the_hostfile_in_place(place: Place) -> None:

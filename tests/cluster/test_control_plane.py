@@ -216,7 +216,7 @@ def settled(outcomes: ControlPlane) -> dict[str, Object]:
     wanted |= {f"always-{outcome}": item for outcome, item in ALWAYS.items()}
     pods: dict[str, Object] = {}
     there: set[str] = set()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while len(there) < len(wanted) and time.monotonic() < deadline:
         for pod in outcomes.get("pods", "-n", NAMESPACE)["items"]:
             name = pod["metadata"]["name"]
@@ -271,8 +271,12 @@ def test_details_of_statuses(settled: dict[str, Object]) -> None:
 @pytest.mark.parametrize("outcome", EVENTS)
 def test_event(outcomes: ControlPlane, settled: dict[str, Object], outcome: str) -> None:
     selector = f"involvedObject.name=never-{outcome}"
-    items = outcomes.get("events", "-n", NAMESPACE, f"--field-selector={selector}")["items"]
-    assert EVENTS[outcome] in [f"{item['type']} {item['reason']} {item['message']}" for item in items]
+
+    def told() -> bool:
+        items = outcomes.get("events", "-n", NAMESPACE, f"--field-selector={selector}")["items"]
+        return EVENTS[outcome] in [f"{item['type']} {item['reason']} {item['message']}" for item in items]
+
+    outcomes.wait_for(told, f"the event of {outcome}")
 
 
 def test_duration(outcomes: ControlPlane) -> None:
@@ -296,7 +300,7 @@ def _condition(plane: ControlPlane, job: str) -> str | None:
 def test_job_controller_counts_outcomes(outcomes: ControlPlane) -> None:
     names = ("completes", "fails", "restarts")
     ended = outcomes.wait_for(
-        lambda: (found := [_condition(outcomes, name) for name in names]) and all(found) and found, "the jobs", 20
+        lambda: (found := [_condition(outcomes, name) for name in names]) and all(found) and found, "the jobs"
     )
     assert ended == ["Complete CompletionsReached", "Failed BackoffLimitExceeded", "Failed BackoffLimitExceeded"]
 
@@ -326,12 +330,11 @@ def test_job_replaces_an_evicted_pod_and_counts_a_deleted_one(outcomes: ControlP
 
 
 def test_deployment_is_available_when_its_pods_are_ready(outcomes: ControlPlane) -> None:
+    outcomes.wait_for(lambda: _get(outcomes, "deployment", "serves")["status"].get("readyReplicas") == 2, "readiness")
     outcomes.wait_for(
-        lambda: _get(outcomes, "deployment", "serves")["status"].get("readyReplicas") == 2, "readiness", 10
+        lambda: _get(outcomes, "deployment", "unready")["status"].get("unavailableReplicas") == 2, "its own pods"
     )
-    unready = _get(outcomes, "deployment", "unready")["status"]
-    assert unready.get("readyReplicas", 0) == 0
-    assert unready["unavailableReplicas"] == 2
+    assert _get(outcomes, "deployment", "unready")["status"].get("readyReplicas", 0) == 0
 
 
 def test_termination(outcomes: ControlPlane) -> None:
@@ -407,7 +410,7 @@ def test_exec_and_port_forward(outcomes: ControlPlane) -> None:
         assert forwarding.stdout is not None
         address = re.search(r"127\.0\.0\.1:\d+", forwarding.stdout.readline())
         assert address
-        page = subprocess.run(["curl", "-s", "-m", "5", f"http://{address[0]}/"], capture_output=True, text=True)
+        page = subprocess.run(["curl", "-s", "-m", "60", f"http://{address[0]}/"], capture_output=True, text=True)
         forwarding.kill()
     assert page.stdout == "a simulated pod\n"
 

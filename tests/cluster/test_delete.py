@@ -82,7 +82,7 @@ def test_a_document_of_another_kind_does_not_delete(place: Place) -> None:
 
 
 def test_one_name_in_two_namespaces(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = f"{place.namespace[:50]}-too"
+    other = f"{place.namespace[-50:].strip('-')}-too"
     name = f"twin-{place.namespace[-8:].strip('-')}".replace("--", "-")
     place.plane.kubectl("create", "namespace", other)
     try:

@@ -43,7 +43,7 @@ def theirs(
     """Another team's namespace."""
     directory = tmp_path / "theirs"
     directory.mkdir()
-    yield from places(plane, api, directory, capsys, monkeypatch, f"theirs-{place.namespace}"[:60])
+    yield from places(plane, api, directory, capsys, monkeypatch, f"theirs-{place.namespace[-50:].strip('-')}")
 
 
 def step_of(outcome: Any) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def test_nothing_is_read_for_what_makes_no_pods(place: Place, contested: Pool, p
 def test_who_may_not_look_is_told_once(
     place: Place, plane: ControlPlane, contested: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plane.grant("alice", place.namespace, "edit")
+    place.grant("alice", "edit")
     monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig("alice")))
     note = "whom these jobs may evict is not known: that takes the rights to list nodes and all pods"
     told = place.apply(contested.job("a", "medium", 4), contested.job("b", "medium", 4))

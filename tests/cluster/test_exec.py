@@ -207,12 +207,12 @@ def test_a_shell_with_a_terminal(shell: Terminal) -> None:
     assert not shell.is_restored()
     shell.resize(40, 123)
     shell.process.send_signal(28)  # SIGWINCH; a real terminal sends it to the program in front.
-    time.sleep(0.3)
-    shell.type(b"stty size\n")
+    # The new size is on its way beside what is typed.
+    shell.type(b"until stty size | grep 123; do sleep 0.1; done\n")
     shell.until(b"40 123")
     # Ctrl-C is the remote program's, not gpuctl's.
-    shell.type(b"sleep 100; echo code $?\n")
-    shell.until(b"sleep 100;")
+    shell.type(b"echo begun $((1+1)); sleep 100; echo code $?\n")
+    shell.until(b"begun 2")
     time.sleep(0.3)
     shell.type(b"\x03")
     shell.type(b"echo still here; exit 5\n")

@@ -64,8 +64,7 @@ class Trials:
             self._create(obj)
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(self._build, worlds))
-            # The API server's admission sees what is new a moment later.
-            time.sleep(2)
+            self._wait_for_admission()
             session = open_session(kubeconfig=str(self.plane.kubeconfig()))
             whole = load(render(take_snapshot(session)))
             session.close()
@@ -111,6 +110,32 @@ class Trials:
             self.api.call("DELETE", f"/api/v1/namespaces/{item.namespace}/persistentvolumeclaims/{name}")
         if item.is_namespace_deleted:
             self.api.call("DELETE", f"/api/v1/namespaces/{item.namespace}")
+
+    def _wait_for_admission(self) -> None:
+        """Wait until the API server's admission has heard of all this: of limits and quotas, it hears of the last ones last."""
+        last = "admission-last"
+        self._create(_object("v1", "Namespace", last))
+        limits = {"limits": [{"type": "Container", "max": {"cpu": "1m"}}]}
+        self._create({**_object("v1", "LimitRange", last, namespace=last), "spec": limits})
+        none = {"count/configmaps": "0"}
+        quota = {**_object("v1", "ResourceQuota", last, namespace=last), "spec": {"hard": none}}
+        self._create(quota, {"hard": none, "used": none})
+        amounts = {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}
+        container = {"name": "main", "image": "x", "resources": amounts}
+        pod = {**_object("v1", "Pod", "trial", namespace=last), "spec": {"containers": [container]}}
+        for obj, words in (
+            (pod, "maximum cpu usage per Container"),
+            (_object("v1", "ConfigMap", "trial", namespace=last), f"exceeded quota: {last}"),
+        ):
+            path = f"/api/v1/namespaces/{last}/{obj['kind'].lower()}s?dryRun=All"
+            self.plane.wait_for(
+                lambda path=path, obj=obj, words=words: (
+                    words in str(self.api.request("POST", path, obj)[1].get("message"))
+                ),
+                "admission",
+            )
+        # Of the other kinds it hears at the same time.
+        time.sleep(2)
 
     def _submit(self, item: AdmissionWorld) -> str:
         status, answer = self.api.request("POST", _path(item.pod), item.pod)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -121,14 +122,7 @@ def test_a_service_runs_when_its_pods_are_ready(place: Place) -> None:
 
 
 def test_jobs_without_pods_have_a_row_with_the_reason(place: Place) -> None:
-    place.create(
-        {
-            "apiVersion": "v1",
-            "kind": "ResourceQuota",
-            "metadata": {"name": "few", "namespace": place.namespace},
-            "spec": {"hard": {"requests.nvidia.com/gpu": "1"}},
-        }
-    )
+    place.limit(gpu="1")
     place.apply(training("first"))
     place.running("first")
     over = training("over")
@@ -153,14 +147,7 @@ def test_jobs_without_pods_have_a_row_with_the_reason(place: Place) -> None:
 
 
 def test_pods_that_are_missing_have_a_row(place: Place) -> None:
-    place.create(
-        {
-            "apiVersion": "v1",
-            "kind": "ResourceQuota",
-            "metadata": {"name": "few", "namespace": place.namespace},
-            "spec": {"hard": {"requests.nvidia.com/gpu": "1"}},
-        }
-    )
+    place.limit(gpu="1")
     rendered = place.gpuctl("render", "-f", place.file(inference(service={"replicas": 3})), "-o", "json").value["items"]
     place.create(next(obj for obj in rendered if obj["kind"] == "Deployment"))
     place.until(lambda: {row["STATUS"] for row in job_rows(place)} == {"Running", "QuotaExceeded"}, "one pod to run")
@@ -240,15 +227,18 @@ def test_every_namespace_or_what_one_may_see(
         assert f"training/mine in {place.namespace}" in twice
         assert "-n NAMESPACE" in twice
         assert [row["NAMESPACE"] for row in job_rows(place)] == [place.namespace]
-        plane.kubectl("create", "rolebinding", "edit", "--clusterrole=edit", "--user=alice", "-n", other.namespace)
-        monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig("alice")))
-        plane.kubectl("config", "set-context", "--current", f"--namespace={other.namespace}", user="alice")
+        other.grant("alice", "edit")
+        # Others have hers as it was.
+        config = tmp_path / "alice.kubeconfig"
+        config.write_text(plane.kubeconfig("alice").read_text())
+        monkeypatch.setenv("KUBECONFIG", str(config))
+        set_namespace = ("config", "set-context", "--current", f"--namespace={other.namespace}")
+        subprocess.run([plane.binaries / "kubectl", f"--kubeconfig={config}", *set_namespace], check=True)
         answer = place.anywhere("get", "jobs")
         assert [(row["NAMESPACE"], row["NAME"]) for row in table(answer.out)] == [(other.namespace, "mine")]
         assert f"shown is what is in {other.namespace}" in answer.err
         refused = place.gpuctl("get", "jobs", code=3)
         assert "may not list" in refused.err
-        plane.kubectl("config", "set-context", "--current", "--namespace=default", user="alice")
 
 
 def test_a_call_for_each_kind_however_many_namespaces(place: Place, proxy: Proxy) -> None:

@@ -121,8 +121,13 @@ def test_the_quick_start_and_the_tables_of_job_commands(place: Place) -> None:
     assert "paused" in run(place, f"gpuctl pause {TRAINING}").out
     place.until(lambda: listed(place, f"gpuctl get jobs {TRAINING}")[0][2] == "Paused", "the training to be paused")
     place.until(lambda: not place.pods(TRAINING), "its pod to go")
-    pools = {row["POOL NAME"]: row for row in table(run(place, "gpuctl get pools").out)}
-    assert (pools["training-pool"]["GPU TOTAL"], pools["training-pool"]["GPU USED"]) == ("16", "0")
+
+    def gpus() -> tuple[str, str]:
+        pools = {row["POOL NAME"]: row for row in table(run(place, "gpuctl get pools").out)}
+        return pools["training-pool"]["GPU TOTAL"], pools["training-pool"]["GPU USED"]
+
+    # A pod that leaves still holds them.
+    place.until(lambda: gpus() == ("16", "0"), "the GPUs to be free")
     run(place, f"gpuctl resume {TRAINING}")
     place.until(lambda: listed(place, f"gpuctl get jobs {TRAINING}")[0][2] == "Running", "the training to run again")
 

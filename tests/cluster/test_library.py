@@ -24,6 +24,8 @@ LIBRARY = "docs/library.md"
 @pytest.fixture
 def team(plane: ControlPlane, place: Place) -> Iterator[None]:
     """A node for jobs that name no pool; the namespace of the examples goes afterwards."""
+    # That of a first attempt may just be going.
+    plane.kubectl("delete", "namespace", "nlp", "--ignore-not-found")
     plane.add_node("library-0", gpus=8, cpu="64", memory="512Gi")
     yield
     plane.kubectl("delete", "namespace", "nlp", "--ignore-not-found", "--wait=false")

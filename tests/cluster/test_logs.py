@@ -320,5 +320,5 @@ def test_an_interrupt(place: Place, start: Start) -> None:
     command = start("logs", "train", "-f", "-n", place.namespace)
     command.until(b"only line\n")
     command.process.send_signal(signal.SIGINT)
-    assert command.end(5) == 130
+    assert command.end() == 130
     assert (command.out, command.err) == (b"only line\n", b"")

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,10 @@ def test_pods_bind_to_the_intended_nodes(plane: ControlPlane, jobset: None, exam
     try:
         objects = [obj for obj in result.objects if obj["kind"] != "Node"]
         _ensure_namespaces(plane, objects)
+        kinds = "jobs,deployments,statefulsets,services,hpa,resourcequotas"
+        for used in sorted({document.namespace for document in workloads}):
+            # What was there before is gone, and not going.
+            plane.kubectl("delete", kinds, "--all", "-n", used)
         _bind_claims(plane, objects)
         plane.kubectl("apply", "--server-side", "--validate=strict", "-f", "-", input=emit_stream(objects))
         for document in workloads:
@@ -87,7 +92,6 @@ def test_pods_bind_to_the_intended_nodes(plane: ControlPlane, jobset: None, exam
             _check_endpoints(plane, document)
     finally:
         # Two examples may use one namespace, and then a quota of the one would count the pods of the other.
-        kinds = "jobs,deployments,statefulsets,services,hpa,resourcequotas"
         for used in sorted({document.namespace for document in workloads}):
             plane.kubectl("delete", kinds, "--all", "-n", used, "--wait=false")
         names = plane.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}").split()
@@ -148,15 +152,24 @@ def _check_endpoints(plane: ControlPlane, document: Any) -> None:
 
     def ready() -> list[Any]:
         slices = plane.get("endpointslices", "-n", document.namespace, "-l", f"kubernetes.io/service-name={service}")
-        return [endpoint for item in slices["items"] for endpoint in item.get("endpoints") or []]
+        found = [endpoint for item in slices["items"] for endpoint in item.get("endpoints") or []]
+        return found if all(endpoint["conditions"]["ready"] for endpoint in found) else []
 
-    found = plane.wait_for(ready, f"endpoints of {service}")
-    assert all(endpoint["conditions"]["ready"] for endpoint in found)
+    plane.wait_for(ready, f"endpoints of {service} that are ready")
 
 
-def test_same_name_of_another_kind_shares_no_endpoints(plane: ControlPlane) -> None:
-    """A selector of ``app`` alone would put a training's pods behind an inference's Service."""
+@pytest.fixture
+def twins(plane: ControlPlane) -> Iterator[None]:
+    """A node, and no namespace of an earlier attempt."""
+    plane.kubectl("delete", "namespace", "twins", "--ignore-not-found")
     plane.add_node("selectors", cpu="64", memory="256Gi")
+    yield
+    plane.kubectl("delete", "namespace", "twins", "--wait=false")
+    plane.kubectl("delete", "node", "selectors")
+
+
+def test_same_name_of_another_kind_shares_no_endpoints(plane: ControlPlane, twins: None) -> None:
+    """A selector of ``app`` alone would put a training's pods behind an inference's Service."""
     common = "environment: {image: 'a:1'}\nresources: {cpu: 1, memory: 1Gi}\n"
     kinds = ("training", "inference")
     objects = []
@@ -178,5 +191,3 @@ def test_same_name_of_another_kind_shares_no_endpoints(plane: ControlPlane) -> N
     plane.wait_for(behind, "a pod behind the Service")
     time.sleep(1)
     assert [name.rpartition("-")[0].rpartition("-")[0] for name in behind()] == ["twin"]
-    plane.kubectl("delete", "namespace", "twins", "--wait=false")
-    plane.kubectl("delete", "node", "selectors")

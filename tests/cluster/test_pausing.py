@@ -57,14 +57,7 @@ def test_pause_and_resume(place: Place) -> None:
 
 
 def test_what_is_resumed_into_a_full_quota_says_so(place: Place) -> None:
-    place.create(
-        {
-            "apiVersion": "v1",
-            "kind": "ResourceQuota",
-            "metadata": {"name": "few", "namespace": place.namespace},
-            "spec": {"hard": {"requests.nvidia.com/gpu": "1"}},
-        }
-    )
+    place.limit(gpu="1")
 
     def room() -> bool:
         """Quotas are counted a little later than pods go."""
@@ -107,7 +100,7 @@ def test_an_autoscaler_is_inert_meanwhile(place: Place) -> None:
 
 def test_what_cannot_be_paused(place: Place) -> None:
     place.apply(training("done", job={"annotations": {"gpuctl.test/outcome": "complete"}}))
-    place.until(lambda: place.get("Job", "done")["status"].get("succeeded"), "it to finish")
+    place.ended("done")
     answer = place.gpuctl("pause", "done", code=1)
     assert "has finished" in answer.err
     assert "gpuctl rerun done" in answer.err
@@ -140,7 +133,7 @@ def test_status_moves_on_while_it_is_paused(place: Place, proxy: Proxy) -> None:
 def test_without_the_right(place: Place, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     place.apply(training())
     place.running("train")
-    plane.kubectl("create", "rolebinding", "see", "--clusterrole=view", "--user=alice", "-n", place.namespace)
+    place.grant("alice", "view")
     monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig("alice")))
     refused = place.gpuctl("pause", "train", code=3).err
     assert "alice" in refused
@@ -151,7 +144,7 @@ def test_without_the_right(place: Place, plane: ControlPlane, monkeypatch: pytes
 def test_rerun(place: Place) -> None:
     document = training(job={"annotations": {"gpuctl.test/outcome": "fail"}})
     place.apply(document)
-    place.until(lambda: place.get("Job", "train")["status"].get("failed"), "it to fail")
+    place.ended("train")
     old = place.get("Job", "train")
     pod = place.gpuctl("get", "pods", "-o", "name").out.strip()
     answer = place.gpuctl("rerun", pod)
@@ -162,7 +155,7 @@ def test_rerun(place: Place) -> None:
     assert new["metadata"]["annotations"][HASH] == old["metadata"]["annotations"][HASH]
     assert not new["spec"].get("suspend")
     assert new["metadata"]["generation"] == 1
-    place.until(lambda: place.get("Job", "train")["status"].get("failed"), "it to fail again")
+    place.ended("train")
     assert place.plan(document).actions["Job/train"] == "unchanged"
 
 
@@ -177,16 +170,8 @@ def test_only_what_has_ended_runs_again(place: Place) -> None:
 
 def test_a_rerun_that_a_quota_forbids_changes_nothing(place: Place) -> None:
     place.apply(training("done", job={"annotations": {"gpuctl.test/outcome": "complete"}}))
-    place.until(lambda: place.get("Job", "done")["status"].get("succeeded"), "it to finish")
-    place.create(
-        {
-            "apiVersion": "v1",
-            "kind": "ResourceQuota",
-            "metadata": {"name": "none", "namespace": place.namespace},
-            "spec": {"hard": {"requests.nvidia.com/gpu": "0"}},
-        }
-    )
-    place.until(lambda: place.get("ResourceQuota", "none").get("status", {}).get("hard"), "the quota to count")
+    place.ended("done")
+    place.limit("none", gpu="0")
     before = place.uids()
     assert "quota" in place.gpuctl("rerun", "done", code=1).err
     assert place.uids() == before

@@ -34,7 +34,8 @@ def outline(outcome: Outcome) -> list[tuple[Any, ...]]:
 
 def test_the_preview_is_what_happens(place: Place) -> None:
     place.apply(*FIRST)
-    place.running("train", "serve", "note", "multi")
+    place.running("train", "serve", "note", "comp")
+    place.running("multi", pods=2)
     before = place.records()
     file = place.file(*SECOND)
     plans = [

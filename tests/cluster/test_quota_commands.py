@@ -12,7 +12,7 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
 from support import node_world
-from support.cluster_tools import DOMAIN, Place
+from support.cluster_tools import DOMAIN, Place, fresh_namespaces
 from support.node_world import POOL
 from support.tables import column, facts, section, table
 
@@ -167,6 +167,7 @@ def test_describe_namespace(place: Place) -> None:
 def test_a_foreign_quota_is_shown_where_it_limits(place: Place) -> None:
     hard = {"limits.memory": "64Gi", "pods": "10"}
     metadata = {"name": "by-hand", "namespace": "sam-altman"}
+    place.plane.kubectl("delete", "resourcequota", "by-hand", "-n", "sam-altman", "--ignore-not-found")
     place.plane.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}})
     printed = place.anywhere("describe", "namespace", "sam-altman").out
     assert "by-hand (not gpuctl's)" in printed
@@ -209,7 +210,7 @@ def test_namespace_too_is_asked_first_and_names_what_is_in_it(place: Place) -> N
 
 
 def test_delete_namespace(place: Place) -> None:
-    place.plane.kubectl("create", "namespace", "leaves")
+    fresh_namespaces(place.plane, "leaves")
     assert "nothing of note" in place.anywhere("delete", "namespace", "leaves", code=2).err
     value = place.anywhere("delete", "ns", "leaves", "--yes", "-o", "json").value
     assert [(step["kind"], step["name"], step["result"]) for step in value["steps"]] == [
@@ -226,16 +227,21 @@ def test_namespaces_that_are_never_deleted(name: str, place: Place) -> None:
 
 def test_a_namespace_that_does_not_go_is_told(place: Place) -> None:
     """Kubernetes begins 5 s after the delete (namespace_controller.go, namespaceDeletionGracePeriod)."""
-    place.plane.kubectl("create", "namespace", "stays")
+    fresh_namespaces(place.plane, "stays")
     obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "namespace": "stays"}}
     obj["metadata"]["finalizers"] = ["example.com/held"]  # type: ignore[index]
     place.plane.create(obj)
-    failed = place.anywhere("delete", "namespace", "stays", "--yes", "--timeout", "9s", code=1)
-    assert "was still there after 9 s" in failed.out
-    assert "example.com/held" in failed.out
-    place.plane.kubectl(
-        "patch", "configmap", "held", "-n", "stays", "--type=merge", "-p", '{"metadata":{"finalizers":null}}'
-    )
+    try:
+        # Kubernetes says what holds it when it has looked, which takes longer while the machine does other work.
+        for seconds in (9, 60):
+            failed = place.anywhere("delete", "namespace", "stays", "--yes", "--timeout", f"{seconds}s", code=1)
+            assert f"was still there after {seconds} s" in failed.out
+            if "example.com/held" in failed.out:
+                break
+        assert "example.com/held" in failed.out
+    finally:
+        released = '{"metadata":{"finalizers":null}}'
+        place.plane.kubectl("patch", "configmap", "held", "-n", "stays", "--type=merge", "-p", released)
 
 
 # Rights and requests --------------------------------------------------------------------------------------
@@ -275,7 +281,8 @@ def test_a_hundred_namespaces_cost_no_more_requests(
     counts = []
     for number in (0, 20):
         for index in range(number):
-            place.api.create_namespace(f"many-{index}")
+            # A first attempt may have made it.
+            place.api.request("POST", "/api/v1/namespaces", {"metadata": {"name": f"many-{index}"}})
         upstream = Upstream(place.plane.port, place.plane.directory / "certificates" / "apiserver.crt")
         with Proxy(place.plane, upstream) as proxy:
             monkeypatch.setenv("KUBECONFIG", str(proxy.kubeconfig(tmp_path / f"through-proxy-{number}")))

@@ -57,6 +57,8 @@ def test_apply_reads_what_it_is_about(place: Place, api: Api, proxy: Proxy) -> N
     changed = tuple({**document, "environment": {**document["environment"], **image("v2")}} for document in jobs)
     place.apply(*jobs)
     place.running("a")
+    path = f"/apis/batch/v1/namespaces/{second}/jobs/b"
+    place.until(lambda: (place.api.call("GET", path).get("status") or {}).get("ready"), "the pod of b")
     same, new = place.file(*jobs), place.file(*changed, name="changed.yaml")
     commands = (
         ("apply", "-f", same, "-n", place.namespace),

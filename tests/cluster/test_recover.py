@@ -438,6 +438,9 @@ def test_a_plan_that_is_refused_says_how_to_get_the_job_back(place: Place, sessi
     assert f"`gpuctl recover -n {place.namespace}` brings them back" in refused.err
     assert secrets_of(place)
     place.kubectl("delete", "quota", "none")
+    # Admission hears of it by a watch.
+    trial = ("create", "job", "trial", "--image=x", "--dry-run=server")
+    place.until(lambda: "created" in place.kubectl(*trial, check=False), "the quota to be gone")
     place.gpuctl("recover", "--yes")
     assert image_of(place, "a") == "v2"
 

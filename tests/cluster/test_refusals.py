@@ -58,6 +58,11 @@ def refused(place: Place, *documents: dict[str, Any], flags: tuple[str, ...] = (
     return outcome.err
 
 
+def _until_refused(place: Place, document: dict[str, Any]) -> None:
+    """Wait until admission knows what is new: it hears of it by watches."""
+    place.until(lambda: place.apply(document, flags=("--dry-run=server",), code=None).code == 1, "the refusal")
+
+
 def test_more_gpus_than_the_quota_has(place: Place, running: str) -> None:
     quota(place, gpu=2)
     said = refused(place, training(resources={"gpu": 3}, **V2))
@@ -93,6 +98,7 @@ def test_too_many_jobs(place: Place, running: str) -> None:
 def test_beyond_a_limit_range(place: Place, running: str) -> None:
     limits = {"limits": [{"type": "Container", "max": {"memory": "8Gi"}}]}
     place.create({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": limits})
+    _until_refused(place, training(resources={"memory": "16Gi"}))
     said = refused(place, training(resources={"memory": "16Gi"}))
     assert "job.batch/train" in said
     assert "maximum memory usage per Container is 8Gi, but limit is 16Gi" in said
@@ -101,6 +107,7 @@ def test_beyond_a_limit_range(place: Place, running: str) -> None:
 def test_pod_security(place: Place, running: str) -> None:
     labels = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     place.api.call("PATCH", f"/api/v1/namespaces/{place.namespace}", labels, "application/merge-patch+json")
+    _until_refused(place, training(**V2))
     said = refused(place, training(**V2))
     assert 'violates PodSecurity "restricted' in said
 
@@ -117,7 +124,7 @@ def test_a_priority_class_that_is_gone_and_that_the_user_may_not_make(
     place: Place, running: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A Job's own dry-run says nothing about it; its pods would never come."""
-    place.plane.grant("nobody", place.namespace, "admin")
+    place.grant("nobody", "admin")
     monkeypatch.setenv("KUBECONFIG", str(place.plane.kubeconfig("nobody")))
     place.platform("priorities: {high: {className: drill-gone, value: 7000000}}")
     said = refused(place, training(job={"priority": "high"}))
@@ -133,6 +140,8 @@ def test_a_priority_class_of_another_value(place: Place, running: str) -> None:
         "metadata": {"name": "drill-urgent"},
         "value": 9,
     }
+    # That of a first attempt stays.
+    place.plane.kubectl("delete", "priorityclass", "drill-urgent", "--ignore-not-found")
     place.plane.create(body)
     place.platform("priorities: {high: {className: drill-urgent, value: 7000000}}")
     said = refused(place, training("other", job={"priority": "high"}))
@@ -270,11 +279,12 @@ def test_what_the_server_does_not_accept(place: Place, running: str) -> None:
 
 
 def test_a_node_port_of_somebody_else(place: Place, running: str) -> None:
-    port = {"ports": [{"port": 80, "nodePort": 30777}], "type": "NodePort"}
+    number = place.node_port()
+    port = {"ports": [{"port": 80, "nodePort": number}], "type": "NodePort"}
     place.create({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "theirs"}, "spec": port})
-    said = refused(place, inference(service={"nodePort": 30777}))
+    said = refused(place, inference(service={"nodePort": number}))
     assert "service/svc-serve" in said
-    assert "30777: provided port is already allocated" in said
+    assert f"{number}: provided port is already allocated" in said
 
 
 def test_a_kind_that_the_cluster_does_not_have(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,7 +328,11 @@ def test_on_a_terminal_it_is_asked(place: Place, running: str) -> None:
         "sys.exit(os.waitstatus_to_exitcode(status))\n"
     )
     result = subprocess.run(
-        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60
+        [sys.executable, "-c", script, *arguments],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=120,
     )
     assert result.returncode == 1, result.stdout
     assert "replaces training/train" in result.stdout
@@ -346,7 +360,7 @@ def test_create_refuses_what_is_somebody_elses(place: Place) -> None:
 
 
 def test_a_namespace_that_is_not_there_is_made(place: Place) -> None:
-    name = f"{place.namespace[:50]}-new"
+    name = f"{place.namespace[-50:].strip('-')}-new"
     document = training(job={"namespace": name})
     try:
         preview = place.apply(document, flags=("--dry-run=server",))
@@ -395,7 +409,7 @@ def test_a_namespace_that_only_the_command_line_names_must_be_there(place: Place
 
 def test_the_namespace_in_which_a_set_is_kept_must_be_there(place: Place) -> None:
     """Also where all of its documents name another one."""
-    home = f"{place.namespace[:50]}-home"
+    home = f"{place.namespace[-50:].strip('-')}-home"
     arguments = ("-f", place.file(training("a", job={"namespace": place.namespace})), "-n", home, "--set", "jobs")
     for flags, code in ((("apply",), 1), (("apply", "--dry-run=client"), 1), (("diff",), 2)):
         refused = place.anywhere(*flags, *arguments, code=code)
@@ -424,7 +438,7 @@ def test_a_namespace_that_only_the_context_names_must_be_there(place: Place, mon
 
 
 def test_a_namespace_that_is_going_away(place: Place) -> None:
-    name = f"{place.namespace[:50]}-old"
+    name = f"{place.namespace[-50:].strip('-')}-old"
     plane: ControlPlane = place.plane
     plane.kubectl("create", "namespace", name)
     held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["example.com/held"]}}
@@ -440,7 +454,7 @@ def test_a_namespace_that_is_going_away(place: Place) -> None:
 def test_wait(place: Place) -> None:
     started = place.apply(training(), inference(), flags=("--wait",))
     assert "created" in started.out
-    assert place.get("Job", "train")["status"]["ready"] == 1
+    place.until(lambda: place.get("Job", "train")["status"].get("ready") == 1, "the Job to know it")
     never = training("never", resources={"gpu": 65})
     late = place.apply(never, flags=("--wait", "--timeout=1s"), code=1)
     assert f"job.batch/never in {place.namespace} did not start within 1 s" in late.err

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import yaml
@@ -118,7 +119,9 @@ def test_a_viewer_looks(place: Place, become: Become) -> None:
 def test_a_keeper_of_pools(place: Place, become: Become, api: Api) -> None:
     """Pools, quotas and labels of nodes in the whole cluster; nobody's jobs and nobody's Secrets."""
     become("keeper")
-    node, team = "roles-node", "roles-team"
+    # Those of a first attempt may just be going.
+    own = uuid4().hex[:6]
+    node, team = f"roles-node-{own}", f"roles-team-{own}"
     place.plane.add_node(node, gpus=8)
     pool = {"kind": "pool", "version": "v0.1", "pool": {"name": "roles"}, "nodes": {node: {"gpu-type": "a100"}}}
     quota = {"kind": "quota", "version": "v0.1", "quota": {"name": "q"}, "users": {team: {"gpu": 4}}}

@@ -12,7 +12,7 @@ import yaml
 
 import gpuctl
 from control_plane import ControlPlane
-from fault_tools.proxy import Proxy, Upstream, delay, matching, on
+from fault_tools.proxy import Proxy, Upstream, hang, matching, on
 from fault_tools.world import Api
 from fault_tools.zygote import Zygote
 from gpuctl.apply.plan.decide import probe
@@ -155,7 +155,7 @@ def test_killed_tenant_recovers(place: Place, become: Become, zygote: Zygote) ->
     file = place.file(training("a", environment=image("v2")))
     with Proxy(place.plane, upstream) as proxy:
         config = proxy.kubeconfig(place.directory / "slow", token=place.plane.tokens["alice"])
-        proxy.reset(on(matching("POST", "/jobs", writes=True), delay(30)))
+        proxy.reset(on(matching("POST", "/jobs", writes=True), hang))
         command = ["apply", "-f", file, "-n", place.namespace, "--yes"]
         running = zygote.start(command, env={"KUBECONFIG": str(config)}, cwd=place.directory)
         place.until(lambda: not place.exists("Job", "a"), "the old job to be gone")
@@ -270,7 +270,7 @@ def test_viewer_is_refused_and_told_what_is_lacking(place: Place, become: Become
     assert place.records() == before
 
 
-SINCE = r"(; )?running for \d+s"
+SINCE = r"(; )?running for (\d+m)?\d+s"
 LOOKED_AT: dict[str, tuple[Document, Document]] = {
     "image": (training("a"), training("a", environment=image("v2"))),
     "removed variable": (
@@ -297,7 +297,7 @@ def test_viewers_diff_is_everybodys(place: Place, become: Become, change: str) -
     old, new = LOOKED_AT[change]
     place.apply(old)
     if change != "selector":
-        place.running("a")
+        place.running("a", pods=2 if change == "fewer replicas" else 1)
     file = place.file(new)
     full = place.gpuctl("diff", "-f", file, code=None)
     become("reader")

@@ -49,7 +49,7 @@ def test_nothing_is_changed_while_it_cannot_be_written(audited: Served, log: Pat
     log.parent.rename(away)
     # It was not known before that it cannot be written: what is done is done.
     audited.call("POST", "/jobs/a/pause", params=path)
-    told = [json.loads(line) for line in list(audited.log) if "the audit cannot be written" in line]
+    told = [json.loads(line) for line in audited.until_told("the audit cannot be written")]
     assert json.loads(told[0]["line"])["action"] == "POST /api/v1/jobs/{jobId}/pause"
     assert told[0]["problem"] == "no such file or directory"
     before = place.records()

@@ -60,8 +60,13 @@ def test_before_the_service(served: Served, place: Place, asked: dict[str, str])
     printed = go("test", "-count=1", "-v", "./...", **asked)
     assert [line.split()[2] for line in printed.splitlines() if line.startswith("--- SKIP")] == ["TestServiceLogs"]
     assert "--- PASS: TestServiceCreatesOnce" in printed
-    items = served.get("/jobs", namespace=place.namespace, kind="compute")["items"]
-    assert sorted(item["name"] for item in items) == ["go-b", "go-c", "go-d", "go-e", "go-g"]
+    left = ["go-b", "go-c", "go-d", "go-e", "go-g"]
+    served.until(
+        "/jobs",
+        lambda value: sorted(item["name"] for item in value["items"]) == left,
+        namespace=place.namespace,
+        kind="compute",
+    )
 
 
 @pytest.mark.skipif("/api/v1/jobs/{jobId}/logs" not in PATHS, reason="the service has no logs yet")

@@ -84,9 +84,21 @@ def typed(text: str, directory: Path, environment: Mapping[str, str]) -> list[As
     ]
 
 
+@pytest.fixture
+def known(served: Served, seed_world: ControlPlane) -> None:
+    """The service knows the nodes and the job of the guides."""
+    served.until("/nodes/labels", lambda value: value["total"] == 5, key="nvidia.com/gpu-type")
+    served.until("/jobs", lambda value: (JOB, "running") in states(value), "anna")
+
+
+def states(value: Any) -> set[tuple[str, str]]:
+    """Names and states of the jobs of a list."""
+    return {(item["name"], item["status"]) for item in value["items"]}
+
+
 @pytest.mark.parametrize("text", [*curl_blocks(SERVICE), *curl_blocks(OPERATIONS)])
 def test_lines_of_curl(
-    text: str, served: Served, seed_world: ControlPlane, shell: Mapping[str, str], tmp_path: Path
+    text: str, served: Served, seed_world: ControlPlane, known: None, shell: Mapping[str, str], tmp_path: Path
 ) -> None:
     """Each is answered with success, and with what the guide says of it."""
     seed_world.write_log(TEAM, f"{JOB}-abcde", "2024-06-01 10:06:30 [INFO] Epoch 1/3, Step 100, Loss: 0.87\nother\n")
@@ -116,6 +128,7 @@ def test_lines_of_curl(
         seed_world.kubectl("label", "node", "node-2", "node-3", "company.com/gpu-model-", check=False)
         served.client("anna").delete("/jobs/typed", params={"force": "true"})
         served.until("/nodes/labels", lambda value: value["total"] == 5, key="nvidia.com/gpu-type")
+        served.until_gone("/jobs/typed", "anna")
 
 
 def test_every_line_of_curl_is_marked() -> None:
@@ -181,10 +194,11 @@ def ending(served: Served, plane: ControlPlane, *jobs: str) -> Iterator[None]:
         thread.join()
         for job in jobs:
             served.client("anna").delete(f"/jobs/{job}", params={"force": "true"})
+            served.until_gone(f"/jobs/{job}", "anna")
 
 
 @pytest.fixture
-def environment(served: Served) -> Mapping[str, str]:
+def environment(served: Served, known: None) -> Mapping[str, str]:
     """Where the service is, and a user's token."""
     own = {"GPUCTL_URL": served.url, "GPUCTL_TOKEN": served.tokens["anna"]}
     return {**os.environ, "PYTHONPATH": str(ROOT / "sdk" / "python"), **own}

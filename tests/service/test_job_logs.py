@@ -14,14 +14,9 @@ from support.cluster_tools import Place, inference, training
 from support.served import Served
 
 
-def job_id(served: Served, place: Place, name: str) -> str:
+def job_id(served: Served, place: Place, name: str, pods: int = 1) -> str:
     """The id of a job, once the service knows its pods to run."""
-    found = served.until(
-        "/jobs",
-        lambda value: [item["status"] for item in value["items"] if item["name"] == name] == ["running"],
-        namespace=place.namespace,
-    )
-    return str(next(item["jobId"] for item in found["items"] if item["name"] == name))
+    return str(served.until_running(name, place.namespace, pods)["jobId"])
 
 
 def the_same(served: Served, place: Place, path: str, *arguments: str, **query: Any) -> dict[str, Any]:
@@ -65,7 +60,7 @@ def test_several_pods(served: Served, place: Place) -> None:
     pods = sorted(place.running("train", pods=2))
     for pod in pods:
         place.plane.write_log(place.namespace, pod, "".join(f"{pod} {number}\n" for number in range(120)))
-    own = job_id(served, place, "train")
+    own = job_id(served, place, "train", 2)
     value = the_same(served, place, own, "train", "--tail=100")
     times = [instant(line["timestamp"]) for line in value["lines"]]
     assert len(times) == 200

@@ -38,11 +38,7 @@ def labelled(name: str, value: float, when: int | None = None, **labels: object)
 def pods_of(served: Served, place: Place, name: str, pods: int = 1) -> list[str]:
     """The pods of a job, once the service knows them to run."""
     found = sorted(place.running(name, pods=pods))
-    served.until(
-        "/jobs",
-        lambda value: [item["status"] for item in value["items"] if item["name"] == name] == ["running"],
-        namespace=place.namespace,
-    )
+    served.until_running(name, place.namespace, pods)
     return found
 
 
@@ -129,8 +125,12 @@ def test_gpus_of_nodes_now(plane: ControlPlane, place: Place, tmp_path: Path, ex
     ):
         value = own.until(
             "/nodes/gpu-detail",
+            # Each is a question of its own to Prometheus, which may just have been asked before it knew.
             lambda value: any(
-                gpu["utilization"] for item in value["items"] if item["nodeName"] == node for gpu in item["gpus"]
+                gpu["utilization"] and gpu["memoryUsage"] == "72Gi/80Gi"
+                for item in value["items"]
+                if item["nodeName"] == node
+                for gpu in item["gpus"]
             ),
             pageSize=1000,
         )
@@ -141,8 +141,10 @@ def test_gpus_of_nodes_now(plane: ControlPlane, place: Place, tmp_path: Path, ex
         assert found["gpu-2"] == (None, None)
         other = next(item for item in value["items"] if item["nodeName"] != node)
         assert other["gpus"][0]["utilization"] is None
-        [detail] = [gpu for gpu in own.get(f"/nodes/{node}")["gpuDetail"] if gpu["gpuId"] == "gpu-0"]
-        assert detail["utilization"] == 89.2
+        own.until(
+            f"/nodes/{node}",
+            lambda value: [gpu["utilization"] for gpu in value["gpuDetail"] if gpu["gpuId"] == "gpu-0"] == [89.2],
+        )
 
 
 def test_a_job_now(plane: ControlPlane, place: Place, tmp_path: Path, exporter: Exporter) -> None:
@@ -166,15 +168,13 @@ def test_a_job_now(plane: ControlPlane, place: Place, tmp_path: Path, exporter: 
         running_prometheus(tmp_path, targets=[exporter.address]) as url,
         serving(tmp_path, plane.kubeconfig(), USERS, prometheus=url, metrics=json.dumps(queries)) as own,
     ):
-        value = own.until(
-            "/jobs/train", lambda value: value["metrics"]["gpuUtilization"] is not None, namespace=place.namespace
-        )
-        assert value["metrics"] == {
+        measured = {
             "gpuUtilization": 89.2,
             "memoryUsage": "68Gi/80Gi",
             "networkLatency": None,
             "throughput": "245 tokens/sec",
         }
+        own.until("/jobs/train", lambda value: value["metrics"] == measured, namespace=place.namespace)
         path = "/jobs/train/metrics"
         # A point is due every 15 s since the job's start.
         found = own.until(path, lambda value: value["throughput"], namespace=place.namespace, metric="throughput")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,9 +20,20 @@ def ours(value: Any) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def settled(served: Served, seed_place: Place) -> None:
-    """The service knows all nodes as they are."""
-    listed = seed_place.anywhere("get", "nodes", "-o", "json").value
-    served.until("/nodes", lambda value: value == {**listed, "items": listed["items"][:20]})
+    """The service knows all nodes as they are, and the jobs on them."""
+
+    def same(value: Any) -> bool:
+        listed = seed_place.anywhere("get", "nodes", "-o", "json").value
+        return bool(value == {**listed, "items": listed["items"][:20]})
+
+    served.until("/nodes", same)
+    for name in ("node-1", "node-6"):
+        served.until(f"/nodes/{name}", lambda value: any(job["jobId"] for job in value["runningJobs"]))
+
+
+def until_alike(served: Served, path: str, theirs: Callable[[], Any], name: str = "admin", **query: Any) -> None:
+    """Wait until both answer the same: other tests' pods may still be going, and heartbeats come."""
+    served.until(path, lambda value: value == theirs(), name, **query)
 
 
 # The examples ---------------------------------------------------------------------------------------------
@@ -102,12 +114,16 @@ def test_lists_are_those_of_the_command_line(served: Served, seed_place: Place) 
         (("--pool", "default", "--gpu-type", "t4", "--status", "active"), {"pool": "default", "gpuType": "t4", "status": "active"}),
         (("--pool", "nothing"), {"pool": "nothing"}),
     ):  # fmt: skip
-        expected = seed_place.anywhere("get", "nodes", *words, "-o", "json").value
-        params = {"pageSize": 1000, **query}
-        assert served.call("GET", "/nodes", params=params) == expected, words
-    assert (
-        served.get("/nodes/gpu-detail", pageSize=1000)
-        == seed_place.anywhere("get", "nodes", "--gpu-detail", "-o", "json").value
+
+        def theirs(words: tuple[str, ...] = words) -> Any:
+            return seed_place.anywhere("get", "nodes", *words, "-o", "json").value
+
+        until_alike(served, "/nodes", theirs, **{"pageSize": 1000, **query})
+    until_alike(
+        served,
+        "/nodes/gpu-detail",
+        lambda: seed_place.anywhere("get", "nodes", "--gpu-detail", "-o", "json").value,
+        pageSize=1000,
     )
 
 
@@ -123,12 +139,12 @@ def test_each_node_is_that_of_the_command_line(name: str, served: Served, seed_p
             jobs[key] = jobs.get(key, 0) + pod["gpu"]
         return value, jobs
 
-    expected, jobs = described()
-    value = served.until(
-        f"/nodes/{name}", lambda value: {**value, "runningJobs": 0} == {**described()[0], "runningJobs": 0}
-    )
-    assert {(job["name"], job["namespace"], job["kind"]): job["gpu"] for job in value["runningJobs"]} == jobs
-    assert value["resources"] == expected["resources"]
+    def same(value: Any) -> bool:
+        expected, jobs = described()
+        mine = {(job["name"], job["namespace"], job["kind"]): job["gpu"] for job in value["runningJobs"]}
+        return bool(mine == jobs and {**value, "runningJobs": 0} == {**expected, "runningJobs": 0})
+
+    value = served.until(f"/nodes/{name}", same)
     NodeDetail.model_validate(value)
 
 
@@ -170,8 +186,13 @@ def test_pages(path: str, served: Served) -> None:
     query = {"key": "kubernetes.io/hostname"} if path == "/nodes/labels" else {}
     everything = served.get(path, pageSize=1000, **query)
     assert everything["total"] == len(everything["items"]) > 10
-    assert served.get(path, pageSize=3, page=2, **query) == {**everything, "items": everything["items"][3:6]}
-    assert served.get(path, page=10_000, **query) == {**everything, "items": []}
+
+    def page(start: int, end: int) -> Any:
+        everything = served.get(path, pageSize=1000, **query)
+        return {**everything, "items": everything["items"][start:end]}
+
+    until_alike(served, path, lambda: page(3, 6), pageSize=3, page=2, **query)
+    until_alike(served, path, lambda: page(0, 0), page=10_000, **query)
     for wrong in ({"page": 0}, {"pageSize": 0}, {"pageSize": 1001}, {"page": "x"}, {"page": 2**31 + 1}):
         assert served.get(path, status=400, **query, **wrong)["error"] == "InvalidRequest"
 
@@ -179,11 +200,14 @@ def test_pages(path: str, served: Served) -> None:
 def test_yaml(served: Served) -> None:
     import yaml
 
-    expected = served.get("/nodes")
     for given in ({"headers": {"Accept": "application/yaml"}}, {"params": {"accept": "application/yaml"}}):
-        answer = served.client().get("/nodes", **given)
-        assert answer.headers["content-type"] == "application/yaml"
-        assert yaml.safe_load(answer.text) == expected
+
+        def answered(given: dict[str, Any] = given) -> Any:
+            answer = served.client().get("/nodes", **given)
+            assert answer.headers["content-type"] == "application/yaml"
+            return yaml.safe_load(answer.text)
+
+        until_alike(served, "/nodes", answered)
     missing = served.client().get("/nodes/none", params={"accept": "application/yaml"})
     assert missing.status_code == 404
     assert yaml.safe_load(missing.text)["error"] == "NodeNotFound"
@@ -202,11 +226,15 @@ def test_what_filters_do_not_take(served: Served) -> None:
 def test_counts_are_for_all_and_names_are_not(served: Served) -> None:
     """Whoever sees one team's jobs alone has the same numbers, and meets no name of the others."""
     for path in ("/nodes", "/nodes/gpu-detail"):
-        assert served.get(path, "anna", pageSize=1000) == served.get(path, pageSize=1000)
+        until_alike(served, path, lambda path=path: served.get(path, pageSize=1000), "anna", pageSize=1000)
     for name in NODES:
-        mine, all_of_it = served.get(f"/nodes/{name}", "anna"), served.get(f"/nodes/{name}")
-        jobs = [job for job in all_of_it["runningJobs"] if job["namespace"] == "team-a"]
-        assert mine == {**all_of_it, "runningJobs": jobs}
+
+        def theirs(name: str = name) -> Any:
+            all_of_it = served.get(f"/nodes/{name}")
+            jobs = [job for job in all_of_it["runningJobs"] if job["namespace"] == "team-a"]
+            return {**all_of_it, "runningJobs": jobs}
+
+        until_alike(served, f"/nodes/{name}", theirs, "anna")
         text = served.client("anna").get(f"/nodes/{name}").text
         assert not any(word in text for word in hidden_words())
     assert served.get("/nodes/node-6", "anna")["resources"]["gpuUsed"] == 8
@@ -219,7 +247,7 @@ def test_pools_of_a_token(served: Served) -> None:
     """The nodes of other pools are not there; a pool that is named is refused, whether or not there is one."""
     found = served.get("/nodes", "otto", pageSize=1000)
     assert {pool for item in found["items"] for pool in item["boundPools"]} == {POOL}
-    assert served.get("/nodes", "otto", pool=POOL) == served.get("/nodes", pool=POOL)
+    until_alike(served, "/nodes", lambda: served.get("/nodes", pool=POOL), "otto", pool=POOL)
     there, absent = served.get("/nodes/node-1", "otto", status=404), served.get("/nodes/node-0", "otto", status=404)
     assert {**there, "message": there["message"].replace("node-1", "node-0")} == absent
     assert there["message"] == "there is no node node-1"
@@ -255,6 +283,10 @@ def test_a_job_on_a_node_has_the_id_of_the_list(served: Served, place: Place) ->
     (job,) = served.until(
         "/jobs", lambda value: [item["status"] for item in value["items"]] == ["running"], namespace=place.namespace
     )["items"]
-    nodes = [served.get(f"/nodes/{POOL}-{number}")["runningJobs"] for number in range(4)]
-    held = [item for jobs in nodes for item in jobs if item["namespace"] == place.namespace]
-    assert held == [{"jobId": job["jobId"], "name": "seen", "namespace": place.namespace, "kind": "training", "gpu": 1}]
+    wanted = {"jobId": job["jobId"], "name": "seen", "namespace": place.namespace, "kind": "training", "gpu": 1}
+
+    def held() -> list[Any]:
+        nodes = [served.get(f"/nodes/{POOL}-{number}")["runningJobs"] for number in range(4)]
+        return [item for jobs in nodes for item in jobs if item["namespace"] == place.namespace]
+
+    place.until(lambda: held() == [wanted], "the job on its node")

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from websockets.sync.client import connect
 from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, in_front_of
 from gpuctl_server.access.tokens import TokenEntry, read_tokens, write_tokens
-from support.cluster_tools import Place, training
+from support.cluster_tools import Place, fresh_namespaces, training
 from support.documents_sent import sent, text_of
 from support.remote import Remote
 from support.served import Served, serving
@@ -31,6 +32,7 @@ USERS = {
     "pooled": ("admin", None, (POOL,)),
     "user": ("user", (OWN,), (POOL,)),
 }
+_NUMBERS = count()
 THERE, ABSENT = "job-there", "job-absnt"
 """Of one length, so that texts about them are alike."""
 
@@ -46,8 +48,7 @@ def proxy(plane: ControlPlane) -> Iterator[Proxy]:
 def behind(plane: ControlPlane, proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A service that reaches its cluster through the proxy, and jobs of others that hold all of a pool."""
     directory = tmp_path_factory.mktemp("inferred")
-    for namespace in (OWN, FOREIGN):
-        plane.kubectl("create", "namespace", namespace)
+    fresh_namespaces(plane, OWN, FOREIGN)
     for number, pool in enumerate((POOL, POOL, OTHER_POOL)):
         plane.add_node(f"inferred-{number}", gpus=8, cpu="64", memory="256Gi", labels={"runwhere.ai/pool": pool})
     with serving(directory, proxy.kubeconfig(directory / "kubeconfig"), USERS) as served:  # type: ignore[arg-type]
@@ -200,7 +201,9 @@ def test_those_who_hold_a_pool_are_told_together(
     behind: Served, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """How much others hold counts; how many jobs or pods it is, and of whom, is not told, whatever is asked."""
-    wanted = job("wanted", OWN, gpu=8, priority="low")
+    # A second attempt meets the job of the first one.
+    name = f"wanted-{next(_NUMBERS)}"
+    wanted = job(name, OWN, gpu=8, priority="low")
     fit = behind.call("POST", "/fit", "user", json=sent(wanted))
     (held,) = fit["jobs"][0]["heldBy"]
     assert held == {"namespace": "(others)", "job": "(others)", "priority": None, "pods": None, "nvidia.com/gpu": 16}
@@ -211,7 +214,7 @@ def test_those_who_hold_a_pool_are_told_together(
     assert why["numbers"]["heldBy"] == [
         {**{key: held[key] for key in ("namespace", "job", "pods")}, "nvidia.com/gpu": 16}
     ]
-    line = {"namespace": OWN, "arguments": {"name": "wanted"}}
+    line = {"namespace": OWN, "arguments": {"name": name}}
     told = [
         fit,
         why,
@@ -228,9 +231,9 @@ def test_those_who_hold_a_pool_are_told_together(
     remote = Remote(place, behind, tmp_path / "config", monkeypatch)
     remote.login("user")
     lines = []
-    for name, priority in (("waits", "low"), ("urgent", "high")):
-        path = tmp_path / f"{name}.yaml"
-        path.write_text(text_of(job(name, OWN, gpu=8, priority=priority)))
+    for other, priority in (("waits", "low"), ("urgent", "high")):
+        path = tmp_path / f"{other}.yaml"
+        path.write_text(text_of(job(other, OWN, gpu=8, priority=priority)))
         lines += remote.typed("fit", "-f", str(path), code=None).out.splitlines()
         told.append(json.loads(remote.typed("fit", "-f", str(path), "-o", "json", code=None).out))
     assert "  nvidia.com/gpu held by: work in other namespaces 16" in lines
@@ -258,8 +261,7 @@ def test_what_is_left_is_looked_for_in_one_s_own_namespaces(proxy: Proxy, behind
 def test_keys_of_requests_are_their_sender_s(plane: ControlPlane, tmp_path: Path) -> None:
     """A key of somebody else answers nothing; nor does one's own from a namespace that one does not see any more."""
     key = {"Idempotency-Key": "one-key"}
-    for namespace in ("keys-a", "keys-b"):
-        plane.kubectl("create", "namespace", namespace)
+    fresh_namespaces(plane, "keys-a", "keys-b")
     users = {"anna": ("user", ("keys-a",), None), "admin": ("admin", None, None)}
     path = tmp_path / "tokens.json"
     with serving(tmp_path, plane.kubeconfig(), users) as own:  # type: ignore[arg-type]

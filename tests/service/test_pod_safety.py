@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from gpuctl.frontend.source import Source
 from gpuctl.usecases.change_options import PlanOptions, RunOptions
 from gpuctl.usecases.service_documents import SentDocuments
 from gpuctl.usecases.wire import encode
-from support.cluster_tools import POOL, training
+from support.cluster_tools import POOL, fresh_namespaces, training
 from support.documents_sent import sent, text_of
 from support.served import Served, serving
 
@@ -64,6 +65,7 @@ ALLOWED: dict[str, dict[str, Any]] = {
     "a secret": {"environment": {"env": [{"name": "T", "secret": "s", "key": "t"}]}},
     "less": main(allowPrivilegeEscalation=False, capabilities={"drop": ["ALL"]}),
 }
+_NUMBERS = count()
 ACCOUNT = {"podPatch": {"serviceAccountName": "builder"}}
 
 
@@ -74,8 +76,7 @@ def job(name: str, changes: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def kept(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The service, as it is set up by default, and a namespace that Kubernetes itself holds to the baseline."""
-    for namespace in (PLACE, HELD):
-        plane.kubectl("create", "namespace", namespace)
+    fresh_namespaces(plane, PLACE, HELD)
     plane.kubectl("create", "serviceaccount", "builder", "-n", PLACE)
     plane.kubectl("label", "namespace", HELD, "pod-security.kubernetes.io/enforce=baseline")
     with serving(tmp_path_factory.mktemp("kept"), plane.kubeconfig(), USERS) as served:  # type: ignore[arg-type]
@@ -134,16 +135,19 @@ def test_other_service_accounts(kept: Served) -> None:
 
 def test_a_change_and_the_command_line_s_roads(kept: Served, api: Api) -> None:
     """A job that is there is not changed to what could not be created; `gpuctl --server` has no other road."""
-    kept.call("POST", "/jobs", "user", status=201, json=sent(job("pods-there", {}), namespace=PLACE))
-    before = api.get("Job", PLACE, "pods-there")
-    worse = text_of(job("pods-there", REFUSED["privileged"]), namespace=PLACE)
+    # A second attempt meets the job of the first one.
+    name = f"pods-there-{next(_NUMBERS)}"
+    kept.call("POST", "/jobs", "user", status=201, json=sent(job(name, {}), namespace=PLACE))
+    kept.until(f"/jobs/{name}", lambda value: True, "user")
+    before = api.get("Job", PLACE, name)
+    worse = text_of(job(name, REFUSED["privileged"]), namespace=PLACE)
     for query in ({}, {"confirm": "true"}, {"dryRun": "true"}):
-        answer = kept.call("PUT", "/jobs/pods-there", "user", status=403, json={"yamlContent": worse}, params=query)
+        answer = kept.call("PUT", f"/jobs/{name}", "user", status=403, json={"yamlContent": worse}, params=query)
         assert answer["error"] == "PodSecurity"
     for road in ("preview", "changes/apply"):
         answer = kept.client("user").post(f"/command-line/{road}", json={"arguments": command_line(road, worse)})
         assert (answer.status_code, answer.json()["error"]) == (403, "PodSecurity")
-    after = api.get("Job", PLACE, "pods-there")
+    after = api.get("Job", PLACE, name)
     assert before is not None
     assert after is not None
     assert after["spec"]["template"] == before["spec"]["template"]

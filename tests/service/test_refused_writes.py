@@ -72,8 +72,8 @@ def test_a_policy_refuses(served: Served, place: Place, no_v2: str) -> None:
 def test_the_limits_of_a_pool_hold(served: Served, plane: ControlPlane, place: Place) -> None:
     plane.add_node("narrow-0", gpus=8)
     pool = {"name": "narrow", "nodes": ["narrow-0"], "quota": {"maxJobs": 1, "maxGpuPerJob": 2}}
-    served.call("POST", "/pools", status=201, json=pool)
     try:
+        served.call("POST", "/pools", status=201, json=pool)
         job = {"resources": {"pool": "narrow", "gpu": 4}}
         refused = served.call("POST", "/jobs", status=409, json=sent(training("a", **job), namespace=place.namespace))
         assert "narrow allows 2 per job" in refused["message"]
@@ -82,7 +82,8 @@ def test_the_limits_of_a_pool_hold(served: Served, plane: ControlPlane, place: P
         refused = served.call("POST", "/jobs", status=409, json=sent(training("b", **small), namespace=place.namespace))
         assert "allows 1 unfinished jobs" in refused["message"]
     finally:
-        served.call("DELETE", "/pools/narrow", params={"confirm": "true"})
+        served.client().delete("/pools/narrow", params={"confirm": "true"})
+        plane.kubectl("delete", "node", "narrow-0")
 
 
 def test_objects_of_others_are_not_taken_over(served: Served, place: Place) -> None:
@@ -109,15 +110,22 @@ def test_objects_of_others_are_not_taken_over(served: Served, place: Place) -> N
     assert served.call("DELETE", "/jobs/a", status=404, params={"namespace": place.namespace})["error"] == "NotFound"
 
 
-def test_whom_a_job_would_evict_is_not_told_to_those_who_may_not_see_them(
-    served: Served, plane: ControlPlane, api: Api, place: Place
-) -> None:
-    """That somebody's work would end is told and asked; whose it is only those learn who may see it."""
+@pytest.fixture
+def contested(plane: ControlPlane) -> Iterator[str]:
+    """A pool of one node."""
     pool = "contested-rest"
     plane.add_node(f"{pool}-0", labels={"runwhere.ai/pool": pool}, gpus=8, cpu="64", memory="256Gi")
+    yield pool
+    plane.kubectl("delete", "node", f"{pool}-0")
+
+
+def test_whom_a_job_would_evict_is_not_told_to_those_who_may_not_see_them(
+    served: Served, api: Api, place: Place, contested: str
+) -> None:
+    """That somebody's work would end is told and asked; whose it is only those learn who may see it."""
 
     def job(name: str, priority: str) -> dict[str, Any]:
-        return training(name, job={"name": name, "priority": priority}, resources={"pool": pool, "gpu": 8})
+        return training(name, job={"name": name, "priority": priority}, resources={"pool": contested, "gpu": 8})
 
     place.apply(job("secret-project", "low"))
     pods = place.running("secret-project")

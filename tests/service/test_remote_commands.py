@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -192,13 +191,7 @@ def test_what_is_looked_at_is_the_same(world: World) -> None:
         for call in row.calls if isinstance(row, Same) else ():
             words = world.arguments(call)
             words += ["-n", place.namespace] if _takes_namespace(call) else []
-            near = place.anywhere(*words, code=None)
-            far = remote.typed(*words, code=None)
-            assert (timeless(far.out), timeless(far.err), far.code) == (
-                timeless(near.out),
-                timeless(near.err),
-                near.code,
-            ), call
+            remote.same_anywhere(*words, code=None)
 
 
 def test_what_is_refused_says_what_to_do(world: World) -> None:
@@ -266,7 +259,7 @@ def test_logs_of_pods_that_come_and_go(remote: Remote) -> None:
     # How a pod that is deleted ends is seen, or that it is gone already.
     assert re.fullmatch(f"note: pod {old} (is gone|failed: exit code 143)\n", other.err.decode())
     command.process.send_signal(signal.SIGINT)
-    assert command.end(10) == 130
+    assert command.end() == 130
     assert command.out.decode().endswith(f"\n{new[-5:]} | new 2\n")
 
 
@@ -295,7 +288,9 @@ def test_waiting(remote: Remote) -> None:
         (Command("wait", *words, *here), remote.start("wait", *words, *here))
         for words in (("good", "bad", "--for=done"), ("good", "--for=deleted"))
     ]
-    time.sleep(4)
+    for near, far in pairs:
+        near.until_connected(place.plane.port)
+        far.until_connected(remote.port)
     for name, how in (("good", "complete"), ("bad", "fail")):
         for pod in place.pods(name):
             place.plane.annotate(place.namespace, pod, outcome=how)
@@ -316,9 +311,9 @@ def test_a_wait_that_is_too_long(remote: Remote) -> None:
     said = remote.same("wait", "a", "--for=done", "--timeout=4s", code=1)
     assert said.err.startswith("error: training/a is not done after 4 s: ")
     command = remote.start("wait", "a", "--for=done", "-n", place.namespace)
-    time.sleep(2)
+    command.until_connected(remote.port)
     command.process.send_signal(signal.SIGINT)
-    assert (command.end(10), command.out, command.err) == (130, b"", b"")
+    assert (command.end(), command.out, command.err) == (130, b"", b"")
     remote.login("anna")
     assert "anna may not" in remote.typed("wait", "a", "--for=done", "-n", place.namespace, code=3).err
 
@@ -342,6 +337,8 @@ def test_apply(remote: Remote) -> None:
         far = remote.typed("apply", "-f", place.file(training("far", **changes), name="far.yaml"), "--yes", *here)
         assert _alike(near.out, far.out), far.out
         assert _alike(near.err, far.err), far.err
+        # What a plan says of a job rests on how far it is.
+        place.running("near", "far")
 
 
 def test_apply_a_directory(remote: Remote) -> None:
@@ -370,7 +367,7 @@ def test_apply_waits(remote: Remote) -> None:
     near = place.gpuctl("apply", "-f", place.file(training("near"), name="near.yaml"), "--wait")
     far = remote.typed("apply", "-f", place.file(training("far"), name="far.yaml"), "--wait", *here)
     assert (_alike(near.out, far.out), far.err) == (True, near.err)
-    assert place.get("Job", "far")["status"]["ready"] == 1
+    place.until(lambda: place.get("Job", "far")["status"].get("ready") == 1, "the Job to know it")
     for name in ("near", "far"):
         large = training(f"{name}-large")
         large["resources"]["gpu"] = 65
@@ -518,6 +515,8 @@ def test_nodes_are_labelled(remote: Remote) -> None:
         assert theirs.out.replace(far, near) == ours.out.replace(far, near)
         assert theirs.err.replace(far, near) == ours.err.replace(far, near)
 
+    # A first attempt may have left them.
+    place.plane.kubectl("label", "node", near, far, "example.com/kept-", "example.com/new-")
     both("NODE", "example.com/kept=1")
     both("NODE", "example.com/kept=1", "-o", "json")
     both("NODE", "example.com/kept=2", code=1)
@@ -532,12 +531,19 @@ def test_nodes_are_labelled(remote: Remote) -> None:
     assert "may not delete labels" in remote.typed("label", "node", far, "example.com/x-", code=3).err
 
 
-def test_nodes_join_and_leave_pools(remote: Remote) -> None:
-    remote.login()
-    place = remote.place
-    nodes = {name: f"{name}-{place.namespace}"[:50] for name in ("near", "far")}
+@pytest.fixture
+def joining(remote: Remote) -> Iterator[dict[str, str]]:
+    """Two nodes of no pool, for as long as the test lasts."""
+    nodes = {name: f"{name}-{remote.place.namespace}"[:50] for name in ("near", "far")}
     for node in nodes.values():
-        place.plane.add_node(node, gpus=8)
+        remote.place.plane.add_node(node, gpus=8)
+    yield nodes
+    remote.place.plane.kubectl("delete", "node", *nodes.values())
+
+
+def test_nodes_join_and_leave_pools(remote: Remote, joining: dict[str, str]) -> None:
+    remote.login()
+    place, nodes = remote.place, joining
     place.anywhere("apply", "-f", place.file(_pool("joined")))
 
     def both(*words: str, code: int = 0) -> None:

@@ -21,6 +21,7 @@ from websockets.sync.client import connect
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
+from support.cluster_tools import fresh_namespaces
 from support.documents_sent import YAML
 from support.node_world import POOL, TYPE
 from support.printed_answers import differences
@@ -95,7 +96,7 @@ def world(plane: ControlPlane, api: Api, tmp_path_factory: pytest.TempPathFactor
         plane.kubectl("delete", "pod", f"{JOB}-abcde", "-n", TEAM, "--force", "--grace-period=0")
         plane.kubectl("label", "node", "node-1", "node-2", "node-6", f"{TYPE}=a100-80g")
         plane.kubectl("label", "node", "node-4", f"{NVIDIA_TYPE}=t4")
-        api.create_namespace(WRITER_S)
+        fresh_namespaces(plane, WRITER_S)
         with serving(_made(directory / "before"), plane.kubeconfig(), USERS) as before:
             pod, job_id = _submitted(plane, before)
         exporter = Exporter()
@@ -314,6 +315,20 @@ def printed_document(name: str) -> str:
     return path.read_text()
 
 
+@pytest.fixture
+def unmade(served: Served) -> Iterator[None]:
+    """What the quick start creates is not there, and does not stay either."""
+
+    def remove() -> None:
+        for path in ("/pools/training-pool", "/quotas/elon-musk", "/quotas/sam-altman"):
+            served.client().delete(path, params={"confirm": "true"})
+
+    remove()
+    yield
+    remove()
+
+
+@pytest.mark.usefixtures("unmade")
 def test_what_the_quick_start_creates(served: Served, api: Api, plane: ControlPlane) -> None:
     """A pool and a quota, as YAML; and what the tables of the API have besides."""
     made = served.call("POST", "/pools", status=201, content=printed_document("train-pool"), headers=YAML)
@@ -393,8 +408,14 @@ def test_the_example(world: World, name: str, form: str) -> None:
         printed = json.loads(re.sub(rf"\b{old}\b", new, json.dumps(printed)))
     assert differences(printed, value, replay.otherwise) == []
     if "total" in value:
-        everything = world.served.call("GET", path, replay.user, params={**example.get("query", {}), "pageSize": 1000})
-        assert value["total"] == len(everything["items"])
+        query = example.get("query", {})
+
+        def is_total(everything: Any) -> bool:
+            # Other tests' jobs may still be going.
+            told = world.served.call("GET", path, replay.user, params=query)["total"]
+            return bool(told == len(everything["items"]))
+
+        world.served.until(path, is_total, replay.user, **{**query, "pageSize": 1000})
 
 
 def test_pausing_keeps_the_job_and_resuming_brings_it_back(world: World) -> None:
@@ -433,21 +454,30 @@ PRINTED: dict[str, dict[str, tuple[str, ...]]] = {
 def test_the_values_of_parameters(world: World, path: str) -> None:
     """Each by itself narrows what is answered to what it names."""
     where = path.format(jobId=world.job_id)
-    everything = world.served.call(
-        "GET", where, params={"startTime": "2024-06-01T10:00:00Z"} if "metrics" in path else {}
-    )
+
+    def everything() -> Any:
+        query = {"pageSize": 1000} if path in {"/jobs", "/nodes"} else {"startTime": "2024-06-01T10:00:00Z"}
+        return world.served.call("GET", where, params=query if "logs" not in path else {})
+
     [pod] = world.served.get(f"/jobs/{world.job_id}")["k8sResources"]["pods"]
     for name, values in PRINTED[path].items():
         for value in (pod if name == "pod" and text == "the-pod" else text for text in values):
             begin = {"startTime": "2024-06-01T10:00:00Z"} if name in {"metric", "endTime"} else {}
-            found = world.served.call("GET", where, params={**begin, name: value})
+            query = {**begin, name: value}
+            found = world.served.call("GET", where, params=query)
             if name == "metric":
                 assert found.keys() == {value}
             elif "items" in found and name in {"kind", "status"}:
-                matching = [item for item in everything["items"] if item[name] == value]
-                assert found["items"] == matching
+                # Other tests' jobs may still be going.
+                world.plane.wait_for(
+                    lambda name=name, value=value, query=query: (
+                        world.served.call("GET", where, params={**query, "pageSize": 1000})["items"]
+                        == [item for item in everything()["items"] if item[name] == value]
+                    ),
+                    f"the list of {name} {value}",
+                )
             elif name == "pool":
-                assert found["total"] < everything["total"]
+                assert found["total"] < everything()["total"]
 
 
 def test_following_is_a_websocket(world: World) -> None:

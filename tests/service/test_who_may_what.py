@@ -23,7 +23,7 @@ import pytest
 
 from control_plane import ControlPlane
 from gpuctl_server.access.tokens import new_token, read_tokens, write_tokens
-from support.cluster_tools import training
+from support.cluster_tools import fresh_namespaces, training
 from support.documents_sent import sent, text_of
 from support.served import Served, serving
 
@@ -39,6 +39,12 @@ ROLES = {
 }
 STRANGERS = ("", "expired", "revoked")
 LABEL = "who.example.com/label"
+
+
+QUOTA = {
+    "name": "who",
+    "users": {namespace: {"cpu": 500, "memory": "900Gi"} for namespace in (OWN, FOREIGN)},
+}
 
 
 class Thing(NamedTuple):
@@ -321,8 +327,7 @@ def cells(table: str) -> dict[tuple[str, str], int]:
 def world(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The service with a token of each role, and for each role jobs of its own at each place."""
     directory = tmp_path_factory.mktemp("who")
-    for namespace in (OWN, FOREIGN):
-        plane.kubectl("create", "namespace", namespace)
+    fresh_namespaces(plane, OWN, FOREIGN)
     for number in (0, 1):
         plane.add_node(f"who-{number}", gpus=8, cpu="64", memory="256Gi", labels={LABEL: "x"})
         plane.kubectl("label", "node", f"who-{number}", *(f"who.example.com/{role}=x" for role in ROLES))
@@ -333,8 +338,7 @@ def world(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iter
         served.tokens = {**served.tokens, "expired": expired, "revoked": revoked}
         for name, node in ((POOL, "who-0"), (OTHER_POOL, "who-1")):
             served.call("POST", "/pools", status=201, json={"name": name, "nodes": [node]})
-        users = {namespace: {"cpu": 500, "memory": "900Gi"} for namespace in (OWN, FOREIGN)}
-        served.call("POST", "/quotas", status=201, json={"name": "who", "users": users})
+        served.call("POST", "/quotas", status=201, json=QUOTA)
         there = [Asked(role, place).document() for role in ROLES for place, thing in PLACES.items() if thing.is_there]
         served.call("POST", "/jobs", status=201, json=sent(*there))
         yield served
@@ -367,9 +371,40 @@ def test_a_pool_takes_nodes_only_out_of_its_admin_s_pools(world: Served) -> None
     assert [node["nodeName"] for node in world.get("/nodes", pool=POOL)["items"]] == ["who-0"]
 
 
+DELETING = frozenset({"deleteJob", "deleteNodeLabel", "deleteQuota"})
+"""Operations after which something of the world is not there any more."""
+
+
+def restore(served: Served, plane: ControlPlane) -> None:
+    """Have the world whole again: a first attempt has deleted what the second one wants to delete."""
+    for number in (0, 1):
+        labels = [f"who.example.com/{role}=x" for role in ROLES]
+        plane.kubectl("label", "--overwrite", "node", f"who-{number}", *labels)
+    quotas = {item["metadata"]["namespace"] for item in plane.get("resourcequotas", "-A")["items"]}
+    if not {OWN, FOREIGN} <= quotas:
+        for namespace in (OWN, FOREIGN):
+            served.client().delete(f"/quotas/{namespace}", params={"confirm": "true"})
+        served.call("POST", "/quotas", status=201, json=QUOTA)
+    asked = [Asked(role, place) for role in ROLES for place, thing in PLACES.items() if thing.is_there]
+
+    def whole() -> bool:
+        items = [item["metadata"] for item in plane.get("jobs", "-A")["items"]]
+        there = {(item["namespace"], item["name"]) for item in items if "deletionTimestamp" not in item}
+        missing = [text_of(one.document()) for one in asked if (one.thing.namespace, one.job) not in there]
+        if missing:
+            served.call("POST", "/jobs/batch", status=201, json={"yamlContents": missing})
+        return not missing
+
+    plane.wait_for(whole, "the jobs")
+    wanted = {one.job for one in asked}
+    served.until("/jobs", lambda value: wanted <= {item["name"] for item in value["items"]}, pageSize=1000)
+
+
 @pytest.mark.parametrize("operation", ROWS)
-def test_every_cell(world: Served, operation: str) -> None:
+def test_every_cell(world: Served, plane: ControlPlane, operation: str) -> None:
     row = ROWS[operation]
+    if operation in DELETING:
+        restore(world, plane)
     wanted = cells(row.table)
     found = {}
     for role, place in wanted:

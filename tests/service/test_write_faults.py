@@ -4,18 +4,20 @@ services that change the same at once. Nothing is lost, and what is left is fini
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from control_plane import ControlPlane
-from fault_tools.proxy import Proxy, before, delay, matching, meanwhile, nth, on
+from fault_tools.proxy import Proxy, before, matching, meanwhile, nth, on
 from support.cluster_tools import Place, image, training
 from support.documents_sent import sent
 from support.remote import Remote
@@ -28,13 +30,14 @@ SLOW = {"annotations": {"gpuctl.test/termination": "slow"}}
 
 
 @pytest.fixture
-def frail(proxy: Proxy, tmp_path: Path) -> Iterator[Served]:
-    """A service behind the proxy, which may be ended in any way."""
+def frail(proxy: Proxy, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Served]:
+    """A service behind the proxy, which may be ended in any way; its parameter is how long it waits for changes."""
     directory = tmp_path / "frail"
     directory.mkdir()
     kubeconfig = proxy.kubeconfig(directory / "kubeconfig")
     audit = str(directory / "audit.jsonl")
-    with serving(directory, kubeconfig, ADMIN, shutdown_timeout="4", audit=audit) as running:  # type: ignore[arg-type]
+    patience = getattr(request, "param", "4")
+    with serving(directory, kubeconfig, ADMIN, shutdown_timeout=patience, audit=audit) as running:  # type: ignore[arg-type]
         yield running
 
 
@@ -117,14 +120,22 @@ def test_so_does_the_next_change_of_the_namespace(served: Served, frail: Served,
 
 def test_a_client_that_hangs_up_ends_nothing(frail: Served, proxy: Proxy, place: Place) -> None:
     path = created(frail, place, job=SLOW)
-    with pytest.raises(httpx.ReadTimeout):
-        frail.client().put(path, json=sent(training("a", job=SLOW, **CHANGED)), params={"confirm": "true"}, timeout=1)
+    deletes = matching("DELETE", f"/namespaces/{place.namespace}/jobs/a", writes=True)
+    begun = threading.Event()
+    proxy.reset(on(deletes, meanwhile(begun.set)))
+    connection = http.client.HTTPConnection(urlsplit(frail.url).netloc, timeout=60)
+    headers = {"Authorization": f"Bearer {frail.tokens['admin']}", "Content-Type": "application/json"}
+    body = json.dumps(sent(training("a", job=SLOW, **CHANGED)))
+    connection.request("PUT", f"/api/v1{path}?confirm=true", body, headers)
+    assert begun.wait(60)
+    connection.close()
     place.until(lambda: place.exists("Job", "a") and images(place) == "v2", "the new job")
     place.until(lambda: journals(place) == [], "the journal to go")
 
 
+@pytest.mark.parametrize("frail", ["60"], indirect=True)
 def test_the_service_waits_for_a_change_when_it_ends(frail: Served, proxy: Proxy, place: Place) -> None:
-    """The pods take three seconds to end, and the service may take four; nothing new is begun meanwhile."""
+    """The pods take three seconds to end, and the service may take longer; nothing new is begun meanwhile."""
     path = created(frail, place, job=SLOW)
     answers: list[httpx.Response] = []
     document = sent(training("a", job=SLOW, **CHANGED))
@@ -170,7 +181,7 @@ def test_what_takes_longer_is_left_to_be_finished(
     frail.process.terminate()
     assert frail.process.wait(timeout=60) == 1
     thread.join()
-    assert any("gpuctl recover" in line for line in frail.log)
+    assert frail.until_told("gpuctl recover")
     assert journals(place)
     for pod in place.pods("a") or list(_leaving(place)):
         plane.annotate(place.namespace, pod, termination=None)
@@ -225,8 +236,11 @@ def test_two_services_that_create_the_same_at_once(served: Served, frail: Served
     proxy.reset(on(nth(1, creates), meanwhile(be_faster)))
     refused = frail.call("POST", "/jobs", status=409, json=body)
     assert refused["error"] == "AlreadyExists"
-    listed = served.get("/jobs", namespace=place.namespace)["items"]
-    assert [item["jobId"] for item in listed] == [first[0]["jobId"]]
+    served.until(
+        "/jobs",
+        lambda value: [item["jobId"] for item in value["items"]] == [first[0]["jobId"]],
+        namespace=place.namespace,
+    )
 
 
 def test_an_api_server_that_is_away_is_said_so(frail: Served, proxy: Proxy, place: Place) -> None:
@@ -245,8 +259,11 @@ def test_an_api_server_that_is_away_is_said_so(frail: Served, proxy: Proxy, plac
 def test_changes_have_a_bound_and_reads_go_on(frail: Served, proxy: Proxy, place: Place) -> None:
     """Sixteen at a time; more are to come again, and the list is answered meanwhile."""
     body = sent(training("a"), namespace=place.namespace, dryRun=False)
-    proxy.reset(on(matching("GET", f"/namespaces/{place.namespace}/secrets"), delay(3)))
+    # Until all have come none of those that are worked on gets any further.
     statuses: list[int] = []
+    refused = threading.Event()
+    secrets = matching("GET", f"/namespaces/{place.namespace}/secrets")
+    proxy.reset(on(secrets, meanwhile(lambda: refused.wait(120))))
 
     def create() -> None:
         statuses.append(frail.own_client().post("/jobs", json=body).status_code)
@@ -255,6 +272,8 @@ def test_changes_have_a_bound_and_reads_go_on(frail: Served, proxy: Proxy, place
     for thread in threads:
         thread.start()
     assert frail.get("/jobs", namespace=place.namespace)["total"] == 0
+    place.until(lambda: statuses.count(429) == 8, "the refusals")
+    refused.set()
     for thread in threads:
         thread.join()
     assert statuses.count(201) == 1

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from control_plane import ControlPlane
+from control_plane.users import Rule
 from fault_tools.world import Api
 from gpuctl.backend.api_resources import RESOURCES, Key
 from gpuctl.cli.main import run
@@ -169,6 +170,39 @@ class Place:
         except TimeoutError as error:
             raise TimeoutError(f"{error}\n{self.state()}") from None
 
+    def ended(self, *names: str) -> None:
+        """Wait until Jobs have come to their end: their pods are counted before that."""
+        for name in names:
+            self.until(lambda name=name: self._has_ended(name), f"the end of {name}")
+
+    def _has_ended(self, name: str) -> bool:
+        conditions = (self.get("Job", name).get("status") or {}).get("conditions") or []
+        return any(item["type"] in ("Complete", "Failed") and item["status"] == "True" for item in conditions)
+
+    def limit(self, name: str = "few", **hard: str) -> None:
+        """Create a ResourceQuota that is not gpuctl's, and wait until it is counted: until then it limits nothing.
+
+        :param hard: the limits; ``gpu`` is that of the requests of GPUs.
+        """
+        limits = {f"requests.{GPU}" if key == "gpu" else key: value for key, value in hard.items()}
+        self.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}, "spec": {"hard": limits}})
+        self.until(
+            lambda: (self.get("ResourceQuota", name).get("status") or {}).get("used", {}).keys() == limits.keys(),
+            f"the quota {name} to count",
+        )
+
+    def grant(self, user: str, rules: Sequence[Rule] | str) -> None:
+        """Allow a user more in the namespace, and wait until the API server knows it."""
+        self.plane.grant(user, self.namespace, rules)
+        verb, resource = ("get", "pods") if isinstance(rules, str) else (rules[0]["verbs"][0], rules[0]["resources"][0])
+        asked = ("auth", "can-i", verb, resource, "-n", self.namespace)
+        self.until(lambda: self.plane.kubectl(*asked, user=user, check=False).startswith("yes"), f"the right of {user}")
+
+    def node_port(self) -> int:
+        """A port of the place's own: of those that no Service gets that names none, and not that of an earlier attempt."""
+        # Those before are test_quota_sum.py's.
+        return 30_066 + int(self.namespace.rpartition("-")[2]) % 20
+
     def state(self) -> str:
         """What keeps pods from running, as far as it can be seen: pods, events, nodes, and who else is on them."""
         events = self.api.call("GET", f"/api/v1/namespaces/{self.namespace}/events")["items"] or []
@@ -309,6 +343,13 @@ def outcome(name: str, **others: str) -> dict[str, Any]:
 def image(tag: str) -> dict[str, str]:
     """An ``environment`` block with another image."""
     return {"image": f"registry.example.com/app:{tag}"}
+
+
+def fresh_namespaces(plane: ControlPlane, *names: str) -> None:
+    """Create namespaces whose names are fixed. A first attempt may have left them, or they are just going."""
+    plane.kubectl("delete", "namespace", "--ignore-not-found", *names)
+    for name in names:
+        plane.kubectl("create", "namespace", name)
 
 
 def places(

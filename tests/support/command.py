@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import IO
 
 
@@ -42,6 +43,14 @@ class Command:
             assert time.monotonic() < deadline, f"no {text!r} in\n{self.out!r}\n{self.err!r}"
             time.sleep(0.02)
 
+    def until_connected(self, port: int, timeout: float = 120) -> None:
+        """Wait until it has a connection to a port of this machine: it has been loaded, and is about its work."""
+        deadline = time.monotonic() + timeout
+        while port not in _connected(self.process.pid):
+            assert self.process.poll() is None, f"it has ended\n{self.out!r}\n{self.err!r}"
+            assert time.monotonic() < deadline, f"no connection to {port}"
+            time.sleep(0.02)
+
     def end(self, timeout: float = 120) -> int:
         """Its exit code."""
         code = self.process.wait(timeout)
@@ -54,6 +63,17 @@ class Command:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+
+
+def _connected(pid: int) -> set[int]:
+    """The remote ports of a process's open connections."""
+    sockets = set()
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        # What is closed meanwhile is none.
+        with contextlib.suppress(OSError):
+            sockets.add(os.readlink(f"/proc/{pid}/fd/{name}"))
+    rows = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
+    return {int(row[2].partition(":")[2], 16) for row in rows if f"socket:[{row[9]}]" in sockets and row[3] == "01"}
 
 
 def on_a_terminal(*arguments: str, answer: str | None = None) -> tuple[int, str]:

@@ -22,7 +22,7 @@ from control_plane.processes import Process, free_ports
 from support.go_programs import ProgramMissing, alone, cache_directory, is_program, named_program
 
 PROGRAMS = ("prometheus", "promtool")
-STARTS_IN = 60.0
+STARTS_IN = 120.0
 
 
 def prometheus_programs() -> Path:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -15,7 +16,7 @@ from support.cluster_tools import Outcome, Place
 from support.command import Command
 from support.served import Served
 
-READING = frozenset({"get", "describe", "logs", "why", "diff"})
+READING = frozenset({"get", "describe", "logs", "why", "diff", "fit"})
 ALIKE_IN = 30.0
 """Seconds until what the service knows is what the API server answers."""
 
@@ -52,6 +53,13 @@ class Remote:
             self._started.append(Command(*arguments))
         return self._started[-1]
 
+    @property
+    def port(self) -> int:
+        """That of the service."""
+        port = urlsplit(self.served.url).port
+        assert port is not None
+        return port
+
     def shell(self, script: str) -> subprocess.CompletedProcess[str]:
         """Run a script of the shell without a kubeconfig; ``$0`` is Python."""
         with self._monkeypatch.context() as patch:
@@ -69,8 +77,9 @@ class Remote:
         return self.same_anywhere(*arguments, "-n", self.place.namespace, code=code)
 
     def same_anywhere(self, *arguments: str, code: int | None = 0) -> Outcome:
-        """Like :meth:`same`, in no namespace. What only reads is read again while the world goes on between the two."""
-        end = time.monotonic() + (ALIKE_IN if arguments[0] in READING else 0)
+        """Like :meth:`same`, in no namespace. What only reads, or is refused, is tried again while the world goes on
+        between the two."""
+        end = time.monotonic() + (ALIKE_IN if arguments[0] in READING or code else 0)
         while True:
             near = self.place.anywhere(*arguments, code=code)
             far = self.typed(*arguments, code=code)
@@ -87,7 +96,7 @@ def _told(outcome: Outcome) -> tuple[str, str, int]:
 
 def timeless(text: str) -> str:
     """Output without ages, which grow from one command to the next."""
-    return re.sub(r" +", " ", re.sub(r"\b\d+s\b", "0s", text))
+    return re.sub(r" +", " ", re.sub(r"\b(?:\d+m)?\d+s\b|\b\d+m\b", "0s", text))
 
 
 def settled(remote: Remote, *names: str) -> None:

@@ -22,8 +22,10 @@ import httpx
 from gpuctl_server.access.rights import Role
 from gpuctl_server.access.tokens import TokenEntry, new_token, write_tokens
 
-STARTS_IN = 60.0
-READY_IN = 60.0
+STARTS_IN = 180.0
+READY_IN = 120.0
+PATIENCE = 120.0
+"""Seconds until what goes on by itself is seen, on a machine with other work."""
 
 
 class Untidied(NamedTuple):
@@ -87,14 +89,38 @@ class Served:
             connection.close()
 
     def until(self, path: str, condition: Any, name: str = "admin", **query: Any) -> Any:
-        """What a path answers, once it meets a condition."""
-        end = time.monotonic() + 60
+        """What a path answers, once it is there and meets a condition."""
+        end = time.monotonic() + PATIENCE
         while True:
-            value = self.get(path, name, **query)
-            if condition(value):
-                return value
-            assert time.monotonic() < end, f"{path} stays {json.dumps(value)[:2000]}"
+            response = self.client(name).get(path, params=query)
+            if response.status_code == 200 and condition(response.json()):
+                return response.json()
+            assert time.monotonic() < end, f"{path} stays {response.status_code} {response.text[:2000]}"
             time.sleep(0.1)
+
+    def until_running(self, name: str, namespace: str, pods: int = 1) -> Any:
+        """What a job is, once it runs, and so many of its pods are known to run."""
+
+        def runs(value: Any) -> bool:
+            running = [pod for pod in value["pods"] if pod["status"] == "Running"]
+            return value["status"] == "running" and len(running) >= pods
+
+        return self.until(f"/jobs/{name}", runs, namespace=namespace)
+
+    def until_gone(self, path: str, name: str = "admin", **query: Any) -> None:
+        """Wait until nothing is at a path any more."""
+        end = time.monotonic() + PATIENCE
+        while (response := self.client(name).get(path, params=query)).status_code != 404:
+            assert time.monotonic() < end, f"{path} stays {response.status_code} {response.text[:2000]}"
+            time.sleep(0.1)
+
+    def until_told(self, *words: str, count: int = 1) -> list[str]:
+        """The lines of the log that have some words, once there are so many: they are read by a thread."""
+        end = time.monotonic() + PATIENCE
+        while len(found := [line for line in list(self.log) if all(word in line for word in words)]) < count:
+            assert time.monotonic() < end, f"no {count} lines with {words} in\n{''.join(self.log)[-4000:]}"
+            time.sleep(0.05)
+        return found
 
     def stop(self) -> int:
         """End it as Kubernetes does; its exit code."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +18,7 @@ import httpx
 from websockets.sync.client import connect
 
 from control_plane import ControlPlane
+from fault_tools.world import Api
 from gpuctl import Source, compile
 from support.cluster_tools import GPU, POOL, compute, image, inference, merged, notebook, outcome, training
 from support.documents_sent import sent, text_of
@@ -250,13 +253,23 @@ class WholeTour:
         """A change that the service is killed in, when the old job is going; :meth:`recovered` finishes it."""
         self.call("POST", "/jobs", sent(training("cut", job=SLOW), namespace=TEAM), status=201)
         self.state("cut", "running")
-        client = self.served.own_client(self.member)
+        client, api = self.served.own_client(self.member), Api(self.plane)
         changed = sent(training("cut", job=SLOW, environment=image("v2")), namespace=TEAM)
-        try:
-            client.put("/jobs/cut", json=changed, params={"confirm": "true"}, timeout=0.5)
-        except httpx.TimeoutException:
-            self.served.process.kill()
+
+        def change() -> None:
+            with contextlib.suppress(httpx.TransportError):
+                client.put("/jobs/cut", json=changed, params={"confirm": "true"})
+
+        def is_going() -> bool:
+            job = api.get("Job", TEAM, "cut")
+            return job is None or "deletionTimestamp" in job["metadata"]
+
+        thread = threading.Thread(target=change)
+        thread.start()
+        api.wait(is_going, "the old job to go")
+        self.served.process.kill()
         self.served.process.wait()
+        thread.join()
 
     def recovered(self, by: str) -> None:
         """What was left is found and finished, by whoever may."""
