@@ -75,7 +75,7 @@ def await_listed(service: Service, ids: Iterable[str | None]) -> None:
 
 
 def await_shown(service: Service, session: Session, key: Key) -> None:
-    """Wait until the list of jobs shows a workload as a change has left it, so that whoever made the change reads it."""
+    """Wait until the list of jobs shows a workload as a change has left it: whoever made the change reads it."""
     now = session.get(key)
     service.wait_until_seen([] if now is None else [now], [key] if now is None else [])
     version = service.mirror.version
