@@ -17,13 +17,24 @@ MOST_RERUNS = 3
 defect."""
 
 LONGEST = (
+    "cluster/test_fit_scheduler.py",
+    "service/test_deploy_rights.py",
     "cluster/test_fit_admission.py",
     "cluster/test_why.py",
     "service/test_any_request.py",
+    "faults/test_kill.py",
+    "faults/test_foreign.py",
 )
 """Files that take minutes, the longest first: begun last, one worker would go on with them alone."""
 
-SPLIT = frozenset(f"properties/test_{name}.py" for name in ("emitter", "lift", "mutations", "strings"))
+SPLIT = frozenset(
+    f"{room}/test_{name}.py"
+    for room, names in {
+        "properties": ("emitter", "lift", "mutations", "strings"),
+        "faults": ("build_kill", "kill"),
+    }.items()
+    for name in names
+)
 """Files whose tests share nothing, and which would keep one worker for long: each test goes to the next free one."""
 
 # Ctrl-C is what some tests are about. A script that starts pytest in its background has it ignored, and so would

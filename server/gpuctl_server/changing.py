@@ -74,6 +74,14 @@ def await_listed(service: Service, ids: Iterable[str | None]) -> None:
     service.board.wait_for(lambda board: all(one in board.ids for one in wanted), _LISTED_WITHIN)
 
 
+def await_shown(service: Service, session: Session, key: Key) -> None:
+    """Wait until the list of jobs shows a workload as a change has left it: whoever made the change reads it."""
+    now = session.get(key)
+    service.wait_until_seen([] if now is None else [now], [key] if now is None else [])
+    version = service.mirror.version
+    service.board.wait_for(lambda board: board.version >= version, _LISTED_WITHIN)
+
+
 def talking(service: Service, *, confirmed: bool = False) -> Conversation:
     """A conversation with somebody who has said beforehand whether a plan may go on, whatever it asks."""
 
@@ -118,6 +126,7 @@ def change_job(
         else:
             plan = apply_request(session, submission.wanted, RunOptions(), talking(service, confirmed=confirmed))
             see_that_all_was_done(plan)
+            await_shown(service, session, key)
         changed = _changed(service, submission, item, plan, session.get(key), dry_run=dry_run)
     await_listed(service, [changed.jobId])
     return changed
@@ -134,7 +143,8 @@ def delete_job(service: Service, caller: Caller, meant: Meant, touched: list[str
         live = _present(session, item, meant)
         run = RunOptions(force=force, until_gone=False)
         plan = delete_jobs(session, [identity.object_name], identity.namespace, service.platform, run, talking(service))
-    see_that_all_was_done(plan)
+        see_that_all_was_done(plan)
+        await_shown(service, session, key_of(live))
     ends = "its pods are ended without their grace period" if force else "its pods end within their grace period"
     return JobState(
         jobId=id_of_workload(live, service.keys),
@@ -173,6 +183,7 @@ def rerun_job(service: Service, caller: Caller, meant: Meant, touched: list[str]
             session, [identity.object_name], identity.namespace, service.platform, RunOptions(), conversation
         )
         see_that_all_was_done(plan)
+        await_shown(service, session, key_of(live))
         again = session.get(key_of(live))
     identity_now = item.id if again is None else id_of_workload(again, service.keys)
     await_listed(service, [identity_now])
@@ -275,6 +286,7 @@ def _suspended(service: Service, caller: Caller, meant: Meant, touched: list[str
         act = pause_jobs if pausing else resume_jobs
         scope = Scope(session, identity.namespace)
         done = next(act(scope, [f"{identity.kind}/{identity.object_name}"], service.platform))
+        await_shown(service, session, key_of(live))
     return JobState(
         jobId=id_of_workload(live, service.keys),
         status=done.result.status,

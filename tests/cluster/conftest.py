@@ -13,7 +13,7 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
 from fault_tools.world import Api
 from support import node_world
-from support.cluster_tools import POOL, Document, Place, places
+from support.cluster_tools import Document, Place, add_drill_nodes, places
 from support.command import Command, Start
 from support.queues import Queues, queues_of
 from support.real_parts import control_plane_binaries
@@ -22,7 +22,7 @@ Judge = Callable[..., bool]
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def plane() -> Iterator[ControlPlane]:
     """A running control plane; without its programs the tests are skipped, in CI they fail."""
     with ControlPlane(control_plane_binaries()) as running:
@@ -35,7 +35,7 @@ def world() -> Iterator[ControlPlane]:
     yield from node_world.running()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def jobset(plane: ControlPlane) -> None:
     """JobSet's CRD, so that the API server knows the kind, and the garbage collector: it looks only every 30 s."""
     plane.install_jobset()
@@ -43,21 +43,16 @@ def jobset(plane: ControlPlane) -> None:
     plane.start_program("kube-controller-manager")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def api(plane: ControlPlane) -> Api:
     """The API server, as its admin."""
     return Api(plane)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def drill_nodes(plane: ControlPlane, jobset: None) -> None:
     """Room for everything that runs in a :func:`place`."""
-    _add_drill_nodes(plane)
-
-
-def _add_drill_nodes(plane: ControlPlane) -> None:
-    for number in range(4):
-        plane.add_node(f"{POOL}-{number}", labels={"runwhere.ai/pool": POOL}, gpus=64, cpu="512", memory="4Ti")
+    add_drill_nodes(plane)
 
 
 @pytest.fixture
@@ -79,11 +74,11 @@ def _namespace(request: pytest.FixtureRequest) -> str:
     return f"{title}-{next(_numbers)}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def queue_plane() -> Iterator[ControlPlane]:
     """A second control plane, on which Kueue and JobSet run."""
     with ControlPlane(control_plane_binaries(queues=True), queues=True) as running:
-        _add_drill_nodes(running)
+        add_drill_nodes(running)
         yield running
 
 

@@ -30,9 +30,8 @@ class Pool(NamedTuple):
 def contested(plane: ControlPlane, jobset: None) -> Pool:
     """A pool of its own for each test."""
     pool = Pool(f"contested-{next(_numbers)}")
-    for number in range(2):
-        name = f"{pool.name}-{number}"
-        plane.add_node(name, labels={"runwhere.ai/pool": pool.name}, gpus=8, cpu="64", memory="256Gi")
+    node = {"labels": {"runwhere.ai/pool": pool.name}, "gpus": 8, "cpu": "64", "memory": "256Gi"}
+    plane.add_nodes({f"{pool.name}-{number}": node for number in range(2)})
     return pool
 
 

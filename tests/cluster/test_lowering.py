@@ -71,13 +71,14 @@ def test_pods_bind_to_the_intended_nodes(plane: ControlPlane, jobset: None, exam
     workloads = [doc for doc in result.documents if doc.kind in ("training", "inference", "notebook", "compute")]
     prefix = example.name
     types = {(doc.model.resources.pool, doc.gpu_type or "") for doc in workloads}
+    size = {"gpus": 16, "cpu": "256", "memory": "2Ti"}
+    nodes = {f"{prefix}-other": {**size, "labels": {f"{DOMAIN}/pool": "somebody-elses"}}}
     for number, (pool, gpu_type) in enumerate(sorted(types)):
         labels = {} if pool == "default" else {f"{DOMAIN}/pool": pool}
         if gpu_type:
             labels[f"{DOMAIN}/gpu-type"] = gpu_type
-        for copy in range(2):
-            plane.add_node(f"{prefix}-{number}-{copy}", labels=labels, gpus=16, cpu="256", memory="2Ti")
-    plane.add_node(f"{prefix}-other", labels={f"{DOMAIN}/pool": "somebody-elses"}, gpus=16, cpu="256", memory="2Ti")
+        nodes |= {f"{prefix}-{number}-{copy}": {**size, "labels": labels} for copy in range(2)}
+    plane.add_nodes(nodes)
     try:
         objects = [obj for obj in result.objects if obj["kind"] != "Node"]
         _ensure_namespaces(plane, objects)

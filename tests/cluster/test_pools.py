@@ -30,8 +30,7 @@ class Nodes:
     def add(self, number: int = 1) -> Any:
         """Add nodes; their names, or the name of one."""
         names = [f"{self.prefix}-{len(self.made) + index}" for index in range(number)]
-        for name in names:
-            self.place.plane.add_node(name, gpus=8)
+        self.place.plane.add_nodes({name: {"gpus": 8} for name in names})
         self.made += names
         return names if number > 1 else names[0]
 

@@ -622,8 +622,7 @@ def node_labels(api: Api, name: str) -> dict[str, str]:
 def nodes(plane: ControlPlane, place: Place, api: Api) -> Iterator[list[str]]:
     """Three nodes in no pool."""
     names = [f"{place.namespace}-{number}" for number in range(3)]
-    for name in names:
-        plane.add_node(name, gpus=8)
+    plane.add_nodes({name: {"gpus": 8} for name in names})
     yield names
     for name in names:
         api.call("DELETE", f"/api/v1/nodes/{name}")

@@ -31,12 +31,14 @@ def pools(plane: ControlPlane) -> Iterator[None]:
     def labels(pool: str, gpu_type: str = "a100") -> dict[str, str]:
         return {"runwhere.ai/pool": pool, "runwhere.ai/gpu-type": gpu_type}
 
-    for number in (1, 2):
-        plane.add_node(f"{FULL}-{number}", labels=labels(FULL), gpus=8, cpu="64", memory="256Gi")
-    plane.add_node(f"{CLOSED}-1", labels=labels(CLOSED), gpus=8)
+    full = {"labels": labels(FULL), "gpus": 8, "cpu": "64", "memory": "256Gi"}
+    others: dict[str, dict[str, Any]] = {
+        f"{CLOSED}-1": {"labels": labels(CLOSED), "gpus": 8},
+        f"{DIRTY}-1": {"labels": labels(DIRTY, "l40s"), "gpus": 8, "taints": [TAINT]},
+        f"{SMALL}-1": {"labels": labels(SMALL), "gpus": 8},
+    }
+    plane.add_nodes({**{f"{FULL}-{number}": full for number in (1, 2)}, **others})
     plane.kubectl("cordon", f"{CLOSED}-1")
-    plane.add_node(f"{DIRTY}-1", labels=labels(DIRTY, "l40s"), gpus=8, taints=[TAINT])
-    plane.add_node(f"{SMALL}-1", labels=labels(SMALL), gpus=8)
     few = {"status": {"capacity": {"pods": "1"}, "allocatable": {"pods": "1"}}}
     plane.kubectl("patch", "node", f"{SMALL}-1", "--subresource=status", "--type=merge", "-p", json.dumps(few))
     plane.wait_for_nodes()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
-from fault_tools.proxy import Action, Request, after, before, meanwhile
+from fault_tools.proxy import Action, Predicate, Request, after, before, meanwhile
 from fault_tools.site import Victim
 
 Kind = Literal["call", "look", "write", "read"]
@@ -57,3 +59,45 @@ class Counter:
     def seen(self) -> dict[Kind, int]:
         """How many there were of each kind."""
         return dict(self._seen)
+
+
+class First:
+    """Tells the first request that a predicate finds, as :class:`Counter` tells the n-th of a kind."""
+
+    def __init__(self, predicate: Predicate) -> None:
+        self.found: Request | None = None
+        self._predicate = predicate
+        self._lock = threading.Lock()
+
+    def is_the_call(self, request: Request) -> bool:
+        """Whether it is this request."""
+        with self._lock:
+            if self.found is None and self._predicate(request):
+                self.found = request
+            return self.found is request
+
+
+class Reaching(Protocol):
+    """How a run went, as far as :func:`to_the_last` needs it."""
+
+    @property
+    def reached(self) -> bool:
+        """Whether there was the call at which the run was to be disturbed."""
+        ...
+
+
+Outcome = TypeVar("Outcome", bound=Reaching)
+
+
+def to_the_last(run: Callable[[int], list[Outcome]], expected: int, workers: int) -> list[Outcome]:
+    """Runs disturbed at the first call, at the second, and so on, until one is not reached.
+
+    :param expected: how many calls there are, about: a slow machine renews its leases more often. They go side by side.
+    """
+    with ThreadPoolExecutor(workers) as pool:
+        outcomes = [outcome for several in pool.map(run, range(1, expected + 2)) for outcome in several]
+    for number in count(expected + 2):
+        if not outcomes[-1].reached:
+            break
+        outcomes += run(number)
+    return outcomes

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
 from control_plane import ControlPlane
 from fault_tools.proxy import Policy, Proxy, Request, Upstream
+from fault_tools.recordings import Recording, Recordings, recording
 from fault_tools.world import Api, Snapshot, foreign_objects
 from fault_tools.zygote import Result, Running, Zygote
 
@@ -30,6 +32,19 @@ class Base:
     upstream: Upstream
     zygote: Zygote
     api: Api
+    recordings: Recordings = field(default_factory=Recordings)
+
+    def recorded(self, documents: str) -> Recording:
+        """What an apply of documents writes where nothing is; the first time it is done, in a place of its own."""
+        return self.recordings.of(documents, self._record)
+
+    def _record(self, documents: str) -> Recording:
+        with tempfile.TemporaryDirectory() as directory, site(self, "recorded", Path(directory)) as place:
+            self.api.create_namespace(place.namespace)
+            place.file.write_text(documents)
+            result = place.apply()
+            assert result.code == 0, result.stderr
+            return recording(place.namespace, place.proxy.records)
 
 
 @dataclass(frozen=True)
@@ -64,18 +79,27 @@ class Site:
         return ["recover", "-n", self.namespace, "--yes"]
 
     def prepare(self, documents: str) -> None:
-        """Apply documents undisturbed, wait until their pods run, and put beside them what is not ours."""
+        """Write what an apply of documents writes, wait until the pods run, and put beside them what is not ours."""
+        writes = self.base.recorded(documents).writes(self.namespace)
         self.base.api.create_namespace(self.namespace)
         for obj in foreign_objects():
             self.base.api.create(obj, self.namespace)
         self.file.write_text(documents)
-        started = self.apply(self.direct)
-        assert started.code == 0, started.stderr
+        for write in writes:
+            self.base.api.call(write.method, write.path, write.body, write.content_type)
         self.base.api.wait(self._runs, f"the pods in {self.namespace}")
 
     def snapshot(self) -> Snapshot:
         """What is in the namespace."""
         return self.base.api.snapshot(self.namespace)
+
+    def wait_for_deleted(self) -> None:
+        """Wait until what was deleted has gone."""
+
+        def is_still() -> bool:
+            return not any("deletionTimestamp" in live.object["metadata"] for live in self.snapshot().values())
+
+        self.base.api.wait(is_still, f"what was deleted in {self.namespace} to go")
 
     def apply(self, config: str | None = None, *more: str) -> Result:
         """Apply the file; through the proxy unless ``config`` says otherwise."""
@@ -114,13 +138,18 @@ class Site:
         return running >= JOBS
 
 
+def numbered(name: str) -> str:
+    """A namespace's name that there has not been."""
+    return f"{name}-{next(_NUMBERS)}"
+
+
 @contextmanager
 def site(base: Base, namespace: str, directory: Path, flags: tuple[str, ...] = ("--yes",)) -> Iterator[Site]:
     """A site; what runs there ends with it. The namespace is not there before :meth:`Site.prepare`.
 
     :param namespace: how the namespace's name begins: each site has its own, as that of a test's first attempt stays.
     """
-    namespace = f"{namespace}-{next(_NUMBERS)}"
+    namespace = numbered(namespace)
     directory.mkdir(exist_ok=True)
     with Proxy(base.plane, base.upstream) as proxy:
         config = proxy.kubeconfig(directory / "kubeconfig")

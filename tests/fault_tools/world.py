@@ -8,8 +8,11 @@ api.wait(lambda: ("Job", "train") not in api.snapshot("team-a"), "the job to go"
 
 from __future__ import annotations
 
+import base64
+import gzip
 import http.client
 import json
+import re
 import ssl
 import threading
 import time
@@ -171,11 +174,14 @@ class Api:
     def wait(self, condition: Callable[[], Value], what: str, timeout: float = 120) -> Value:
         """Wait until ``condition`` returns something true, and return it."""
         deadline = time.monotonic() + timeout
+        pause = 0.03
         while time.monotonic() < deadline:
             result = condition()
             if result:
                 return result
-            time.sleep(0.03)
+            time.sleep(pause)
+            # What takes long takes long because the server has much to do.
+            pause = min(pause * 1.5, 0.3)
         raise TimeoutError(f"waited {timeout:.0f} s for {what}")
 
 
@@ -236,6 +242,82 @@ def unlike(now: Snapshot, new: Snapshot) -> list[str]:
         if now[key].spec != new[key].spec:
             problems.append(f"{'/'.join(key)} is not as wanted:\n{now[key].spec}")
     return problems
+
+
+def changed(now: Snapshot, before: Snapshot) -> list[str]:
+    """What is not the object that it was, has gone or has come."""
+    return [
+        f"{'/'.join(key)} is not what it was"
+        for key in now.keys() | before.keys()
+        if key not in now or key not in before or now[key]._replace(object={}) != before[key]._replace(object={})
+    ]
+
+
+def state_of(now: Snapshot, old: Snapshot, hashes: Mapping[tuple[str, str], str]) -> str:
+    """All that a command can see of these objects, without what differs from one namespace to the next.
+
+    Two namespaces with one state are the same to a command: an object's hash is told by whose it is, the old object's
+    or (``hashes``) the new one's; of uids, whether it is the old object's; of a lease, whether it is held. Apart from
+    that uids, versions and times are left out, where the applied file is, and what controllers report.
+
+    :param old: what was there before, in the same namespace.
+    """
+    uids = {live.uid: "/".join(key) for key, live in old.items()}
+    items: list[object] = []
+    for key, live in sorted(now.items()):
+        metadata = live.object["metadata"]
+        was = old.get(key)
+        origins = [was is not None and live.hash == was.hash, live.hash == hashes.get(key)]
+        words = {**(metadata.get("annotations") or {}), **(metadata.get("labels") or {})}
+        for word in (HASH, *_JOB_LABELS):
+            words.pop(word, None)
+        written = [
+            {field: value for field, value in entry.items() if field != "time"}
+            for entry in metadata.get("managedFields") or []
+            if entry["manager"] == "gpuctl"
+        ]
+        flags = (uids.get(live.uid), metadata.get("finalizers"), "deletionTimestamp" in metadata)
+        if live.is_journal:
+            items.append(
+                ["journal", *(_decoded(value, uids) for value in live.object["data"].values()), written, flags]
+            )
+        elif key[0] == "Lease":
+            items.append([key, live.held, written, flags])
+        else:
+            unknown = live.hash if not any(origins) else ""
+            items.append([key, live.spec, origins, unknown, words, written, flags])
+    text = json.dumps(items, sort_keys=True)
+    for namespace in {live.object["metadata"]["namespace"] for live in now.values()}:
+        text = text.replace(namespace, "NAMESPACE")
+    return _PLACE.sub("", text)
+
+
+# A set's name for itself follows from its namespace; the file is the one that all applies in a namespace are of.
+_PLACE = re.compile(r'applyset-[\w-]+-v1|file://[^"\\]+')
+_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_MOMENT = re.compile(r'[0-9a-f]{10,}|\d{4}-\d\d-\d\dT[0-9:.]+Z|"resourceVersion": ?"\d+"')
+
+
+def _decoded(data: str, uids: Mapping[str, str]) -> str:
+    """A part of a journal; digests, times and uids but those of old objects are all alike."""
+    raw = base64.b64decode(data)
+    text = (gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw).decode()
+    return _MOMENT.sub("", _UID.sub(lambda found: uids.get(found[0], "uid"), text))
+
+
+class Seen:
+    """The states that there have been. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._states: set[str] = set()
+        self._lock = threading.Lock()
+
+    def is_new(self, state: str) -> bool:
+        """Whether there has been no such state; from now on there has."""
+        with self._lock:
+            is_new = state not in self._states
+            self._states.add(state)
+            return is_new
 
 
 def rest(now: Snapshot) -> list[str]:

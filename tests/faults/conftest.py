@@ -11,7 +11,7 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.documents import NEW, OLD
 from fault_tools.proxy import Proxy, Upstream
-from fault_tools.site import Base, site
+from fault_tools.site import Base, numbered, site
 from fault_tools.world import Api, Snapshot
 from fault_tools.zygote import Zygote
 from support.real_parts import control_plane_binaries
@@ -93,10 +93,11 @@ def config(proxy: Proxy, tmp_path: Path) -> str:
 
 @pytest.fixture
 def namespace(api: Api) -> Iterator[Callable[[str], str]]:
-    """Makes namespaces; what runs in them ends with the test."""
+    """Makes namespaces, by how their names begin; what runs in them ends with the test."""
     with ExitStack() as stack:
 
         def make(name: str) -> str:
+            name = numbered(name)
             api.create_namespace(name)
             stack.callback(api.clear, name)
             return name

@@ -172,7 +172,8 @@ def test_what_is_gone_when_it_is_to_be_deleted(place: Site) -> None:
         api.wait(lambda: api.get("Job", space, "train") is None, "the job to go")
 
     place.proxy.reset(first_of(on(matching(watch=True), hang), on(nth(1, ends_workload), before(vanish))))
-    result = place.start([*place.apply_arguments, "--timeout", "2s"]).wait()
+    # Less than the ten seconds after which it would look by itself.
+    result = place.start([*place.apply_arguments, "--timeout", "8s"]).wait()
     assert result.code == 0, result
     assert result.stdout.startswith(f"replaced  job.batch/train -n {space}")
     assert "train:v2" in place.snapshot()["Job", "train"].spec

@@ -1,36 +1,30 @@
 """A build that is killed, interrupted or refused at any of its file operations: the tree is the old or the new one.
 
 A child process counts its calls of ``os`` functions that change anything, and ends itself with SIGKILL just before the
-n-th; what the disk shows between two such calls is what it shows before the second. So the runs see every state that
-the disk is ever in.
+n-th; what the disk shows between two such calls is what it shows before the second. Where it shows what it showed
+before the call ahead of it (a file was opened to be read, synced or closed) the kill would leave the same, and is left
+out: so the runs see every state that the disk is ever in, each once. What is interrupted or refused goes on by itself,
+and ends at every call.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import signal
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
-from types import FrameType
 
 import pytest
 
+from fault_tools.builds import INTERRUPTED, REFUSED, Builder, Ending, Job, Way, cannot_swap, watched
 from gpuctl.gitops import writer
-from gpuctl.gitops.build_error import BuildError, CannotSwap
+from gpuctl.gitops.build_error import BuildError
 from gpuctl.gitops.layout import File
-
-CHANGING = frozenset(
-    {"open", "write", "truncate", "fsync", "close", "chmod", "chown", "utime"}
-    | {"rename", "replace", "link", "symlink", "mkdir", "rmdir", "unlink", "remove"}
-)
-INTERRUPTED, REFUSED, CRASHED = 41, 42, 43
 
 Tree = dict[str, tuple[int, bytes]]
 Files = dict[str, File]
@@ -93,6 +87,11 @@ class Site:
     def build(self, *, force: bool | None = None) -> writer.Outcome:
         return writer.build(self.target, self.scenario.new, force=self.scenario.force if force is None else force)
 
+    def job(self, way: Way, number: int) -> Job:
+        """The build, ended at one of its calls."""
+        scenario = self.scenario
+        return Job(self.target, scenario.new, scenario.force, writer.swap is cannot_swap, Ending(way, number))
+
     def problems(self) -> list[str]:
         """What became of the foreign files."""
         now = inodes(self.target) if self.target.exists() else {}
@@ -133,75 +132,56 @@ def place(tmp_path: Path) -> Iterator[Path]:
         yield Path(name)
 
 
-def run_until(number: int, action: Callable[[], None], work: Callable[[], object]) -> int:
-    """Run ``work`` in a child that calls ``action`` before its n-th change of the disk; the code it ended with."""
-    pid = os.fork()
-    if pid:
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    code = 0
-    try:
-        watched(lambda call: action() if call == number else None, work)
-    except KeyboardInterrupt:
-        code = INTERRUPTED
-    except BuildError:
-        code = REFUSED
-    except BaseException:
-        code = CRASHED
-    finally:
-        os._exit(code)
-    raise AssertionError("a child does not come here")
-
-
-def kill() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def interrupt() -> None:
-    raise KeyboardInterrupt
-
-
-def fill_disk() -> None:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-def watched(action: Callable[[int], None], work: Callable[[], object]) -> None:
-    """Run ``work`` and call ``action`` with 1 before its first change of the disk, and so on."""
-    numbers = count(1)
-
-    def watch(_frame: FrameType, event: str, function: object) -> None:
-        changing = getattr(function, "__module__", None) == "posix" and getattr(function, "__name__", None) in CHANGING
-        if event == "c_call" and changing:
-            action(next(numbers))
-
-    sys.setprofile(watch)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
+@pytest.fixture(scope="module")
+def builder() -> Iterator[Builder]:
+    """A process that forks builds."""
+    with Builder() as running:
+        yield running
 
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """A build that nothing happens to: the tree before, the tree after, and how often it changes the disk."""
+    """A build that nothing happens to: the tree before and after, its calls, and those before which the disk is new."""
 
     old: Tree | None
     new: Tree | None
-    calls: int
+    calls: range
+    states: list[int]
 
 
 def undisturbed(scenario: Scenario, place: Path) -> Undisturbed:
     site = Site(scenario, place / "undisturbed")
     old = tree(site.target)
     numbers: list[int] = []
-    watched(numbers.append, site.build)
+    states: list[int] = []
+    last: object = None
+
+    def look(number: int) -> None:
+        nonlocal last
+        numbers.append(number)
+        now = (tree(site.root), marks(site.root))
+        if now != last:
+            states.append(number)
+        last = now
+
+    watched(look, site.build)
     assert site.problems() == []
     assert list(site.root.rglob(".gpuctl-build*")) == []
-    return Undisturbed(old, tree(site.target), len(numbers))
+    return Undisturbed(old, tree(site.target), range(1, numbers[-1] + 1), states)
 
 
-def sites(scenario: Scenario, place: Path, calls: int) -> Iterator[tuple[int, Site]]:
-    """One site after the other, for each call of a build."""
-    for number in range(1, calls + 1):
+def marks(directory: Path) -> dict[str, tuple[int, ...]]:
+    """What tells whether something in a directory was touched."""
+    found = {}
+    for path in [directory, *directory.rglob("*")]:
+        status = path.lstat()
+        found[str(path)] = (status.st_ino, status.st_nlink, status.st_uid, status.st_gid, status.st_mtime_ns)
+    return found
+
+
+def sites(scenario: Scenario, place: Path, calls: Iterable[int]) -> Iterator[tuple[int, Site]]:
+    """One site after the other, for each of these calls of a build."""
+    for number in calls:
         yield number, Site(scenario, place / str(number))
         shutil.rmtree(place / str(number))
 
@@ -209,20 +189,16 @@ def sites(scenario: Scenario, place: Path, calls: int) -> Iterator[tuple[int, Si
 @pytest.fixture
 def file_by_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory that cannot change places with another, as a mount point cannot."""
-
-    def cannot(*_: object) -> list[str]:
-        raise CannotSwap("as on a mount point")
-
-    monkeypatch.setattr(writer, "swap", cannot)
+    monkeypatch.setattr(writer, "swap", cannot_swap)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
-def test_killed_at_every_call(scenario: Scenario, place: Path) -> None:
+def test_killed_at_every_call(scenario: Scenario, place: Path, builder: Builder) -> None:
     whole = undisturbed(scenario, place)
     seen = {"old": 0, "new": 0, "left aside": 0}
-    for number, site in sites(scenario, place, whole.calls):
+    for number, site in sites(scenario, place, whole.states):
         inode = site.target.stat().st_ino if site.target.exists() else None
-        assert run_until(number, kill, site.build) == -signal.SIGKILL
+        assert builder.run(site.job("kill", number)) == -signal.SIGKILL
         now, everything = tree(site.target), tree(site.root)
         assert now in (whole.old, whole.new), f"killed before call {number}: neither the old tree nor the new one"
         assert site.problems() == [], f"killed before call {number}"
@@ -245,14 +221,14 @@ def finished(site: Site, whole: Undisturbed, number: int) -> None:
 
 
 def stopped(
-    scenario: Scenario, action: Callable[[], None], place: Path, look: Callable[[Path], Tree | None]
+    scenario: Scenario, way: Way, place: Path, builder: Builder, look: Callable[[Path], Tree | None]
 ) -> set[int]:
     """Stop builds at each of their calls: they leave the old or the new, an error the old; their exit codes."""
     whole = undisturbed(scenario, place)
     codes = set()
     for number, site in sites(scenario, place, whole.calls):
         old = look(site.target)
-        code = run_until(number, action, site.build)
+        code = builder.run(site.job(way, number))
         codes.add(code)
         now = look(site.target)
         assert site.problems() == [], f"stopped at call {number}"
@@ -263,26 +239,26 @@ def stopped(
     return codes
 
 
-@pytest.mark.parametrize("action", [interrupt, fill_disk])
+@pytest.mark.parametrize("way", ["interrupt", "fill disk"])
 @pytest.mark.parametrize("name", ["nothing there", "changes"])
-def test_stopped_at_every_call(name: str, action: Callable[[], None], place: Path) -> None:
-    codes = stopped(SCENARIOS[name], action, place, tree)
-    assert codes <= {0, INTERRUPTED if action is interrupt else REFUSED}
-    assert len(codes) > 1 or action is interrupt
+def test_stopped_at_every_call(name: str, way: Way, place: Path, builder: Builder) -> None:
+    codes = stopped(SCENARIOS[name], way, place, builder, tree)
+    assert codes <= {0, INTERRUPTED if way == "interrupt" else REFUSED}
+    assert len(codes) > 1 or way == "interrupt"
 
 
 @pytest.mark.usefixtures("file_by_file")
 @pytest.mark.parametrize("name", ["an empty directory", "changes", "all goes"])
-def test_killed_at_every_call_file_by_file(name: str, place: Path) -> None:
+def test_killed_at_every_call_file_by_file(name: str, place: Path, builder: Builder) -> None:
     """Each file is the old or the new one, and the next build finishes; nothing needs ``--force``."""
     scenario = SCENARIOS[name]
     whole = undisturbed(scenario, place)
     assert whole.old is not None
     assert whole.new is not None
     mixed = 0
-    for number, site in sites(scenario, place, whole.calls):
+    for number, site in sites(scenario, place, whole.states):
         edited = writer.check(site.target, scenario.new).edited
-        assert run_until(number, kill, site.build) == -signal.SIGKILL
+        assert builder.run(site.job("kill", number)) == -signal.SIGKILL
         now = tree(site.target)
         assert now is not None
         for path in {*whole.old, *whole.new} - {".", ".gpuctl-manifest"}:
@@ -301,12 +277,12 @@ def is_folder(found: Tree, path: str) -> bool:
 
 
 @pytest.mark.usefixtures("file_by_file")
-@pytest.mark.parametrize("action", [interrupt, fill_disk])
+@pytest.mark.parametrize("way", ["interrupt", "fill disk"])
 @pytest.mark.parametrize("name", ["an empty directory", "edits by hand"])
-def test_stopped_at_every_call_file_by_file(name: str, action: Callable[[], None], place: Path) -> None:
+def test_stopped_at_every_call_file_by_file(name: str, way: Way, place: Path, builder: Builder) -> None:
     """What was changed is put back."""
-    codes = stopped(SCENARIOS[name], action, place, lambda directory: content(tree(directory)))
-    assert codes <= {0, INTERRUPTED if action is interrupt else REFUSED}
+    codes = stopped(SCENARIOS[name], way, place, builder, lambda directory: content(tree(directory)))
+    assert codes <= {0, INTERRUPTED if way == "interrupt" else REFUSED}
 
 
 def content(found: Tree | None) -> Tree:
@@ -315,14 +291,14 @@ def content(found: Tree | None) -> Tree:
     return {path: item for path, item in kept.items() if not is_folder(kept, path)}
 
 
-def test_a_foreign_file_written_meanwhile_is_put_in_its_place(place: Path) -> None:
+def test_a_foreign_file_written_meanwhile_is_put_in_its_place(place: Path, builder: Builder) -> None:
     """Somebody saves a file in the tree that stands aside when the build is killed."""
     scenario = SCENARIOS["changes"]
     whole = undisturbed(scenario, place)
     rescued = 0
-    for number, site in sites(scenario, place, whole.calls):
+    for number, site in sites(scenario, place, whole.states):
         inode = site.target.stat().st_ino
-        run_until(number, kill, site.build)
+        builder.run(site.job("kill", number))
         if site.target.stat().st_ino == inode:
             continue
         (aside,) = site.root.rglob(".gpuctl-build-*/tree")
@@ -338,12 +314,12 @@ def test_a_foreign_file_written_meanwhile_is_put_in_its_place(place: Path) -> No
     assert rescued > 3
 
 
-def test_what_has_no_place_is_kept_and_named(place: Path) -> None:
+def test_what_has_no_place_is_kept_and_named(place: Path, builder: Builder) -> None:
     scenario = SCENARIOS["changes"]
     whole = undisturbed(scenario, place)
-    for number, site in sites(scenario, place, whole.calls):
+    for number, site in sites(scenario, place, whole.states):
         inode = site.target.stat().st_ino
-        run_until(number, kill, site.build)
+        builder.run(site.job("kill", number))
         if site.target.stat().st_ino == inode:
             continue
         (aside,) = site.root.rglob(".gpuctl-build-*/tree")

@@ -4,22 +4,28 @@ At each write of an apply gpuctl is killed, before and after the server acts. Be
 name that stands empty, and puts beside it what looks like a part of our jobs. `recover` and the next apply then leave that
 alone and say so; when it has gone, they finish. The same holds when gpuctl is not killed, and others come, or delete what
 is ours, while it is at work.
+
+What a command does then follows from what the server has: of the runs that have led to one state (``state_of``: all that
+a command can see) one goes on to the end.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from fault_tools.calls import MOMENTS, Call, Counter
+from fault_tools.calls import MOMENTS, Call, Counter, First, to_the_last
 from fault_tools.documents import NEW, OLD, inference, text
-from fault_tools.proxy import meanwhile, on
+from fault_tools.proxy import Predicate, Request, meanwhile, on
 from fault_tools.site import Base, Site, site
-from fault_tools.world import Snapshot, is_bookkeeping, lost, rest, touched
+from fault_tools.world import Seen, Snapshot, is_bookkeeping, lost, rest, state_of, touched
 from fault_tools.zygote import Result
 
 Object = dict[str, Any]
@@ -50,11 +56,7 @@ LABELS = {"app": "train", "app.kubernetes.io/managed-by": "gpuctl", "runwhere.ai
 
 def _come(place: Site) -> Snapshot:
     """Others' objects take the names that stand empty; what of theirs is there now."""
-
-    def is_still() -> bool:
-        return not any("deletionTimestamp" in live.object["metadata"] for live in place.snapshot().values())
-
-    place.base.api.wait(is_still, "what gpuctl has deleted to go")
+    place.wait_for_deleted()
     now = place.snapshot()
     made = {key for key in THEIRS if key not in now}
     for kind, name in made:
@@ -68,7 +70,13 @@ def _go(place: Site, theirs: Snapshot) -> None:
     """They go away again."""
     for kind, name in theirs:
         place.base.api.delete(kind, place.namespace, name)
-    place.base.api.wait(lambda: not theirs.keys() & place.snapshot().keys(), "what was others' to go")
+    place.base.api.wait(lambda: not any(_uids(place, theirs)), "what was others' to go")
+
+
+def _uids(place: Site, keys: Iterable[tuple[str, str]]) -> list[str]:
+    """Of the objects of these names that there are."""
+    objects = [place.base.api.get(kind, place.namespace, name) for kind, name in keys]
+    return [str(found["metadata"]["uid"]) for found in objects if found is not None]
 
 
 def _changed(theirs: Snapshot, now: Snapshot) -> list[str]:
@@ -80,6 +88,13 @@ def _changed(theirs: Snapshot, now: Snapshot) -> list[str]:
     ]
 
 
+class Undisturbed(NamedTuple):
+    """An apply that nobody interferes with: what it brings about, and how often it writes."""
+
+    wanted: Snapshot
+    writes: int
+
+
 class Run(NamedTuple):
     """How it went: what was wrong, and whose names were taken."""
 
@@ -88,19 +103,47 @@ class Run(NamedTuple):
     problems: list[str]
 
 
-def _run(base: Base, directory: Path, call: Call, wanted: Snapshot) -> Run:
+def _makes(kind: str, name: str) -> Predicate:
+    """Requests that make an object, or change it."""
+
+    def test(request: Request) -> bool:
+        if not request.is_write or request.method == "DELETE":
+            return False
+        body = json.loads(request.body)
+        return (body["kind"], body["metadata"]["name"]) == (kind, name)
+
+    return test
+
+
+@dataclass(frozen=True)
+class World:
+    """Where the runs of a test take place. ``seen`` are the states that they have led to."""
+
+    base: Base
+    directory: Path
+    wanted: Snapshot
+    seen: Seen
+
+    def at_write(self, number: int, moment: str) -> Run:
+        """Others come at the n-th write."""
+        call = Call("write", number, moment)
+        return _run(self, call.name, Counter(call), moment)
+
+    def at_making(self, kind: str, name: str, moment: str) -> Run:
+        """Others come when an object is about to be made: however the writes follow each other, its name is empty."""
+        return _run(self, f"{kind}-{name}-{moment}".lower(), First(_makes(kind, name)), moment)
+
+
+def _run(world: World, name: str, counter: Counter | First, moment: str) -> Run:
     """Let others come at a call at which the apply is killed, or goes on; recover, apply; let them go, recover, apply."""
-    namespace = f"foreign-{call.name}"
-    with site(base, namespace, directory / namespace) as place:
+    base, wanted = world.base, world.wanted
+    with site(base, f"foreign-{name}", world.directory / name) as place:
         place.prepare(OLD)
         place.file.write_text(DOCUMENTS)
         old = place.snapshot()
-        counter = Counter(call)
         came: list[Snapshot] = []
         moments = {**MOMENTS, "alive": lambda _: meanwhile(lambda: came.append(_come(place)))}
-        first = place.disturb(
-            place.apply_arguments, lambda victim: on(counter.is_the_call, moments[call.moment](victim))
-        )
+        first = place.disturb(place.apply_arguments, lambda victim: on(counter.is_the_call, moments[moment](victim)))
         if counter.found is None:
             return Run(False, frozenset(), [])
         theirs = came[0] if came else _come(place)
@@ -109,6 +152,9 @@ def _run(base: Base, directory: Path, call: Call, wanted: Snapshot) -> Run:
         problems = _changed(theirs, place.snapshot())
         if came:
             problems += _told(first, taken)
+        where = f"{moment} {counter.found}"
+        if not world.seen.is_new(_state(place, old)):
+            return Run(True, taken, [f"{where}: {problem}" for problem in problems])
         for words in (place.recover_arguments, place.apply_arguments):
             result = place.run(words, place.direct)
             problems += _changed(theirs, place.snapshot())
@@ -140,7 +186,11 @@ def _run(base: Base, directory: Path, call: Call, wanted: Snapshot) -> Run:
         problems += _changed({key: live for key, live in theirs.items() if key == LOOKALIKE}, now)
         now.pop(LOOKALIKE, None)
         problems += [*lost(now, wanted, wanted), *rest(now), *touched(now, old)]
-    return Run(True, taken, [f"{call}, {counter.found}: {problem}" for problem in problems])
+    return Run(True, taken, [f"{where}: {problem}" for problem in problems])
+
+
+def _state(place: Site, old: Snapshot) -> str:
+    return state_of(place.snapshot(), old, place.base.recorded(DOCUMENTS).hashes(place.namespace))
 
 
 def _told(result: Result, taken: frozenset[tuple[str, str]]) -> list[str]:
@@ -152,37 +202,44 @@ def _told(result: Result, taken: frozenset[tuple[str, str]]) -> list[str]:
     return [f"{problem}:\n{said}" for problem in problems]
 
 
-@pytest.fixture
-def wanted_here(base: Base, tmp_path: Path) -> Snapshot:
-    """What the documents bring about when nobody interferes."""
-    with site(base, "foreign-wanted", tmp_path / "wanted") as place:
+@pytest.fixture(scope="module")
+def undisturbed(base: Base, shared_objects: None, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    """The documents applied when nobody interferes."""
+    with site(base, "foreign-wanted", tmp_path_factory.mktemp("wanted")) as place:
         place.prepare(OLD)
         place.file.write_text(DOCUMENTS)
-        assert place.apply(place.direct).code == 0
-        return {key: live for key, live in place.snapshot().items() if not is_bookkeeping(key, live)}
+        assert place.apply().code == 0
+        now = place.snapshot()
+        wanted = {key: live for key, live in now.items() if not is_bookkeeping(key, live)}
+        return Undisturbed(wanted, len(place.proxy.writes()))
 
 
-@pytest.mark.usefixtures("shared_objects")
 @pytest.mark.parametrize("moments", [("before", "after"), ("alive",)], ids=["killed", "alive"])
-def test_others_take_the_names(base: Base, tmp_path: Path, wanted_here: Snapshot, moments: tuple[str, ...]) -> None:
-    runs: list[Run] = []
-    # More writes than there are: the first that is not reached is the end.
-    with ThreadPoolExecutor(WORKERS) as pool:
-        for first in range(1, 100, WORKERS):
-            calls = [Call("write", number, moment) for number in range(first, first + WORKERS) for moment in moments]
-            runs += pool.map(lambda call: _run(base, tmp_path, call, wanted_here), calls)
+def test_others_take_the_names(base: Base, tmp_path: Path, undisturbed: Undisturbed, moments: tuple[str, ...]) -> None:
+    world = World(base, tmp_path, undisturbed.wanted, Seen())
+
+    def run(number: int) -> list[Run]:
+        runs = []
+        for moment in moments:
+            runs.append(world.at_write(number, moment))
             if not runs[-1].reached:
                 break
-    problems = [problem for run in runs for problem in run.problems]
+        return runs
+
+    runs = to_the_last(run, undisturbed.writes, WORKERS)
+    with ThreadPoolExecutor(WORKERS) as pool:
+        made = list(pool.map(lambda key: world.at_making(*key, moments[0]), THEIRS))
+    assert [key for key, run in zip(THEIRS, made, strict=True) if key not in run.taken] == []
+    problems = [problem for run in (*runs, *made) for problem in run.problems]
     assert not problems, f"{len(problems)} problems:\n" + "\n".join(problems)
-    assert frozenset().union(*(run.taken for run in runs)) == frozenset(THEIRS)
 
 
-@pytest.mark.usefixtures("shared_objects")
-def test_others_delete_what_is_ours(base: Base, tmp_path: Path, wanted_here: Snapshot) -> None:
+def test_others_delete_what_is_ours(base: Base, tmp_path: Path, undisturbed: Undisturbed) -> None:
     """What has gone already is not missed: the apply brings about what is wanted, whenever that was."""
+    seen = Seen()
+    wanted = undisturbed.wanted
 
-    def run(number: int) -> list[str]:
+    def run(number: int) -> list[Run]:
         with site(base, f"lost-{number}", tmp_path / f"lost-{number}") as place:
             place.prepare(OLD)
             place.file.write_text(DOCUMENTS)
@@ -190,21 +247,23 @@ def test_others_delete_what_is_ours(base: Base, tmp_path: Path, wanted_here: Sna
             counter = Counter(Call("write", number, "alive"))
 
             def delete() -> None:
-                gone = {live.uid for key, live in place.snapshot().items() if key in THEIRS}
+                gone = set(_uids(place, THEIRS))
                 for key in THEIRS:
                     base.api.delete(key[0], place.namespace, key[1])
-                base.api.wait(lambda: not gone & {live.uid for live in place.snapshot().values()}, "what is ours to go")
+                base.api.wait(lambda: gone.isdisjoint(_uids(place, THEIRS)), "what is ours to go")
 
             result = place.disturb(place.apply_arguments, lambda _: on(counter.is_the_call, meanwhile(delete)))
+            if counter.found is None:
+                return [Run(False, frozenset(), [])]
             said = result.stdout + result.stderr
             problems = [f"it ended with {result.code}"] if result.code else []
-            recovered, again = place.recover(place.direct), place.apply(place.direct)
-            if recovered.code or again.code:
-                problems.append(f"then:\n{recovered}\n{again}")
-            now = place.snapshot()
-            problems += [*lost(now, wanted_here, wanted_here), *rest(now), *touched(now, old)]
-            return [f"{counter.found}: {problem}:\n{said}" for problem in problems if counter.found is not None]
+            if seen.is_new(_state(place, old)):
+                recovered, again = place.recover(place.direct), place.apply(place.direct)
+                if recovered.code or again.code:
+                    problems.append(f"then:\n{recovered}\n{again}")
+                now = place.snapshot()
+                problems += [*lost(now, wanted, wanted), *rest(now), *touched(now, old)]
+            return [Run(True, frozenset(), [f"{counter.found}: {problem}:\n{said}" for problem in problems])]
 
-    with ThreadPoolExecutor(WORKERS) as pool:
-        problems = [problem for found in pool.map(run, range(1, 13)) for problem in found]
+    problems = [problem for run in to_the_last(run, undisturbed.writes, WORKERS) for problem in run.problems]
     assert not problems, f"{len(problems)} problems:\n" + "\n".join(problems)

@@ -1,20 +1,26 @@
-"""Killed at any moment, nothing is lost: SIGKILL at every API call of a command, before and after the server acts.
+"""Killed at any moment, nothing is lost: SIGKILL at every write of a command, before and after the server acts.
 
-Each call gets a namespace of its own: the start state, the command killed at that call, `gpuctl recover`, and then
+Each write gets a namespace of its own: the start state, the command killed at that write, `gpuctl recover`, and then
 every object is the old or the new one; the same apply once more brings about what was wanted, and a third writes
 nothing. Ctrl-C at every call is the same without `recover`: the command itself puts back what it has taken apart.
 
-What a process that is killed leaves is what the server has: a read changes nothing of it. So reads are killed at before
-the server acts, not after as well, and of those before the first write some stand for all. Ctrl-C comes at every call:
-what becomes of it is the command's own doing.
+What a process that is killed leaves is what the server has: a read changes nothing of it, so killed at a read it leaves
+what it leaves when it is killed before its next write. Reads are therefore killed at only before the first write, where
+some stand for all. Ctrl-C comes at every call: what becomes of it is the command's own doing.
+
+Until its first write a command has changed nothing: that is what is looked at when it ends there, and so one namespace
+serves for many such ends. An apply, too, acts on what the server has: of the namespaces that a recovery has left in one
+state (``state_of``: all that a command can see) the next apply is run in one, and the third likewise.
 """
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import count
+from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,10 +30,12 @@ from fault_tools.calls import MOMENTS, Call, Counter, Kind
 from fault_tools.documents import NEW, OLD, inference, notebook, text
 from fault_tools.proxy import Policy, first_of, nth, on, refuse
 from fault_tools.site import Base, Site, Victim, ends_workload, makes_job, site
-from fault_tools.world import Snapshot, is_bookkeeping, lost, rest, touched, unlike
+from fault_tools.world import Seen, Snapshot, changed, is_bookkeeping, lost, rest, state_of, touched, unlike
 from fault_tools.zygote import Result
 
 WORKERS = 6
+PLACES = 3
+"""Namespaces side by side for what ends before it has written anything."""
 SLACK: dict[Kind, int] = {"call": 8, "look": 8, "write": 2, "read": 8}
 """How many calls fewer than the undisturbed run a run may need: how often it looks at a cluster depends on time, and so
 does how often it renews a lease."""
@@ -69,7 +77,6 @@ class Outcome(NamedTuple):
 
 
 UNDISTURBED = Call("call", 0, "before")
-KILLED: tuple[tuple[Kind, str], ...] = (("write", "before"), ("write", "after"), ("read", "before"))
 ENDS = {"before": -signal.SIGKILL, "after": -signal.SIGKILL, "interrupt": 130}
 
 _REFUSAL = on(
@@ -88,6 +95,8 @@ class World:
         self.calls: dict[Kind, int] = {}
         """API calls of the undisturbed run."""
         self.new = self._wanted()
+        self._recovered = Seen()
+        self._final = Seen()
 
     def _wanted(self) -> Snapshot:
         """What the documents bring about when nothing is in the way."""
@@ -102,55 +111,83 @@ class World:
         return {key: live for key, live in now.items() if not is_bookkeeping(key, live)}
 
     def run(self, call: Call) -> Outcome:
-        """Kill at one call, recover, look, and apply twice more."""
+        """End the command at one call, recover, look, and apply twice more."""
         namespace = f"{self.scenario.name}-{call.name}"
         with site(self.base, namespace, self.directory / namespace, self.scenario.flags) as place:
             old = self._prepare(place)
-            arguments = place.recover_arguments if self.scenario.wrecked else place.apply_arguments
-            counter = Counter(call)
-            result = place.disturb(arguments, lambda victim: self._policy(counter, victim))
+            result, counter = self._disturbed(place, call)
             found = counter.found
             if call == UNDISTURBED:
                 self.calls = counter.seen
-            where = next((f"{call.moment} {item}" for item in place.proxy.records if item.request is found), "")
+            where = _where(place, counter)
             # Ctrl-C during the last write: what is under way is finished, and then there is nothing left undone.
             done = call.moment == "interrupt" and result.code == 0 and not unlike(place.snapshot(), self.new)
-            problems = [] if done else self._ended(result, ENDS[call.moment] if found else int(self.scenario.refused))
+            problems = [] if done else _ended(result, ENDS[call.moment] if found else int(self.scenario.refused))
             place.proxy.reset(self._policy(Counter(UNDISTURBED), None))
             if not found or call.moment != "interrupt":
                 recovery = place.recover()
                 if recovery.code:
                     problems.append(f"recover ended with {recovery.code}: {recovery.stderr}")
             problems += self._afterwards(place, old)
-        where = where or f"{call} was not reached"
         return Outcome(call, found is not None, [f"{where}: {problem}" for problem in problems])
+
+    def looks(self, moment: str, numbers: Iterable[int]) -> list[Outcome]:
+        """End the command at reads before its first write, one after the other, until there is no such read."""
+        numbers = iter(numbers)
+        first = next(numbers)
+        namespace = f"{self.scenario.name}-{Call('look', first, moment).name}"
+        outcomes = []
+        with site(self.base, namespace, self.directory / namespace, self.scenario.flags) as place:
+            self._prepare(place)
+            place.wait_for_deleted()
+            before = place.snapshot()
+            for number in chain([first], numbers):
+                call = Call("look", number, moment)
+                result, counter = self._disturbed(place, call)
+                if counter.found is None:
+                    outcomes.append(Outcome(call, False, []))
+                    break
+                problems = [*_ended(result, ENDS[moment]), *changed(place.snapshot(), before)]
+                where = _where(place, counter)
+                outcomes.append(Outcome(call, True, [f"{where}: {problem}" for problem in problems]))
+        return outcomes
 
     def killed_at_every_call(self) -> list[str]:
         """What was wrong in any of the runs that are killed."""
         problems = self._undisturbed()
-        looks = self.calls.get("look", 0)
-        return problems or self._all(
-            KILLED, [Call("look", number, "before") for number in {1, looks // 2, looks} - {0}]
-        )
+        some = sorted({1, self.calls["look"] // 2, self.calls["look"]} - {0})
+        return problems or self._all({"write": ("before", "after")}, [partial(self.looks, "before", some)])
 
     def interrupted_at_every_call(self) -> list[str]:
         """What was wrong in any of the runs that are interrupted."""
-        return self._undisturbed() or self._all((("call", "interrupt"),), [])
+        looks = [partial(self.looks, "interrupt", count(first, PLACES)) for first in range(1, PLACES + 1)]
+        return self._undisturbed() or self._all({"write": ("interrupt",), "read": ("interrupt",)}, looks)
 
     def _undisturbed(self) -> list[str]:
         return self.run(UNDISTURBED).problems
 
-    def _all(self, ways: tuple[tuple[Kind, str], ...], calls: list[Call]) -> list[str]:
-        """What was wrong in any of the runs that end at some calls, and in all these ways from the first to the last."""
-        calls += [Call(kind, number, moment) for kind, moment in ways for number in range(1, self.calls[kind] + 1)]
+    def _all(self, ways: dict[Kind, tuple[str, ...]], looks: Sequence[Callable[[], list[Outcome]]]) -> list[str]:
+        """What was wrong in any of the runs that end at calls of these kinds, from the first to the last."""
+
+        def all_ways(kind: Kind, number: int) -> Iterator[Call]:
+            return (Call(kind, number, moment) for moment in ways[kind])
+
+        calls = [call for kind in ways for number in range(1, self.calls[kind] + 1) for call in all_ways(kind, number)]
+        # Some runs need a call more than the first did: until one does not, there are more to come.
+        beyond = {kind: self.calls[kind] + 1 for kind in ways}
         with ThreadPoolExecutor(WORKERS) as pool:
-            outcomes = list(pool.map(self.run, calls))
-        # Some runs need a call more than the first did.
-        for kind, moment in ways:
-            for number in count(self.calls[kind] + 1):
-                outcomes.append(self.run(Call(kind, number, moment)))
-                if not outcomes[-1].reached:
-                    break
+            under_way = [pool.submit(look) for look in looks]
+            ends = [next(all_ways(kind, number)) for kind, number in beyond.items()]
+            outcomes = list(pool.map(self.run, [*ends, *calls]))
+            for look in under_way:
+                outcomes += look.result()
+        for outcome in outcomes[: len(ends)]:
+            kind, number, _ = outcome.call
+            while outcome.reached:
+                outcomes += [self.run(call) for call in [*all_ways(kind, number)][1:]]
+                number += 1
+                outcome = self.run(next(all_ways(kind, number)))
+                outcomes.append(outcome)
         problems = [problem for outcome in outcomes for problem in outcome.problems]
         return problems + [
             f"{outcome.call} was never reached, and there are {self.calls}"
@@ -170,33 +207,52 @@ class World:
             assert wrecked.code == -signal.SIGKILL, wrecked.stderr
         return old
 
+    def _disturbed(self, place: Site, call: Call) -> tuple[Result, Counter]:
+        """What became of the command that was ended at a call, and of the call."""
+        counter = Counter(call)
+        arguments = place.recover_arguments if self.scenario.wrecked else place.apply_arguments
+        return place.disturb(arguments, lambda victim: self._policy(counter, victim)), counter
+
     def _policy(self, counter: Counter, victim: Victim | None) -> Policy:
         policies = [_REFUSAL] if self.scenario.refused else []
         if victim is not None:
             policies.insert(0, on(counter.is_the_call, MOMENTS[counter.call.moment](victim)))
         return first_of(*policies)
 
-    def _ended(self, result: Result, expected: int) -> list[str]:
-        if result.code == expected:
-            return []
-        return [f"the command ended with {result.code}, not {expected}: {result.stderr}{result.stdout}"]
-
     def _afterwards(self, place: Site, old: Snapshot) -> list[str]:
         """What is wrong after the recovery, after an apply, and after yet another."""
         recovered = place.snapshot()
-        second = place.apply(place.direct)
-        final = place.snapshot()
         problems = [*lost(recovered, old, self.new), *rest(recovered), *touched(recovered, old)]
         problems = [f"afterwards: {problem}" for problem in problems]
+        hashes = place.base.recorded(self.scenario.wanted).hashes(place.namespace)
+        if not self._recovered.is_new(state_of(recovered, old, hashes)):
+            return problems
+        second = place.apply(place.direct)
+        final = place.snapshot()
         if second.code:
             problems.append(f"the next apply ended with {second.code}: {second.stderr}")
         remains = [*unlike(final, self.new), *rest(final), *touched(final, old)]
         problems += [f"after the next apply: {problem}" for problem in remains]
+        if not self._final.is_new(state_of(final, old, hashes)):
+            return problems
         place.proxy.reset()
         third = place.apply()
         if third.code:
             problems.append(f"the third apply ended with {third.code}: {third.stderr}")
         return problems + [f"the third apply wrote {write}" for write in place.proxy.writes()]
+
+
+def _where(place: Site, counter: Counter) -> str:
+    """The call at which the command was ended, and what became of it."""
+    call = counter.call
+    found = next((str(item) for item in place.proxy.records if item.request is counter.found), None)
+    return f"{call} was not reached" if found is None else f"{call.moment} {found}"
+
+
+def _ended(result: Result, expected: int) -> list[str]:
+    if result.code == expected:
+        return []
+    return [f"the command ended with {result.code}, not {expected}: {result.stderr}{result.stdout}"]
 
 
 @pytest.mark.usefixtures("shared_objects")

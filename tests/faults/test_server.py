@@ -46,7 +46,7 @@ from fault_tools.proxy import (
     write_kubeconfig,
 )
 from fault_tools.site import Base, Site, ends_workload, makes_job, site
-from fault_tools.world import Snapshot, lost, rest, touched
+from fault_tools.world import Snapshot, lost, path_of, rest, touched
 from fault_tools.zygote import Result, Running
 
 SOON = 45.0
@@ -196,13 +196,17 @@ def test_a_quota_is_tightened_meanwhile(place: Site, wanted: Snapshot) -> None:
         "spec": {"hard": {"count/jobs.batch": "0"}},
     }
 
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "one"}]}}
+    other = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "other"}, "spec": {"template": template}}
+
+    def takes_jobs() -> bool:
+        # The API server learns of a quota, and of its end, a moment after it is written.
+        status, _ = api.request("POST", f"{path_of('Job', place.namespace)}?dryRun=All", other)
+        return status == 201
+
     def tighten() -> None:
         api.create(quota, place.namespace)
-        api.wait(_is_counted, "the quota to be in force")
-
-    def _is_counted() -> bool:
-        live = api.get("ResourceQuota", place.namespace, "tight") or {}
-        return "hard" in (live.get("status") or {})
+        api.wait(lambda: not takes_jobs(), "the quota to be in force")
 
     place.proxy.reset(on(nth(1, ends_workload), meanwhile(tighten)))
     assert_clear(place.apply(None, "--timeout", "3s"), 1, "job.batch/train", "quota", "recover")
@@ -211,6 +215,7 @@ def test_a_quota_is_tightened_meanwhile(place: Site, wanted: Snapshot) -> None:
     assert place.run([*place.recover_arguments, "--timeout", "1s"]).code != 0
     assert [live for live in place.snapshot().values() if live.is_journal]
     api.delete("ResourceQuota", place.namespace, "tight")
+    api.wait(takes_jobs, "the quota to be forgotten")
     assert_recoverable(place, old, wanted)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from control_plane import ControlPlane
+from fault_tools.documents import NEW, OLD
 from fault_tools.proxy import (
     Proxy,
     Upstream,
@@ -36,7 +37,8 @@ from fault_tools.proxy import (
     truncate,
     write_kubeconfig,
 )
-from fault_tools.world import Api
+from fault_tools.site import Base, site
+from fault_tools.world import FOREIGN, HASH, Api, Seen, Snapshot, foreign_objects, state_of
 from fault_tools.zygote import Timeout, Zygote
 
 MAPS = "/api/v1/namespaces/{}/configmaps"
@@ -104,9 +106,10 @@ def test_kubectl_watches_through_the_proxy(
     assert [record.status for record in proxy.records if record.request.is_watch] == [200]
 
 
-def test_a_watch_ends_when_the_server_ends_it(proxy: Proxy) -> None:
-    client = _Client(proxy)
-    status, body = client.send("GET", MAPS.format("default") + "?watch=1&timeoutSeconds=1")
+def test_a_watch_ends_when_the_server_ends_it(proxy: Proxy, api: Api, namespace: Callable[[str], str]) -> None:
+    space = namespace("tool-watched")
+    api.create(_map("one"), space)
+    status, body = _Client(proxy).send("GET", MAPS.format(space) + "?watch=1&timeoutSeconds=1")
     assert status == 200
     assert json.loads(body.splitlines()[0])["type"] == "ADDED"
 
@@ -299,23 +302,94 @@ def test_a_snapshot_compares_between_namespaces(api: Api, namespace: Callable[[s
         "metadata": {"name": "svc"},
         "spec": {"type": "NodePort", "selector": {"app": "x"}, "ports": [{"port": 80}]},
     }
-    spaces = []
+    spaces, snapshots = [], []
     for name in ("tool-snapshot-one", "tool-snapshot-two"):
         space = namespace(name)
         job["spec"]["template"]["metadata"]["labels"] = {"space": space}  # type: ignore[index]
         api.create(job, space)
         api.create(service, space)
-        spaces.append(api.snapshot(space))
-    one, two = spaces
+        spaces.append(space)
+        snapshots.append(api.snapshot(space))
+    one, two = snapshots
     assert set(one) == {("Job", "train"), ("Service", "svc")}
     for key in one:
         assert one[key].spec == two[key].spec
         assert one[key].uid != two[key].uid
     assert one["Job", "train"].hash == "abc"
-    api.patch("Job", "tool-snapshot-one", "train", {"spec": {"backoffLimit": 1}})
-    assert api.snapshot("tool-snapshot-one")["Job", "train"].spec != one["Job", "train"].spec
-    api.delete("Job", "tool-snapshot-one", "train")
-    api.wait(lambda: ("Job", "train") not in api.snapshot("tool-snapshot-one"), "the job to go")
+    api.patch("Job", spaces[0], "train", {"spec": {"backoffLimit": 1}})
+    assert api.snapshot(spaces[0])["Job", "train"].spec != one["Job", "train"].spec
+    api.delete("Job", spaces[0], "train")
+    api.wait(lambda: ("Job", "train") not in api.snapshot(spaces[0]), "the job to go")
+
+
+def _as_written(now: Snapshot) -> dict[tuple[str, str], object]:
+    """Who has written what in a namespace, apart from the controllers."""
+    return {
+        key: (
+            live.spec,
+            [
+                {field: value for field, value in entry.items() if field != "time"}
+                for entry in live.object["metadata"]["managedFields"]
+                if entry["manager"] == "gpuctl"
+            ],
+        )
+        for key, live in now.items()
+    }
+
+
+@pytest.mark.usefixtures("shared_objects")
+def test_what_a_site_begins_with_is_what_an_apply_writes(base: Base, tmp_path: Path) -> None:
+    """A recording that is written again in another namespace leaves an apply nothing to do there."""
+    with site(base, "tool-applied", tmp_path / "applied") as place:
+        base.api.create_namespace(place.namespace)
+        for obj in foreign_objects():
+            base.api.create(obj, place.namespace)
+        place.file.write_text(OLD)
+        assert place.apply().code == 0
+        applied = place.snapshot()
+    with site(base, "tool-prepared", tmp_path / "prepared") as place:
+        place.prepare(OLD)
+        prepared = place.snapshot()
+        assert _as_written(prepared) == _as_written(applied)
+        assert {key: live.hash for key, live in prepared.items()} != {key: live.hash for key, live in applied.items()}
+        assert place.apply().code == 0
+        assert place.proxy.writes() == []
+
+
+@pytest.mark.usefixtures("shared_objects")
+def test_namespaces_of_one_state_and_of_others(base: Base, tmp_path: Path) -> None:
+    """Journals and leases included: what went the same way is the same, and nothing else is."""
+    states = []
+    seen = Seen()
+    journal = matching("POST", "/secrets", writes=True)
+    for name in ("one", "two"):
+        with site(base, f"tool-state-{name}", tmp_path / name) as place:
+            place.prepare(OLD)
+            place.file.write_text(NEW)
+            old = place.snapshot()
+            hashes = base.recorded(NEW).hashes(place.namespace)
+            place.disturb(place.apply_arguments, lambda victim: on(journal, after(lambda: victim().kill())))
+            killed = place.snapshot()
+            assert any(live.is_journal for live in killed.values())
+            states.append(state_of(killed, old, hashes))
+            assert seen.is_new(state_of(old, old, hashes)) is (name == "one")
+            for change in (
+                {"metadata": {"annotations": {HASH: "0" * 32}}},
+                {"metadata": {"labels": {"somebody": "else"}}},
+                {"metadata": {"finalizers": ["example.com/held"]}},
+                {"spec": {"ports": [{"port": 81}]}},
+            ):
+                base.api.patch("Service", place.namespace, f"{FOREIGN}-service", change)
+                assert seen.is_new(state_of(place.snapshot(), old, hashes)) is (name == "one"), change
+            base.api.patch("Service", place.namespace, f"{FOREIGN}-service", {"metadata": {"finalizers": None}})
+            base.api.delete("Job", place.namespace, "train")
+            base.api.wait(lambda: base.api.get("Job", place.namespace, "train") is None, "the job to go")
+            assert seen.is_new(state_of(place.snapshot(), old, hashes)) is (name == "one")
+            for write in base.recorded(OLD).writes(place.namespace):
+                if write.body["kind"] == "Job":
+                    base.api.call(write.method, write.path, write.body, write.content_type)
+            assert seen.is_new(state_of(place.snapshot(), old, hashes)) is (name == "one")
+    assert states[0] == states[1]
 
 
 def test_kubeconfigs_pass_the_token_through(plane: ControlPlane, proxy: Proxy, zygote: Zygote, tmp_path: Path) -> None:

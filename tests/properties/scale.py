@@ -19,6 +19,11 @@ def scaled(number: int) -> int:
     return max(1, round(number * SCALE))
 
 
+def at_least(number: int) -> int:
+    """What is a number in a normal run and in a smaller one: with less of it a test would not hold."""
+    return round(number * max(1, SCALE))
+
+
 def examples(number: int) -> settings:
     """Settings for a number of examples in a normal run."""
     return settings(max_examples=scaled(number), deadline=None, suppress_health_check=list(HealthCheck))

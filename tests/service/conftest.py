@@ -13,7 +13,7 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, in_front_of
 from fault_tools.world import Api
 from support import node_world
-from support.cluster_tools import POOL, Place, places
+from support.cluster_tools import POOL, Place, add_drill_nodes, places
 from support.real_parts import control_plane_binaries
 from support.remote import Remote
 from support.seed_world import documents, populated
@@ -24,23 +24,22 @@ OTHER = "team-b"
 _NUMBERS = count()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def plane() -> Iterator[ControlPlane]:
     """A running control plane with nodes; without its programs the tests are skipped, in CI they fail."""
     with ControlPlane(control_plane_binaries()) as running:
         running.install_jobset()
-        for number in range(4):
-            running.add_node(f"{POOL}-{number}", labels={"runwhere.ai/pool": POOL}, gpus=64, cpu="512", memory="4Ti")
+        add_drill_nodes(running)
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def api(plane: ControlPlane) -> Api:
     """The API server, as its admin."""
     return Api(plane)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def served(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The service, and users of each kind."""
     users = {

@@ -29,8 +29,7 @@ SEED = {
 @pytest.fixture(autouse=True, scope="module")
 def nodes(plane: ControlPlane) -> Iterator[None]:
     """The nodes of the seed's example; the last one has no GPUs."""
-    for name in NODES:
-        plane.add_node(name, gpus=0 if name == "node-6" else 8)
+    plane.add_nodes({name: {"gpus": 0 if name == "node-6" else 8} for name in NODES})
     yield
     plane.kubectl("delete", "node", *NODES)
 

@@ -47,6 +47,7 @@ JOBS = (
 """Jobs that there are beside those of the cluster, which are only pods."""
 _NODES = ("node-1", "node-2", "node-3", "node-4", "npu-1", "absent")
 _LONG = "a" * 253
+_TOO_LONG = st.text(st.characters(exclude_characters="/"), min_size=1, max_size=4).map(lambda text: text * 254)
 NAMES: dict[str, tuple[str, ...]] = {
     "jobId": (ENDED, *(job["job"]["name"] for job in JOBS), "sft-abcde", "foreign", "big-abcde", "broken", _LONG, "*"),
     "poolName": (POOL, "training-pool", "npu-pool", "default", "POOL", _LONG),
@@ -223,6 +224,12 @@ class Walk:
             self.wrong.setdefault(f"{response.status_code} {said[:200]}", f"{said}\n{request}\n{response.text[:2000]}")
 
 
+def _is_one_text(operation: APIOperation) -> bool:
+    """Whether all that can be wrong with a request is one text of any characters, in its path."""
+    parameters = [parameter.definition for parameter in operation.iter_parameters()]
+    return not operation.body and [(item["in"], item["schema"]["type"]) for item in parameters] == [("path", "string")]
+
+
 def _unlike_a_problem(value: Mapping[str, Any], path: str) -> str:
     if "/gpu-aggregation/" in path:
         return "" if value.keys() == {"code", "message", "error"} and value["error"] else "no error of usage"
@@ -238,7 +245,11 @@ def requests_of(draw: Callable[..., Any], operation: APIOperation, mode: Generat
 
     Of those that it takes for valid every other one is: it does something.
     """
-    case: Case = draw(operation.as_strategy(generation_mode=mode))
+    # A text that can only be too long schemathesis finds after half a second of search, all that it tries being long.
+    lengthened = mode is GenerationMode.NEGATIVE and _is_one_text(operation)
+    case: Case = draw(operation.as_strategy(generation_mode=GenerationMode.POSITIVE if lengthened else mode))
+    if lengthened:
+        case.path_parameters = dict.fromkeys(case.path_parameters, draw(_TOO_LONG))
     sound = mode is GenerationMode.POSITIVE and draw(st.booleans())
     for place in (case.path_parameters, case.query):
         for name in sorted((place or {}).keys() & NAMES):

@@ -345,6 +345,12 @@ def image(tag: str) -> dict[str, str]:
     return {"image": f"registry.example.com/app:{tag}"}
 
 
+def add_drill_nodes(plane: ControlPlane) -> None:
+    """The nodes of :data:`POOL`: room for everything that runs in a place."""
+    node = {"labels": {f"{DOMAIN}/pool": POOL}, "gpus": 64, "cpu": "512", "memory": "4Ti"}
+    plane.add_nodes({f"{POOL}-{number}": node for number in range(4)})
+
+
 def fresh_namespaces(plane: ControlPlane, *names: str) -> None:
     """Create namespaces whose names are fixed. A first attempt may have left them, or they are just going."""
     plane.kubectl("delete", "namespace", "--ignore-not-found", *names)

@@ -47,8 +47,7 @@ NODES: dict[str, dict[str, Any]] = {
 def running() -> Iterator[ControlPlane]:
     """The cluster; without its programs the tests are skipped, in CI they fail."""
     with ControlPlane(control_plane_binaries()) as plane:
-        for name, node in NODES.items():
-            plane.add_node(name, **node)
+        plane.add_nodes(NODES)
         plane.wait_for_nodes()
         plane.kubectl("annotate", "node", "node-3", "gpuctl.test/ready=false")
         plane.kubectl("cordon", "node-4")
@@ -69,8 +68,7 @@ def place(
 @contextlib.contextmanager
 def spare_nodes(plane: ControlPlane, *names: str, labels: Mapping[str, str] | None = None) -> Iterator[None]:
     """Nodes to change; they go away again, with the definitions of pools that a test made."""
-    for name in names:
-        plane.add_node(name, gpus=2, labels=labels)
+    plane.add_nodes({name: {"gpus": 2, "labels": labels} for name in names})
     try:
         yield
     finally:

@@ -74,8 +74,7 @@ def documents() -> list[dict[str, Any]]:
 @contextlib.contextmanager
 def populated(plane: ControlPlane) -> Iterator[None]:
     """The nodes and pods, on a plane that has others too; they go away again."""
-    for name, node in NODES.items():
-        plane.add_node(name, **node)
+    plane.add_nodes(NODES)
     more = {"capacity": {ASCEND: "2"}, "allocatable": {ASCEND: "2"}}
     # Two of its GPUs are out of order.
     broken = {"capacity": {NVIDIA: "8"}, "allocatable": {NVIDIA: "6"}}

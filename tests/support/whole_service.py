@@ -296,10 +296,8 @@ def queue(gpus: int) -> dict[str, Any]:
 
 def prepare(plane: ControlPlane) -> None:
     """What the tour needs beside the service: nodes, a Secret and a claim that jobs name, a queue of Kueue's."""
-    for number in range(2):
-        plane.add_node(f"{POOL}-{number}", labels={"runwhere.ai/pool": POOL}, gpus=64, cpu="512", memory="4Ti")
-    for name in NODES:
-        plane.add_node(name, gpus=8)
+    room = {"labels": {"runwhere.ai/pool": POOL}, "gpus": 64, "cpu": "512", "memory": "4Ti"}
+    plane.add_nodes({f"{POOL}-{number}": room for number in range(2)} | {name: {"gpus": 8} for name in NODES})
     plane.wait_for_nodes()
     plane.kubectl("create", "secret", "generic", "hub", "-n", TEAM, "--from-literal=token=x")
     plane.create(

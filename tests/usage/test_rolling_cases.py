@@ -330,6 +330,11 @@ def test_half_a_percent_is_rounded_up() -> None:
     sums = cluster([holding(gpus=2)], [series(0, scrapes(), 30), series(1, scrapes(), 31)])
     assert sums.histogram == {31: 60}
     assert sums.util_min == sums.util_max == 30.5
+    # Also when it is 29.499999999999996 for the machine.
+    values = [29.0] * 6 + [32.5]
+    sevenths = [holding(f"mig-{number}", 1 / 7) for number in range(7)]
+    samples = [series(0, scrapes(), value, f"mig-{number}") for number, value in enumerate(values)]
+    assert cluster(sevenths, samples).histogram == {30: 60}
 
 
 def test_a_minute_weighs_its_gpus() -> None:
@@ -351,11 +356,18 @@ def test_a_day_counts_what_ran_for_three_hours_as_one() -> None:
     assert sums.alloc_gpu_s == 3 * HOUR + 1000 + 1000
     # Only the third hour knows that there is a team.
     teams = {group.value: sums for group, sums in day.sums.items() if group.key == "team"}
-    assert {team: (sums.alloc_gpu_s, sums.workloads) for team, sums in teams.items()} == {
-        "red": (1000, 1),
-        "__unset__": (3 * HOUR + 1000, 2),
+    assert {team: (sums.alloc_gpu_s, sums.workloads, sums.pods_min) for team, sums in teams.items()} == {
+        "red": (1000, 1, 1),
+        "__unset__": (3 * HOUR + 1000, 2, 1),
     }
     assert discrepancies(day) == []
+
+
+def test_an_hour_in_which_nobody_held_anything_adds_no_group_to_the_day() -> None:
+    holdings = [holding(gpus=1, start=HOUR, labels={"team": "red"})]
+    day = add_up([rolled(holdings, start=START + number * HOUR) for number in range(2)], holdings)
+    assert [group.value for group in day.sums if group.level is Level.LABEL] == ["red"]
+    assert (day.sums[CLUSTER].cap_gpu_s, day.sums[CLUSTER].alloc_gpu_s) == (2 * 8 * HOUR, HOUR)
 
 
 def test_a_day_is_of_hours_of_one_day() -> None:

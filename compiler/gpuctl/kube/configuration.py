@@ -152,8 +152,12 @@ def _content(entry: Named, field: str) -> bytes | None:
     try:
         return read_file(path)
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise entry.refuse(field, f"names {path}, which cannot be read: {why}") from None
+        raise entry.refuse(field, f"names {path}, which cannot be read: {_reason(error)}") from None
+
+
+def _reason(error: OSError) -> str:
+    """The system's words in the middle of a sentence; others may name a path."""
+    return error.strerror.lower() if error.strerror else str(error)
 
 
 def _source(chosen: Chosen, server: str, trust: Trust) -> CredentialSource:
@@ -219,7 +223,7 @@ def _service_account(headers: tuple[tuple[str, str], ...]) -> ServerAccess:
         authority = read_file(os.path.join(_SERVICE_ACCOUNT, "ca.crt"))
         source = TokenFile(os.path.join(_SERVICE_ACCOUNT, "token"))
     except (OSError, ConfigurationError) as error:
-        why = error.message if isinstance(error, ConfigurationError) else f"{error.filename}: {error.strerror}".lower()
+        why = error.message if isinstance(error, ConfigurationError) else f"{error.filename}: {_reason(error)}"
         raise ConfigurationError(
             f"the service account of this pod cannot be used: {why}",
             "check automountServiceAccountToken of the pod and its service account",

@@ -41,9 +41,9 @@ def roll_up(
     """The sums of an hour.
 
     :param start: seconds since 1970, at a whole hour; ``seconds``: how much of it there has been, 3600 once it is over.
-    :param holdings: all that overlap the hour and the :func:`reach` after it; likewise ``capacities`` and the hour.
+    :param holdings: all that overlap the hour or the :func:`reach` after it; ``capacities``: all that overlap the hour.
     :param samples: all measurements after ``start`` until :func:`reach` after the end. Without those after the end,
-        what was between the last one and the end is not observed. More of all of these change nothing.
+        what was between the last one and the end is not observed. More than all of these changes nothing.
     :param interval: seconds from one scrape to the next.
     :param label_keys: by which usage is grouped, whether or not anybody has them; likewise ``annotation_keys``.
     :raises ValueError: for what is no hour, and for a series that is none.

@@ -51,7 +51,7 @@ class Stretches(NamedTuple):
     memory: tuple[Sequence[float], Sequence[float]] | None
 
 
-class Piece(NamedTuple):
+class Steady(NamedTuple):
     """A stretch of time in which nothing changes: how many GPUs are measured, and the sums of what they say.
 
     :param known: how many of them have told their memory; ``most``: the most used memory of one, -1 when none has.
@@ -137,7 +137,7 @@ def _stretches(track: Track, reach: float, owned: Iterable[Ownership]) -> Stretc
     return Stretches(chosen(begins), chosen(ends), chosen(track.utilization), memory)
 
 
-def _pieces(stretches: Sequence[Stretches]) -> Iterable[Piece]:
+def _pieces(stretches: Sequence[Stretches]) -> Iterable[Steady]:
     if not stretches:
         return ()
     first = stretches[0]
@@ -155,7 +155,7 @@ def _complete(memory: tuple[Sequence[float], Sequence[float]]) -> bool:
 
 def _alike(
     stretches: Sequence[Stretches], memories: Sequence[tuple[Sequence[float], Sequence[float]]]
-) -> Iterable[Piece]:
+) -> Iterable[Steady]:
     first = stretches[0]
     values = map(sum, zip(*(one.values for one in stretches), strict=True))
     used: Iterable[float] = map(sum, zip(*(memory[0] for memory in memories), strict=True))
@@ -164,10 +164,10 @@ def _alike(
     if not memories:
         used, total, most = repeat(0.0), repeat(0.0), repeat(-1.0)
     count, known = repeat(len(stretches)), repeat(len(memories))
-    return map(Piece, first.begins, first.ends, count, values, known, used, total, most)
+    return map(Steady, first.begins, first.ends, count, values, known, used, total, most)
 
 
-def _swept(stretches: Sequence[Stretches]) -> Iterator[Piece]:
+def _swept(stretches: Sequence[Stretches]) -> Iterator[Steady]:
     """Where GPUs are measured at different times: from each begin or end of a stretch to the next one."""
     turns = []
     for number, one in enumerate(stretches):
@@ -179,7 +179,7 @@ def _swept(stretches: Sequence[Stretches]) -> Iterator[Piece]:
     for time, begins, number, place in sorted(turns):
         if active and before < time:
             known = [(used, total) for _, used, total in active.values() if used + total >= 0]
-            yield Piece(
+            yield Steady(
                 *(before, time, len(active), sum(value for value, _, _ in active.values()), len(known)),
                 *(sum(used for used, _ in known), sum(total for _, total in known)),
                 max((used for used, _ in known), default=-1.0),
@@ -193,7 +193,7 @@ def _swept(stretches: Sequence[Stretches]) -> Iterator[Piece]:
             del active[number]
 
 
-def _observed(spell: Spell, pieces: Iterable[Piece], samples: int) -> Observed:
+def _observed(spell: Spell, pieces: Iterable[Steady], samples: int) -> Observed:
     low, high, gpus = spell.low, spell.high, spell.holding.gpus
     minutes_obs, minutes_util = [0.0] * MINUTES, [0.0] * MINUTES
     memory_obs = memory_used = memory_total = 0.0
