@@ -169,7 +169,9 @@ def test_owners_that_are_somebody_elses(place: Place, plane: ControlPlane, colle
         obj = pod(own)
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "theirs", "uid": uid, "controller": True}
         obj["metadata"]["ownerReferences"] = [{**owner, **reference}]
+        # The garbage collector may be faster than the scheduler, and than whoever looks.
         obj["metadata"]["finalizers"] = ["gpuctl.test/kept"]
+        obj["spec"]["nodeName"] = NODE
         place.api.call("POST", f"/api/v1/namespaces/{namespace}/pods", obj)
 
     node = place.api.call("GET", Key("Node", "", NODE).path)["metadata"]["uid"]
