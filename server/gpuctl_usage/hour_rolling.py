@@ -12,10 +12,13 @@ from typing import NamedTuple
 from gpuctl_usage.facts import HOUR
 from gpuctl_usage.gathering.gpu_samples import GpuSamples, NotWaitedFor, Place
 from gpuctl_usage.prometheus import PrometheusProblem
+from gpuctl_usage.rolling import quotients
+from gpuctl_usage.rolling.balance import discrepancies
 from gpuctl_usage.rolling.hour import reach, roll_up
+from gpuctl_usage.rolling.tally import CLUSTER
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.hours import HourState
-from gpuctl_usage.sums import Group, Level, RolledUp
+from gpuctl_usage.sums import RolledUp
 
 LOG = logging.getLogger("gpuctl_usage")
 SOON = 90.0
@@ -27,6 +30,8 @@ GIVEN_UP = 6 * HOUR
 ENOUGH = 0.98
 """Coverage from which on nothing more is waited for."""
 _AGAIN = 15 * 60.0
+_TOLD = 5
+"""Discrepancies of an hour that are told; how many there are is told with each."""
 _LOST = 0.5
 """An hour of which Prometheus has forgotten more than this share is not rolled up again."""
 
@@ -104,7 +109,8 @@ class HourRoller:
             if known is not None and known.coverage and now < start + HOUR + GIVEN_UP:
                 return False
             rolled = self._rolled(start, seconds, now, measured=False)
-        coverage = coverage_of(rolled)
+        coverage = quotients.coverage(rolled.sums[CLUSTER])
+        _tell_what_is_open(rolled)
         if known is not None and over and (known.coverage or 0.0) * _LOST > (coverage or 0.0):
             LOG.warning("an hour is kept: less of it is measured than was", extra={"hour": shown(start)})
             self._states[start] = known._replace(provisional=now < start + HOUR + GIVEN_UP)
@@ -122,7 +128,8 @@ class HourRoller:
 
     def _rolled(self, start: int, seconds: float, now: float, *, measured: bool = True) -> RolledUp:
         end = start + seconds
-        held = self._database.holdings(self._cluster, start, end)
+        # The first measurement after the end speaks of the time before it, whosever labels the pod has by then.
+        held = self._database.holdings(self._cluster, start, end + reach(self._interval))
         there = self._database.capacities(self._cluster, start, end)
         samples = []
         if self._samples is not None and measured and held:
@@ -164,7 +171,10 @@ def shown(moment: float) -> str:
     return datetime.fromtimestamp(moment, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def coverage_of(rolled: RolledUp) -> float | None:
-    """Of what was held, how much was measured, 0 to 1; None where nothing was held."""
-    whole = rolled.sums.get(Group(Level.CLUSTER))
-    return whole.obs_gpu_s / whole.alloc_gpu_s if whole is not None and whole.alloc_gpu_s > 0 else None
+def _tell_what_is_open(rolled: RolledUp) -> None:
+    """Say that the ledger does not close: somebody held more than there was, or something is counted twice."""
+    found = discrepancies(rolled)
+    for item in found[:_TOLD]:
+        where = " ".join(filter(None, (item.group.level.value, item.group.key, item.group.value)))
+        told = {"hour": shown(rolled.start), "where": where, "what": item.what, "missing": round(item.missing, 3)}
+        LOG.error("the ledger of an hour does not close", extra={**told, "found": len(found)})

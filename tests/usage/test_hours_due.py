@@ -12,6 +12,7 @@ from gpuctl_usage.facts import HOUR, Capacity, Ending, Holding, NodeState, Workl
 from gpuctl_usage.gathering.gpu_samples import GpuSamples
 from gpuctl_usage.hour_rolling import GIVEN_UP, SETTLED, SOON, GroupKeys, HourRoller
 from gpuctl_usage.prometheus import Prometheus
+from gpuctl_usage.rolling.tally import CLUSTER
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.hours import HourState
 from support.prometheus_server import running_prometheus
@@ -142,3 +143,23 @@ def test_prometheus_away_takes_nothing_from_an_hour(database: Database, measured
     forgetful = roller(database, None, END + GIVEN_UP)
     assert not forgetful.roll(BEGIN, END + GIVEN_UP)
     assert state(database).coverage == 1
+
+
+def test_a_ledger_that_does_not_close_is_told(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    """Nine GPUs are held of a node that has eight: that is said, and not corrected."""
+    more = HELD._replace(pod_uid="u2", pod="q", workload=WorkloadKey("a", "Pod", "q", "u2"), gpus=8)
+    database.put_holdings(1, [more], BEGIN + 9.0 * HOUR)
+    found = roller(database, None, END + SOON)
+    assert found.roll(BEGIN, END + SOON)
+    told = [record.__dict__ for record in caplog.records if record.message == "the ledger of an hour does not close"]
+    assert {(item["where"], item["what"], item["missing"]) for item in told} == {
+        (where, "ledger", -1.0 * HOUR) for where in ("cluster", "node n1", "model m")
+    }
+    [whole] = database.rolled_up(1, BEGIN, END)
+    assert whole.sums[CLUSTER].alloc_gpu_s == 9 * HOUR
+
+
+def test_one_that_closes_is_not(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    found = roller(database, None, END + SOON)
+    assert found.roll(BEGIN, END + SOON)
+    assert not [record for record in caplog.records if "ledger" in record.message]
