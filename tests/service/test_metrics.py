@@ -252,6 +252,8 @@ def test_answers_that_are_none(
         settings = {"prometheus": f"{url}/base/", "prometheus_token": str(token)}
         with serving(tmp_path, plane.kubeconfig(), USERS, **settings) as own:
             pods_of(own, place, "train")
+            # A job's details ask for its numbers, too.
+            asked.clear()
             refused = own.get("/jobs/train/metrics", status=503, namespace=place.namespace)
             assert said in refused["message"]
             assert "\x1b" not in refused["message"]
