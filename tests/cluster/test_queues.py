@@ -105,7 +105,7 @@ def test_a_second_apply_writes_nothing(queue_place: Place, queues: Queues, write
     assert writes_nothing(second)
     place.gpuctl("delete", "job", "second", "--yes")
     place.apply(done)
-    place.gpuctl("wait", "done", "--for", "done", "--timeout", "60")
+    place.gpuctl("wait", "done", "--for", "done", "--timeout", "180")
     assert rows(place) == {"done": "Succeeded"}
     assert writes_nothing(done)
 
@@ -123,14 +123,14 @@ def test_what_has_ended_runs_again_where_there_is_room(
     queues.team(gpus=4, backend=backend, flavor=flavor)
     document = training("again", job={"annotations": {OUTCOME: "complete"}}, resources={"nodes": 2})
     place.apply(document)
-    place.gpuctl("wait", "again", "--for", "done", "--timeout", "60")
+    place.gpuctl("wait", "again", "--for", "done", "--timeout", "180")
     old = place.uid(kind, "again")
     place.gpuctl("rerun", "again")
     assert place.uid(kind, "again") != old
     pods = queues.workload("again", kind)["spec"]["podSets"][0]["template"]
     assert pods["spec"]["nodeSelector"] == {"runwhere.ai/pool": "drill"}
     assert not any(item["key"] == "own" for item in pods["spec"]["tolerations"])
-    place.gpuctl("wait", "again", "--for", "done", "--timeout", "60")
+    place.gpuctl("wait", "again", "--for", "done", "--timeout", "180")
     assert rows(place) == {"again": "Succeeded"}
     assert writes_nothing(document)
 
@@ -141,7 +141,7 @@ def test_priority_within_a_queue(queue_place: Place, queues: Queues, writes_noth
     low, high = gpus("low", 2, "low"), gpus("high", 2, "high")
     place.apply(low)
     place.running("low")
-    place.apply(high, flags=("--wait", "--timeout", "60", "--yes"))
+    place.apply(high, flags=("--wait", "--timeout", "180", "--yes"))
     assert rows(place) == {"high": "Running", "low": "Queued"}
     queues.waits("low")
     answer = why(place, "low")
@@ -251,7 +251,7 @@ def test_what_had_ended_and_comes_back_does_not_run_again(
     place = queue_place
     queues.team(gpus=2)
     place.apply(gpus("train", 1, job={"annotations": {OUTCOME: "complete"}}))
-    place.gpuctl("wait", "train", "--for", "done", "--timeout", "60")
+    place.gpuctl("wait", "train", "--for", "done", "--timeout", "180")
     live = place.get("Job", "train")
     from gpuctl.apply.state.workload import recreatable
 
@@ -266,7 +266,7 @@ def test_what_had_ended_and_comes_back_does_not_run_again(
     document = gpus("train", 1, job={"annotations": {OUTCOME: "complete"}})
     assert writes_nothing(document)
     place.gpuctl("resume", "train")
-    place.gpuctl("wait", "train", "--for", "done", "--timeout", "60")
+    place.gpuctl("wait", "train", "--for", "done", "--timeout", "180")
     assert writes_nothing(document)
 
 
