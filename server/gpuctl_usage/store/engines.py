@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ from gpuctl_usage.store.packing import NotPacked
 MIGRATIONS = Path(__file__).with_name("migrations")
 APPLICATION = 0x67707563
 """`gpuc`: what stands in the head of our files (SQLite's application_id)."""
+# It says at every start what it takes the database for.
+logging.getLogger("alembic.runtime.migration").setLevel(logging.WARNING)
 _PATIENCE = 30.0
 _WRITES = "gpuctl_writes"
 
