@@ -20,6 +20,9 @@ _PRCTL = ctypes.CDLL(None).prctl
 # Below the ports that Linux gives to outgoing connections (net.ipv4.ip_local_port_range): none of those takes a port
 # between its choice and its use.
 _PORTS = range(20_000, 32_000)
+# An eighth less processor time of an API server, for some hundred MiB: it collects garbage less often, and begins
+# requests with the stack that they grow to.
+_THRIFTY = {"GOGC": "400", "GODEBUG": "adaptivestackstart=1"}
 
 
 def free_ports(number: int) -> list[int]:
@@ -46,7 +49,7 @@ class Process:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=directory,
-                env={"PATH": os.environ.get("PATH", ""), "HOME": str(directory)},
+                env={"PATH": os.environ.get("PATH", ""), "HOME": str(directory), **_THRIFTY},
                 # Ctrl-C in a terminal is for us, who end these in order.
                 start_new_session=True,
                 preexec_fn=partial(end_with_parent, os.getpid()),
