@@ -29,7 +29,8 @@ from gpuctl_server.listening import CannotListen, bound, close
 from gpuctl_server.request_log import LOG, set_up
 from gpuctl_server.routes.common import BASE
 from gpuctl_server.service import Service, make_service
-from gpuctl_server.settings import FILE, ServerSettings, SettingsProblem
+from gpuctl_server.settings import ServerSettings
+from gpuctl_usage.stated_settings import FILE, SettingsProblem
 
 FIRST = "admin"
 """The name of the token that a first start makes."""

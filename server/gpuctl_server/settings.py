@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
-from yaml import YAMLError
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
 
 from gpuctl_server.metric_queries import MetricQuery
+from gpuctl_usage.stated_settings import StatedSettings
 from gpuctl_usage.usage_settings import KEYS, UsageAnnotations, UsageCluster, UsageInterval, UsageLabels
-
-
-class SettingsProblem(ValueError):
-    """Settings that are none; ``str()`` says which, for people."""
-
 
 AuthMode = Literal["tokens", "kubernetes", "oidc"]
 PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
-FILE = "GPUCTL_SERVER_CONFIG"
 
 
-class ServerSettings(BaseSettings):
+class ServerSettings(StatedSettings):
     """What can be set. Times are in seconds, sizes in bytes."""
 
-    model_config = SettingsConfigDict(env_prefix="GPUCTL_SERVER_", extra="forbid")
+    model_config = SettingsConfigDict(extra="forbid")
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
@@ -94,30 +86,3 @@ class ServerSettings(BaseSettings):
     usage_annotations: UsageAnnotations = KEYS
     usage_scrape_interval: UsageInterval = 15.0
     audit: Path | None = Field(None, description="File that a line for each write is added to. Default: the log.")
-
-    @classmethod
-    def made(cls, given: Mapping[str, Any]) -> ServerSettings:
-        """The settings, with what was given before the environment and the file.
-
-        :raises SettingsProblem: they have errors.
-        """
-        try:
-            return cls(**given)
-        except ValidationError as error:
-            wrong = (f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
-            raise SettingsProblem(f"the settings have errors: {'; '.join(wrong)}") from None
-        except (OSError, YAMLError) as error:
-            raise SettingsProblem(f"the file of settings cannot be read: {error}") from None
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags before the environment before the file."""
-        path = os.environ.get(FILE)
-        return (init_settings, env_settings, *((YamlConfigSettingsSource(settings_cls, path),) if path else ()))

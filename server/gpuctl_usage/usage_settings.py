@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
-from yaml import YAMLError
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
 
-FILE = "GPUCTL_SERVER_CONFIG"
+from gpuctl_usage.stated_settings import StatedSettings
+
 Address = Annotated[str, Field(pattern=r"^https?://[^\s/?#]+[^\s?#]*$")]
 
 UsageCluster = Annotated[
@@ -27,14 +25,10 @@ UsageInterval = Annotated[
 KEYS = ("team", "project", "app", "env", "cost-center")
 
 
-class UnusableSettings(ValueError):
-    """Settings that are none; ``str()`` says which, for people."""
-
-
-class UsageSettings(BaseSettings):
+class UsageSettings(StatedSettings):
     """What the collector needs; what else the service's file has is not its business."""
 
-    model_config = SettingsConfigDict(env_prefix="GPUCTL_SERVER_", extra="ignore")
+    model_config = SettingsConfigDict(extra="ignore")
 
     kubeconfig: str | None = None
     context: str | None = None
@@ -46,30 +40,3 @@ class UsageSettings(BaseSettings):
     usage_labels: UsageLabels = KEYS
     usage_annotations: UsageAnnotations = KEYS
     usage_scrape_interval: UsageInterval = 15.0
-
-    @classmethod
-    def read(cls, given: Mapping[str, Any]) -> UsageSettings:
-        """The settings, with what was given before the environment and the file.
-
-        :raises UnusableSettings: they have errors.
-        """
-        try:
-            return cls(**given)
-        except ValidationError as error:
-            wrong = (f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
-            raise UnusableSettings(f"the settings have errors: {'; '.join(wrong)}") from None
-        except (OSError, YAMLError) as error:
-            raise UnusableSettings(f"the file of settings cannot be read: {error}") from None
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags before the environment before the file."""
-        path = os.environ.get(FILE)
-        return (init_settings, env_settings, *((YamlConfigSettingsSource(settings_cls, path),) if path else ()))

@@ -31,7 +31,8 @@ def command(config: str | None, **given: Any) -> int:
     """
     try:
         from gpuctl_server.running import CannotStart, serve
-        from gpuctl_server.settings import FILE, ServerSettings, SettingsProblem
+        from gpuctl_server.settings import ServerSettings
+        from gpuctl_usage.stated_settings import FILE, SettingsProblem
     except ModuleNotFoundError as error:
         raise ClusterFailure(
             f"what the service needs is not installed ({error.name})\n"

@@ -108,7 +108,8 @@ def rollup(start: str, end: str, **given: Any) -> int:
 
 def _settings(given: dict[str, Any]) -> UsageSettings:
     try:
-        from gpuctl_usage.usage_settings import FILE, UnusableSettings, UsageSettings
+        from gpuctl_usage.stated_settings import FILE, SettingsProblem
+        from gpuctl_usage.usage_settings import UsageSettings
     except ModuleNotFoundError as error:
         raise ClusterFailure(
             f"what usage needs is not installed ({error.name})\n  = install it: `pip install 'gpuctl-k8s[server]'`"
@@ -118,8 +119,8 @@ def _settings(given: dict[str, Any]) -> UsageSettings:
         os.environ[FILE] = config
     try:
         stated = {name: value for name, value in {**given, "usage_database": database}.items() if value is not None}
-        return UsageSettings.read(stated)
-    except UnusableSettings as error:
+        return UsageSettings.made(stated)
+    except SettingsProblem as error:
         raise click.UsageError(str(error)) from None
 
 
