@@ -429,6 +429,7 @@ def test_a_training_that_has_ended_runs_again(served: Served, place: Place) -> N
     again = served.call("POST", f"{path}/rerun")
     assert again["status"] == "pending"
     assert again["jobId"] != made["jobId"]
+    served.until(f"/jobs/{again['jobId']}", lambda value: value["jobId"] == again["jobId"])
     assert served.call("DELETE", f"/jobs/{again['jobId']}")["status"] == "terminating"
     place.apply(training("b"))
     served.until("/jobs", lambda value: any(i["name"] == "b" for i in value["items"]), namespace=place.namespace)
