@@ -74,12 +74,16 @@ def await_listed(service: Service, ids: Iterable[str | None]) -> None:
     service.board.wait_for(lambda board: all(one in board.ids for one in wanted), _LISTED_WITHIN)
 
 
-def await_shown(service: Service, session: Session, key: Key) -> None:
-    """Wait until the list of jobs shows a workload as a change has left it: whoever made the change reads it."""
+def await_shown(service: Service, session: Session, key: Key) -> Object | None:
+    """Wait until the list of jobs shows a workload as a change has left it: whoever made the change reads it.
+
+    :returns: the workload as it is now; None when it has gone.
+    """
     now = session.get(key)
     service.wait_until_seen([] if now is None else [now], [key] if now is None else [])
     version = service.mirror.version
     service.board.wait_for(lambda board: board.version >= version, _LISTED_WITHIN)
+    return now
 
 
 def talking(service: Service, *, confirmed: bool = False) -> Conversation:
@@ -126,8 +130,8 @@ def change_job(
         else:
             plan = apply_request(session, submission.wanted, RunOptions(), talking(service, confirmed=confirmed))
             see_that_all_was_done(plan)
-            await_shown(service, session, key)
-        changed = _changed(service, submission, item, plan, session.get(key), dry_run=dry_run)
+        live = session.get(key) if dry_run else await_shown(service, session, key)
+        changed = _changed(service, submission, item, plan, live, dry_run=dry_run)
     await_listed(service, [changed.jobId])
     return changed
 
@@ -183,8 +187,7 @@ def rerun_job(service: Service, caller: Caller, meant: Meant, touched: list[str]
             session, [identity.object_name], identity.namespace, service.platform, RunOptions(), conversation
         )
         see_that_all_was_done(plan)
-        await_shown(service, session, key_of(live))
-        again = session.get(key_of(live))
+        again = await_shown(service, session, key_of(live))
     identity_now = item.id if again is None else id_of_workload(again, service.keys)
     await_listed(service, [identity_now])
     return RerunJob(

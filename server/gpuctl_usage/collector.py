@@ -18,6 +18,7 @@ from gpuctl.kube.configuration import connect
 from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.compiling import read_platform
+from gpuctl_usage.answers.figures import stamped
 from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuSeries, Holding
 from gpuctl_usage.gathering.allocation import snapshot
 from gpuctl_usage.gathering.cluster_events import KINDS, ClusterEvents, Heard
@@ -27,7 +28,7 @@ from gpuctl_usage.gathering.object_facts import FactMaker, KeptKeys, NamespaceFa
 from gpuctl_usage.gathering.open_intervals import OpenIntervals
 from gpuctl_usage.gathering.owners import Owners
 from gpuctl_usage.gathering.server_clock import ServerClock
-from gpuctl_usage.hour_rolling import LOG, GroupKeys, HourRoller, hour_of, hours_between, shown
+from gpuctl_usage.hour_rolling import LOG, GroupKeys, HourRoller, hour_of, hours_between
 from gpuctl_usage.prometheus import Prometheus, PrometheusProblem
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.engines import DatabaseProblem
@@ -304,7 +305,7 @@ class Collector:
         try:
             return self._site.samples.series(moment - SNAPSHOTS, moment, {item.node for item in there}, places)
         except PrometheusProblem as error:
-            LOG.warning("a snapshot lacks what Prometheus has", extra={"at": shown(moment), "problem": str(error)})
+            LOG.warning("a snapshot lacks what Prometheus has", extra={"at": stamped(moment), "problem": str(error)})
             return []
 
     def _roll(self, hour: int, now: float) -> None:

@@ -6,9 +6,9 @@ import logging
 import math
 import time
 from collections.abc import Iterable
-from datetime import datetime, timezone
 from typing import NamedTuple
 
+from gpuctl_usage.answers.figures import stamped
 from gpuctl_usage.facts import HOUR
 from gpuctl_usage.gathering.gpu_samples import GpuSamples, NotWaitedFor, Place
 from gpuctl_usage.prometheus import PrometheusProblem
@@ -105,14 +105,14 @@ class HourRoller:
         except NotWaitedFor:
             return False
         except PrometheusProblem as error:
-            LOG.warning("an hour lacks what Prometheus has", extra={"hour": shown(start), "problem": str(error)})
+            LOG.warning("an hour lacks what Prometheus has", extra={"hour": stamped(start), "problem": str(error)})
             if known is not None and known.coverage and now < start + HOUR + GIVEN_UP:
                 return False
             rolled = self._rolled(start, seconds, now, measured=False)
         coverage = quotients.coverage(rolled.sums[CLUSTER])
         _tell_what_is_open(rolled)
         if known is not None and over and (known.coverage or 0.0) * _LOST > (coverage or 0.0):
-            LOG.warning("an hour is kept: less of it is measured than was", extra={"hour": shown(start)})
+            LOG.warning("an hour is kept: less of it is measured than was", extra={"hour": stamped(start)})
             self._states[start] = known._replace(provisional=now < start + HOUR + GIVEN_UP)
             return False
         provisional = not (over and self._is_settled(start, coverage, now))
@@ -121,7 +121,7 @@ class HourRoller:
         if not provisional:
             self._not_before.pop(start, None)
         if over and (changed or not provisional):
-            told = {"hour": shown(start), "provisional": provisional, "changed": changed}
+            told = {"hour": stamped(start), "provisional": provisional, "changed": changed}
             more = {"coverage": None if coverage is None else round(coverage, 4)}
             LOG.info("an hour is rolled up", extra={**told, **more, "seconds": round(time.monotonic() - begun, 2)})
         return changed
@@ -166,15 +166,10 @@ def hours_between(start: float, end: float) -> Iterable[int]:
     return range(hour_of(start), math.ceil(end), HOUR)
 
 
-def shown(moment: float) -> str:
-    """A time for people."""
-    return datetime.fromtimestamp(moment, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def _tell_what_is_open(rolled: RolledUp) -> None:
     """Say that the ledger does not close: somebody held more than there was, or something is counted twice."""
     found = discrepancies(rolled)
     for item in found[:_TOLD]:
         where = " ".join(filter(None, (item.group.level.value, item.group.key, item.group.value)))
-        told = {"hour": shown(rolled.start), "where": where, "what": item.what, "missing": round(item.missing, 3)}
+        told = {"hour": stamped(rolled.start), "where": where, "what": item.what, "missing": round(item.missing, 3)}
         LOG.error("the ledger of an hour does not close", extra={**told, "found": len(found)})

@@ -12,9 +12,9 @@ import pytest
 
 from control_plane import ControlPlane
 from gpuctl.backend.api_resources import Key
+from gpuctl_usage.answers.figures import stamped
 from gpuctl_usage.facts import HOUR, Capacity, Ending, Holding, NodeState, WorkloadKey
 from gpuctl_usage.gathering.object_facts import seconds
-from gpuctl_usage.hour_rolling import shown
 from gpuctl_usage.prometheus import Prometheus
 from gpuctl_usage.store.database import open_database
 from gpuctl_usage.sums import Group, Level
@@ -336,7 +336,7 @@ def test_hours_are_rolled_up_again(plane: ControlPlane, place: Place, tmp_path: 
     held = Holding("u1", "a", "p", workload, "n1", 2, "m", {}, {}, before + 600.0, before + 600.0, before + 4200.0)
     database.put_capacities(number, [Capacity("n1", "m", 8, NodeState.READY, before - 100.0, None)], before + 9000.0)
     database.put_holdings(number, [held], before + 9000.0)
-    times = ["--from", shown(before), "--to", shown(before + 2 * HOUR)]
+    times = ["--from", stamped(before), "--to", stamped(before + 2 * HOUR)]
     command = ["usage", "rollup", *times, "--database", str(tmp_path / "usage.db")]
     assert place.anywhere(*command).out == "2 hours rolled up, 2 changed\n"
     assert place.anywhere(*command).out == "2 hours rolled up, 0 changed\n"
