@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,13 +11,12 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, Upstream
 from fault_tools.world import Api
 from support import node_world
-from support.cluster_tools import Document, Place, add_drill_nodes, places
+from support.cluster_tools import Document, Place, add_drill_nodes, namespace_for, places
 from support.command import Command, Start
 from support.queues import Queues, queues_of
 from support.real_parts import control_plane_binaries
 
 Judge = Callable[..., bool]
-_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="package")
@@ -66,12 +63,7 @@ def place(
     request: pytest.FixtureRequest,
 ) -> Iterator[Place]:
     """A namespace of its own, with room for what runs there."""
-    yield from places(plane, api, tmp_path, capsys, monkeypatch, _namespace(request))
-
-
-def _namespace(request: pytest.FixtureRequest) -> str:
-    title = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:50].strip("-")
-    return f"{title}-{next(_numbers)}"
+    yield from places(plane, api, tmp_path, capsys, monkeypatch, namespace_for(request))
 
 
 @pytest.fixture(scope="package")
@@ -91,7 +83,7 @@ def queue_place(
     request: pytest.FixtureRequest,
 ) -> Iterator[Place]:
     """A :func:`place` where Kueue and JobSet run."""
-    yield from places(queue_plane, Api(queue_plane), tmp_path, capsys, monkeypatch, _namespace(request))
+    yield from places(queue_plane, Api(queue_plane), tmp_path, capsys, monkeypatch, namespace_for(request))
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,7 @@ from control_plane import ControlPlane
 from fault_tools.proxy import Proxy, in_front_of
 from fault_tools.world import Api
 from support import node_world
-from support.cluster_tools import POOL, Place, add_drill_nodes, places
+from support.cluster_tools import POOL, Place, add_drill_nodes, namespace_for, places
 from support.real_parts import control_plane_binaries
 from support.remote import Remote
 from support.seed_world import documents, populated
@@ -21,7 +19,6 @@ from support.served import Served, serving
 
 TEAM = "team-a"
 OTHER = "team-b"
-_NUMBERS = count()
 
 
 @pytest.fixture(scope="package")
@@ -85,9 +82,7 @@ def place(
     request: pytest.FixtureRequest,
 ) -> Iterator[Place]:
     """A namespace of its own, in which the command line works."""
-    title = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:50].strip("-")
-    # A second attempt finds the namespace of the first one still there.
-    yield from places(plane, api, tmp_path, capsys, monkeypatch, f"{title}-s{next(_NUMBERS)}")
+    yield from places(plane, api, tmp_path, capsys, monkeypatch, namespace_for(request))
 
 
 @pytest.fixture

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +30,7 @@ POOL = "drill"
 KINDS = ("Job", "Deployment", "StatefulSet", "Service", "ConfigMap", "HorizontalPodAutoscaler", "ResourceQuota")
 KINDS += ("LimitRange",)
 MERGE_PATCH = "application/merge-patch+json"
+_NAMESPACES = itertools.count(1)
 
 
 class Outcome(NamedTuple):
@@ -356,6 +359,12 @@ def fresh_namespaces(plane: ControlPlane, *names: str) -> None:
     plane.kubectl("delete", "namespace", "--ignore-not-found", *names)
     for name in names:
         plane.kubectl("create", "namespace", name)
+
+
+def namespace_for(request: pytest.FixtureRequest) -> str:
+    """The name of a namespace for a test: a second attempt finds that of the first one still there."""
+    title = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:50].strip("-")
+    return f"{title}-{next(_NAMESPACES)}"
 
 
 def places(

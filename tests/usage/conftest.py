@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
 import pytest
 
 from control_plane import ControlPlane
 from fault_tools.world import Api
-from support.cluster_tools import Place, places
+from support.cluster_tools import Place, namespace_for, places
 from support.real_parts import control_plane_binaries
-
-_NUMBERS = count()
 
 
 @pytest.fixture(scope="session")
@@ -40,5 +36,4 @@ def place(
     request: pytest.FixtureRequest,
 ) -> Iterator[Place]:
     """A namespace of its own, in which the command line works."""
-    title = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:50].strip("-")
-    yield from places(plane, api, tmp_path, capsys, monkeypatch, f"{title}-u{next(_NUMBERS)}")
+    yield from places(plane, api, tmp_path, capsys, monkeypatch, namespace_for(request))
