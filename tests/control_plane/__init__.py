@@ -506,10 +506,13 @@ class ControlPlane:
 
     def _wait(self, condition: Callable[[], Any], what: str, timeout: float = 120) -> Any:
         deadline = time.monotonic() + timeout
+        pause = 0.05
         while time.monotonic() < deadline:
             self.check()
             result = condition()
             if result:
                 return result
-            time.sleep(0.1)
+            time.sleep(pause)
+            # What takes long takes long because there is much to do: asked ten times a second, it took longer.
+            pause = min(pause * 1.3, 0.4)
         raise TimeoutError(f"waited {timeout:.0f} s for {what}")
