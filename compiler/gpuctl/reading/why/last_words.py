@@ -71,8 +71,8 @@ class Said(NamedTuple):
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a log. A progress bar ends its own with a carriage return; what else Python takes for the end of a line,
-    U+2028 for one, is part of what was printed."""
+    """The lines of a log. A progress bar ends its own with a carriage return; what else Python takes for the end of a
+    line, U+2028 for one, is part of what was printed."""
     *lines, rest = _LINE_END.split(text)
     return [*lines, rest] if rest else lines
 
