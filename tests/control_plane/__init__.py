@@ -503,13 +503,14 @@ class ControlPlane:
 
     def _bind_users(self) -> None:
         self.create(*namespaces_and_roles())
-        # A controller gives these roles their rules; until then whoever is bound to one may do nothing.
-        path = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
-        for name in ("view", "edit"):
-            self._wait(partial(self._has_rules, f"{path}/{name}"), f"the rules of the role {name}")
+        # A controller gives these roles their rules, to the second those of the first one, too. Until then whoever is bound
+        # to one may do nothing.
+        self._wait(self._have_rules, "the rules of roles")
 
-    def _has_rules(self, path: str) -> bool:
-        return bool(self.requests.call("GET", path).get("rules"))
+    def _have_rules(self) -> bool:
+        path = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+        view, edit = (self.requests.call("GET", f"{path}/{name}").get("rules") or [] for name in ("view", "edit"))
+        return bool(view) and all(rule in edit for rule in view)
 
     def _wait(self, condition: Callable[[], Any], what: str, timeout: float = 120) -> Any:
         deadline = time.monotonic() + timeout
