@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 # Tests side by side. Most of them wait for a control plane, so that two cores do for three.
 WORKERS ?= 3
 export PYTHONPATH :=
+# Each worker of the tests would compile all of them anew, and each command that a test starts what has changed of gpuctl.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast mutants lint fmt golden schemas control-plane sandbox bench docs clean

@@ -117,7 +117,7 @@ def away(place: Place, api: Api) -> Iterator[str]:
     name = f"{place.namespace[-50:].strip('-')}-away"
     api.create_namespace(name)
     yield name
-    api.call("DELETE", f"/api/v1/namespaces/{name}")
+    api.clear(name)
 
 
 @pytest.fixture

@@ -570,7 +570,7 @@ def test_crashes(place: Place) -> None:
         place.until(lambda name=name: place.get("Job", name).get("status", {}).get("failed"), f"the end of {name}")
     written(place, "cuda", CUDA)
     written(place, "dns", DNS)
-    written(place, "handled", CUDA + "retry with a smaller batch\nValueError: no samples left\n")
+    written(place, "handled", CUDA + "retry with a smaller batch\nValueError: no\u2028samples left\n")
     answer = why(place, "oom", "out-of-memory")
     assert "used more than its limit of 64Gi memory, and was killed" in answer["message"]
     assert answer["numbers"]["limitBytes"] == 64 << 30
@@ -585,7 +585,7 @@ def test_crashes(place: Place) -> None:
     assert "exit code 1" in answer["message"]
     assert "ConnectionError" in answer["message"]
     assert "hf_abcdefghijklmnop" not in json.dumps(answer)
-    assert "ValueError: no samples left" in why(place, "handled", "application-error")["message"]
+    assert "ValueError: no\\u2028samples left" in why(place, "handled", "application-error")["message"]
     assert why(place, "segv", "segmentation-fault")["numbers"]["signal"] == "SIGSEGV"
     assert "exit code 127" in why(place, "found", "command-not-found")["message"]
     assert "SIGKILL" in why(place, "kill", "killed")["message"]

@@ -15,19 +15,21 @@ import http.client
 import json
 import secrets
 import shutil
-import ssl
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from control_plane import queues
 from control_plane.audit_log import AuditLog
 from control_plane.kubelet import Kubelet, LogKey
 from control_plane.processes import Process, free_ports
+from control_plane.requests import Requests
 from control_plane.stages import stages
 from control_plane.streams import Streams
 from control_plane.users import USERS, Rule, grants, namespaces_and_roles
@@ -63,6 +65,8 @@ class ProgramEnded(RuntimeError):
 
 _NODE_LABELS = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
 _KWOK = "kwok.x-k8s.io/v1alpha1"
+_NAMES = "IP:127.0.0.1,IP:10.0.0.1,DNS:localhost,DNS:kubernetes,DNS:kubernetes.default,DNS:kubernetes.default.svc"
+"""Those of the API server's certificate, as it would make it."""
 _EXECUTE = {
     "apiVersion": _KWOK,
     "kind": "ClusterExec",
@@ -168,9 +172,11 @@ class ControlPlane:
         # On a machine that is busy, or was asleep, heartbeats are late: pods would then be called not ready, and
         # simulated kubelets do not take that back. A node that a test wants not ready says so itself.
         patient = "--node-monitor-grace-period=10h"
+        # Endpoints are what nobody reads: every pod that comes or goes has them written beside its EndpointSlice.
+        unused = "--controllers=*,-endpoints-controller,-endpointslice-mirroring-controller"
         # 15 s between two looks of an autoscaler are most of a test.
         quick = "--horizontal-pod-autoscaler-sync-period=2s"
-        self._start("kube-controller-manager", *common, *syncs, patient, quick)
+        self._start("kube-controller-manager", *common, *syncs, patient, quick, unused)
         self._start("kube-scheduler", *common)
         self._start_kubelets(config)
         self._bind_users()
@@ -232,12 +238,7 @@ class ControlPlane:
             "--allow-privileged=true",
             *(self.audit.flags() if self.audit else ()),
         )
-        if not (self.directory / "admin.kubeconfig").exists():
-            self._wait(
-                lambda: (self.directory / "certificates" / "apiserver.crt").exists(), "the API server's certificate"
-            )
-            self._write_kubeconfig("admin")
-        self._wait(self._ready, "the API server")
+        self._wait(self.requests.is_ready, "the API server")
 
     def stop_api_server(self, *, kill: bool = False) -> None:
         """End the API server alone."""
@@ -278,9 +279,11 @@ class ControlPlane:
 
     def install_jobset(self) -> None:
         """JobSet's CRD (no controller), so that the API server knows the kind."""
-        self.kubectl("create", "-f", str(self.binaries / "jobset-manifests" / "jobset.x-k8s.io_jobsets.yaml"))
-        self._wait(lambda: "No resources" in self.kubectl("get", "jobsets", check=False), "JobSet's CRD")
-        self._wait(lambda: "jobset" in self.kubectl("get", "--raw", "/openapi/v3", check=False), "JobSet's schema")
+        manifests = self.binaries / "jobset-manifests" / "jobset.x-k8s.io_jobsets.yaml"
+        self.create(yaml.load(manifests.read_bytes(), yaml.CSafeLoader))
+        path = "apis/jobset.x-k8s.io/v1alpha2"
+        self._wait(lambda: self.requests.request("GET", f"/{path}/jobsets")[0] == http.client.OK, "JobSet's CRD")
+        self._wait(lambda: path in self.requests.call("GET", "/openapi/v3")["paths"], "JobSet's schema")
 
     def grant(self, user: str, namespace: str | None, rules: Sequence[Rule] | str) -> None:
         """Allow a user more, in a namespace or everywhere: rules of RBAC, or the name of a ClusterRole."""
@@ -288,8 +291,13 @@ class ControlPlane:
 
     def create(self, *objects: Mapping[str, Any]) -> None:
         """Create objects, in this order."""
-        items = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-        self.kubectl("create", "-f", "-", input=json.dumps(items))
+        for obj in objects:
+            self.requests.submit(obj)
+
+    @cached_property
+    def requests(self) -> Requests:
+        """Requests as the admin."""
+        return Requests(self.port, self.tokens["admin"], self.directory / "certificates" / "apiserver.crt")
 
     def write_log(
         self, namespace: str, pod: str, text: str | bytes, *, container: str = "", previous: bool = False
@@ -322,8 +330,8 @@ class ControlPlane:
         In a name ``_`` stands for ``-``.
         """
         values = {f"gpuctl.test/{name.replace('_', '-')}": value for name, value in annotations.items()}
-        patch = json.dumps({"metadata": {"annotations": values}})
-        self.kubectl("patch", "pod", pod, "-n", namespace, "--type=merge", "-p", patch)
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}?fieldManager=kubectl-patch"
+        self.requests.call("PATCH", path, {"metadata": {"annotations": values}})
 
     def add_node(
         self,
@@ -342,14 +350,14 @@ class ControlPlane:
         self.add_nodes({name: {**own, "taints": taints, "annotations": annotations}})
 
     def add_nodes(self, nodes: Mapping[str, Mapping[str, Any]]) -> None:
-        """Several nodes at once, each with the arguments of :meth:`add_node`: a kubectl for all costs as much as for one."""
+        """Several nodes at once, each with the arguments of :meth:`add_node`."""
         self.create(*(_node(name, **node) for name, node in nodes.items()))
 
     def wait_for_nodes(self) -> None:
         """Wait until every node is ready and without the taint that it has until then."""
 
         def ready() -> bool:
-            nodes = self.get("nodes")["items"]
+            nodes = self.requests.call("GET", "/api/v1/nodes")["items"]
             return not any(
                 taint["key"] == "node.kubernetes.io/not-ready"
                 for node in nodes
@@ -364,9 +372,10 @@ class ControlPlane:
             self._wait(controller.is_ready, f"the controller of {controller.name}")
 
         def adds(obj: Mapping[str, Any], fields: Iterable[str]) -> bool:
-            options = ("create", "--dry-run=server", "-o", "json", "-f", "-")
-            answer = self.kubectl(*options, input=json.dumps(obj), check=False)
-            return answer.startswith("{") and json.loads(answer)["spec"].keys() >= set(fields)
+            try:
+                return self.requests.submit(obj, dry_run=True)["spec"].keys() >= set(fields)
+            except RuntimeError:
+                return False
 
         for obj, fields in queues.trials() if self._controllers else ():
             self._wait(partial(adds, obj, fields), f"the webhooks of {obj['kind']}")
@@ -391,10 +400,15 @@ class ControlPlane:
         self._controllers = queues.prepare(self.binaries, self.directory)
         kinds = [kind for controller in self._controllers for kind in controller.kinds()]
         self.create(*kinds)
-        names = [f"crd/{kind['metadata']['name']}" for kind in kinds]
-        self.kubectl("wait", "--for=condition=established", "--timeout=60s", *names)
+        names = [kind["metadata"]["name"] for kind in kinds]
+        self._wait(lambda: all(map(self._is_established, names)), "the kinds of Kueue and JobSet")
         for controller in self._controllers:
             self._start(controller.name, *controller.arguments(self.kubeconfig("controller")))
+
+    def _is_established(self, name: str) -> bool:
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
+        conditions = (self.requests.call("GET", path).get("status") or {}).get("conditions") or []
+        return any(item["type"] == "Established" and item["status"] == "True" for item in conditions)
 
     def _start_webhooks(self) -> None:
         for controller in self._controllers:
@@ -446,9 +460,13 @@ class ControlPlane:
         tokens = self.directory / "tokens.csv"
         tokens.touch(0o600)
         tokens.write_text("\n".join(lines) + "\n")
-        key = self.directory / "service-account.key"
-        subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
+        self._openssl("ecparam", "-genkey", "-name", "prime256v1", "-noout", "-out", "service-account.key")
         self._openssl("req", "-x509", "-subj", "/CN=clients", "-days", "1", "-out", "clients.crt", key="clients.key")
+        # The API server would make itself keys of RSA, and sign with one at each connection.
+        (self.directory / "certificates").mkdir(exist_ok=True)
+        names = ["-subj", "/CN=127.0.0.1", "-addext", f"subjectAltName={_NAMES}", "-days", "365"]
+        out = "certificates/apiserver.crt"
+        self._openssl("req", "-x509", *names, "-out", out, key="certificates/apiserver.key")
 
     def client_certificate(self, user: str, group: str) -> tuple[str, str]:
         """A certificate for a user in a group that the API server accepts, and its key, as PEM."""
@@ -485,27 +503,24 @@ class ControlPlane:
 
     def _bind_users(self) -> None:
         self.create(*namespaces_and_roles())
+        # A controller gives these roles their rules, to the second those of the first one, too. Until then whoever is bound
+        # to one may do nothing.
+        self._wait(self._have_rules, "the rules of roles")
 
-    def _ready(self) -> bool:
-        # Asked ten times a second while it starts: not by a kubectl each time, which takes as much as what it waits for.
-        connection = None
-        try:
-            context = ssl.create_default_context(cafile=str(self.directory / "certificates" / "apiserver.crt"))
-            connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=10, context=context)
-            connection.request("GET", "/readyz", headers={"Authorization": f"Bearer {self.tokens['admin']}"})
-            return connection.getresponse().read() == b"ok"
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            if connection is not None:
-                connection.close()
+    def _have_rules(self) -> bool:
+        path = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+        view, edit = (self.requests.call("GET", f"{path}/{name}").get("rules") or [] for name in ("view", "edit"))
+        return bool(view) and all(rule in edit for rule in view)
 
     def _wait(self, condition: Callable[[], Any], what: str, timeout: float = 120) -> Any:
         deadline = time.monotonic() + timeout
+        pause = 0.05
         while time.monotonic() < deadline:
             self.check()
             result = condition()
             if result:
                 return result
-            time.sleep(0.1)
+            time.sleep(pause)
+            # What takes long takes long because there is much to do: asked ten times a second, it took longer.
+            pause = min(pause * 1.3, 0.4)
         raise TimeoutError(f"waited {timeout:.0f} s for {what}")

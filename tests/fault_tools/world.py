@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import base64
 import gzip
-import http.client
 import json
 import re
-import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from control_plane import ControlPlane
+from control_plane.requests import Requests
 
 Object = dict[str, Any]
 Value = TypeVar("Value")
@@ -42,13 +41,20 @@ PATHS: dict[str, tuple[str, str]] = {
     "Lease": ("/apis/coordination.k8s.io/v1", "leases"),
     "Pod": ("/api/v1", "pods"),
     "ResourceQuota": ("/api/v1", "resourcequotas"),
+    "LimitRange": ("/api/v1", "limitranges"),
+    "PersistentVolumeClaim": ("/api/v1", "persistentvolumeclaims"),
+    "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
+    "RoleBinding": ("/apis/rbac.authorization.k8s.io/v1", "rolebindings"),
+    "JobSet": ("/apis/jobset.x-k8s.io/v1alpha2", "jobsets"),
 }
 WORKLOADS = ("Job", "Deployment", "StatefulSet")
 SNAPSHOT = (*WORKLOADS, "Service", "HorizontalPodAutoscaler", "ConfigMap", "Secret", "Lease")
+# Whoever would make others again comes before them; claims are in use until their pods have gone.
+_CLEARED = ("JobSet", *WORKLOADS, "HorizontalPodAutoscaler", "Service", "Pod", "PodDisruptionBudget", "ConfigMap")
+_CLEARED += ("Secret", "Lease", "ResourceQuota", "LimitRange", "PersistentVolumeClaim", "RoleBinding")
 # What the server writes into a spec: another value after a restore is no difference to anybody.
 _ALLOCATED = ("clusterIP", "clusterIPs", "healthCheckNodePort")
 _JOB_LABELS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
-_IDLE_ERRORS = (http.client.RemoteDisconnected, http.client.CannotSendRequest, ConnectionError, ssl.SSLEOFError)
 
 
 class Live(NamedTuple):
@@ -75,51 +81,11 @@ Snapshot = dict[tuple[str, str], Live]
 """(kind, name) -> the object."""
 
 
-class Api:
-    """The API server, as its admin. Safe to use from several threads."""
+class Api(Requests):
+    """The API server, as its admin."""
 
     def __init__(self, plane: ControlPlane) -> None:
-        self._port = plane.port
-        self._token = plane.tokens["admin"]
-        self._context = ssl.create_default_context(cafile=str(plane.directory / "certificates" / "apiserver.crt"))
-        self._local = threading.local()
-
-    def request(self, method: str, path: str, body: Object | None = None, content_type: str = "") -> tuple[int, Object]:
-        """Status and decoded body of an answer. Patches are merge patches unless ``content_type`` says otherwise."""
-        headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
-        data = None
-        if body is not None:
-            data = json.dumps(body).encode()
-            patch = "application/merge-patch+json" if method == "PATCH" else "application/json"
-            headers["Content-Type"] = content_type or patch
-        for attempt in (1, 2):
-            connection: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
-            if connection is None:
-                connection = http.client.HTTPSConnection("127.0.0.1", self._port, timeout=60, context=self._context)
-                self._local.connection = connection
-            try:
-                connection.request(method, path, data, headers)
-                response = connection.getresponse()
-                return response.status, json.loads(response.read())
-            except _IDLE_ERRORS:
-                # The server was restarted since the last request of this thread, or that was 90 seconds ago.
-                connection.close()
-                self._local.connection = None
-                if attempt == 2:
-                    raise
-            except BaseException:
-                # What it would answer next belongs to the request that was given up.
-                connection.close()
-                self._local.connection = None
-                raise
-        raise AssertionError("unreachable")
-
-    def call(self, method: str, path: str, body: Object | None = None, content_type: str = "") -> Object:
-        """Like :meth:`request`; anything but success raises."""
-        status, value = self.request(method, path, body, content_type)
-        if status >= 300:
-            raise RuntimeError(f"{method} {path}: {status} {value.get('message', value)}")
-        return value
+        super().__init__(plane.port, plane.tokens["admin"], plane.directory / "certificates" / "apiserver.crt")
 
     def list_objects(self, kind: str, namespace: str) -> list[Object]:
         """All objects of a kind in a namespace."""
@@ -156,10 +122,18 @@ class Api:
             raise RuntimeError(f"delete {kind} {namespace}/{name}: {status} {value.get('message')}")
 
     def clear(self, namespace: str) -> None:
-        """Delete what runs and what holds ports in a namespace; the namespace stays."""
-        for kind in (*WORKLOADS, "HorizontalPodAutoscaler", "Service"):
-            for item in self.list_objects(kind, namespace):
-                self.delete(kind, namespace, item["metadata"]["name"])
+        """Delete what runs, what holds ports and what other commands could find in a namespace, which itself stays.
+
+        It costs a sixth of what a namespace's deletion costs: that asks twice for each kind there is.
+        """
+        for kind in _CLEARED:
+            # The certificate that is in every namespace would be made again.
+            query = "fieldSelector=metadata.name%21%3Dkube-root-ca.crt&" if kind == "ConfigMap" else ""
+            path = f"{path_of(kind, namespace)}?{query}gracePeriodSeconds=0&propagationPolicy=Background"
+            status, value = self.request("DELETE", path)
+            # Not every plane knows JobSets.
+            if status != 200 and (status, kind) != (404, "JobSet"):
+                raise RuntimeError(f"clear {kind} in {namespace}: {status} {value.get('message', value)}")
 
     def snapshot(self, namespace: str) -> Snapshot:
         """All objects of the kinds that commands work with; empty when there is no such namespace."""

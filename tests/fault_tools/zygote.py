@@ -1,11 +1,11 @@
-"""A process that has imported gpuctl already and forks once per command.
+"""A process that has imported gpuctl, or its service, already and forks once per command.
 
     with Zygote() as zygote:
         result = zygote.run(["apply", "-f", "job.yaml"], env={"KUBECONFIG": path})
         running = zygote.start(["apply", "-f", "job.yaml"])
         running.kill()
 
-A cold start costs 0.3 s, mostly imports; a fork costs a hundredth of it, and tests that kill a command at each of its
+A cold start costs 0.3 s, of the service 1.1 s, mostly imports; a fork costs a hundredth of it, and tests that kill a command at each of its
 requests need thousands. The child is as good as a fresh process: the zygote has one thread, has run nothing, and the
 child ends as Python does. Kernel and processes only: Linux.
 
@@ -57,27 +57,83 @@ class Result(NamedTuple):
     stderr: str
 
 
+class Forked:
+    """A forked process, as ``subprocess.Popen`` has one. Safe to use from several threads."""
+
+    def __init__(self, pid: int, pidfd: int, status: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._pidfd = pidfd
+        self._status = status
+        self._lock = threading.RLock()
+
+    def poll(self) -> int | None:
+        """Its exit code, negative when a signal has ended it; None while it runs."""
+        with self._lock:
+            if self.returncode is None and select.select([self._status], [], [], 0)[0]:
+                raw = os.read(self._status, _STATUS.size)
+                self.returncode = os.waitstatus_to_exitcode(_STATUS.unpack(raw)[0]) if raw else -signal.SIGKILL
+                os.close(self._status)
+                os.close(self._pidfd)
+            return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code, once it has ended."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
+            # A copy: another thread may find that it has ended, and close ours.
+            with self._lock:
+                if self.returncode is not None:
+                    continue
+                status = os.dup(self._status)
+            try:
+                select.select([status], [], [], left)
+            finally:
+                os.close(status)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal; nothing happens when it has ended."""
+        with self._lock, contextlib.suppress(ProcessLookupError):
+            if self.returncode is None:
+                signal.pidfd_send_signal(self._pidfd, number)
+
+    def terminate(self) -> None:
+        """End it as Kubernetes does."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it, whatever it does."""
+        self.send_signal(signal.SIGKILL)
+
+
 @dataclass
 class Running:
     """A command under way."""
 
     arguments: tuple[str, ...]
-    pid: int
-    _pidfd: int
-    _status: int
+    process: Forked
     _stdout: int
     _stderr: int
     _result: Result | None = None
 
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self.process.pid
+
     def signal(self, number: int) -> None:
         """Send a signal; nothing happens when it has ended."""
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._pidfd, number)
+        self.process.send_signal(number)
 
     def kill(self) -> None:
         """SIGKILL, and return when the process runs no more."""
-        self.signal(signal.SIGKILL)
-        select.select([self._pidfd], [], [], 10)
+        self.process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(10)
 
     def stderr(self) -> str:
         """What it has printed to stderr so far."""
@@ -87,34 +143,39 @@ class Running:
         """Its result; when it takes longer it is killed and :class:`Timeout` raised with what it had printed."""
         if self._result is not None:
             return self._result
-        ready, _, _ = select.select([self._status], [], [], timeout)
-        if not ready:
+        late = False
+        try:
+            code = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            late = True
             self.kill()
-        raw = os.read(self._status, _STATUS.size)
-        code = os.waitstatus_to_exitcode(_STATUS.unpack(raw)[0]) if raw else -signal.SIGKILL
+            code = self.process.wait(10)
         self._result = Result(code, _content(self._stdout), _content(self._stderr))
-        for descriptor in (self._pidfd, self._status, self._stdout, self._stderr):
+        for descriptor in (self._stdout, self._stderr):
             os.close(descriptor)
-        if not ready:
+        if late:
             raise Timeout(f"gpuctl {' '.join(self.arguments)} took more than {timeout:.0f} s:\n{self._result.stderr}")
         return self._result
 
 
 class Zygote:
-    """The test's side. Safe to use from several threads."""
+    """The test's side. Safe to use from several threads.
 
-    def __init__(self) -> None:
+    :param program: what its children become: ``gpuctl``, or ``gpuctl_server``.
+    """
+
+    def __init__(self, program: str = "gpuctl") -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
         # A session of its own: Ctrl-C in the terminal goes to pytest alone, which ends this in order.
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "fault_tools.zygote", str(theirs.fileno())],
+                [sys.executable, "-m", "fault_tools.zygote", str(theirs.fileno()), program],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env={
                     "PATH": os.environ.get("PATH", ""),
-                    "PYTHONPATH": os.pathsep.join([str(ROOT / "compiler"), str(ROOT / "tests")]),
+                    "PYTHONPATH": os.pathsep.join([str(ROOT / "compiler"), str(ROOT / "server"), str(ROOT / "tests")]),
                     "PYTHONDONTWRITEBYTECODE": "1",
                     "PYDANTIC_DISABLE_PLUGINS": "__all__",
                 },
@@ -143,20 +204,22 @@ class Zygote:
         """Start ``gpuctl ARGUMENTS``; the environment is ``env`` with PATH and HOME, nothing of the test's."""
         streams = [os.memfd_create(name) for name in ("stdin", "stdout", "stderr")]
         os.pwrite(streams[0], stdin.encode(), 0)
+        own = {"PATH": os.environ.get("PATH", ""), "HOME": "/nonexistent", **(env or {})}
+        process = self.fork(arguments, streams, env=own, cwd=cwd or Path("/"))
+        os.close(streams[0])
+        return Running(tuple(arguments), process, streams[1], streams[2])
+
+    def fork(self, arguments: Sequence[str], streams: Sequence[int], *, env: Mapping[str, str], cwd: Path) -> Forked:
+        """Start the program with standard input, output and error, which stay open here."""
         reading, writing = os.pipe()
-        job = {
-            "arguments": list(arguments),
-            "env": {"PATH": os.environ.get("PATH", ""), "HOME": "/nonexistent", **(env or {})},
-            "cwd": str(cwd or "/"),
-        }
+        job = {"arguments": list(arguments), "env": dict(env), "cwd": str(cwd)}
         with self._lock:
             socket.send_fds(self._control, [json.dumps(job).encode()], [*streams, writing])
             answer, descriptors, _, _ = socket.recv_fds(self._control, 64, 1)
         os.close(writing)
-        os.close(streams[0])
         if not descriptors:
             raise RuntimeError("the zygote has ended")
-        return Running(tuple(arguments), int(answer), descriptors[0], reading, streams[1], streams[2])
+        return Forked(int(answer), descriptors[0], reading)
 
     def run(
         self,
@@ -184,7 +247,19 @@ class _Job(NamedTuple):
     streams: list[int]
 
 
-def _prepare() -> None:
+def _prepare_service() -> None:
+    """Import what the service imports when it starts, and answers."""
+    names = [f"uvicorn.{name}" for name in ("loops.asyncio", "lifespan.on", "protocols.http.h11_impl")]
+    source = ROOT / "server"
+    for path in sorted((source / "gpuctl_server").rglob("*.py")):
+        if not path.stem.startswith("__"):
+            names.append(".".join(path.relative_to(source).with_suffix("").parts))
+    for name in names:
+        with contextlib.suppress(ImportError):
+            import_module(name)
+
+
+def _prepare_commands() -> None:
     """Import what commands import when they run."""
     main = import_module("gpuctl.cli.main")
     names = [f"gpuctl.cli.commands.{name}" for name in main.COMMANDS]
@@ -203,6 +278,10 @@ def _prepare() -> None:
     compilation = import_module("gpuctl").compile(sorted(starters.glob("*.yaml")))
     if not compilation.ok:
         raise RuntimeError(f"the starter documents do not compile: {compilation.diagnostics}")
+
+
+def _prepare(program: str) -> None:
+    _prepare_commands() if program == "gpuctl" else _prepare_service()
     # Pages that the collector never touches stay shared with all children.
     gc.collect()
     gc.freeze()
@@ -259,8 +338,8 @@ def _reap(waiting: dict[int, int]) -> None:
         os.close(descriptor)
 
 
-def _become(job: _Job) -> NoReturn:
-    """Turn a fresh child into the command, and run it."""
+def _become(program: str, job: _Job) -> NoReturn:
+    """Turn a fresh child into the program, and run it."""
     for number, descriptor in enumerate(job.streams):
         os.dup2(descriptor, number)
         os.close(descriptor)
@@ -268,9 +347,9 @@ def _become(job: _Job) -> NoReturn:
     os.environ.update(job.env)
     time.tzset()
     os.chdir(job.cwd)
-    sys.argv = ["gpuctl", *job.arguments]
-    run = import_module("gpuctl.cli.main").run
-    code: int = run(job.arguments)
+    sys.argv = [program, *job.arguments]
+    module, function = ("gpuctl.cli.main", "run") if program == "gpuctl" else ("gpuctl_server.running", "main")
+    code = _code_of(getattr(import_module(module), function), job.arguments)
     # The end of Python that one can see: threads are waited for, exit functions run, buffers written. What is left
     # out, taking 400 modules apart, costs 30 ms and would copy every page that is shared with the zygote.
     shutdown: Callable[[], None] = vars(threading)["_shutdown"]
@@ -281,11 +360,20 @@ def _become(job: _Job) -> NoReturn:
     os._exit(code)
 
 
+def _code_of(run: Callable[[list[str]], int], arguments: list[str]) -> int:
+    try:
+        return run(arguments)
+    except SystemExit as error:
+        # As Python has it.
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+
+
 def _main() -> None:
-    _prepare()
+    program = sys.argv[2]
+    _prepare(program)
     job = _serve(socket.socket(fileno=int(sys.argv[1])))
     if job is not None:
-        _become(job)
+        _become(program, job)
 
 
 def _hook(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:

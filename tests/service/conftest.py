@@ -50,7 +50,8 @@ def served(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ite
     }
     # The product's documents mount paths of the host, for users as well.
     directory = tmp_path_factory.mktemp("service")
-    with serving(directory, plane.kubeconfig(), users, host_paths='["/"]') as running:  # type: ignore[arg-type]
+    config = plane.kubeconfig()
+    with serving(directory, config, users, fresh=True, host_paths='["/"]') as running:  # type: ignore[arg-type]
         yield running
 
 

@@ -460,7 +460,7 @@ USERS = {"admin": ("admin", None, None), "vera": ("viewer", None, None)}
 
 def test_two_hundred_followers_are_one_reader(proxy: Proxy, place: Place, tmp_path: Path) -> None:
     place.apply(training())
-    with serving(tmp_path, proxy.kubeconfig(tmp_path / "proxy.kubeconfig"), USERS) as own:
+    with serving(tmp_path, proxy.kubeconfig(tmp_path / "proxy.kubeconfig"), USERS, fresh=True) as own:
         [pod] = running(own, place, "train")
         place.plane.write_log(place.namespace, pod, "".join(f"old {number}\n" for number in range(200)))
         before, threads_before = memory(own), threads(own)

@@ -29,7 +29,7 @@ def test_the_api_server_is_away_at_the_start(proxy: Proxy, place: Place, tmp_pat
     """The service waits for it and says so, answers nothing that it does not know, and is ready once it is there."""
     place.apply(inference("chat"))
     proxy.reset(on(lambda request: True, cut_before))
-    with serving(tmp_path, proxy.kubeconfig(tmp_path / "kubeconfig"), ADMIN, True, False) as own:
+    with serving(tmp_path, proxy.kubeconfig(tmp_path / "kubeconfig"), ADMIN, True, False, fresh=True) as own:
 
         def unready() -> dict[str, object]:
             token = {"Authorization": f"Bearer {own.tokens['admin']}"}
@@ -56,11 +56,12 @@ def test_the_api_server_is_away_at_the_start(proxy: Proxy, place: Place, tmp_pat
         assert not any("Traceback" in line for line in own.log)
 
 
-def test_the_port_is_in_use(plane: ControlPlane, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fresh", [True, False], ids=["a process", "a fork"])
+def test_the_port_is_in_use(plane: ControlPlane, tmp_path: Path, fresh: bool) -> None:
     """It says so in a sentence, with what to do, and has made no tokens that nobody has seen."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        code, said = refused_start(tmp_path, plane.kubeconfig(), port=str(port))
+        code, said = refused_start(tmp_path, plane.kubeconfig(), fresh, port=str(port))
     assert code == 3
     assert said == (
         f"gpuctl-server: cannot listen on 127.0.0.1:{port}: the port is in use; --port, or GPUCTL_SERVER_PORT, names "
@@ -80,10 +81,11 @@ def test_an_address_that_is_none(plane: ControlPlane, tmp_path: Path, host: str,
     assert refused_start(tmp_path, plane.kubeconfig(), host=host) == (3, f"gpuctl-server: {message}\n")
 
 
-@pytest.mark.parametrize("host", ["::1", "localhost"])
-def test_other_addresses(plane: ControlPlane, tmp_path: Path, host: str) -> None:
-    with serving(tmp_path, plane.kubeconfig(), ADMIN, host=host) as own:
+@pytest.mark.parametrize(("host", "fresh"), [("::1", True), ("localhost", False)])
+def test_other_addresses(plane: ControlPlane, tmp_path: Path, host: str, fresh: bool) -> None:
+    with serving(tmp_path, plane.kubeconfig(), ADMIN, fresh=fresh, host=host) as own:
         assert own.get("/jobs")["total"] >= 0
+        assert own.stop() == 0
 
 
 @pytest.mark.parametrize(

@@ -370,7 +370,7 @@ def namespace_for(request: pytest.FixtureRequest) -> str:
 def places(
     plane: ControlPlane, api: Api, directory: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> Iterator[Place]:
-    """A place in a namespace of its own, which goes away afterwards; the transcript is shown when a test fails."""
+    """A place in a namespace of its own, which is empty afterwards; the transcript is shown when a test fails."""
     api.create_namespace(name)
     monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig()))
     monkeypatch.chdir(directory)
@@ -378,4 +378,4 @@ def places(
     yield place
     capsys.readouterr()
     print("\n".join(place.transcript))
-    api.call("DELETE", f"/api/v1/namespaces/{name}")
+    api.clear(name)

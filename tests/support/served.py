@@ -13,12 +13,14 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO, Union
 from urllib.parse import urlsplit
 
 import httpx
 
+from fault_tools.zygote import Forked, Zygote
 from gpuctl_server.access.rights import Role
 from gpuctl_server.access.tokens import TokenEntry, new_token, write_tokens
 
@@ -40,7 +42,7 @@ class Served:
 
     def __init__(
         self,
-        process: subprocess.Popen[str],
+        process: ServiceProcess,
         url: str,
         tokens: Mapping[str, str],
         log: list[str],
@@ -130,6 +132,8 @@ class Served:
         return self.process.wait(timeout=60)
 
 
+ServiceProcess = Union["subprocess.Popen[bytes]", Forked]
+
 Rights = tuple[Role, "tuple[str, ...] | None", "tuple[str, ...] | None"]
 """Role, namespaces, pools."""
 
@@ -141,6 +145,7 @@ def serving(
     users: Mapping[str, Rights],
     verify: ssl.SSLContext | bool = True,
     ready: bool = True,
+    fresh: bool = False,
     **settings: str,
 ) -> Iterator[Served]:
     """A service that is ready, for as long as the block lasts.
@@ -148,6 +153,7 @@ def serving(
     :param users: name -> rights; each has a token.
     :param verify: whom to trust.
     :param ready: without it, one that listens.
+    :param fresh: a Python of its own, which starts as a user starts it, not a fork of one that has imported everything.
     :param settings: of the service, as in the environment but for the prefix.
     """
     made: dict[str, tuple[str, TokenEntry]] = {
@@ -158,21 +164,13 @@ def serving(
     write_tokens(path, [entry for _, entry in made.values()])
     own = {"KUBECONFIG": str(kubeconfig), "tokens": str(path), "port": "0", **settings}
     environment = {name if name.isupper() else f"GPUCTL_SERVER_{name.upper()}": value for name, value in own.items()}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gpuctl_server"],
-        env={**os.environ, **environment},
-        cwd=directory,
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process, lines = _started(directory, {**os.environ, **environment}, fresh)
     log: list[str] = []
     heard = threading.Event()
     url: list[str] = []
 
     def read() -> None:
-        assert process.stderr is not None
-        for line in process.stderr:
+        for line in lines:
             log.append(line)
             match = re.match(r"gpuctl serves (\S+)/api/v1$", line)
             if match:
@@ -195,22 +193,41 @@ def serving(
             process.kill()
             process.wait()
         reader.join(timeout=10)
+        lines.close()
 
 
-def refused_start(directory: Path, kubeconfig: Path, **settings: str) -> tuple[int, str]:
+@cache
+def _zygote() -> Zygote:
+    """It ends with the tests: nobody else has its socket."""
+    return Zygote("gpuctl_server")
+
+
+def _started(directory: Path, environment: Mapping[str, str], fresh: bool) -> tuple[ServiceProcess, TextIO]:
+    """A service, and what it writes to standard error."""
+    reading, writing = os.pipe()
+    lines = os.fdopen(reading)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    try:
+        if fresh:
+            command = [sys.executable, "-m", "gpuctl_server"]
+            return subprocess.Popen(command, env=environment, cwd=directory, stdin=nothing, stderr=writing), lines
+        return _zygote().fork([], [nothing, 1, writing], env=environment, cwd=directory), lines
+    finally:
+        os.close(nothing)
+        os.close(writing)
+
+
+def refused_start(directory: Path, kubeconfig: Path, fresh: bool = False, /, **settings: str) -> tuple[int, str]:
     """The exit code of a service that does not start, and what it says."""
     own = {"KUBECONFIG": str(kubeconfig), "tokens": str(directory / "tokens.json"), "port": "0", **settings}
     environment = {name if name.isupper() else f"GPUCTL_SERVER_{name.upper()}": value for name, value in own.items()}
-    found = subprocess.run(
-        [sys.executable, "-m", "gpuctl_server"],
-        env={**os.environ, **environment},
-        cwd=directory,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=STARTS_IN,
-    )
-    return found.returncode, found.stderr
+    process, lines = _started(directory, {**os.environ, **environment}, fresh)
+    with lines:
+        try:
+            return process.wait(STARTS_IN), lines.read()
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
 
 
 def _wait_until_ready(url: str, log: list[str], verify: ssl.SSLContext | bool) -> None:

@@ -306,6 +306,20 @@ def test_a_container_runtime_without_a_driver() -> None:
     assert explain(changed(started, containerStatuses=[ended])).finding.cause == "gpu-driver-error"
 
 
+@pytest.mark.parametrize("mark", ["\u2028", "\x85", "\x0c"])
+def test_what_is_no_end_of_a_line_is_a_part_of_it(mark: str) -> None:
+    """Python's splitlines would leave a half of what the program said; a progress bar before it is no part of it."""
+    found = recorded("application-error")
+    (ended,) = found.job.pods[0]["status"]["containerStatuses"]
+    for field in ("state", "lastState"):
+        if "terminated" in ended.get(field, {}):
+            ended[field]["terminated"]["message"] = f"90%\r100%\rValueError: no such{mark}token\r\n"
+    said = explain(replace(changed(found, containerStatuses=[ended]), logs={})).finding.message
+    assert "ValueError: no such" in said
+    assert "token" in said.partition("ValueError: no such")[2]
+    assert "100%" not in said
+
+
 def test_of_ranks_the_one_that_ended_first_counts() -> None:
     """The others lose their connection to it, and say so."""
     found = recorded("application-error")

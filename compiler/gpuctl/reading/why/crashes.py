@@ -53,7 +53,7 @@ def _latest(evidence: Evidence) -> list[Object]:
 
 def _finding(evidence: Evidence, end: End) -> Finding:
     pod = next(item for item in evidence.pods if item["metadata"]["name"] == end.pod)
-    lines = evidence.logs.get((end.pod, end.container)) or end.message.splitlines()
+    lines = evidence.logs.get((end.pod, end.container)) or log.lines_of(end.message)
     said = log.read(lines)
     told = tuple(_sources(evidence, end, said, pod))
     numbers = {"exitCode": end.code, "container": end.container, "restarts": end.restarts}

@@ -24,6 +24,7 @@ from gpuctl.reading.job_rows import Job, identity_of
 from gpuctl.reading.queues import KueueLists, read_kueue
 from gpuctl.reading.status import is_ready
 from gpuctl.reading.why.ends import End, ends
+from gpuctl.reading.why.last_words import lines_of
 from gpuctl.reading.why.symptoms import has_passed, is_reported_by_its_own, preempted_by
 
 TAIL = 200
@@ -248,7 +249,7 @@ def _logs(scope: Scope, found: list[End]) -> dict[tuple[str, str], list[str]] | 
         path = f"{RESOURCES['Pod'].path(scope.namespace, end.pod)}/log"
         query = {"container": end.container, "tailLines": str(TAIL), "limitBytes": "1000000"}
         try:
-            return scope.session.text(path, {**query, **({"previous": "true"} if end.previous else {})}).splitlines()
+            return lines_of(scope.session.text(path, {**query, **({"previous": "true"} if end.previous else {})}))
         except ApiError as error:
             if error.lacks_permission:
                 forbidden = True

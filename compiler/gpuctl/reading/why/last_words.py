@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gpuctl.language.wording import visible
 
 _LONGEST = 240
+_LINE_END = re.compile("\r\n|\n|\r")
 # PyTorch's (c10/cuda/CUDACachingAllocator.cpp, and its kin for other vendors), CUDA's, TensorFlow's, JAX's, vLLM's.
 _GPU_MEMORY = re.compile(
     r"(?:CUDA|HIP|NPU|MUSA|XPU) out of memory|torch(?:\.cuda)?\.OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY"
@@ -67,6 +68,13 @@ class Said(NamedTuple):
     cause: str
     line: str
     numbers: dict[str, str]
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a log. A progress bar ends its own with a carriage return; what else Python takes for the end of a
+    line, U+2028 for one, is part of what was printed."""
+    *lines, rest = _LINE_END.split(text)
+    return [*lines, rest] if rest else lines
 
 
 def read(lines: Sequence[str]) -> Said:
