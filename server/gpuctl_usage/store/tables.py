@@ -163,3 +163,15 @@ snapshots = Table(
     Column("created_at", Float, nullable=False),
     UniqueConstraint("cluster_id", "time"),
 )
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("cluster_id", ForeignKey("clusters.id"), primary_key=True, autoincrement=False),
+    # One more for each collector that takes over: what one of an earlier term would write is refused.
+    Column("term", BigInteger, nullable=False),
+    # One more for each write, and each sign of life: no clock is compared with another.
+    Column("beat", BigInteger, nullable=False),
+    # "" where it was given back.
+    Column("holder", _TEXT, nullable=False),
+)
