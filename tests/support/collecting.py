@@ -120,7 +120,8 @@ class Collecting:
         """Wait until a condition holds."""
         end = time.monotonic() + timeout
         while not (found := condition()):
-            assert time.monotonic() < end and not self._failed, f"waiting for {what}: {self.log}"
+            assert not self._failed, f"waiting for {what}: {self.log}"
+            assert time.monotonic() < end, f"waiting for {what}: {self.log}"
             time.sleep(0.05)
         return found
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, Engine, func, select, update
 
 from gpuctl_usage.facts import AllocationSnapshot, Capacity, Holding
-from gpuctl_usage.store import hours, intervals, leases, moments
+from gpuctl_usage.store import copying, hours, intervals, leases, moments
 from gpuctl_usage.store.engines import engine_of, looking, prepare, shown, told, url_of, writing
 from gpuctl_usage.store.hours import HourState, Span
 from gpuctl_usage.store.leases import Lease, LeaseState
@@ -111,6 +111,19 @@ class Database:
         if self._lease is not None:
             with self._writing() as connection:
                 leases.give_back(connection, self._lease)
+
+    def is_empty(self) -> bool:
+        """Whether nothing was ever collected into it."""
+        with self.reading() as connection:
+            return copying.is_empty(connection)
+
+    def copy_to(self, other: Database) -> int:
+        """Copy all that there is at one moment to a database that is empty; how many rows that are.
+
+        All of them are there afterwards, or none.
+        """
+        with self.reading() as source, other._writing() as target:
+            return copying.copy_rows(source, target)
 
     def put_holdings(self, cluster: int, changed: Sequence[Holding], seen_at: float) -> None:
         """Insert holdings, or replace those of the same pod and start.
