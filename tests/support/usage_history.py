@@ -9,8 +9,10 @@ from typing import Any
 
 from gpuctl_usage.answers import name_answers
 from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, label_hours, namespace_hours, workload_hours
+from gpuctl_usage.answers.ledger_answers import ledger
 from gpuctl_usage.answers.scopes import Paging
 from gpuctl_usage.answers.snapshot_answers import latest, snapshot_list
+from gpuctl_usage.answers.steps import Step
 from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuSeries, Holding, NodeState, WorkloadKey
 from gpuctl_usage.gathering.allocation import snapshot
 from gpuctl_usage.rolling.hour import roll_up
@@ -96,6 +98,21 @@ def _between(samples: list[GpuSeries], start: int) -> list[GpuSeries]:
             columns = (one.times, one.utilization, one.memory_used, one.memory_total)
             made: list[Any] = [array("d", [column[number] for number in wanted]) for column in columns if column]
             found.append(one._replace(times=made[0], utilization=made[1], memory_used=made[2], memory_total=made[3]))
+    return found
+
+
+def answers_over_time(database: Database) -> dict[str, Any]:
+    """Days and longer, and the ledger, by everything."""
+    found: dict[str, Any] = {}
+    for cluster in CLUSTERS:
+        hours = Hours(cluster, float(BEGIN), float(END), paging=Paging(1, 1000), tz="Asia/Shanghai")
+        for step in Step:
+            stepped = replace(hours, step=step)
+            found[f"{cluster}/workloads/{step.value}"] = workload_hours(database, stepped, order=RowOrder.UTILIZATION)
+            for level in Level:
+                keys = ("team",) if level in (Level.LABEL, Level.ANNOTATION) else ("",)
+                for key in keys:
+                    found[f"{cluster}/ledger/{level.value}/{step.value}"] = ledger(database, stepped, level, key)
     return found
 
 

@@ -19,7 +19,7 @@ from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.tables import metadata
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.postgresql_server import PASSWORD, PostgresqlServer
-from support.usage_history import BEGIN, CLUSTERS, NOVEMBER, all_answers, put_history
+from support.usage_history import BEGIN, CLUSTERS, NOVEMBER, all_answers, answers_over_time, put_history
 
 Invoke = Callable[..., str]
 LATER = NOVEMBER + 100 * 86400.0
@@ -61,7 +61,7 @@ def gpuctl(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytes
 def test_there_and_back_again(store: Database, postgresql: PostgresqlServer, gpuctl: Invoke) -> None:
     """SQLite to PostgreSQL and back: every row with its number, and the same answers."""
     url = postgresql.new_database()
-    before = all_answers(store)
+    before = all_answers(store), answers_over_time(store)
     assert store.take_lease(1, store.lease(1), "somebody") is not None
     said = gpuctl("export", "copy.db", "--database", "usage.db")
     assert said == f"copy.db: {sum(map(len, kept(store).values()))} rows\n"
@@ -70,7 +70,7 @@ def test_there_and_back_again(store: Database, postgresql: PostgresqlServer, gpu
     for address in ("copy.db", url, "back.db"):
         found = open_database(address)
         assert kept(found) == kept(store)
-        assert all_answers(found) == before
+        assert (all_answers(found), answers_over_time(found)) == before
         assert found.lease(1).holder == "", "who collects one database collects no other"
         # What comes next gets numbers of its own.
         other = found.cluster("uid-new", "new")

@@ -40,7 +40,7 @@ from gpuctl_usage.store.tables import metadata
 from gpuctl_usage.store.usage_queries import Question, RowOrder, UsageRow, count_rows, find_rows
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
 from support.postgresql_server import PostgresqlServer, dumped
-from support.usage_history import BEGIN, END, all_answers, put_history
+from support.usage_history import BEGIN, END, all_answers, answers_over_time, put_history
 
 HOUR = 3600
 BERT = WorkloadKey("ml", "Job", "bert", "uid-bert")
@@ -388,7 +388,7 @@ def test_both_engines_answer_the_same(postgresql: PostgresqlServer, tmp_path: Pa
     for address in (str(tmp_path / "usage.db"), postgresql.new_database()):
         database = open_database(address, Clock())
         put_history(database)
-        answers.append(json.dumps(all_answers(database)))
+        answers.append(json.dumps({**all_answers(database), **answers_over_time(database)}))
         kept.append(
             [(database.rolled_up(number, BEGIN, END), database.holdings(number, BEGIN, END)) for number in (1, 2)]
         )

@@ -231,8 +231,9 @@ def every_row(connection: Connection, cluster: int, start: int, end: int) -> Ite
         nodes = unpack_sums(period.nodes)
         for number, group in sorted(groups_of(connection, list(nodes)).items()):
             yield UsageRow(
-                id=period.id << _GROUP_BITS | number,
+                id=period.id << GROUP_BITS | number,
                 start=period.start,
+                end=period.start + Span.HOUR.seconds,
                 seconds=period.seconds,
                 created_at=period.created_at,
                 updated_at=period.updated_at,
