@@ -18,6 +18,7 @@ from gpuctl_usage.month_files import COLUMNS, Month, export_months
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.tables import metadata
 from gpuctl_usage.sums import Group, Level, RolledUp, Sums
+from support.pages import ROOT
 from support.postgresql_server import PASSWORD, PostgresqlServer
 from support.usage_history import BEGIN, CLUSTERS, NOVEMBER, all_answers, answers_over_time, put_history
 
@@ -177,6 +178,16 @@ def test_months_add_up_to_the_store(store: Database, tmp_path: Path) -> None:
     assert cells == pytest.approx(totals)
     names = ask(tmp_path, "SELECT DISTINCT value FROM hours WHERE level = 'label' AND key = 'team' ORDER BY 1", 10)
     assert [value for (value,) in names.rows] == ['=cmd|"x"', "Nlp", "__unset__", "moved", "vision", "搜索"]
+
+
+@pytest.mark.parametrize(
+    ("page", "section"), [("service.md", "Months as Parquet"), ("service.zh-CN.md", "按月导出 Parquet")]
+)
+def test_every_column_is_described(page: str, section: str) -> None:
+    text = (ROOT / "docs" / page).read_text().partition(f"### {section}")[2].partition("\n## ")[0]
+    for table, columns in COLUMNS.items():
+        missing = [name for name in columns if f"`{name}`" not in text]
+        assert (table, missing) == (table, [])
 
 
 @pytest.mark.parametrize(
