@@ -515,7 +515,8 @@ def whole(database: Database, cluster: int) -> dict[int, float]:
 def test_a_writer_that_is_killed_leaves_whole_hours(address: str) -> None:
     """Also in the middle of making the tables; and what it said was written is there."""
     generator = random.Random(7)
-    for kill in range(6):
+    # A file is locked, begun and found by every process anew; a server has these behind it.
+    for kill in range(3 if "://" in address else 6):
         process = writer(address, str(kill))
         assert process.stdout is not None
         if kill:
