@@ -207,7 +207,6 @@ def test_every_column_is_described(page: str, section: str) -> None:
         "SET enable_external_access = true",
         "SELECT 1; COPY (SELECT 1) TO '{directory}/evil.csv'",
         "EXPORT DATABASE '{directory}/evil'",
-        "PRAGMA database_list",
         "",
     ],
 )
