@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.compiling import read_platform
 from gpuctl_usage.answers.figures import stamped
-from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuSeries, Holding
+from gpuctl_usage.facts import HOUR, AllocationSnapshot, Capacity, Ending, GpuSeries, Holding
 from gpuctl_usage.gathering.allocation import snapshot
 from gpuctl_usage.gathering.cluster_events import KINDS, ClusterEvents, Heard
 from gpuctl_usage.gathering.gpu_samples import GpuSamples, Place
@@ -29,9 +30,11 @@ from gpuctl_usage.gathering.open_intervals import OpenIntervals
 from gpuctl_usage.gathering.owners import Owners
 from gpuctl_usage.gathering.server_clock import ServerClock
 from gpuctl_usage.hour_rolling import LOG, GroupKeys, HourRoller, hour_of, hours_between
+from gpuctl_usage.leading import leading
 from gpuctl_usage.prometheus import Prometheus, PrometheusProblem
 from gpuctl_usage.store.database import Database, open_database
 from gpuctl_usage.store.engines import DatabaseProblem
+from gpuctl_usage.store.leases import LeaseLost
 from gpuctl_usage.usage_settings import UsageSettings
 
 SNAPSHOTS = 300
@@ -41,6 +44,8 @@ _SEEN_AFTER = 10.0
 """Seconds after which it is written down that nothing has changed."""
 _LOOKED_AT = 2.0
 """Seconds after which it is looked whether an hour is to be rolled up."""
+_KEPT = 288
+"""Snapshots, a day's, that wait for a database that is away; who holds what waits however long that takes."""
 _LARGEST = 16 * 2**20
 """Bytes of an answer of Prometheus that are read at once: as values they take six times as much."""
 
@@ -67,7 +72,10 @@ def collect(settings: UsageSettings, stopping: threading.Event) -> None:
     """
     site = opened(settings, stopping)
     try:
-        Collector(site, settings, stopping).run()
+        while not stopping.is_set():
+            with leading(site.database, site.cluster, stopping) as database:
+                if database is not None:
+                    _collect(_under(site, database, settings), settings, stopping)
     except ClusterError as error:
         raise CannotCollect(_said(error)) from None
     except DatabaseProblem as error:
@@ -75,6 +83,22 @@ def collect(settings: UsageSettings, stopping: threading.Event) -> None:
     finally:
         site.session.close()
         site.database.close()
+
+
+def _collect(site: Site, settings: UsageSettings, stopping: threading.Event) -> None:
+    try:
+        Collector(site, settings, stopping).run()
+    except LeaseLost:
+        LOG.warning("another collector has taken over; this one waits")
+
+
+def _under(site: Site, database: Database, settings: UsageSettings) -> Site:
+    return site._replace(database=database, roller=_roller(database, site.cluster, site.samples, settings))
+
+
+def _roller(database: Database, cluster: int, samples: GpuSamples | None, settings: UsageSettings) -> HourRoller:
+    keys = GroupKeys(settings.usage_labels, settings.usage_annotations)
+    return HourRoller(database, cluster, samples, settings.usage_scrape_interval, keys)
 
 
 def roll_up_again(settings: UsageSettings, start: float, end: float) -> tuple[int, int]:
@@ -126,9 +150,7 @@ def opened(settings: UsageSettings, stopping: threading.Event) -> Site:
     if settings.prometheus is not None:
         prometheus = Prometheus(settings.prometheus, settings.prometheus_token, largest=_LARGEST)
         samples = GpuSamples(prometheus, lambda: not stopping.is_set())
-    keys = GroupKeys(settings.usage_labels, settings.usage_annotations)
-    roller = HourRoller(database, cluster, samples, settings.usage_scrape_interval, keys)
-    return Site(session, platform, database, cluster, samples, roller)
+    return Site(session, platform, database, cluster, samples, _roller(database, cluster, samples, settings))
 
 
 class Collector:
@@ -147,6 +169,7 @@ class Collector:
         self._waiting: dict[str, tuple[PodFacts, float]] = {}
         self._holdings: dict[tuple[str, float], Holding] = {}
         self._capacities: dict[tuple[str, float], Capacity] = {}
+        self._snapshots: deque[AllocationSnapshot] = deque(maxlen=_KEPT)
         self._times = dict.fromkeys(("write", "seen", "look", "snapshot"), 0.0)
         self._troubled = ""
 
@@ -280,6 +303,9 @@ class Collector:
             self._holdings.clear()
         else:
             database.seen(cluster, known)
+        while self._snapshots:
+            database.put_snapshot(cluster, self._snapshots[0])
+            self._snapshots.popleft()
 
     def _look_around(self, now: float) -> None:
         """A snapshot, the labels of workloads, the API server's clock, and the hour as far as it has gone."""
@@ -294,7 +320,9 @@ class Collector:
         # The first one is of the time at which it is made, the others of the full five minutes.
         moment = now // SNAPSHOTS * SNAPSHOTS if now % SNAPSHOTS < SNAPSHOTS / 60 else float(int(now))
         measured = self._measured(moment, held, there)
-        self._site.database.put_snapshot(self._site.cluster, snapshot(moment, held, there, measured))
+        self._snapshots.append(snapshot(moment, held, there, measured))
+        self._times["seen"] = 0.0
+        self._write()
         if now - hour_of(now) >= 1:
             self._roll(hour_of(now), now)
 

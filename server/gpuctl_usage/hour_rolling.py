@@ -17,6 +17,7 @@ from gpuctl_usage.rolling.balance import discrepancies
 from gpuctl_usage.rolling.hour import reach, roll_up
 from gpuctl_usage.rolling.tally import CLUSTER
 from gpuctl_usage.store.database import Database
+from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.store.hours import HourState
 from gpuctl_usage.sums import RolledUp
 
@@ -30,6 +31,7 @@ GIVEN_UP = 6 * HOUR
 ENOUGH = 0.98
 """Coverage from which on nothing more is waited for."""
 _AGAIN = 15 * 60.0
+_SOON_AGAIN = 15.0
 _TOLD = 5
 """Discrepancies of an hour that are told; how many there are is told with each."""
 _LOST = 0.5
@@ -95,6 +97,14 @@ class HourRoller:
 
         :raises DatabaseProblem: it cannot be read or written.
         """
+        try:
+            return self._roll(start, now)
+        except DatabaseProblem:
+            # What it was made of is still there, and it is soon done again.
+            self._not_before[start] = now + _SOON_AGAIN
+            raise
+
+    def _roll(self, start: int, now: float) -> bool:
         begun = time.monotonic()
         seconds = min(float(HOUR), now - start)
         over = seconds == HOUR

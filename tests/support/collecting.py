@@ -18,13 +18,22 @@ from gpuctl_usage.facts import Capacity, Holding
 from gpuctl_usage.store.database import Database, open_database
 
 ENDS_IN = 60.0
+_MAIN = "import sys; from gpuctl.__main__ import main; sys.exit(main())"
 
 
 class Collecting:
-    """A collector that may be killed and started again, with one database."""
+    """A collector that may be killed and started again, with one database.
 
-    def __init__(self, directory: Path, kubeconfig: Path, **settings: str) -> None:
+    :param address: of the database; "" is a file in the directory.
+    :param before: Python that its process runs first: to have another clock, say.
+    """
+
+    def __init__(
+        self, directory: Path, kubeconfig: Path, *, address: str = "", before: str = "", **settings: str
+    ) -> None:
         self.path = directory / "usage.db"
+        self.address = address or str(self.path)
+        self._command = ["-m", "gpuctl"] if not before else ["-c", f"{before}\n{_MAIN}"]
         self._directory = directory
         self._environment = {
             **os.environ,
@@ -39,9 +48,17 @@ class Collecting:
     def start(self) -> None:
         """Start it, and wait until it knows what there is."""
         before = len(self.log)
+        self.launch()
+        self.until(
+            lambda: any(line["message"] == "all is listed" for line in self.log[before:]) or self._ended, "it to begin"
+        )
+        assert not self._ended, self.log
+
+    def launch(self) -> None:
+        """Start it."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "gpuctl", "usage", "collect", "--database", str(self.path)],
-            env=self._environment,
+            [sys.executable, *self._command, "usage", "collect"],
+            env={**self._environment, "GPUCTL_SERVER_USAGE_DATABASE": self.address},
             cwd=self._directory,
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -49,10 +66,20 @@ class Collecting:
         )
         self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
         self._reader.start()
-        self.until(
-            lambda: any(line["message"] == "all is listed" for line in self.log[before:]) or self._ended, "it to begin"
-        )
-        assert not self._ended, self.log
+
+    def said(self, message: str) -> int:
+        """How often its log has had a message."""
+        return sum(line["message"] == message for line in self.log)
+
+    def pause(self) -> None:
+        """Let it stand still."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """End it as a machine does that fails."""
@@ -71,7 +98,7 @@ class Collecting:
     def database(self) -> Database:
         """Its database."""
         if self._database is None:
-            self._database = open_database(str(self.path))
+            self._database = open_database(self.address)
         return self._database
 
     def holdings(self, namespace: str = "") -> list[Holding]:
@@ -93,6 +120,7 @@ class Collecting:
         """Wait until a condition holds."""
         end = time.monotonic() + timeout
         while not (found := condition()):
+            assert not self._failed, f"waiting for {what}: {self.log}"
             assert time.monotonic() < end, f"waiting for {what}: {self.log}"
             time.sleep(0.05)
         return found
@@ -103,6 +131,10 @@ class Collecting:
             self.kill()
         if self._database is not None:
             self._database.close()
+
+    @property
+    def _failed(self) -> bool:
+        return self._process is not None and self._process.poll() not in (None, 0, -signal.SIGKILL)
 
     @property
     def _ended(self) -> bool:

@@ -110,27 +110,54 @@ def running_prometheus(
             check=True,
             capture_output=True,
         )
+    set_up_prometheus(directory, targets, how)
+    server = PrometheusServer(directory)
+    try:
+        server.start()
+        yield server.url
+    finally:
+        server.stop()
+
+
+def set_up_prometheus(directory: Path, targets: Sequence[str], how: Mapping[str, Any] | None = None) -> None:
+    """Write what it is set to: to scrape targets each second."""
     scrape = {"job_name": "gpus", **(how or {}), "static_configs": [{"targets": list(targets)}]}
     settings = {"global": {"scrape_interval": "1s"}, "scrape_configs": [scrape]}
     (directory / "prometheus.yml").write_text(json.dumps(settings))
-    [port] = free_ports(1)
-    process = Process(
-        [
-            str(programs / "prometheus"),
-            f"--config.file={directory / 'prometheus.yml'}",
-            f"--storage.tsdb.path={data}",
-            "--storage.tsdb.retention.time=10y",
-            f"--web.listen-address=127.0.0.1:{port}",
-        ],
-        directory / "prometheus.log",
-        directory,
-    )
-    try:
-        url = f"http://127.0.0.1:{port}"
-        _wait_until_ready(url, process)
-        yield url
-    finally:
-        process.stop()
+
+
+class PrometheusServer:
+    """A Prometheus that may be killed and started again, as it is set up in its directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        [self._port] = free_ports(1)
+        self._process: Process | None = None
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self._process = Process(
+            [
+                str(prometheus_programs() / "prometheus"),
+                f"--config.file={self._directory / 'prometheus.yml'}",
+                f"--storage.tsdb.path={self._directory / 'data'}",
+                "--storage.tsdb.retention.time=10y",
+                f"--web.listen-address=127.0.0.1:{self._port}",
+            ],
+            self._directory / "prometheus.log",
+            self._directory,
+        )
+        _wait_until_ready(self.url, self._process)
+
+    def stop(self, *, kill: bool = False) -> None:
+        """End it."""
+        if self._process is not None:
+            self._process.stop(kill=kill)
 
 
 def _wait_until_ready(url: str, process: Process) -> None:

@@ -10,6 +10,7 @@ import pytest
 from control_plane import ControlPlane
 from fault_tools.world import Api
 from support.cluster_tools import Place, namespace_for, places
+from support.postgresql_server import PostgresqlServer, running_postgresql
 from support.real_parts import control_plane_binaries
 
 
@@ -37,3 +38,19 @@ def place(
 ) -> Iterator[Place]:
     """A namespace of its own, in which the command line works."""
     yield from places(plane, api, tmp_path, capsys, monkeypatch, namespace_for(request))
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgresqlServer]:
+    """A running PostgreSQL; without its programs the tests are skipped, in CI they fail."""
+    with running_postgresql() as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where there is no database yet, of each engine."""
+    if request.param == "sqlite":
+        return str(tmp_path / "usage.db")
+    server: PostgresqlServer = request.getfixturevalue("postgresql")
+    return server.new_database()

@@ -17,7 +17,7 @@ from gpuctl_usage.facts import NodeState
 from gpuctl_usage.gathering.gpu_weights import Asked, GpuWeights
 
 LONGEST = 256
-"""Characters that are kept of a text: labels have at most 63, annotations may have a quarter of a million."""
+"""Bytes that are kept of a text: labels have at most 63, annotations may have a quarter of a million."""
 
 Texts = tuple[tuple[str, str], ...]
 """Keys and values, sorted: small, and alike for all pods of a workload."""
@@ -201,7 +201,12 @@ def owner_of(obj: Object) -> OwnerReference | None:
 
 
 def _text(value: Any) -> str:
-    return value[:LONGEST] if isinstance(value, str) else ""
+    """A text that every database takes: without NUL, and not too long for an index, in bytes."""
+    if not isinstance(value, str):
+        return ""
+    if value.isascii() and "\0" not in value:
+        return value[:LONGEST]
+    return value.replace("\0", "").encode(errors="replace")[:LONGEST].decode(errors="ignore")
 
 
 def _kept(values: Mapping[str, str], keys: Collection[str]) -> Texts:

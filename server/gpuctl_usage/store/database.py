@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, Engine, func, select, update
 
 from gpuctl_usage.facts import AllocationSnapshot, Capacity, Holding
-from gpuctl_usage.store import hours, intervals, moments
+from gpuctl_usage.store import copying, hours, intervals, leases, moments
 from gpuctl_usage.store.engines import engine_of, looking, prepare, shown, told, url_of, writing
 from gpuctl_usage.store.hours import HourState, Span
+from gpuctl_usage.store.leases import Lease, LeaseState
 from gpuctl_usage.store.numbering import upsert
 from gpuctl_usage.store.tables import capacities, clusters, holdings
 from gpuctl_usage.sums import RolledUp
@@ -40,10 +41,18 @@ class Database:
     Every method raises :class:`~gpuctl_usage.store.engines.DatabaseProblem` where the database cannot be used.
     """
 
-    def __init__(self, engine: Engine, name: str, clock: Callable[[], float]) -> None:
+    def __init__(self, engine: Engine, name: str, clock: Callable[[], float], lease: Lease | None = None) -> None:
         self.name = name
         self._engine = engine
         self._clock = clock
+        self._lease = lease
+
+    def under(self, lease: Lease) -> Database:
+        """The same database, whose every write is one of whoever has a lease.
+
+        It raises :class:`~gpuctl_usage.store.leases.LeaseLost`, and writes nothing, once another has taken over.
+        """
+        return Database(self._engine, self.name, self._clock, lease)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -58,6 +67,8 @@ class Database:
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         with told(self.name), writing(self._engine) as connection:
+            if self._lease is not None:
+                leases.keep(connection, self._lease)
             yield connection
 
     def cluster(self, uid: str, name: str) -> int:
@@ -73,6 +84,46 @@ class Database:
             statement = upsert(connection, clusters).values(uid=uid, name=name)
             connection.execute(statement.on_conflict_do_update(index_elements=["uid"], set_={"name": name}))
             return int(connection.execute(select(clusters.c.id).where(clusters.c.uid == uid)).scalar_one())
+
+    def lease(self, cluster: int) -> LeaseState:
+        """Who collects a cluster."""
+        with self.reading() as connection:
+            return leases.state_of(connection, cluster)
+
+    def take_lease(self, cluster: int, seen: LeaseState, holder: str) -> Lease | None:
+        """The lease of a cluster, if it still is as it was seen.
+
+        :param holder: how people know who takes it.
+        """
+        with self._writing() as connection:
+            return leases.take(connection, cluster, seen, holder)
+
+    def keep_lease(self) -> None:
+        """Give a sign of life, as every write does."""
+        with self._writing():
+            pass
+
+    def give_lease_back(self) -> None:
+        """Have another take over at once.
+
+        :raises LeaseLost: it has.
+        """
+        if self._lease is not None:
+            with self._writing() as connection:
+                leases.give_back(connection, self._lease)
+
+    def is_empty(self) -> bool:
+        """Whether nothing was ever collected into it."""
+        with self.reading() as connection:
+            return copying.is_empty(connection)
+
+    def copy_to(self, other: Database) -> int:
+        """Copy all that there is at one moment to a database that is empty; how many rows that are.
+
+        All of them are there afterwards, or none.
+        """
+        with self.reading() as source, other._writing() as target:
+            return copying.copy_rows(source, target)
 
     def put_holdings(self, cluster: int, changed: Sequence[Holding], seen_at: float) -> None:
         """Insert holdings, or replace those of the same pod and start.

@@ -19,6 +19,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from gpuctl_usage.store import postgres
 from gpuctl_usage.store.packing import NotPacked
 
 MIGRATIONS = Path(__file__).with_name("migrations")
@@ -49,6 +50,8 @@ def told(name: str) -> Iterator[None]:
 
 def _said(name: str, error: BaseException | None) -> str:
     text = str(error).strip().partition("\n")[0]
+    if not isinstance(error, sqlite3.Error) and (meant := postgres.meaning(error, _PATIENCE)) is not None:
+        return f"the usage database {name} {meant}"
     known = {
         "file is not a database": "is no database of SQLite, or is damaged; restore a copy, or name another file",
         "malformed": "is damaged; move it away and restore a copy, or begin a new one",
@@ -72,19 +75,20 @@ def url_of(text: str) -> URL:
     if "://" not in text:
         return URL.create("sqlite", database=str(Path(text).expanduser()))
     try:
-        url = make_url(text)
+        # `postgres:` is what libpq takes as well.
+        url = make_url("postgresql" + text.removeprefix("postgres") if text.startswith("postgres:") else text)
     except (ArgumentError, ValueError):
         raise DatabaseProblem("the usage database is no path, and no URL such as sqlite:///usage.db") from None
     if url.get_backend_name() not in ("sqlite", "postgresql"):
         raise DatabaseProblem(f"a usage database of {url.get_backend_name()} is not known; use sqlite or postgresql")
     if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
         raise DatabaseProblem("the usage database has to be a file: sqlite:///PATH")
-    return url
+    return url if url.get_backend_name() == "sqlite" else postgres.ours(url)
 
 
 def shown(url: URL) -> str:
     """How people know a database: the path of a file; never a password."""
-    return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)
+    return str(url.database) if url.get_backend_name() == "sqlite" else postgres.masked(url)
 
 
 def engine_of(url: URL) -> Engine:
@@ -94,9 +98,13 @@ def engine_of(url: URL) -> Engine:
     """
     try:
         if url.get_backend_name() != "sqlite":
-            return create_engine(url, pool_pre_ping=True)
+            return create_engine(url, pool_pre_ping=True, connect_args=postgres.CONNECT_ARGS)
         engine = create_engine(url, connect_args={"timeout": _PATIENCE})
-    except (ImportError, SQLAlchemyError) as error:
+    except ImportError:
+        raise DatabaseProblem(
+            f"the usage database {shown(url)} needs psycopg; install it: `pip install 'gpuctl-k8s[postgresql]'`"
+        ) from None
+    except SQLAlchemyError as error:
         raise DatabaseProblem(f"the usage database {shown(url)} cannot be used: {error}") from None
     event.listen(engine, "connect", _set_up)
     event.listen(engine, "begin", _begin)
@@ -123,13 +131,18 @@ def _begin(connection: Connection) -> None:
 def writing(engine: Engine) -> Iterator[Connection]:
     """A transaction that writes: it waits for others that do."""
     with engine.connect().execution_options(**{_WRITES: True}) as connection, connection.begin():
+        if connection.dialect.name == "postgresql":
+            postgres.begin_to_write(connection, _PATIENCE)
         yield connection
 
 
 @contextmanager
 def looking(engine: Engine) -> Iterator[Connection]:
     """A transaction that reads: it sees one moment, and waits for nobody."""
-    with engine.connect() as connection, connection.begin():
+    # What reads in SQLite sees one moment by itself.
+    one_moment = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+    options = one_moment if engine.dialect.name == "postgresql" else {}
+    with engine.connect().execution_options(**options) as connection, connection.begin():
         yield connection
 
 

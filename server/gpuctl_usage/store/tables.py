@@ -19,6 +19,9 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+# Everywhere in the order of its bytes, whatever the language of a server.
+_TEXT = Text().with_variant(Text(collation="C"), "postgresql")
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -32,8 +35,8 @@ clusters = Table(
     "clusters",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("uid", Text, nullable=False, unique=True),
-    Column("name", Text, nullable=False),
+    Column("uid", _TEXT, nullable=False, unique=True),
+    Column("name", _TEXT, nullable=False),
     Column("last_seen", Float),
 )
 
@@ -42,13 +45,13 @@ groups = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("cluster_id", ForeignKey("clusters.id"), nullable=False),
-    Column("level", Text, nullable=False),
-    Column("key", Text, nullable=False),
-    Column("value", Text, nullable=False),
+    Column("level", _TEXT, nullable=False),
+    Column("key", _TEXT, nullable=False),
+    Column("value", _TEXT, nullable=False),
     # Of workloads the parts of their key, of namespaces their name: what questions are asked by.
-    Column("namespace", Text, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("name", Text, nullable=False),
+    Column("namespace", _TEXT, nullable=False),
+    Column("kind", _TEXT, nullable=False),
+    Column("name", _TEXT, nullable=False),
     UniqueConstraint("cluster_id", "level", "key", "value"),
     Index(None, "cluster_id", "level", "namespace", "name"),
 )
@@ -58,19 +61,19 @@ attributes = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     # Of both: no index takes texts of any length.
-    Column("digest", Text, nullable=False, unique=True),
-    Column("labels", Text, nullable=False),
-    Column("annotations", Text, nullable=False),
+    Column("digest", _TEXT, nullable=False, unique=True),
+    Column("labels", _TEXT, nullable=False),
+    Column("annotations", _TEXT, nullable=False),
 )
 
 holdings = Table(
     "holdings",
     metadata,
     Column("cluster_id", ForeignKey("clusters.id"), primary_key=True),
-    Column("pod_uid", Text, primary_key=True),
+    Column("pod_uid", _TEXT, primary_key=True),
     Column("start", Float, primary_key=True),
-    Column("namespace", Text, nullable=False),
-    Column("pod", Text, nullable=False),
+    Column("namespace", _TEXT, nullable=False),
+    Column("pod", _TEXT, nullable=False),
     Column("workload_id", ForeignKey("groups.id"), nullable=False),
     Column("node_id", ForeignKey("groups.id"), nullable=False),
     Column("model_id", ForeignKey("groups.id"), nullable=False),
@@ -78,7 +81,7 @@ holdings = Table(
     Column("gpus", Float, nullable=False),
     Column("started", Float),
     Column("ended", Float),
-    Column("ending", Text),
+    Column("ending", _TEXT),
     Index(None, "cluster_id", "ended"),
     sqlite_with_rowid=False,
 )
@@ -91,7 +94,7 @@ capacities = Table(
     Column("start", Float, primary_key=True),
     Column("model_id", ForeignKey("groups.id"), nullable=False),
     Column("gpus", Float, nullable=False),
-    Column("state", Text, nullable=False),
+    Column("state", _TEXT, nullable=False),
     Column("ended", Float),
     Index(None, "cluster_id", "ended"),
     sqlite_with_rowid=False,
@@ -102,10 +105,10 @@ periods = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("cluster_id", ForeignKey("clusters.id"), nullable=False),
-    Column("span", Text, nullable=False),
+    Column("span", _TEXT, nullable=False),
     Column("start", BigInteger, nullable=False),
     Column("seconds", Float, nullable=False),
-    Column("digest", Text, nullable=False),
+    Column("digest", _TEXT, nullable=False),
     Column("provisional", Boolean, nullable=False),
     Column("coverage", Float),
     Column("dropped", Integer, nullable=False),
@@ -161,4 +164,16 @@ snapshots = Table(
     Column("details", LargeBinary),
     Column("created_at", Float, nullable=False),
     UniqueConstraint("cluster_id", "time"),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("cluster_id", ForeignKey("clusters.id"), primary_key=True, autoincrement=False),
+    # One more for each collector that takes over: what one of an earlier term would write is refused.
+    Column("term", BigInteger, nullable=False),
+    # One more for each write, and each sign of life: no clock is compared with another.
+    Column("beat", BigInteger, nullable=False),
+    # "" where it was given back.
+    Column("holder", _TEXT, nullable=False),
 )

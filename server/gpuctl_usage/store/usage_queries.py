@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, select, tuple_
 
 from gpuctl_usage.store.hours import Span, WorkloadStatus, sums_of
-from gpuctl_usage.store.numbering import described, group_of
+from gpuctl_usage.store.numbering import described, group_of, groups_of
+from gpuctl_usage.store.packing import unpack_sums
 from gpuctl_usage.store.tables import attributes, clusters, groups, periods, sums
 from gpuctl_usage.sums import Group, Level, Sums
 
@@ -214,3 +215,32 @@ def _row(row: Any) -> UsageRow:
         annotations=said.annotations,
         status=None if row.status is None else WorkloadStatus(row.status),
     )
+
+
+def every_row(connection: Connection, cluster: int, start: int, end: int) -> Iterator[UsageRow]:
+    """All rows of the hours that begin in [start, end), by hour, of every level: of nodes, too."""
+    found = select(periods).where(
+        periods.c.cluster_id == cluster,
+        periods.c.span == Span.HOUR.value,
+        periods.c.start >= start,
+        periods.c.start < end,
+    )
+    for period in connection.execute(found.order_by(periods.c.start)).all():
+        whole = _whole().where(sums.c.period_id == period.id).order_by(sums.c.group_id)
+        yield from map(_row, connection.execute(whole))
+        nodes = unpack_sums(period.nodes)
+        for number, group in sorted(groups_of(connection, list(nodes)).items()):
+            yield UsageRow(
+                id=period.id << GROUP_BITS | number,
+                start=period.start,
+                end=period.start + Span.HOUR.seconds,
+                seconds=period.seconds,
+                created_at=period.created_at,
+                updated_at=period.updated_at,
+                provisional=period.provisional,
+                group=group,
+                sums=nodes[number],
+                labels={},
+                annotations={},
+                status=None,
+            )

@@ -10,6 +10,9 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
+# Everywhere in the order of its bytes, whatever the language of a server.
+_TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
 
 def upgrade() -> None:
     """From nothing."""
@@ -35,8 +38,8 @@ def _who_and_what() -> None:
     op.create_table(
         "clusters",
         sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("uid", sa.Text(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("uid", _TEXT, nullable=False),
+        sa.Column("name", _TEXT, nullable=False),
         sa.Column("last_seen", sa.Float(), nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_clusters"),
         sa.UniqueConstraint("uid", name="uq_clusters_uid"),
@@ -45,12 +48,12 @@ def _who_and_what() -> None:
         "groups",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("cluster_id", sa.Integer(), nullable=False),
-        sa.Column("level", sa.Text(), nullable=False),
-        sa.Column("key", sa.Text(), nullable=False),
-        sa.Column("value", sa.Text(), nullable=False),
-        sa.Column("namespace", sa.Text(), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("level", _TEXT, nullable=False),
+        sa.Column("key", _TEXT, nullable=False),
+        sa.Column("value", _TEXT, nullable=False),
+        sa.Column("namespace", _TEXT, nullable=False),
+        sa.Column("kind", _TEXT, nullable=False),
+        sa.Column("name", _TEXT, nullable=False),
         sa.ForeignKeyConstraint(["cluster_id"], ["clusters.id"], name="fk_groups_cluster_id"),
         sa.PrimaryKeyConstraint("id", name="pk_groups"),
         sa.UniqueConstraint("cluster_id", "level", "key", "value", name="uq_groups_cluster_id_level_key_value"),
@@ -59,9 +62,9 @@ def _who_and_what() -> None:
     op.create_table(
         "attributes",
         sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("digest", sa.Text(), nullable=False),
-        sa.Column("labels", sa.Text(), nullable=False),
-        sa.Column("annotations", sa.Text(), nullable=False),
+        sa.Column("digest", _TEXT, nullable=False),
+        sa.Column("labels", _TEXT, nullable=False),
+        sa.Column("annotations", _TEXT, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_attributes"),
         sa.UniqueConstraint("digest", name="uq_attributes_digest"),
     )
@@ -75,7 +78,7 @@ def _intervals() -> None:
         sa.Column("start", sa.Float(), nullable=False),
         sa.Column("model_id", sa.Integer(), nullable=False),
         sa.Column("gpus", sa.Float(), nullable=False),
-        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("state", _TEXT, nullable=False),
         sa.Column("ended", sa.Float(), nullable=True),
         sa.ForeignKeyConstraint(["cluster_id"], ["clusters.id"], name="fk_capacities_cluster_id"),
         sa.ForeignKeyConstraint(["model_id"], ["groups.id"], name="fk_capacities_model_id"),
@@ -87,10 +90,10 @@ def _intervals() -> None:
     op.create_table(
         "holdings",
         sa.Column("cluster_id", sa.Integer(), nullable=False),
-        sa.Column("pod_uid", sa.Text(), nullable=False),
+        sa.Column("pod_uid", _TEXT, nullable=False),
         sa.Column("start", sa.Float(), nullable=False),
-        sa.Column("namespace", sa.Text(), nullable=False),
-        sa.Column("pod", sa.Text(), nullable=False),
+        sa.Column("namespace", _TEXT, nullable=False),
+        sa.Column("pod", _TEXT, nullable=False),
         sa.Column("workload_id", sa.Integer(), nullable=False),
         sa.Column("node_id", sa.Integer(), nullable=False),
         sa.Column("model_id", sa.Integer(), nullable=False),
@@ -98,7 +101,7 @@ def _intervals() -> None:
         sa.Column("gpus", sa.Float(), nullable=False),
         sa.Column("started", sa.Float(), nullable=True),
         sa.Column("ended", sa.Float(), nullable=True),
-        sa.Column("ending", sa.Text(), nullable=True),
+        sa.Column("ending", _TEXT, nullable=True),
         sa.ForeignKeyConstraint(["attributes_id"], ["attributes.id"], name="fk_holdings_attributes_id"),
         sa.ForeignKeyConstraint(["cluster_id"], ["clusters.id"], name="fk_holdings_cluster_id"),
         sa.ForeignKeyConstraint(["model_id"], ["groups.id"], name="fk_holdings_model_id"),
@@ -115,10 +118,10 @@ def _sums() -> None:
         "periods",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("cluster_id", sa.Integer(), nullable=False),
-        sa.Column("span", sa.Text(), nullable=False),
+        sa.Column("span", _TEXT, nullable=False),
         sa.Column("start", sa.BigInteger(), nullable=False),
         sa.Column("seconds", sa.Float(), nullable=False),
-        sa.Column("digest", sa.Text(), nullable=False),
+        sa.Column("digest", _TEXT, nullable=False),
         sa.Column("provisional", sa.Boolean(), nullable=False),
         sa.Column("coverage", sa.Float(), nullable=True),
         sa.Column("dropped", sa.Integer(), nullable=False),

@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     from gpuctl_usage.usage_settings import UsageSettings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_STORES = "gpuctl.cli.commands.usage.exporting"
 SUBCOMMANDS = {
     "collect": Subcommand("gpuctl.cli.commands.usage", "Follow the cluster and write it down.", (), "collect"),
     "rollup": Subcommand("gpuctl.cli.commands.usage", "Roll hours up once more.", (), "rollup"),
+    "export": Subcommand(_STORES, "Copy the database to a file, or its months to Parquet.", (), "export"),
+    "import": Subcommand(_STORES, "Fill a new database with an exported file.", (), "import_"),
+    "sql": Subcommand("gpuctl.cli.commands.usage.sql", "Ask the months of Parquet anything, in SQL."),
 }
 
 

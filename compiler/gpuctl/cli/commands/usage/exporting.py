@@ -1,0 +1,99 @@
+"""``gpuctl usage export`` and ``import``: one store moved to another, and months for whoever asks anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from gpuctl.cli.commands.usage.stores import database_options, stated_database
+from gpuctl.cli.options.connecting import ClusterFailure
+
+
+@click.command(
+    "export",
+    short_help="Copy the database to a file, or its months to Parquet.",
+    epilog="Examples:\n\n  $ gpuctl usage export usage-copy.db --database postgresql://usage@db/usage\n\n"
+    "  $ gpuctl usage export --parquet months",
+)
+@click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--parquet",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write months as Parquet to this directory: those that are sealed, and not there yet.",
+)
+@click.option("--again", is_flag=True, help="With --parquet: also months that are there.")
+@database_options
+def export(file: Path | None, parquet: Path | None, again: bool, database: str | None, config: str | None) -> int:
+    """Copy all that the database has to a new FILE of SQLite: to keep it, or to import it elsewhere.
+
+    A collector may go on meanwhile: the copy has one moment. It is there whole, or not at all.
+    """
+    if (file is None) == (parquet is None):
+        raise click.UsageError("Name either a file, or a directory with --parquet.")
+    if again and parquet is None:
+        raise click.UsageError("--again belongs to --parquet: a copy is made to a new file.")
+    address = stated_database(database, config)
+    with moving_errors():
+        if file is not None:
+            from gpuctl_usage.moving import export_store
+
+            click.echo(f"{file}: {export_store(address, file)} rows")
+        elif parquet is not None:
+            _months(address, parquet, again=again)
+    return 0
+
+
+def _months(address: str, directory: Path, *, again: bool) -> None:
+    from gpuctl_usage.month_files import export_months
+    from gpuctl_usage.store.database import open_database
+
+    store = open_database(address)
+    try:
+        found = export_months(store, directory, again=again)
+    finally:
+        store.close()
+    for month in found.written:
+        click.echo(f"{month}: written")
+    for month in found.kept:
+        click.echo(f"{month}: is there already (--again writes it anew)")
+    for month, reason in found.open.items():
+        click.echo(f"{month}: not yet: {reason}")
+
+
+@click.command(
+    "import",
+    short_help="Fill a new database with an exported file.",
+    epilog="Examples:\n\n  $ gpuctl usage import usage-copy.db --database postgresql://usage@db/usage",
+)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@database_options
+def import_(file: Path, database: str | None, config: str | None) -> int:
+    """Copy all that FILE has, which `gpuctl usage export` wrote, to the database, in which there is no usage yet.
+
+    All of it is there afterwards, or nothing.
+    """
+    address = stated_database(database, config)
+    with moving_errors():
+        from gpuctl_usage.moving import import_store
+
+        click.echo(f"{import_store(file, address)} rows")
+    return 0
+
+
+@contextmanager
+def moving_errors() -> Iterator[None]:
+    """What goes wrong with databases and files, for people: exit code 3."""
+    from gpuctl_usage.month_files import DuckdbMissing
+    from gpuctl_usage.moving import CannotMove
+    from gpuctl_usage.store.engines import DatabaseProblem
+
+    try:
+        yield
+    except (CannotMove, DatabaseProblem, DuckdbMissing) as error:
+        raise ClusterFailure(str(error)) from None
+    except OSError as error:
+        raise ClusterFailure(f"{error.filename or 'a file'}: {error.strerror}") from None

@@ -1,0 +1,125 @@
+"""``gpuctl usage sql``: any question to the months of Parquet."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuctl.cli.commands.usage.exporting import moving_errors
+from gpuctl.cli.commands.usage.stores import database_options, stated_database
+
+if TYPE_CHECKING:
+    from gpuctl_usage.ad_hoc import Found
+
+_FORMATS = ("table", "json", "csv")
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+
+
+@click.command(
+    "sql",
+    short_help="Ask the months of Parquet anything, in SQL.",
+    epilog="Examples:\n\n  $ gpuctl usage sql --parquet months "
+    "\"SELECT value, sum(alloc_gpu_s) / 3600 AS h FROM hours WHERE level = 'namespace' GROUP BY ALL\"",
+)
+@click.argument("question", metavar="SELECT")
+@click.option(
+    "--parquet",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where `gpuctl usage export --parquet` wrote months. Default: all that the database has is read now.",
+)
+@click.option("--limit", type=click.IntRange(1, 1_000_000), default=1000, show_default=True, help="Rows at most.")
+@click.option("-o", "--output", type=click.Choice(_FORMATS), default="table", show_default=True, help="Format.")
+@database_options
+def command(
+    question: str, parquet: Path | None, limit: int, output: str, database: str | None, config: str | None
+) -> int:
+    """Answer one SELECT of DuckDB over the tables hours, holdings, capacities, snapshots and snapshot_workloads.
+
+    It reads these, and nothing else: no other file, no network; nothing is written.
+    """
+    with moving_errors():
+        found = _found(question, parquet, limit, database, config)
+    rows = [[_plain(value) for value in row] for row in found.rows]
+    if output == "json":
+        from gpuctl.cli.output.printing import show_value
+
+        show_value([dict(zip(found.columns, row, strict=True)) for row in rows], output)
+    elif output == "csv":
+        for row in [found.columns, *rows]:
+            click.echo(",".join(map(_cell, row)))
+    else:
+        from gpuctl.cli.output.printing import show_table
+        from gpuctl.language.wording import visible
+
+        heads = [name.upper() for name in found.columns]
+        show_table(heads, [[visible(_text(value)) for value in row] for row in rows])
+    if found.more:
+        click.echo(f"There are more rows than {limit}: --limit shows more.", err=True)
+    return 0
+
+
+def _found(question: str, parquet: Path | None, limit: int, database: str | None, config: str | None) -> Found:
+    from gpuctl_usage.ad_hoc import BadQuestion, ask
+
+    try:
+        if parquet is not None:
+            return ask(parquet, question, limit)
+        address = stated_database(database, config)
+        with TemporaryDirectory(prefix="gpuctl-usage-") as directory:
+            from gpuctl_usage.month_files import export_months
+            from gpuctl_usage.store.database import open_database
+
+            store = open_database(address)
+            try:
+                export_months(store, Path(directory), unsealed=True)
+            finally:
+                store.close()
+            return ask(Path(directory), question, limit)
+    except BadQuestion as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _plain(value: Any) -> Any:
+    """A value of DuckDB as JSON has it: times of UTC, numbers as numbers, what is no number as null."""
+    if isinstance(value, bool | int | str) or value is None:
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds" if not value.microsecond else "microseconds") + (
+            "Z" if value.tzinfo is None else ""
+        )
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        return [_plain(item) for item in value]
+    return str(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)
+
+
+def _cell(value: Any) -> str:
+    """A cell of CSV. What a program that calculates would take for a formula has an apostrophe before it."""
+    text = _text(value)
+    if isinstance(value, str) and value.startswith(_FORMULAS):
+        text = f"'{text}"
+    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\r\n') else text

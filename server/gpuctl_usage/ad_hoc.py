@@ -1,0 +1,89 @@
+"""Any question in SQL to the months of Parquet: it may read them, and do nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gpuctl_usage.month_files import COLUMNS, DuckdbMissing
+
+
+class BadQuestion(Exception):
+    """It is no question, or cannot be answered; ``str()`` says why, for people."""
+
+
+class Found(NamedTuple):
+    """Rows that were found. ``more``: there would be more of them."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+    more: bool
+
+
+def ask(directory: Path, question: str, limit: int) -> Found:
+    """The answer to one SELECT over the tables of a directory, of which each is a view.
+
+    Neither other files nor the network can be reached, nothing can be written or set.
+
+    :param limit: rows at most.
+    :raises BadQuestion: it is no SELECT, or fails, or there are no months.
+    :raises DuckdbMissing: DuckDB is not installed.
+    """
+    try:
+        import duckdb
+    except ModuleNotFoundError:
+        raise DuckdbMissing from None
+    if not any((directory / table).is_dir() for table in COLUMNS):
+        raise BadQuestion(f"{directory} has no months; `gpuctl usage export --parquet {directory}` writes them")
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "temp_directory": "",
+    }
+    with duckdb.connect(config=settings) as connection:
+        try:
+            statements = connection.extract_statements(question)
+            # COPY would write where files may be read.
+            if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
+                raise BadQuestion("that is not one SELECT; nothing else is answered")
+            _open(connection, directory)
+            answer = connection.execute(statements[0])
+            rows = answer.fetchmany(limit + 1)
+            columns = _apart([column[0] for column in answer.description or []])
+        except duckdb.Error as error:
+            raise BadQuestion(str(error).strip()) from None
+    return Found(columns, rows[:limit], len(rows) > limit)
+
+
+def _open(connection: Any, directory: Path) -> None:
+    """Make the views; from then on only what is below the directory can be read, and no setting changed."""
+    below = str(directory.resolve())
+    connection.execute(f"SET allowed_directories = [{_quoted(below + '/')}]")
+    connection.execute("SET enable_external_access = false")
+    for table, columns in COLUMNS.items():
+        files = sorted((directory / table).glob("*.parquet"))
+        if files:
+            named = ", ".join(_quoted(str(file.resolve())) for file in files)
+            connection.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet([{named}])")  # noqa: S608
+        else:
+            made = ", ".join(f'CAST(NULL AS {kind}) AS "{name}"' for name, kind in columns.items())
+            connection.execute(f"CREATE VIEW {table} AS SELECT {made} WHERE false")
+    connection.execute("SET lock_configuration = true")
+
+
+def _apart(names: list[str]) -> list[str]:
+    """Names of columns, each another one: a question may name several alike."""
+    found: list[str] = []
+    for name in names:
+        number = next(number for number in range(1, len(names) + 2) if _numbered(name, number) not in found)
+        found.append(_numbered(name, number))
+    return found
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}_{number}"
+
+
+def _quoted(text: str) -> str:
+    """A text of SQL. There are no parameters in a view."""
+    return "'" + text.replace("'", "''") + "'"

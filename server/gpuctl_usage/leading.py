@@ -1,0 +1,136 @@
+"""One of several collectors of a cluster collects; the others wait until it has given no sign of life for a while."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from gpuctl_usage.store.database import Database
+from gpuctl_usage.store.engines import DatabaseProblem
+from gpuctl_usage.store.leases import LeaseLost, LeaseState
+
+LOG = logging.getLogger("gpuctl_usage")
+SILENT = 20.0
+"""Seconds without a sign of life after which another takes over."""
+BEATS = 5.0
+"""Seconds from one sign of life to the next."""
+_LOOKS = 2.0
+_PROCESSES = Path("/proc")
+
+
+class _Holder(NamedTuple):
+    """A process, as others know it.
+
+    :param place: where its number is one of a process: of a boot of a machine, and of a container on it. "" unknown.
+    :param began: when it began, in the kernel's own count: numbers are used again.
+    """
+
+    host: str
+    process: int
+    began: str
+    place: str
+
+    @classmethod
+    def of(cls, text: str) -> _Holder | None:
+        parts = text.split(" ")
+        if len(parts) != len(cls._fields) or not parts[1].isdigit():
+            return None
+        return cls(parts[0], int(parts[1]), parts[2], parts[3])
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self))
+
+
+@contextmanager
+def leading(database: Database, cluster: int, stopping: threading.Event) -> Iterator[Database | None]:
+    """Wait until nobody else collects a cluster: the database under our lease, which is kept until the end of the block
+    and given back then. None when it is not waited for any more."""
+    led = _waited_for(database, cluster, stopping)
+    if led is None:
+        yield None
+        return
+    ended = threading.Event()
+    keeper = threading.Thread(target=_keep, args=(led, ended), daemon=True)
+    keeper.start()
+    try:
+        yield led
+    finally:
+        ended.set()
+        keeper.join()
+        with suppress(DatabaseProblem, LeaseLost):
+            led.give_lease_back()
+
+
+def _waited_for(database: Database, cluster: int, stopping: threading.Event) -> Database | None:
+    ours = _ourselves()
+    seen: LeaseState | None = None
+    since = 0.0
+    told = ""
+    while not stopping.is_set():
+        try:
+            found = database.lease(cluster)
+            now = time.monotonic()
+            if found != seen:
+                seen, since = found, now
+            if not found.holder or now - since >= SILENT or _has_ended(found.holder, ours):
+                lease = database.take_lease(cluster, found, str(ours))
+                if lease is not None:
+                    return database.under(lease)
+            elif found.holder != told:
+                told = found.holder
+                who = _Holder.of(told)
+                more = {} if who is None else {"holder": f"{who.host}, process {who.process}"}
+                LOG.info("another collector collects; this one waits", extra=more)
+        except DatabaseProblem as error:
+            # Nor could the other give a sign of life.
+            seen = None
+            LOG.error("it cannot be read who collects", extra={"problem": str(error)})
+        stopping.wait(min(_LOOKS, SILENT / 4))
+    return None
+
+
+def _keep(led: Database, ended: threading.Event) -> None:
+    while not ended.wait(min(BEATS, SILENT / 4)):
+        try:
+            led.keep_lease()
+        except LeaseLost:
+            # Whatever is written next is told so.
+            return
+        except DatabaseProblem:
+            # Whoever writes tells of it.
+            continue
+
+
+def _ourselves() -> _Holder:
+    host, process = socket.gethostname().replace(" ", ""), os.getpid()
+    try:
+        boot = (_PROCESSES / "sys" / "kernel" / "random" / "boot_id").read_text().strip()
+        place = f"{boot}/{os.stat(_PROCESSES / 'self' / 'ns' / 'pid').st_ino}"
+    except OSError:
+        place = ""
+    return _Holder(host, process, _began(process), place)
+
+
+def _began(process: int) -> str:
+    try:
+        text = (_PROCESSES / str(process) / "stat").read_text()
+    except OSError:
+        return ""
+    # The name in brackets may have anything in it.
+    state, *rest = text.rpartition(")")[2].split()
+    return "" if state in "ZX" else rest[18]
+
+
+def _has_ended(holder: str, ours: _Holder) -> bool:
+    """Whether it is certain that a process has ended: nobody has to wait for one of this machine that was killed."""
+    other = _Holder.of(holder)
+    if other is None or not other.place or other.place != ours.place:
+        return False
+    return _began(other.process) != other.began

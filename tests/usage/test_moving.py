@@ -1,0 +1,257 @@
+"""One store moved to another answers the same; months of Parquet add up to it, and are asked safely."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from gpuctl.cli.main import run
+from gpuctl_usage.ad_hoc import BadQuestion, ask
+from gpuctl_usage.facts import HOUR
+from gpuctl_usage.month_files import COLUMNS, Month, export_months
+from gpuctl_usage.store.database import Database, open_database
+from gpuctl_usage.store.tables import metadata
+from gpuctl_usage.sums import Group, Level, RolledUp, Sums
+from support.pages import ROOT
+from support.postgresql_server import PASSWORD, PostgresqlServer
+from support.usage_history import BEGIN, CLUSTERS, NOVEMBER, all_answers, answers_over_time, put_history
+
+Invoke = Callable[..., str]
+LATER = NOVEMBER + 100 * 86400.0
+
+
+def kept(database: Database) -> dict[str, list[object]]:
+    """Every row of every table."""
+    with database.reading() as connection:
+        return {
+            table.name: [tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key))]
+            for table in metadata.sorted_tables
+            if table.name != "leases"
+        }
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Database]:
+    """A store of SQLite with something in it, at ``usage.db``."""
+    found = open_database(str(tmp_path / "usage.db"), lambda: 1_793_500_000.0)
+    put_history(found)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def gpuctl(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Invoke:
+    """The command line, in a directory with ``usage.db``."""
+    monkeypatch.chdir(tmp_path)
+
+    def ran(*arguments: str, code: int = 0) -> str:
+        found = run(["usage", *arguments])
+        printed = capfd.readouterr()
+        assert found == code, printed.err
+        return printed.err if code else printed.out
+
+    return ran
+
+
+def test_there_and_back_again(store: Database, postgresql: PostgresqlServer, gpuctl: Invoke) -> None:
+    """SQLite to PostgreSQL and back: every row with its number, and the same answers."""
+    url = postgresql.new_database()
+    before = all_answers(store), answers_over_time(store)
+    assert store.take_lease(1, store.lease(1), "somebody") is not None
+    said = gpuctl("export", "copy.db", "--database", "usage.db")
+    assert said == f"copy.db: {sum(map(len, kept(store).values()))} rows\n"
+    assert gpuctl("import", "copy.db", "--database", url).endswith(" rows\n")
+    assert gpuctl("export", "back.db", "--database", url).startswith("back.db: ")
+    for address in ("copy.db", url, "back.db"):
+        found = open_database(address)
+        assert kept(found) == kept(store)
+        assert (all_answers(found), answers_over_time(found)) == before
+        assert found.lease(1).holder == "", "who collects one database collects no other"
+        # What comes next gets numbers of its own.
+        other = found.cluster("uid-new", "new")
+        rolled = RolledUp(BEGIN, 3600.0, {Group(Level.NODE, value="new"): Sums(cap_gpu_s=1.0)}, "d")
+        assert found.put_rolled_up(other, rolled, False)
+        assert found.rolled_up(other, BEGIN, BEGIN + 1) == [rolled]
+        found.close()
+
+
+def test_what_is_there_is_left_alone(store: Database, postgresql: PostgresqlServer, gpuctl: Invoke) -> None:
+    gpuctl("export", "copy.db", "--database", "usage.db")
+    before = Path("copy.db").read_bytes()
+    assert "copy.db is there already" in gpuctl("export", "copy.db", "--database", "usage.db", code=3)
+    assert Path("copy.db").read_bytes() == before
+    said = gpuctl("import", "copy.db", "--database", "usage.db", code=3)
+    assert said.startswith("error: usage.db has usage already; import into a new database")
+    assert "there is no file missing.db" in gpuctl("import", "missing.db", "--database", "new.db", code=3)
+    assert not Path("missing.db").exists()
+    assert not Path("new.db").exists()
+    url = postgresql.url("missing")
+    said = gpuctl("import", "copy.db", "--database", url, code=3)
+    assert "missing does not exist" in said
+    assert PASSWORD not in said
+    assert "cannot be opened" in gpuctl("export", "not/there.db", "--database", "usage.db", code=3)
+    assert "Name either a file" in gpuctl("export", "--database", "usage.db", code=2)
+    assert "No database is set" in gpuctl("export", "x.db", code=2)
+
+
+@pytest.mark.parametrize("target", ["sqlite", "postgresql"])
+def test_all_or_nothing(store: Database, postgresql: PostgresqlServer, gpuctl: Invoke, target: str) -> None:
+    """Rows that cannot be copied leave a database that is as empty as it was; the next attempt finds no part."""
+    url = postgresql.new_database() if target == "postgresql" else "new.db"
+    gpuctl("export", "copy.db", "--database", "usage.db")
+    # What no database takes: in the last table, when all others are copied.
+    with sqlite3.connect("copy.db") as connection:
+        connection.execute("UPDATE snapshots SET cluster_id = 99 WHERE id = 3")
+    connection.close()
+    assert "cannot be used" in gpuctl("import", "copy.db", "--database", url, code=3)
+    found = open_database(url)
+    assert all(rows == [] for rows in kept(found).values())
+    found.close()
+    Path("other.db.partial").write_text("what a process left that was killed")
+    gpuctl("export", "other.db", "--database", "usage.db")
+    assert [name for name in os.listdir() if "partial" in name] == []
+
+
+# Months.
+
+
+def test_months_that_are_sealed(store: Database, tmp_path: Path) -> None:
+    def export(**how: object) -> tuple[list[str], list[str], dict[str, str]]:
+        found = export_months(store, tmp_path / "months", **how)  # type: ignore[arg-type]
+        named = {str(month): reason for month, reason in found.open.items()}
+        return [str(month) for month in found.written], [str(month) for month in found.kept], named
+
+    provisional = {"2026-11": "hours of lab are provisional"}
+    assert export(now=NOVEMBER - 1.0)[2] == {"2026-10": "it is not over", "2026-11": "it is not over"}
+    assert not (tmp_path / "months").exists()
+    assert export(now=LATER) == (["2026-10"], [], provisional)
+    files = {path: path.read_bytes() for path in (tmp_path / "months").rglob("*.parquet")}
+    assert {str(path.relative_to(tmp_path / "months")) for path in files} == {
+        f"{table}/2026-10.parquet" for table in COLUMNS
+    }
+    assert export(now=LATER) == ([], ["2026-10"], provisional)
+    # One that was killed before the last file begins again; the same comes out.
+    (tmp_path / "months" / "snapshot_workloads" / "2026-10.parquet").unlink()
+    assert export(now=LATER) == (["2026-10"], [], provisional)
+    assert {path: path.read_bytes() for path in (tmp_path / "months").rglob("*.parquet")} == files
+    assert [path for path in (tmp_path / "months").rglob("*") if ".partial" in path.name] == []
+    assert export(now=LATER, again=True) == (["2026-10"], [], provisional)
+    # All of November is sealed, but it does not go to its end.
+    for cluster in (1, 2):
+        for rolled in store.rolled_up(cluster, NOVEMBER, NOVEMBER + 10 * HOUR):
+            store.put_rolled_up(cluster, rolled, False)
+    assert export(now=LATER)[2] == {"2026-11": "the last hours of lab are not rolled up"}
+    assert (Month(2026, 12).next, Month(2026, 12).next.start) == (Month(2027, 1), 1_798_761_600)
+
+
+def test_months_add_up_to_the_store(store: Database, tmp_path: Path) -> None:
+    """Every sum and every interval, whoever made up the names."""
+    export_months(store, tmp_path, unsealed=True)
+    for number, cluster in enumerate(CLUSTERS, 1):
+        rolled = store.rolled_up(number, BEGIN, NOVEMBER + 10 * HOUR)
+        expected = sorted(
+            (hour.start, group.level.value, group.key, group.value, sums.alloc_gpu_s, sums.util_max, sums.histogram)
+            for hour in rolled
+            for group, sums in hour.sums.items()
+        )
+        question = "SELECT epoch(time)::BIGINT, level, key, value, alloc_gpu_s, util_max, histogram FROM hours WHERE cluster = "
+        assert sorted(ask(tmp_path, f"{question} '{cluster}'", 10_000).rows) == expected
+        held = "SELECT sum(gpus * epoch(end_time - start_time)), count(DISTINCT pod_uid) FROM holdings WHERE cluster = "
+        [(seconds, pods)] = ask(tmp_path, f"{held} '{cluster}'", 1).rows
+        whole = [
+            item._replace(end=min(item.end or 1e12, Month(2026, 11).next.start))
+            for item in store.holdings(number, 0, 2**40)
+        ]
+        assert seconds == pytest.approx(sum(item.gpus * ((item.end or 0) - item.start) for item in whole))
+        assert pods == len({item.pod_uid for item in whole})
+    [(cells, totals)] = ask(
+        tmp_path,
+        "SELECT (SELECT sum(gpus) FROM snapshot_workloads), (SELECT sum(allocated) FROM snapshots)",
+        1,
+    ).rows
+    assert cells == pytest.approx(totals)
+    names = ask(tmp_path, "SELECT DISTINCT value FROM hours WHERE level = 'label' AND key = 'team' ORDER BY 1", 10)
+    assert [value for (value,) in names.rows] == ['=cmd|"x"', "Nlp", "__unset__", "moved", "vision", "搜索"]
+
+
+@pytest.mark.parametrize(
+    ("page", "section"), [("service.md", "Months as Parquet"), ("service.zh-CN.md", "按月导出 Parquet")]
+)
+def test_every_column_is_described(page: str, section: str) -> None:
+    text = (ROOT / "docs" / page).read_text().partition(f"### {section}")[2].partition("\n## ")[0]
+    for table, columns in COLUMNS.items():
+        missing = [name for name in columns if f"`{name}`" not in text]
+        assert (table, missing) == (table, [])
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "SELECT * FROM read_text('/etc/passwd')",
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM glob('/etc/*')",
+        "SELECT * FROM read_parquet('{directory}/../other/*.parquet')",
+        "SELECT * FROM read_text('https://example.com/')",
+        "COPY (SELECT 1) TO '{directory}/evil.csv'",
+        "COPY hours TO '/tmp/evil.csv'",
+        "CREATE TABLE evil AS SELECT 1",
+        "DROP VIEW hours",
+        "ATTACH '{directory}/evil.db'",
+        "INSTALL httpfs",
+        "SET enable_external_access = true",
+        "SELECT 1; COPY (SELECT 1) TO '{directory}/evil.csv'",
+        "EXPORT DATABASE '{directory}/evil'",
+        "",
+    ],
+)
+def test_a_question_can_do_nothing_but_read(months: Path, question: str) -> None:
+    before = sorted(months.rglob("*"))
+    with pytest.raises(BadQuestion):
+        ask(months, question.format(directory=months), 10)
+    assert sorted(months.rglob("*")) == before
+
+
+@pytest.fixture(scope="module")
+def months(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("here's")
+    store = open_database(str(directory / "usage.db"))
+    put_history(store)
+    export_months(store, directory / "months", now=LATER)
+    store.close()
+    return directory / "months"
+
+
+def test_the_command_line_asks(store: Database, months: Path, gpuctl: Invoke, tmp_path: Path) -> None:
+    by_team = (
+        "SELECT value, count(*) AS n, sum(alloc_gpu_s) / 3600 AS hours, min(time) AS first, any_value(histogram) AS h "
+        "FROM hours WHERE level = 'label' AND key = 'team' AND cluster = 'lab' GROUP BY value ORDER BY value"
+    )
+    where = ["--parquet", str(months)]
+    listed = json.loads(gpuctl("sql", by_team, "-o", "json", *where))
+    assert {row["value"] for row in listed} >= {"__unset__", "moved"}
+    assert all(row["first"].startswith("2026-10-31T") and row["first"].endswith("Z") for row in listed)
+    table = gpuctl("sql", by_team, *where).splitlines()
+    assert table[0].split() == ["VALUE", "N", "HOURS", "FIRST", "H"]
+    assert len(table) == len(listed) + 1
+    # Names come from strangers: neither a terminal nor a spreadsheet does what they say.
+    odd = "SELECT '=1+1' AS a, chr(27) || '[2J' AS b, 'x,\"y\"' AS c, -1.5 AS d, NULL AS e, 1 AS a"
+    assert gpuctl("sql", odd, "-o", "csv", *where) == 'a,b,c,d,e,a_2\n\'=1+1,,"x,""y""",-1.5,,1\n'
+    assert "\x1b" not in gpuctl("sql", odd, *where)
+    assert len(gpuctl("sql", "SELECT * FROM range(10)", "--limit", "3", *where).splitlines()) == 4
+    # Without files all that the database has, sealed or not.
+    count = "SELECT count(DISTINCT time) AS n FROM hours WHERE cluster = 'lab'"
+    assert json.loads(gpuctl("sql", count, "-o", "json", "--database", "usage.db")) == [{"n": 11}]
+    assert json.loads(gpuctl("sql", count, "-o", "json", *where)) == [{"n": 7}]
+    assert gpuctl("export", "--parquet", "own", "--database", "usage.db").startswith(
+        "2026-10: written\n2026-11: not yet: "
+    )
+    assert gpuctl("export", "--parquet", "own", "--database", "usage.db").startswith("2026-10: is there already")
+    assert "that is not one SELECT" in gpuctl("sql", "COPY (SELECT 1) TO 'x'", *where, code=2)
+    assert "has no months" in gpuctl("sql", "SELECT 1", "--parquet", "nothing", code=2)
+    assert "Catalog Error" in gpuctl("sql", "SELECT * FROM nothing", *where, code=2)
