@@ -20,7 +20,7 @@ from gpuctl.language.settings import Settings
 from gpuctl.usecases.compiling import read_platform
 from gpuctl_usage.answers.figures import stamped
 from gpuctl_usage.day_rolling import DayRoller
-from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuSeries, Holding
+from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuSeries, Holding, Kept
 from gpuctl_usage.gathering.allocation import snapshot
 from gpuctl_usage.gathering.cluster_events import KINDS, ClusterEvents, Heard
 from gpuctl_usage.gathering.gpu_samples import GpuSamples, Place
@@ -37,6 +37,8 @@ from gpuctl_usage.usage_settings import UsageSettings
 
 SNAPSHOTS = 300
 """Seconds from one snapshot to the next."""
+_PRUNED_AFTER = 3600.0
+"""Seconds after which what is not kept any longer goes, a small piece at a time, so that what happens is heard."""
 _WRITTEN_AFTER = 1.0
 _SEEN_AFTER = 10.0
 """Seconds after which it is written down that nothing has changed."""
@@ -155,7 +157,14 @@ class Collector:
         self._waiting: dict[str, tuple[PodFacts, float]] = {}
         self._holdings: dict[tuple[str, float], Holding] = {}
         self._capacities: dict[tuple[str, float], Capacity] = {}
-        self._times = dict.fromkeys(("write", "seen", "look", "snapshot"), 0.0)
+        self._times = dict.fromkeys(("write", "seen", "look", "snapshot", "prune"), 0.0)
+        self._kept = Kept(
+            settings.usage_kept_details,
+            settings.usage_kept_snapshots,
+            settings.usage_kept_hours,
+            settings.usage_kept_days,
+        )
+        self._pruning = False
         self._late: float | None = None
         self._troubled = ""
 
@@ -198,6 +207,8 @@ class Collector:
                 self._guarded(lambda: self._roll(hour, now))
             elif (day := self._site.days.due(now)) is not None:
                 self._guarded(lambda: self._site.days.roll(day))
+        elif self._pruning or self._is_time("prune", _PRUNED_AFTER):
+            self._guarded(lambda: self._prune(now))
 
     def _is_time(self, what: str, after: float) -> bool:
         now = time.monotonic()
@@ -331,6 +342,11 @@ class Collector:
         if not self._stopping.is_set():
             self._site.roller.roll(hour, now)
             self._site.days.touch(hour)
+
+    def _prune(self, now: float) -> None:
+        # What is in the way now is tried again in an hour.
+        self._pruning = False
+        self._pruning = self._site.database.prune(self._site.cluster, self._kept, now)
 
     def _trouble(self, text: str) -> None:
         # It is tried again all the time.

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection, Engine, func, select, update
 
-from gpuctl_usage.facts import DAY, AllocationSnapshot, Capacity, Holding
-from gpuctl_usage.store import hours, intervals, moments
-from gpuctl_usage.store.engines import engine_of, looking, prepare, shown, told, url_of, writing
+from gpuctl_usage.facts import DAY, AllocationSnapshot, Capacity, Holding, Kept
+from gpuctl_usage.store import hours, intervals, moments, pruning
+from gpuctl_usage.store.engines import engine_of, looking, prepare, shown, shrink, told, url_of, writing
 from gpuctl_usage.store.hours import HourState, Span
 from gpuctl_usage.store.numbering import upsert
 from gpuctl_usage.store.tables import capacities, clusters, holdings
@@ -179,6 +179,14 @@ class Database:
         """Those that begin in [start, end), by start. Least and most are as they are answered: to hundredths."""
         with self.reading() as connection:
             return hours.read_periods(connection, cluster, start, end, span)
+
+    def prune(self, cluster: int, kept: Kept, now: float) -> bool:
+        """Take a small piece away of what is not kept any longer; False where nothing is left of it."""
+        with self._writing() as connection:
+            if pruning.prune(connection, cluster, kept, now):
+                return True
+        with told(self.name):
+            return shrink(self._engine)
 
     def put_snapshot(self, cluster: int, snapshot: AllocationSnapshot) -> None:
         """Insert a snapshot, or replace that of the same moment."""
