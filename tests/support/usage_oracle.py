@@ -122,6 +122,40 @@ class Oracle:
                     self.groups[key]["samples"] += 1
 
 
+def account(sums: dict[str, Any], has_capacity: bool) -> dict[str, float | None]:
+    """What became of the GPU-seconds of a group; of what has no GPUs of its own None where there are none."""
+    busy = sums["util_gpu_s"] / 100
+    return {
+        "capacity_gpu_seconds": sums["cap_gpu_s"] if has_capacity else None,
+        "allocated_gpu_seconds": sums["alloc_gpu_s"],
+        "busy_gpu_seconds": busy,
+        "held_idle_gpu_seconds": sums["obs_gpu_s"] - busy,
+        "held_unobserved_gpu_seconds": sums["alloc_gpu_s"] - sums["obs_gpu_s"],
+        "free_gpu_seconds": sums["free_gpu_s"] if has_capacity else None,
+        "unusable_gpu_seconds": sums["unusable_gpu_s"] if has_capacity else None,
+    }
+
+
+def shown(sums: dict[str, Any], seconds: float) -> dict[str, float | None]:
+    """What rows tell of a group over a time."""
+    alloc, obs = sums["alloc_gpu_s"], sums["obs_gpu_s"]
+    minutes = sorted(percent for percent, count in (sums["histogram"] or {}).items() for _ in range(count))
+    ranked = {rank: minutes[math.ceil(rank * len(minutes) / 100) - 1] if minutes else None for rank in (50, 95)}
+    low, high = sums["util_min"], sums["util_max"]
+    return {
+        "allocated_gpu_count": alloc / seconds,
+        "coverage": obs / alloc if alloc else None,
+        "avg_utilization": sums["util_gpu_s"] / obs if obs else None,
+        "min_utilization": low,
+        "max_utilization": high,
+        **{f"p{rank}_utilization": None if at is None else min(max(at, low), high) for rank, at in ranked.items()},
+        "active_workload_count": sums["workloads"],
+        "max_replica_count": sums["pods_max"],
+        "min_replica_count": sums["pods_min"],
+        "avg_replica_count": sums["pod_s"] / seconds,
+    }
+
+
 def points(samples: Iterable[GpuSeries]) -> dict[Place, dict[str, dict[float, Point]]]:
     """By pod, GPU and time; of several of one time the highest."""
     found: dict[Place, dict[str, dict[float, Point]]] = defaultdict(lambda: defaultdict(dict))
