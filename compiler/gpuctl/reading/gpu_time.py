@@ -53,8 +53,13 @@ class Holder(NamedTuple):
     kind: str = ""
     name: str = ""
 
+    @property
+    def in_order(self) -> tuple[str, ...]:
+        """By what holders stand whose numbers are equal: their names."""
+        return self.name or self.value, self.namespace, self.kind, self.value
 
-class LedgerRow(NamedTuple):
+
+class LedgerLine(NamedTuple):
     """A holder over a step of time. ``time`` and ``end`` are as they were told: RFC 3339."""
 
     time: str
@@ -81,7 +86,7 @@ def _all(values: Sequence[float | None]) -> float | None:
     return sum(known) if known and len(known) == len(values) else None
 
 
-def ledger_row(value: Mapping[str, Any]) -> LedgerRow:
+def ledger_line(value: Mapping[str, Any]) -> LedgerLine:
     """A row, as the ledger of usage answers it.
 
     :raises NotALedger: it is none.
@@ -95,7 +100,7 @@ def ledger_row(value: Mapping[str, Any]) -> LedgerRow:
         time, end = _text(value["time"]), _text(value["end_time"])
     except (KeyError, TypeError, ValueError, AttributeError):
         raise NotALedger from None
-    return LedgerRow(time, end, Holder(*names), GpuTime(held, busy, idle, unobserved, *own))
+    return LedgerLine(time, end, Holder(*names), GpuTime(held, busy, idle, unobserved, *own))
 
 
 def _text(value: object) -> str:

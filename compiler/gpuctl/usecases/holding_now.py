@@ -40,7 +40,7 @@ def holders_now(way: UsageWay, cluster: str, namespace: str, order: str) -> Hold
     for row in way.ledger("workload", asked, "total"):
         lately.setdefault(row.holder, []).append(row.use)
     rows = [item._replace(lately=added(lately[item.holder]) if item.holder in lately else None) for item in held]
-    rows.sort(key=lambda item: (*_ORDER[order](item), item.holder[1:], item.holder))
+    rows.sort(key=lambda item: (*_ORDER[order](item), item.holder.in_order))
     return Holders(time, visible(str(found["cluster_name"])), *known, rows)
 
 

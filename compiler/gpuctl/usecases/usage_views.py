@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.reading.gpu_time import GpuTime, Holder, LedgerRow, added
+from gpuctl.reading.gpu_time import GpuTime, Holder, LedgerLine, added
 from gpuctl.reading.usage_shapes import GroupUse, UsageRange, UsageView
 from gpuctl.usecases.usage_ways import UsageWay, is_refused
 
@@ -56,7 +56,7 @@ def usage_view(way: UsageWay, level: str, asked: UsageRange, options: ViewOption
     """
     totals = _totals(way.ledger(level, asked, "total", key))
     found = [GroupUse(holder, use) for holder, use in totals.items()]
-    found.sort(key=lambda group: (ORDERS[options.order](group), group.holder[1:], group.holder))
+    found.sort(key=lambda group: (ORDERS[options.order](group), group.holder.in_order))
     step = options.step or step_of(asked)
     times: Sequence[tuple[str, str]] = ()
     shown = found if options.limit is None else found[: options.limit]
@@ -81,7 +81,7 @@ def count_steps(asked: UsageRange, step: str) -> int:
     return int((asked.end - asked.start) / seconds) + 1
 
 
-def timeline(rows: Iterable[LedgerRow]) -> list[tuple[str, str]]:
+def timeline(rows: Iterable[LedgerLine]) -> list[tuple[str, str]]:
     """The steps that any row is about, in order, with ``("", "")`` for each hour or other step that is missing."""
     spans = {(row.time, row.end): (_moment(row.time), _moment(row.end)) for row in rows}
     found: list[tuple[str, str]] = []
@@ -102,14 +102,14 @@ def _moment(text: str) -> datetime:
     return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
 
 
-def _totals(rows: Iterable[LedgerRow]) -> dict[Holder, GpuTime]:
+def _totals(rows: Iterable[LedgerLine]) -> dict[Holder, GpuTime]:
     found: dict[Holder, list[GpuTime]] = {}
     for row in rows:
         found.setdefault(row.holder, []).append(row.use)
     return {holder: added(parts) for holder, parts in found.items()}
 
 
-def _by_holder(rows: Iterable[LedgerRow]) -> Mapping[Holder, Mapping[tuple[str, str], GpuTime]]:
+def _by_holder(rows: Iterable[LedgerLine]) -> Mapping[Holder, Mapping[tuple[str, str], GpuTime]]:
     found: dict[Holder, dict[tuple[str, str], GpuTime]] = {}
     for row in rows:
         found.setdefault(row.holder, {})[row.time, row.end] = row.use

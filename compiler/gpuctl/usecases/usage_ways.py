@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gpuctl.kube.api_errors import ClusterError, ConfigurationError, NotThere
 from gpuctl.language.wording import visible
-from gpuctl.reading.gpu_time import LedgerRow, NotALedger, ledger_row
+from gpuctl.reading.gpu_time import LedgerLine, NotALedger, ledger_line
 from gpuctl.reading.usage_shapes import UsageRange
 from gpuctl.usecases.service_client import ServiceClient, ServiceRefusal
 
@@ -24,7 +24,7 @@ _KINDS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFou
 class UsageWay(Protocol):
     """A way to what is known of usage. All methods raise :class:`ClusterError`, with what the matter is."""
 
-    def ledger(self, level: str, asked: UsageRange, step: str, key: str = "") -> Iterator[LedgerRow]:
+    def ledger(self, level: str, asked: UsageRange, step: str, key: str = "") -> Iterator[LedgerLine]:
         """What became of the GPUs of each group.
 
         :param level: one of :data:`~gpuctl.reading.gpu_time.LEVELS`; ``key`` of a label or annotation.
@@ -64,12 +64,11 @@ class DatabaseWay:
     def close(self) -> None:
         self._database.close()
 
-    def ledger(self, level: str, asked: UsageRange, step: str, key: str = "") -> Iterator[LedgerRow]:
-        from gpuctl_usage.answers.ledger_answers import ledger
-        from gpuctl_usage.answers.steps import Step
-
+    def ledger(self, level: str, asked: UsageRange, step: str, key: str = "") -> Iterator[LedgerLine]:
         from gpuctl_usage.answers.hourly_answers import Hours
+        from gpuctl_usage.answers.ledger_answers import ledger
         from gpuctl_usage.answers.scopes import Paging
+        from gpuctl_usage.answers.steps import Step
         from gpuctl_usage.sums import Level
 
         namespaces = [asked.namespace] if asked.namespace else None
@@ -135,7 +134,7 @@ class ServiceWay:
     def close(self) -> None:
         self._service.close()
 
-    def ledger(self, level: str, asked: UsageRange, step: str, key: str = "") -> Iterator[LedgerRow]:
+    def ledger(self, level: str, asked: UsageRange, step: str, key: str = "") -> Iterator[LedgerLine]:
         times = {"start_time": _stamp(asked.start), "end_time": _stamp(asked.end), "step": step, "tz": asked.zone}
         where = {"cluster": asked.cluster, "namespace": asked.namespace, "by": level, "key": key}
 
@@ -175,12 +174,12 @@ class ServiceWay:
             raise ServiceRefusal(error.status, _KINDS.get(error.status, "Error"), said, error.hint) from None
 
 
-def _rows(page: Callable[[int], Mapping[str, Any]]) -> Iterator[LedgerRow]:
+def _rows(page: Callable[[int], Mapping[str, Any]]) -> Iterator[LedgerLine]:
     """The rows of all pages; the first is asked for at once."""
     number = 1
     while True:
         found = page(number)
-        yield from map(ledger_row, found["data"])
+        yield from map(ledger_line, found["data"])
         if number >= found["total_pages"]:
             return
         number += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gpuctl.cli.output.report_parts import Cell, Part, PartTable, parts_of, title_of
 from gpuctl.cli.output.sparkline import sparkline
@@ -49,13 +49,12 @@ def _table(table: PartTable) -> Iterator[str]:
         yield _row(row)
 
 
-def _row(cells: object) -> str:
-    assert isinstance(cells, (list, tuple))
+def _row(cells: Iterable[Cell]) -> str:
     return _line(map(_cell, cells))
 
 
-def _line(texts: object) -> str:
-    return f"| {' | '.join(texts)} |"  # type: ignore[call-overload, no-any-return]
+def _line(texts: Iterable[str]) -> str:
+    return f"| {' | '.join(texts)} |"
 
 
 def _cell(cell: Cell) -> str:

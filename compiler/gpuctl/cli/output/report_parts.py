@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from gpuctl.cli.output.usage_amounts import covered, percent
-from gpuctl.reading.gpu_time import added
+from gpuctl.reading.gpu_time import GpuTime, added
 from gpuctl.reading.month_report import HOUR, MonthReport, in_units
 from gpuctl.reading.usage_shapes import GroupUse
 
@@ -73,13 +73,12 @@ def parts_of(report: MonthReport) -> list[Part]:
             (),
             _groups(report, report.key, report.labels),
             notes=[
-                f"`{_UNSET}` is what workloads without this label held.",
+                f"{_UNSET} is what workloads without this label held.",
                 *_open(report, report.labels),
             ],
         ),
         _models(report),
-        _workloads(report),
-        _waste(report),
+        *_workloads(report),
         _unknown(report),
     ]
 
@@ -105,115 +104,135 @@ def _whole(report: MonthReport) -> Part:
     return Part("What became of the GPUs", texts, PartTable(heads, rows), "capacity")
 
 
+class _Row(NamedTuple):
+    """A row of a table of groups: its names, and what they held in units that add up to what all held."""
+
+    names: Sequence[Cell]
+    use: GpuTime
+    units: Sequence[int]
+
+
+_HELD = ("held", "busy", "idle", "unobserved")
+
+
 def _groups(report: MonthReport, head: str, groups: Sequence[GroupUse]) -> PartTable:
-    return _use_table(report, [Cell(head)], [[Cell(group.holder.value, True)] for group in groups], groups)
+    rows = _rounded(report, [([Cell(group.holder.value, True)], group.total) for group in groups])
+    return _use_table(report, [Cell(head)], rows)
 
 
-def _use_table(
-    report: MonthReport, heads: Sequence[Cell], names: Sequence[Sequence[Cell]], groups: Sequence[GroupUse]
-) -> PartTable:
-    """Rows whose columns of GPU-hours, and of money, add up to the last one."""
-    uses = [group.total for group in groups]
-    columns = [
-        in_units([getattr(use, name) for use in uses], _TENTH) for name in ("held", "busy", "idle", "unobserved")
-    ]
+def _rounded(report: MonthReport, named: Sequence[tuple[Sequence[Cell], GpuTime]]) -> list[_Row]:
+    """Rows whose units add up: of each column of GPU-hours, and of money where there is one price."""
+    uses = [use for _, use in named]
+    columns = [in_units([getattr(use, name) for use in uses], _TENTH) for name in _HELD]
     price = report.one_price
-    money = [] if price is None else [in_units([use.held / HOUR * price for use in uses], _CENT)]
-    rows = [
-        [
-            *name,
-            _tenths(columns[0][number]),
-            _share(use.held, report.whole.capacity),
-            *(_tenths(column[number]) for column in columns[1:]),
-            _number(percent(use.mean_use) or "-"),
-            _number(covered(use.coverage) or "-"),
-            *(_cents(column[number]) for column in money),
-        ]
-        for number, (name, use) in enumerate(zip(names, uses, strict=True))
-    ]
-    whole = added(uses)
-    last: list[Cell] = [Cell("all"), *(Cell("") for _ in heads[1:]), _tenths(sum(columns[0]))]
-    last += [_share(whole.held, report.whole.capacity), *(_tenths(sum(column)) for column in columns[1:])]
-    last += [_number(percent(whole.mean_use) or "-"), _number(covered(whole.coverage) or "-")]
-    last += [_cents(sum(column)) for column in money]
+    if price is not None:
+        columns += [in_units([amount / HOUR * price for amount in column], _CENT) for column in _paid(uses)]
+    return [_Row(names, use, [column[number] for column in columns]) for number, (names, use) in enumerate(named)]
+
+
+def _paid(uses: Sequence[GpuTime]) -> Sequence[Sequence[float]]:
+    return [use.held for use in uses], [use.idle for use in uses]
+
+
+def _together(names: Sequence[Cell], rows: Sequence[_Row]) -> _Row:
+    """Rows as one."""
+    return _Row(
+        names,
+        added(row.use for row in rows),
+        [sum(column) for column in zip(*(row.units for row in rows), strict=True)],
+    )
+
+
+def _use_table(report: MonthReport, heads: Sequence[Cell], rows: Sequence[_Row]) -> PartTable:
     figures = ["GPU-hours", "of capacity", "busy", "idle", "unknown", "use", "measured"]
-    figures += [f"cost {report.currency}".rstrip() for _ in money]
-    return PartTable([*heads, *map(_number, figures)], [*rows, last])
+    if report.one_price is not None:
+        figures += [_money("cost", report), _money("idle cost", report)]
+    last = [_together([Cell("all"), *(Cell("") for _ in heads[1:])], rows)] if rows else []
+    cells = [_use_cells(report, row) for row in [*rows, *last]]
+    return PartTable([*heads, *map(_number, figures)], cells, has_total=bool(last))
+
+
+def _use_cells(report: MonthReport, row: _Row) -> list[Cell]:
+    held, *others = row.units[: len(_HELD)]
+    return [
+        *row.names,
+        _tenths(held),
+        _share(row.use.held, report.whole.capacity),
+        *map(_tenths, others),
+        _number(percent(row.use.mean_use) or "-"),
+        _number(covered(row.use.coverage) or "-"),
+        *map(_cents, row.units[len(_HELD) :]),
+    ]
 
 
 def _models(report: MonthReport) -> Part:
     uses = [group.total for group in report.models]
-    shown = {
-        name: in_units([getattr(use, name) or 0.0 for use in uses], _TENTH) for name in ("capacity", "held", "idle")
-    }
+    fields = ("capacity", "held", "idle")
+    hours = [in_units([getattr(use, name) or 0.0 for use in uses], _TENTH) for name in fields]
     prices = [report.prices.get(group.holder.value) for group in report.models]
-    costs = [None if price is None else use.held / HOUR * price for use, price in zip(uses, prices, strict=True)]
-    cents = in_units([cost or 0.0 for cost in costs], _CENT)
+    cents = [
+        in_units([amount / HOUR * (price or 0.0) for amount, price in zip(column, prices, strict=True)], _CENT)
+        for column in _paid(uses)
+    ]
     rows = [
         [
             Cell(group.holder.value, True),
-            *(_tenths(column[number]) for column in shown.values()),
+            *(_tenths(column[number]) for column in hours),
             _number(percent(use.mean_use) or "-"),
-            _number("-" if prices[number] is None else f"{prices[number]:g}"),
-            _number("-") if costs[number] is None else _cents(cents[number]),
+            _number("-" if price is None else f"{price:g}"),
+            *(_number("-") if price is None else _cents(column[number]) for column in cents),
         ]
-        for number, (group, use) in enumerate(zip(report.models, uses, strict=True))
+        for number, (group, use, price) in enumerate(zip(report.models, uses, prices, strict=True))
     ]
-    unpriced = [
-        group for group, price in zip(report.models, prices, strict=True) if price is None and group.total.held > 0
-    ]
-    whole = added(uses)
+    unpriced = sum(price is None and use.held > 0 for use, price in zip(uses, prices, strict=True))
+    is_priced = bool(report.prices) and not unpriced
     rows.append(
         [
             Cell("all"),
-            *(_tenths(sum(column)) for column in shown.values()),
-            _number(percent(whole.mean_use) or "-"),
+            *(_tenths(sum(column)) for column in hours),
+            _number(percent(added(uses).mean_use) or "-"),
             Cell(""),
-            _number("-") if unpriced or not report.prices else _cents(sum(cents)),
+            *(_cents(sum(column)) if is_priced else _number("-") for column in cents),
         ]
     )
-    heads = [Cell("model"), *map(_number, ("capacity", "GPU-hours", "idle", "use", "price", _money("cost", report)))]
-    notes = list(_open(report, report.models))
+    figures = ("capacity", "GPU-hours", "idle", "use", "price", _money("cost", report), _money("idle cost", report))
+    table = PartTable([Cell("model"), *map(_number, figures)], rows)
+    return Part("By model", (), table, notes=[*_open(report, report.models), *_of_prices(report, unpriced)])
+
+
+def _of_prices(report: MonthReport, unpriced: int) -> list[str]:
+    """What costs are not known, and why."""
     if not report.prices:
-        notes.append("No prices are set: platform.yaml has them in usage.prices.models.")
-    elif unpriced:
-        notes.append(f"{len(unpriced)} of the models that were held have no price: what all of them cost is not known.")
-    if report.prices and report.one_price is None:
-        notes.append("What was held is not known by model of each namespace: with several prices it has no cost there.")
-    return Part("By model", (), PartTable(heads, rows), notes=notes)
+        return ["No prices are set: platform.yaml has them in usage.prices.models."]
+    notes = [f"{unpriced} of the models that were held have no price: what all cost is not known."] if unpriced else []
+    if report.one_price is None:
+        notes.append("Which models a namespace held is not known: where prices differ, it has no cost.")
+    return notes
 
 
-def _workloads(report: MonthReport) -> Part:
-    return Part(
-        "Workloads that held the most",
-        (),
-        _cut(report, report.workloads),
-        notes=_open(report, report.workloads),
-    )
-
-
-def _cut(report: MonthReport, groups: Sequence[GroupUse]) -> PartTable:
-    """The first of them, and the others in one row, so that they add up."""
+def _workloads(report: MonthReport) -> list[Part]:
+    """By what they held, and by what they left idle: the same rows, so that each has the same numbers in both."""
     heads = [Cell("workload"), Cell("namespace"), Cell("kind")]
-    names = [
-        [Cell(group.holder.name, True), Cell(group.holder.namespace, True), Cell(group.holder.kind, True)]
-        for group in groups[:TOP]
-    ]
-    shown = list(groups[:TOP])
-    if rest := groups[TOP:]:
-        names.append([Cell(f"{len(rest)} others"), Cell(""), Cell("")])
-        shown.append(rest[0]._replace(total=added(group.total for group in rest)))
-    return _use_table(report, heads, names, shown)
-
-
-def _waste(report: MonthReport) -> Part:
-    idle: Callable[[GroupUse], float] = lambda group: -group.total.idle  # noqa: E731
-    groups = sorted((group for group in report.workloads), key=idle)
-    return Part(
-        "Workloads that left the most idle",
-        ["Idle is what was held, measured and not used: a GPU that is used by 30 % is idle by 70 %."],
-        _cut(report, groups),
+    named = [([Cell(name, True) for name in _names(group)], group.total) for group in report.workloads]
+    rows = _rounded(report, named)
+    most_idle = sorted(rows, key=lambda row: -row.use.idle)
+    said = "Idle is what was held, measured and not used: a GPU that is used by 30 % is idle by 70 %."
+    held = Part(
+        "Workloads that held the most", (), _use_table(report, heads, _cut(rows)), notes=_open(report, report.workloads)
     )
+    return [held, Part("Workloads that left the most idle", [said], _use_table(report, heads, _cut(most_idle)))]
+
+
+def _names(group: GroupUse) -> tuple[str, str, str]:
+    return group.holder.name, group.holder.namespace, group.holder.kind
+
+
+def _cut(rows: Sequence[_Row]) -> list[_Row]:
+    """The first of them, and the others in one row."""
+    shown = list(rows[:TOP])
+    if rest := rows[TOP:]:
+        shown.append(_together([Cell(f"{len(rest)} others"), Cell(""), Cell("")], rest))
+    return shown
 
 
 def _unknown(report: MonthReport) -> Part:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 _HOUR = 3600
 
 
@@ -25,8 +23,7 @@ def covered(part: float | None) -> str:
     if part is None:
         return ""
     # What additions lose is not missing.
-    tenths = math.floor(1000 * part + 1e-6)
-    return "100%" if tenths >= 1000 else f"{tenths / 10:.1f}%"
+    return "100%" if part >= 1 - 1e-6 else f"{min(99.9, 100 * part):.1f}%"
 
 
 def gpus(number: float | None) -> str:

@@ -7,14 +7,14 @@ from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from gpuctl.cli.output.sparkline import shows_blocks, sparkline
-from gpuctl.cli.output.usage_amounts import covered, gpu_hours, gpus, percent
+from gpuctl.cli.output.usage_amounts import covered, gpu_hours, percent
 
 if TYPE_CHECKING:
     from gpuctl.reading.gpu_time import GpuTime, Holder
     from gpuctl.reading.usage_shapes import UsageView
 
 _FIGURES = ("GPU-HOURS", "SHARE", "USE", "IDLE", "UNKNOWN", "COVERAGE")
-DROPPABLE = ("UNKNOWN", "GPUS", "COVERAGE", "SHARE", "KIND")
+DROPPABLE = ("UNKNOWN", "COVERAGE", "SHARE", "KIND")
 """What is left out first where the terminal is narrow."""
 _PARTS = (
     ("capacity", "capacity"),
@@ -72,22 +72,25 @@ def part_table(view: UsageView) -> tuple[Sequence[str], Iterator[list[str]]]:
     """Headings and rows of what became of a cluster's GPUs: held is busy, idle and unknown; with free and unusable it
     is the capacity."""
     whole, capacity = view.all_groups, view.all_groups.capacity
-    seconds = view.asked.end - view.asked.start
     steps = view.groups[0].steps if view.groups else ()
-    most = max((step.capacity or step.held for step in steps if step is not None), default=0.0)
-    heads = ["PART", "GPU-HOURS", "SHARE", "GPUS", *([f"BY-{view.step.upper()}"] if view.times else [])]
+    heads = ["PART", "GPU-HOURS", "SHARE", *([f"BY-{view.step.upper()}"] if view.times else [])]
 
     def rows() -> Iterator[list[str]]:
         blocks = shows_blocks()
         for name, label in _PARTS:
             amount = getattr(whole, name)
             share = 100 * amount / capacity if capacity and amount is not None else None
-            mean = None if amount is None or seconds <= 0 else amount / seconds
-            line = [None if step is None else getattr(step, name) for step in steps]
-            spark = [sparkline(line, most, blocks=blocks)] if view.times else []
-            yield [label, gpu_hours(amount), percent(share), gpus(mean), *spark]
+            # Of what there was in each step: the hour that runs is shorter than the others.
+            line = [_part(step, name) for step in steps]
+            spark = [sparkline(line, 1, blocks=blocks)] if view.times else []
+            yield [label, gpu_hours(amount), percent(share), *spark]
 
     return heads, rows()
+
+
+def _part(step: GpuTime | None, name: str) -> float | None:
+    amount = None if step is None else getattr(step, name)
+    return None if step is None or amount is None or not step.capacity else amount / step.capacity
 
 
 def use_over_time(steps: Sequence[GpuTime | None], blocks: bool) -> str:
