@@ -82,8 +82,9 @@ def world(place: Place, plane: ControlPlane, tmp_path: Path, monkeypatch: pytest
         yield World(served, database, platform, place, remote)
 
 
-def test_usage_by_the_service(world: World) -> None:
+def test_usage_by_the_service(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     _tables_are_the_same(world)
+    _a_job_over_time(world, monkeypatch)
     _somebody_else_sees_what_is_theirs(world)
     _what_is_idle_is_freed(world)
 
@@ -105,6 +106,28 @@ def _tables_are_the_same(world: World) -> None:
     assert "leave --database out" in world.near("cluster", "--server", world.served.url, code=2).err
     refused = world.remote.typed("--server", world.served.url, "usage", "collect", code=2)
     assert "asks no service" in refused.err
+
+
+def _a_job_over_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the hours of its own object: of another of the same name nothing is told."""
+    asked = ("describe", "job", "idle", "-n", world.place.namespace)
+    assert world.place.anywhere(*asked, "-o", "json").value["usage"] is None
+    monkeypatch.setattr("gpuctl.usecases.job_usage.time.time", lambda: float(END))
+    far = world.remote.typed(*asked).out.partition("\nUsage:\n")[2].splitlines()
+    assert [" ".join(line.split()) for line in far[:3]] == [
+        "GPU-hours: 47.0 held, 46.8 idle, 0.0 not measured",
+        "Mean use: 0.5% of what was measured (100%)",
+        "Last 24 hours: " + "▁" * 24,
+    ]
+    with monkeypatch.context() as patch:
+        patch.setenv("GPUCTL_SERVER_USAGE_DATABASE", str(world.database))
+        near = world.place.anywhere(*asked).out.partition("\nUsage:\n")[2].splitlines()
+        value = world.place.anywhere(*asked, "-o", "json").value["usage"]
+        assert value == world.remote.typed(*asked, "-o", "json").value["usage"]
+        assert (value["name"], value["gpuHours"], len(value["steps"])) == ("idle", 47.0, 24)
+        patch.setenv("GPUCTL_SERVER_USAGE_DATABASE", str(world.database.with_name("typo.db")))
+        assert "note: what its GPUs did is not known: there is no usage database at" in world.place.anywhere(*asked).err
+    assert near[:3] == far[:3]
 
 
 def _somebody_else_sees_what_is_theirs(world: World) -> None:
