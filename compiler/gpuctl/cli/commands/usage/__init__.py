@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,7 +34,7 @@ SUBCOMMANDS = {
     "collect": Subcommand("gpuctl.cli.commands.usage", "Follow the cluster and write it down.", (), "collect"),
     "rollup": Subcommand("gpuctl.cli.commands.usage", "Roll hours up once more.", (), "rollup"),
 }
-_WRITING = ("collect", "rollup")
+_OF_A_DATABASE = ("collect", "rollup", "export", "import", "sql")
 
 
 def _options(function: Function) -> Function:
@@ -66,9 +67,9 @@ def command(context: click.Context) -> None:
     """Who held the GPUs of a cluster, and what the GPUs did.
 
     What tells of it looks into the database of --database, else asks the service of `gpuctl login`, else looks into the
-    database of the settings; `collect` and `rollup` write one.
+    database of the settings.
     """
-    if is_server_stated(context) and context.invoked_subcommand in _WRITING:
+    if is_server_stated(context) and context.invoked_subcommand in _OF_A_DATABASE:
         raise click.UsageError(
             f"`gpuctl usage {context.invoked_subcommand}` asks no service: leave --server out.", context
         )
@@ -85,13 +86,14 @@ def collect(**given: Any) -> int:
 
     It may be ended at any moment, and goes on where it was. Hours are rolled up a minute and a half after their end.
     """
-    settings, stopping = stated_settings(given), _stopping()
+    settings = _settings(given)
     from gpuctl_server.request_log import set_up
     from gpuctl_usage.collector import CannotCollect, collect
 
     set_up()
     try:
-        collect(settings, stopping)
+        with _stopping() as stopping:
+            collect(settings, stopping)
     except CannotCollect as error:
         raise ClusterFailure(str(error)) from None
     return 0
@@ -109,7 +111,7 @@ def rollup(start: str, end: str, **given: Any) -> int:
 
     What comes out as it was is not written.
     """
-    settings = stated_settings(given)
+    settings = _settings(given)
     from gpuctl_usage.collector import CannotCollect, roll_up_again
 
     first, last = _time("--from", start), _time("--to", end)
@@ -123,12 +125,7 @@ def rollup(start: str, end: str, **given: Any) -> int:
     return 0
 
 
-def stated_settings(given: dict[str, Any]) -> UsageSettings:
-    """The settings of usage: what was given, then the environment, then the file.
-
-    :param given: settings by their names, and ``config`` and ``database``; what is None was not given.
-    :raises click.UsageError: they have errors.
-    """
+def _settings(given: dict[str, Any]) -> UsageSettings:
     try:
         from gpuctl_usage.stated_settings import FILE, SettingsProblem
         from gpuctl_usage.usage_settings import UsageSettings
@@ -146,17 +143,21 @@ def stated_settings(given: dict[str, Any]) -> UsageSettings:
         raise click.UsageError(str(error)) from None
 
 
-def _stopping() -> threading.Event:
-    """What a signal sets; a second one ends the process at once."""
+@contextmanager
+def _stopping() -> Iterator[threading.Event]:
+    """What a signal sets, for as long as the block lasts; a second one ends the process at once."""
     stopping = threading.Event()
 
     def stop(number: int, frame: object) -> None:
         stopping.set()
         signal.signal(number, signal.SIG_DFL)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    return stopping
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stopping
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _time(option: str, text: str) -> float:
