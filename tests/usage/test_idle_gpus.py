@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gpuctl.apply.state.records import records
+from gpuctl.language.settings import Settings
+from gpuctl.reading.job_rows import Identity, Job
+from gpuctl.reading.pausable_jobs import pausable_jobs
 from gpuctl_usage.answers.waste_answers import IdleRule, Prices, cost, idle_workloads, waste
 from gpuctl_usage.facts import HOUR, Holding, WorkloadKey
 from gpuctl_usage.store.database import Database, open_database
@@ -100,3 +105,26 @@ def test_what_it_costs(tmp_path: Path) -> None:
     later = waste(database, "", START + 10 * HOUR, START + 11 * HOUR)["workloads"][0]
     assert (later["idle_gpu_hours"], later["coverage"], later["allocated_gpu_hours"]) == (None, None, 0.0)
     database.close()
+
+
+def test_what_can_be_paused_and_how_it_is_called() -> None:
+    """A name that means two jobs is told with the kind; what has ended, is paused or is being deleted is left out."""
+    keys = records(Settings())
+
+    def job(name: str, kind: str, uid: str, **metadata: Any) -> Job:
+        workload = {"kind": "Deployment", "metadata": {"name": name, "uid": uid, **metadata}, "spec": {}}
+        return Job(Identity("team", name, kind), workload)
+
+    done = job("done", "training", "u6")
+    assert done.workload is not None
+    done.workload |= {"kind": "Job", "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+    jobs = [
+        job("chat", "inference", "u1"),
+        job("chat", "compute", "u2"),
+        job("lab", "notebook", "u3"),
+        job("gone", "inference", "u4", deletionTimestamp="2026-10-30T00:00:00Z"),
+        job("paused", "inference", "u5", annotations={keys.paused: "2"}),
+        done,
+        Job(Identity("team", "pods-only", "training"), None),
+    ]
+    assert pausable_jobs(jobs, keys) == {"u1": "inference/chat", "u2": "compute/chat", "u3": "lab"}

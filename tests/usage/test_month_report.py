@@ -19,7 +19,7 @@ from gpuctl_usage.answers.steps import Step
 from gpuctl_usage.facts import HOUR, WorkloadKey
 from gpuctl_usage.store.database import open_database
 from gpuctl_usage.sums import Level
-from support.usage_world import STRANGE, Worker, small_world
+from support.small_usage import STRANGE, Worker, small_world
 
 START = int(datetime(2026, 10, 30, tzinfo=timezone.utc).timestamp())
 END = START + 26 * HOUR

@@ -17,7 +17,7 @@ from gpuctl.cli.output.sparkline import BLOCKS, GAP, PLAIN, PLAIN_GAP, sparkline
 from gpuctl.reading.month_report import in_units
 from gpuctl_usage.facts import HOUR
 from support.command import on_a_terminal
-from support.usage_world import STRANGE, small_world
+from support.small_usage import STRANGE, small_world
 
 START = int(datetime(2026, 10, 30, tzinfo=timezone.utc).timestamp())
 END = START + 24 * HOUR + 1800

@@ -27,6 +27,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 FORMATS = ("table", "json", "csv")
 STEPS = ("hour", "day", "week", "month")
 _HOUR = 3600
+_OLD = 900
+"""Seconds after which what is known of now may not be thought to be of now: three snapshots are made in that time."""
 _SHOWN = 20
 """Rows of a table, where nobody says how many."""
 
@@ -206,3 +208,12 @@ def say(text: str) -> None:
     """Tell a person what the table does not, on standard error; programs and pipes do not hear it."""
     if sys.stdout.isatty():
         click.echo(text, err=True)
+
+
+def say_if_old(time_known: str, what: str) -> None:
+    """Say that what is told of now is older than that; ``time_known`` is RFC 3339."""
+    age = time.time() - datetime.fromisoformat(time_known.replace("Z", "+00:00")).timestamp()
+    if age > _OLD:
+        from gpuctl.language.durations import rough_duration
+
+        click.echo(f"note: {what} is {rough_duration(age)} old; is `gpuctl usage collect` running?", err=True)

@@ -10,6 +10,7 @@ from gpuctl.cli.commands.usage.asking import (
     Told,
     namespace_option,
     say,
+    say_if_old,
     shape_options,
     usage_way,
     where_options,
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from gpuctl.reading.usage_shapes import Holders
 
 HEADERS = ("NAME", "NAMESPACE", "KIND", "GPUS", "USE-NOW", "USE-LATELY", "IDLE", "COVERAGE")
-_OLD = 900
-"""Seconds after which nobody may think that the snapshot tells of now: three are made in that time."""
 
 
 @click.command(
@@ -66,12 +65,7 @@ def command(
         _say(found, len(shown.workloads))
     else:
         _show_values(shown, told.output)
-    if (age := _age(found)) > _OLD:
-        from gpuctl.language.durations import rough_duration
-
-        click.echo(
-            f"note: the last snapshot is {rough_duration(age)} old; is `gpuctl usage collect` running?", err=True
-        )
+    say_if_old(found.time, "the last snapshot")
     return 0
 
 
@@ -110,10 +104,3 @@ def _show_values(found: Holders, output: str) -> None:
         return
     for line in csv_lines(held_now_rows(found)):
         click.echo(line)
-
-
-def _age(found: Holders) -> float:
-    import time
-    from datetime import datetime
-
-    return time.time() - datetime.fromisoformat(found.time.replace("Z", "+00:00")).timestamp()

@@ -11,6 +11,7 @@ from gpuctl.cli.commands.usage.asking import (
     asked_range,
     namespace_option,
     say,
+    say_if_old,
     shape_options,
     time_options,
     told_range,
@@ -95,6 +96,7 @@ def command(
         _show_values(waste, told)
     if not waste.workloads:
         click.echo("No GPUs are held and idle.", err=True)
+    say_if_old(waste.known_until, "what is known of who holds GPUs")
     return 0
 
 

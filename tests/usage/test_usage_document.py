@@ -11,7 +11,7 @@ import pytest
 from gpuctl.cli.main import run
 from gpuctl_usage.facts import HOUR
 from support.pages import Block, assert_output, blocks
-from support.usage_world import small_world
+from support.small_usage import small_world
 
 PAGE = "docs/usage.md"
 START = int(datetime(2026, 10, 30, tzinfo=timezone.utc).timestamp())
