@@ -150,6 +150,14 @@ type ClusterHourPage struct {
 	Data       []ClusterHour `json:"data"`
 }
 
+// ClusterHoursAfter: Rows after others.
+type ClusterHoursAfter struct {
+	PageSize int64 `json:"page_size"`
+	// What `cursor` has to be for the next rows; null after the last.
+	NextCursor *string       `json:"next_cursor"`
+	Data       []ClusterHour `json:"data"`
+}
+
 // ClusterUsage: Hours of the cluster: all, or a page of them where pages are asked for.
 type ClusterUsage struct {
 	// The HTTP status.
@@ -522,6 +530,14 @@ type LabelHourPage struct {
 	Data       []LabelHour `json:"data"`
 }
 
+// LabelHoursAfter: Rows after others.
+type LabelHoursAfter struct {
+	PageSize int64 `json:"page_size"`
+	// What `cursor` has to be for the next rows; null after the last.
+	NextCursor *string     `json:"next_cursor"`
+	Data       []LabelHour `json:"data"`
+}
+
 // LabelPage: A page of labels; `total` of all pages.
 type LabelPage struct {
 	Total int64       `json:"total"`
@@ -625,6 +641,14 @@ type LedgerRow struct {
 	Closes bool `json:"closes"`
 }
 
+// LedgerRowsAfter: Rows after others.
+type LedgerRowsAfter struct {
+	PageSize int64 `json:"page_size"`
+	// What `cursor` has to be for the next rows; null after the last.
+	NextCursor *string     `json:"next_cursor"`
+	Data       []LedgerRow `json:"data"`
+}
+
 // ListedSnapshot: Who held GPUs at a moment.
 type ListedSnapshot struct {
 	ID               int64    `json:"id"`
@@ -714,6 +738,14 @@ type NamespaceHourPage struct {
 	Page       int64           `json:"page"`
 	PageSize   int64           `json:"page_size"`
 	TotalPages int64           `json:"total_pages"`
+	Data       []NamespaceHour `json:"data"`
+}
+
+// NamespaceHoursAfter: Rows after others.
+type NamespaceHoursAfter struct {
+	PageSize int64 `json:"page_size"`
+	// What `cursor` has to be for the next rows; null after the last.
+	NextCursor *string         `json:"next_cursor"`
 	Data       []NamespaceHour `json:"data"`
 }
 
@@ -1215,13 +1247,21 @@ type WorkloadHourPage struct {
 	Data       []WorkloadHour `json:"data"`
 }
 
+// WorkloadHoursAfter: Rows after others.
+type WorkloadHoursAfter struct {
+	PageSize int64 `json:"page_size"`
+	// What `cursor` has to be for the next rows; null after the last.
+	NextCursor *string        `json:"next_cursor"`
+	Data       []WorkloadHour `json:"data"`
+}
+
 // WorkloadUsage: Hours of workloads, a page of them.
 type WorkloadUsage struct {
 	// The HTTP status.
 	Code int64 `json:"code"`
 	// `success`, or what has to be said about it.
-	Message string           `json:"message"`
-	Data    WorkloadHourPage `json:"data"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data"`
 }
 
 // WaitQuestion: What is waited for, and for how many seconds.

@@ -1033,6 +1033,12 @@ func (c *Client) ListUsageValues(ctx context.Context, dimensionKey string, optio
 type GetClusterUsageOptions struct {
 	// A cluster's name. Default: the first that was collected.
 	Cluster string
+	// Hours that begin at it or later; RFC 3339. Required without `hours`.
+	StartTime string
+	// Before this time. Required without `hours`.
+	EndTime string
+	// The last so many hours, the running one too, instead of two times.
+	Hours *int64
 	// What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
 	Step string
 	// Time zone of days, weeks and months. Default: UTC.
@@ -1041,21 +1047,29 @@ type GetClusterUsageOptions struct {
 	Page int
 	// Rows of a page. Default: 20.
 	PageSize *int64
+	// Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before. Rows that come meanwhile
+	// move no others.
+	Cursor string
+	// `csv`: rows alone, below their names.
+	Format string
 }
 
 // GetClusterUsage: A cluster, hour by hour. For those who see all namespaces.
-func (c *Client) GetClusterUsage(ctx context.Context, startTime string, endTime string, options *GetClusterUsageOptions) (*ClusterUsage, error) {
+func (c *Client) GetClusterUsage(ctx context.Context, options *GetClusterUsageOptions) (*ClusterUsage, error) {
 	if options == nil {
 		options = &GetClusterUsageOptions{}
 	}
 	query := url.Values{}
-	query.Set("start_time", startTime)
-	query.Set("end_time", endTime)
 	set(query, "cluster", options.Cluster)
+	set(query, "start_time", options.StartTime)
+	set(query, "end_time", options.EndTime)
+	set(query, "hours", options.Hours)
 	set(query, "step", options.Step)
 	set(query, "tz", options.Tz)
 	set(query, "page", options.Page)
 	set(query, "page_size", options.PageSize)
+	set(query, "cursor", options.Cursor)
+	set(query, "format", options.Format)
 	var answer ClusterUsage
 	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/cluster/hourly-stats", query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
@@ -1065,10 +1079,20 @@ func (c *Client) GetClusterUsage(ctx context.Context, startTime string, endTime 
 
 // GetNamespaceUsageOptions are what may be said to GetNamespaceUsage. The zero value says nothing.
 type GetNamespaceUsageOptions struct {
-	// A cluster's name. Default: the first that was collected.
-	Cluster string
 	// Of this namespace. Default: of all that may be seen.
 	Namespace string
+	// Namespaces that are left out, separated by commas.
+	ExcludeNamespaces string
+	// Also rows of zero, of those that held GPUs at any time that is kept, and in this step none.
+	IncludeIdle bool
+	// A cluster's name. Default: the first that was collected.
+	Cluster string
+	// Hours that begin at it or later; RFC 3339. Required without `hours`.
+	StartTime string
+	// Before this time. Required without `hours`.
+	EndTime string
+	// The last so many hours, the running one too, instead of two times.
+	Hours *int64
 	// What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
 	Step string
 	// Time zone of days, weeks and months. Default: UTC.
@@ -1077,22 +1101,32 @@ type GetNamespaceUsageOptions struct {
 	Page int
 	// Rows of a page. Default: 20.
 	PageSize *int64
+	// Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before. Rows that come meanwhile
+	// move no others.
+	Cursor string
+	// `csv`: rows alone, below their names.
+	Format string
 }
 
 // GetNamespaceUsage: Namespaces, hour by hour, of those that may be seen.
-func (c *Client) GetNamespaceUsage(ctx context.Context, startTime string, endTime string, options *GetNamespaceUsageOptions) (*NamespaceUsage, error) {
+func (c *Client) GetNamespaceUsage(ctx context.Context, options *GetNamespaceUsageOptions) (*NamespaceUsage, error) {
 	if options == nil {
 		options = &GetNamespaceUsageOptions{}
 	}
 	query := url.Values{}
-	query.Set("start_time", startTime)
-	query.Set("end_time", endTime)
-	set(query, "cluster", options.Cluster)
 	set(query, "namespace", options.Namespace)
+	set(query, "exclude_namespaces", options.ExcludeNamespaces)
+	set(query, "include_idle", options.IncludeIdle)
+	set(query, "cluster", options.Cluster)
+	set(query, "start_time", options.StartTime)
+	set(query, "end_time", options.EndTime)
+	set(query, "hours", options.Hours)
 	set(query, "step", options.Step)
 	set(query, "tz", options.Tz)
 	set(query, "page", options.Page)
 	set(query, "page_size", options.PageSize)
+	set(query, "cursor", options.Cursor)
+	set(query, "format", options.Format)
 	var answer NamespaceUsage
 	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/namespaces/hourly-stats", query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
@@ -1102,10 +1136,18 @@ func (c *Client) GetNamespaceUsage(ctx context.Context, startTime string, endTim
 
 // GetLabelUsageOptions are what may be said to GetLabelUsage. The zero value says nothing.
 type GetLabelUsageOptions struct {
-	// A cluster's name. Default: the first that was collected.
-	Cluster string
 	// Of this value. Default: of all.
 	DimensionValue string
+	// Also rows of zero, of those that held GPUs at any time that is kept, and in this step none.
+	IncludeIdle bool
+	// A cluster's name. Default: the first that was collected.
+	Cluster string
+	// Hours that begin at it or later; RFC 3339. Required without `hours`.
+	StartTime string
+	// Before this time. Required without `hours`.
+	EndTime string
+	// The last so many hours, the running one too, instead of two times.
+	Hours *int64
 	// What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
 	Step string
 	// Time zone of days, weeks and months. Default: UTC.
@@ -1114,24 +1156,33 @@ type GetLabelUsageOptions struct {
 	Page int
 	// Rows of a page. Default: 20.
 	PageSize *int64
+	// Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before. Rows that come meanwhile
+	// move no others.
+	Cursor string
+	// `csv`: rows alone, below their names.
+	Format string
 }
 
 // GetLabelUsage: The values of a label or annotation, hour by hour. For those who see all namespaces.
-func (c *Client) GetLabelUsage(ctx context.Context, dimensionType string, dimensionKey string, startTime string, endTime string, options *GetLabelUsageOptions) (*LabelUsage, error) {
+func (c *Client) GetLabelUsage(ctx context.Context, dimensionType string, dimensionKey string, options *GetLabelUsageOptions) (*LabelUsage, error) {
 	if options == nil {
 		options = &GetLabelUsageOptions{}
 	}
 	query := url.Values{}
 	query.Set("dimension_type", dimensionType)
 	query.Set("dimension_key", dimensionKey)
-	query.Set("start_time", startTime)
-	query.Set("end_time", endTime)
-	set(query, "cluster", options.Cluster)
 	set(query, "dimension_value", options.DimensionValue)
+	set(query, "include_idle", options.IncludeIdle)
+	set(query, "cluster", options.Cluster)
+	set(query, "start_time", options.StartTime)
+	set(query, "end_time", options.EndTime)
+	set(query, "hours", options.Hours)
 	set(query, "step", options.Step)
 	set(query, "tz", options.Tz)
 	set(query, "page", options.Page)
 	set(query, "page_size", options.PageSize)
+	set(query, "cursor", options.Cursor)
+	set(query, "format", options.Format)
 	var answer LabelUsage
 	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/labels/hourly-stats", query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
@@ -1141,14 +1192,26 @@ func (c *Client) GetLabelUsage(ctx context.Context, dimensionType string, dimens
 
 // GetWorkloadUsageOptions are what may be said to GetWorkloadUsage. The zero value says nothing.
 type GetWorkloadUsageOptions struct {
-	// A cluster's name. Default: the first that was collected.
-	Cluster string
 	// Of this namespace. Default: of all that may be seen.
 	Namespace string
+	// Namespaces that are left out, separated by commas.
+	ExcludeNamespaces string
 	// Of this name.
 	WorkloadName string
 	// Of this kind.
 	WorkloadType string
+	// By what; what is not known is last.
+	OrderBy string
+	// The least first, or the most.
+	OrderDirection string
+	// A cluster's name. Default: the first that was collected.
+	Cluster string
+	// Hours that begin at it or later; RFC 3339. Required without `hours`.
+	StartTime string
+	// Before this time. Required without `hours`.
+	EndTime string
+	// The last so many hours, the running one too, instead of two times.
+	Hours *int64
 	// What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
 	Step string
 	// Time zone of days, weeks and months. Default: UTC.
@@ -1157,30 +1220,35 @@ type GetWorkloadUsageOptions struct {
 	Page int
 	// Rows of a page. Default: 20.
 	PageSize *int64
-	// By what; what is not known is last.
-	OrderBy string
-	// The least first, or the most.
-	OrderDirection string
+	// Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before. Rows that come meanwhile
+	// move no others.
+	Cursor string
+	// `csv`: rows alone, below their names.
+	Format string
 }
 
-// GetWorkloadUsage: Workloads, hour by hour, of the namespaces that may be seen; always a page.
-func (c *Client) GetWorkloadUsage(ctx context.Context, startTime string, endTime string, options *GetWorkloadUsageOptions) (*WorkloadUsage, error) {
+// GetWorkloadUsage: Workloads, hour by hour, of the namespaces that may be seen; always a page, but as CSV.
+func (c *Client) GetWorkloadUsage(ctx context.Context, options *GetWorkloadUsageOptions) (*WorkloadUsage, error) {
 	if options == nil {
 		options = &GetWorkloadUsageOptions{}
 	}
 	query := url.Values{}
-	query.Set("start_time", startTime)
-	query.Set("end_time", endTime)
-	set(query, "cluster", options.Cluster)
 	set(query, "namespace", options.Namespace)
+	set(query, "exclude_namespaces", options.ExcludeNamespaces)
 	set(query, "workload_name", options.WorkloadName)
 	set(query, "workload_type", options.WorkloadType)
+	set(query, "order_by", options.OrderBy)
+	set(query, "order_direction", options.OrderDirection)
+	set(query, "cluster", options.Cluster)
+	set(query, "start_time", options.StartTime)
+	set(query, "end_time", options.EndTime)
+	set(query, "hours", options.Hours)
 	set(query, "step", options.Step)
 	set(query, "tz", options.Tz)
 	set(query, "page", options.Page)
 	set(query, "page_size", options.PageSize)
-	set(query, "order_by", options.OrderBy)
-	set(query, "order_direction", options.OrderDirection)
+	set(query, "cursor", options.Cursor)
+	set(query, "format", options.Format)
 	var answer WorkloadUsage
 	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/workloads/hourly-stats", query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
@@ -1194,12 +1262,20 @@ type GetUsageLedgerOptions struct {
 	By string
 	// Of a label or annotation.
 	Key string
-	// Of this namespace, value, workload (its uid), node, model. Default: of all.
+	// Of this namespace, value, workload (uid), node or model. Default: of all.
 	Value string
-	// A cluster's name. Default: the first that was collected.
-	Cluster string
 	// Of this namespace. Default: of all that may be seen.
 	Namespace string
+	// Namespaces that are left out, separated by commas.
+	ExcludeNamespaces string
+	// A cluster's name. Default: the first that was collected.
+	Cluster string
+	// Hours that begin at it or later; RFC 3339. Required without `hours`.
+	StartTime string
+	// Before this time. Required without `hours`.
+	EndTime string
+	// The last so many hours, the running one too, instead of two times.
+	Hours *int64
 	// What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
 	Step string
 	// Time zone of days, weeks and months. Default: UTC.
@@ -1208,26 +1284,35 @@ type GetUsageLedgerOptions struct {
 	Page int
 	// Rows of a page. Default: 20.
 	PageSize *int64
+	// Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before. Rows that come meanwhile
+	// move no others.
+	Cursor string
+	// `csv`: rows alone, below their names.
+	Format string
 }
 
 // GetUsageLedger: What became of every GPU-second. What is not of namespaces or workloads is for those who see all
 // namespaces.
-func (c *Client) GetUsageLedger(ctx context.Context, startTime string, endTime string, options *GetUsageLedgerOptions) (*LedgerAnswer, error) {
+func (c *Client) GetUsageLedger(ctx context.Context, options *GetUsageLedgerOptions) (*LedgerAnswer, error) {
 	if options == nil {
 		options = &GetUsageLedgerOptions{}
 	}
 	query := url.Values{}
-	query.Set("start_time", startTime)
-	query.Set("end_time", endTime)
 	set(query, "by", options.By)
 	set(query, "key", options.Key)
 	set(query, "value", options.Value)
-	set(query, "cluster", options.Cluster)
 	set(query, "namespace", options.Namespace)
+	set(query, "exclude_namespaces", options.ExcludeNamespaces)
+	set(query, "cluster", options.Cluster)
+	set(query, "start_time", options.StartTime)
+	set(query, "end_time", options.EndTime)
+	set(query, "hours", options.Hours)
 	set(query, "step", options.Step)
 	set(query, "tz", options.Tz)
 	set(query, "page", options.Page)
 	set(query, "page_size", options.PageSize)
+	set(query, "cursor", options.Cursor)
+	set(query, "format", options.Format)
 	var answer LedgerAnswer
 	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/ledger", query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
@@ -1297,6 +1382,8 @@ type ListSnapshotsOptions struct {
 	EndTime string
 	// Whether to tell of every workload. Default: where there are no more than 300 snapshots.
 	IncludeDetails bool
+	// One snapshot of so long at most, the first: minutes, hours or days. Default: every one.
+	Interval string
 	// Which page, from 1: then the answer is one.
 	Page int
 	// Rows of a page. Default: 20.
@@ -1313,6 +1400,7 @@ func (c *Client) ListSnapshots(ctx context.Context, options *ListSnapshotsOption
 	set(query, "start_time", options.StartTime)
 	set(query, "end_time", options.EndTime)
 	set(query, "include_details", options.IncludeDetails)
+	set(query, "interval", options.Interval)
 	set(query, "page", options.Page)
 	set(query, "page_size", options.PageSize)
 	var answer AllocationHistory

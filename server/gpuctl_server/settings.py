@@ -10,7 +10,18 @@ from pydantic_settings import SettingsConfigDict
 
 from gpuctl_server.metric_queries import MetricQuery
 from gpuctl_usage.stated_settings import StatedSettings
-from gpuctl_usage.usage_settings import KEYS, UsageAnnotations, UsageCluster, UsageInterval, UsageLabels
+from gpuctl_usage.usage_settings import (
+    KEPT,
+    KEYS,
+    UsageAnnotations,
+    UsageCluster,
+    UsageInterval,
+    UsageKeptDays,
+    UsageKeptDetails,
+    UsageKeptHours,
+    UsageKeptSnapshots,
+    UsageLabels,
+)
 
 AuthMode = Literal["tokens", "kubernetes", "oidc"]
 PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
@@ -85,4 +96,8 @@ class ServerSettings(StatedSettings):
     usage_labels: UsageLabels = KEYS
     usage_annotations: UsageAnnotations = KEYS
     usage_scrape_interval: UsageInterval = 15.0
+    usage_kept_details: UsageKeptDetails = KEPT.details
+    usage_kept_snapshots: UsageKeptSnapshots = KEPT.snapshots
+    usage_kept_hours: UsageKeptHours = KEPT.hours
+    usage_kept_days: UsageKeptDays = KEPT.days
     audit: Path | None = Field(None, description="File that a line for each write is added to. Default: the log.")

@@ -19,7 +19,8 @@ from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.compiling import read_platform
 from gpuctl_usage.answers.figures import stamped
-from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuSeries, Holding
+from gpuctl_usage.day_rolling import DayRoller
+from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuSeries, Holding, Kept
 from gpuctl_usage.gathering.allocation import snapshot
 from gpuctl_usage.gathering.cluster_events import KINDS, ClusterEvents, Heard
 from gpuctl_usage.gathering.gpu_samples import GpuSamples, Place
@@ -36,6 +37,8 @@ from gpuctl_usage.usage_settings import UsageSettings
 
 SNAPSHOTS = 300
 """Seconds from one snapshot to the next."""
+_PRUNED_AFTER = 3600.0
+"""Seconds after which what is not kept any longer goes, a small piece at a time, so that what happens is heard."""
 _WRITTEN_AFTER = 1.0
 _SEEN_AFTER = 10.0
 """Seconds after which it is written down that nothing has changed."""
@@ -58,6 +61,7 @@ class Site(NamedTuple):
     cluster: int
     samples: GpuSamples | None
     roller: HourRoller
+    days: DayRoller
 
 
 def collect(settings: UsageSettings, stopping: threading.Event) -> None:
@@ -87,8 +91,14 @@ def roll_up_again(settings: UsageSettings, start: float, end: float) -> tuple[in
     try:
         now = ServerClock(site.session).now()
         site.roller.begin(now)
+        site.days.begin(now)
         hours = [hour for hour in hours_between(start, min(end, hour_of(now))) if _is_known(site, hour)]
-        return len(hours), sum(site.roller.roll(hour, now) for hour in hours)
+        changed = 0
+        for hour in hours:
+            changed += site.roller.roll(hour, now)
+            site.days.touch(hour)
+        site.days.roll_due(now)
+        return len(hours), changed
     except DatabaseProblem as error:
         raise CannotCollect(str(error)) from None
     finally:
@@ -128,7 +138,7 @@ def opened(settings: UsageSettings, stopping: threading.Event) -> Site:
         samples = GpuSamples(prometheus, lambda: not stopping.is_set())
     keys = GroupKeys(settings.usage_labels, settings.usage_annotations)
     roller = HourRoller(database, cluster, samples, settings.usage_scrape_interval, keys)
-    return Site(session, platform, database, cluster, samples, roller)
+    return Site(session, platform, database, cluster, samples, roller, DayRoller(database, cluster))
 
 
 class Collector:
@@ -147,7 +157,15 @@ class Collector:
         self._waiting: dict[str, tuple[PodFacts, float]] = {}
         self._holdings: dict[tuple[str, float], Holding] = {}
         self._capacities: dict[tuple[str, float], Capacity] = {}
-        self._times = dict.fromkeys(("write", "seen", "look", "snapshot"), 0.0)
+        self._times = dict.fromkeys(("write", "seen", "look", "snapshot", "prune"), 0.0)
+        self._kept = Kept(
+            settings.usage_kept_details,
+            settings.usage_kept_snapshots,
+            settings.usage_kept_hours,
+            settings.usage_kept_days,
+        )
+        self._pruning = False
+        self._late: float | None = None
         self._troubled = ""
 
     def run(self) -> None:
@@ -155,6 +173,7 @@ class Collector:
         database, cluster = self._site.database, self._site.cluster
         self._clock.compare()
         self._site.roller.begin(self._clock.now())
+        self._site.days.begin(self._clock.now())
         self._intervals.restore(database.open_holdings(cluster), database.open_capacities(cluster))
         LOG.info("usage is collected", extra={"database": database.name, "server": self._site.session.server})
         self._events.start()
@@ -186,6 +205,10 @@ class Collector:
             hour = self._site.roller.due(now)
             if hour is not None:
                 self._guarded(lambda: self._roll(hour, now))
+            elif (day := self._site.days.due(now)) is not None:
+                self._guarded(lambda: self._site.days.roll(day))
+        elif self._pruning or self._is_time("prune", _PRUNED_AFTER):
+            self._guarded(lambda: self._prune(now))
 
     def _is_time(self, what: str, after: float) -> bool:
         now = time.monotonic()
@@ -256,7 +279,11 @@ class Collector:
         self._holdings |= {(item.pod_uid, item.start): item for item in changes.holdings}
         self._capacities |= {(item.node, item.start): item for item in changes.capacities}
         if changes.since is not None:
-            self._site.roller.late(changes.since, self._clock.now())
+            now = self._clock.now()
+            self._site.roller.late(changes.since, now)
+            if changes.since < hour_of(now):
+                # Written with what is late, so that whoever goes on after this process knows it too.
+                self._late = changes.since if self._late is None else min(self._late, changes.since)
         # What was not there when it began may be gone by the next time: only then it is known.
         if known is None or not (self._holdings or self._capacities or self._is_time("seen", _SEEN_AFTER)):
             return
@@ -273,13 +300,16 @@ class Collector:
         known = max([known, *ends])
         if self._capacities:
             # Only with what is held of them all is known.
-            database.put_capacities(cluster, list(self._capacities.values()), database.last_seen(cluster) or 0.0)
+            database.put_capacities(
+                cluster, list(self._capacities.values()), database.last_seen(cluster) or 0.0, self._late
+            )
             self._capacities.clear()
         if self._holdings:
-            database.put_holdings(cluster, list(self._holdings.values()), known)
+            database.put_holdings(cluster, list(self._holdings.values()), known, self._late)
             self._holdings.clear()
         else:
             database.seen(cluster, known)
+        self._late = None
 
     def _look_around(self, now: float) -> None:
         """A snapshot, the labels of workloads, the API server's clock, and the hour as far as it has gone."""
@@ -311,6 +341,12 @@ class Collector:
     def _roll(self, hour: int, now: float) -> None:
         if not self._stopping.is_set():
             self._site.roller.roll(hour, now)
+            self._site.days.touch(hour)
+
+    def _prune(self, now: float) -> None:
+        # What is in the way now is tried again in an hour.
+        self._pruning = False
+        self._pruning = self._site.database.prune(self._site.cluster, self._kept, now)
 
     def _trouble(self, text: str) -> None:
         # It is tried again all the time.

@@ -125,3 +125,16 @@ class AllocationSnapshot(NamedTuple):
     capacity: float
     allocated: float
     workloads: tuple[WorkloadAllocation, ...]
+
+
+class Kept(NamedTuple):
+    """For how many days things are kept.
+
+    :param details: of snapshots, what each workload held; ``snapshots``: their totals.
+    :param hours: hours that are rolled up, and who held GPUs then; ``days``: days, which stay when their hours go.
+    """
+
+    details: int
+    snapshots: int
+    hours: int
+    days: int

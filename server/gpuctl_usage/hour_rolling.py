@@ -100,6 +100,7 @@ class HourRoller:
         over = seconds == HOUR
         self._not_before[start] = now + _AGAIN
         known = self._states.get(start)
+        changes = self._database.late_changes(self._cluster)
         try:
             rolled = self._rolled(start, seconds, now)
         except NotWaitedFor:
@@ -110,13 +111,15 @@ class HourRoller:
                 return False
             rolled = self._rolled(start, seconds, now, measured=False)
         coverage = quotients.coverage(rolled.sums[CLUSTER])
-        _tell_what_is_open(rolled)
+        tell_what_is_open(rolled, "the ledger of an hour does not close")
         if known is not None and over and (known.coverage or 0.0) * _LOST > (coverage or 0.0):
             LOG.warning("an hour is kept: less of it is measured than was", extra={"hour": stamped(start)})
             self._states[start] = known._replace(provisional=now < start + HOUR + GIVEN_UP)
+            self._database.keep_hour(self._cluster, start, self._states[start].provisional)
             return False
         provisional = not (over and self._is_settled(start, coverage, now))
-        changed = self._database.put_rolled_up(self._cluster, rolled, provisional)
+        changed = self._database.put_rolled_up(self._cluster, rolled, provisional, late_changes=changes)
+        provisional = self._database.hours(self._cluster, start, start + HOUR)[start].provisional
         self._states[start] = HourState(provisional, rolled.digest, coverage, seconds)
         if not provisional:
             self._not_before.pop(start, None)
@@ -166,10 +169,10 @@ def hours_between(start: float, end: float) -> Iterable[int]:
     return range(hour_of(start), math.ceil(end), HOUR)
 
 
-def _tell_what_is_open(rolled: RolledUp) -> None:
+def tell_what_is_open(rolled: RolledUp, said: str) -> None:
     """Say that the ledger does not close: somebody held more than there was, or something is counted twice."""
     found = discrepancies(rolled)
     for item in found[:_TOLD]:
         where = " ".join(filter(None, (item.group.level.value, item.group.key, item.group.value)))
         told = {"hour": stamped(rolled.start), "where": where, "what": item.what, "missing": round(item.missing, 3)}
-        LOG.error("the ledger of an hour does not close", extra={**told, "found": len(found)})
+        LOG.error(said, extra={**told, "found": len(found)})

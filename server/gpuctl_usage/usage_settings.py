@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
+from gpuctl_usage.facts import Kept
 from gpuctl_usage.stated_settings import StatedSettings
 
 Address = Annotated[str, Field(pattern=r"^https?://[^\s/?#]+[^\s?#]*$")]
@@ -22,7 +23,16 @@ UsageAnnotations = Annotated[UsageKeys, Field(description="Keys of annotations b
 UsageInterval = Annotated[
     float, Field(ge=1, le=300, description="How often Prometheus asks the exporters of GPUs, in seconds.")
 ]
+_Days = Annotated[int, Field(ge=1, le=36_600)]
+UsageKeptDetails = Annotated[_Days, Field(description="Days for which snapshots tell of every workload.")]
+UsageKeptSnapshots = Annotated[_Days, Field(description="Days for which the totals of snapshots are kept.")]
+UsageKeptHours = Annotated[
+    _Days,
+    Field(description="Days for which hours are kept, and who held GPUs. An hour is kept until its day is final."),
+]
+UsageKeptDays = Annotated[_Days, Field(description="Days for which days are kept, which weeks and months are made of.")]
 KEYS = ("team", "project", "app", "env", "cost-center")
+KEPT = Kept(details=14, snapshots=400, hours=400, days=3660)
 
 
 class UsageSettings(StatedSettings):
@@ -40,3 +50,7 @@ class UsageSettings(StatedSettings):
     usage_labels: UsageLabels = KEYS
     usage_annotations: UsageAnnotations = KEYS
     usage_scrape_interval: UsageInterval = 15.0
+    usage_kept_details: UsageKeptDetails = KEPT.details
+    usage_kept_snapshots: UsageKeptSnapshots = KEPT.snapshots
+    usage_kept_hours: UsageKeptHours = KEPT.hours
+    usage_kept_days: UsageKeptDays = KEPT.days

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import csv
+import io
 import json
 import time
 from collections.abc import Iterator
@@ -538,7 +541,148 @@ def test_the_ledger(usage: Served) -> None:
     refused(usage, "ledger", "anna", by="namespace", namespace="inference", status=403, **ALL)
 
 
+def test_the_last_hours(usage: Served) -> None:
+    """With the one that runs: a day and a week of them have nothing here, all since then have everything."""
+    assert ask(usage, "cluster/hourly-stats", hours=24) == []
+    back = int(time.time() - FIRST) // HOUR + 1
+    assert len(ask(usage, "cluster/hourly-stats", hours=back)) == 2
+    assert len(ask(usage, "cluster/hourly-stats", hours=back - 1)) == 1
+
+
+def csv_of(served: Served, path: str, name: str = "admin", **query: Any) -> list[dict[str, str]]:
+    response = served.client(name).get(f"{BASE}/{path}", params={**query, "format": "csv"})
+    assert (response.status_code, response.headers["content-type"]) == (200, "text/csv; charset=utf-8")
+    return list(csv.DictReader(io.StringIO(response.text, newline="")))
+
+
+def test_csv(usage: Served) -> None:
+    """The same rows: names of columns are those of the fields, what is not known is empty."""
+    for path, more in (
+        ("cluster/hourly-stats", {}),
+        ("namespaces/hourly-stats", {"include_idle": "true"}),
+        ("workloads/hourly-stats", {}),
+        ("ledger", {"by": "workload", "step": "day"}),
+    ):
+        found = ask(usage, path, **ALL, **more)
+        rows = found["data"] if isinstance(found, dict) else found
+        told = csv_of(usage, path, **ALL, **more)
+        assert len(told) == len(rows) > 0
+        for row, cells in zip(rows, told, strict=True):
+            for name, value in row.items():
+                if isinstance(value, dict):
+                    assert json.loads(cells[name]) == value
+                elif isinstance(value, float):
+                    assert float(cells[name]) == value
+                else:
+                    assert cells[name] == ("" if value is None else json.dumps(value).strip('"'))
+    # Workloads are all there, not a page of 20.
+    october = {"start_time": "2025-10-01T00:00:00Z", "end_time": "2025-10-02T00:00:00Z"}
+    assert len(csv_of(usage, "workloads/hourly-stats", **october)) == 230
+    assert len(csv_of(usage, "workloads/hourly-stats", **october, page=2, page_size=100)) == 100
+    response = usage.client().get(f"{BASE}/cluster/hourly-stats", params={"hours": 1, "format": "csv"})
+    assert response.text.startswith("id,cluster_name,stat_hour,")
+    assert response.text.endswith("\r\n")
+    assert response.text.count("\n") == 1
+    # Errors are as everywhere.
+    assert "is required" in refused(usage, "cluster/hourly-stats", status=400, format="csv")
+    refused(usage, "workloads/hourly-stats", "pooled", status=403, format="csv", **ALL)
+    assert {row["namespace"] for row in csv_of(usage, "namespaces/hourly-stats", "anna", **ALL)} == {"ml-training"}
+
+
+def test_namespaces_that_are_left_out(usage: Served) -> None:
+    without = {**ALL, "exclude_namespaces": "kube-system, ml-training"}
+    assert [row["namespace"] for row in ask(usage, "namespaces/hourly-stats", **without)] == ["inference"]
+    assert [row["value"] for row in ask(usage, "ledger", by="namespace", **without)] == ["inference"]
+    assert {row["namespace"] for row in ask(usage, "workloads/hourly-stats", **without)["data"]} == {"ml-inference"}
+    assert ask(usage, "namespaces/hourly-stats", "anna", **without) == []
+
+
+def test_those_that_hold_nothing(usage: Served) -> None:
+    """Every namespace that is known in every hour, with what the others have beside it."""
+    whole = ask(usage, "namespaces/hourly-stats", **ALL)
+    rows = ask(usage, "namespaces/hourly-stats", **ALL, include_idle="true")
+    assert [(row["stat_hour"][11:13], row["namespace"]) for row in rows] == [
+        (hour, name) for hour in ("14", "15") for name in ("inference", "kube-system", "ml-training")
+    ]
+    assert [row for row in rows if row["allocated_gpu_count"]] == whole
+    idle = next(row for row in rows if row["allocated_gpu_count"] == 0)
+    assert (idle["avg_utilization"], idle["coverage"], idle["active_workload_count"]) == (None, None, 0)
+    assert idle["total_gpu_capacity"] == 128
+    page = ask(usage, "namespaces/hourly-stats", **ALL, include_idle="true", page=2, page_size=4)
+    assert (page["total"], page["data"]) == (6, rows[4:])
+    months = {**ALL, "include_idle": "true", "step": "month", "dimension_type": "label", "dimension_key": "team"}
+    assert len(ask(usage, "labels/hourly-stats", **months)) == 2
+    assert [row["namespace"] for row in ask(usage, "namespaces/hourly-stats", "nora", **ALL, include_idle="true")] == []
+
+
+@pytest.mark.parametrize("order", ["time", "utilization", "allocated_gpu_count"])
+@pytest.mark.parametrize("direction", ["asc", "desc"])
+@pytest.mark.parametrize("step", ["hour", "total"])
+def test_cursors(usage: Served, order: str, direction: str, step: str) -> None:
+    """All rows, each once, in the order of pages; also of values that many have, or that are not known."""
+    asked = {"start_time": "2025-10-01T00:00:00Z", "end_time": "2025-11-06T00:00:00Z", "step": step}
+    asked |= {"order_by": order, "order_direction": direction}
+    whole = ask(usage, "workloads/hourly-stats", page_size=1000, **asked)["data"]
+    found: list[Any] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        answer_ = ask(usage, "workloads/hourly-stats", cursor=cursor, page_size=7 if step == "total" else 50, **asked)
+        assert answer_.keys() == {"page_size", "next_cursor", "data"}
+        found += answer_["data"]
+        cursor = answer_["next_cursor"]
+    assert found == whole
+
+
+def test_rows_that_come_while_a_cursor_goes_on(plane: ControlPlane, tmp_path: Path) -> None:
+    """They move no others, wherever they come."""
+    path = tmp_path / "usage.db"
+    database = open_database(str(path))
+    cluster = database.cluster("uid-1", "cluster-1")
+
+    def put(number: int, *names: str) -> None:
+        values = {Group(Level.NAMESPACE, value=name): sums(1, 50, 50, 50) for name in names}
+        rolled = RolledUp(FIRST + number * HOUR, HOUR, {WHOLE: Sums(), **values}, f"{number} {names}")
+        database.put_rolled_up(cluster, rolled, provisional=False)
+
+    for number in (1, 2, 3):
+        put(number, "b", "d")
+    users = {"admin": USERS["admin"]}
+    with serving(tmp_path, plane.kubeconfig(), users, usage_database=str(path)) as running:  # type: ignore[arg-type]
+        asked = {**ALL, "end_time": "2025-11-07T00:00:00Z", "page_size": 3}
+        first = ask(running, "namespaces/hourly-stats", cursor="", **asked)
+        for number in (0, 1, 2, 4):
+            put(number, "a", "b", "c", "d")
+        rest = ask(running, "namespaces/hourly-stats", cursor=first["next_cursor"], **asked | {"page_size": 100})
+        told = [(int(row["stat_hour"][11:13]) - 14, row["namespace"]) for row in first["data"] + rest["data"]]
+        assert told == [
+            (1, "b"),
+            (1, "d"),
+            (2, "b"),
+            (2, "c"),
+            (2, "d"),
+            (3, "b"),
+            (3, "d"),
+            *((4, name) for name in "abcd"),
+        ]
+    database.close()
+
+
+def test_snapshots_of_an_interval(usage: Served) -> None:
+    times = [item["snapshot_time"][11:16] for item in ask(usage, "snapshots", **ALL, interval="20m")]
+    assert times == ["14:00", "14:25"]
+    page = ask(usage, "snapshots", **ALL, interval="5m", page=2, page_size=2)
+    assert (page["total"], [item["snapshot_time"][11:16] for item in page["data"]]) == (3, ["14:25"])
+    # Few enough to be told whole.
+    found = ask(usage, "snapshots", cluster="prod-cluster", interval="1h")
+    assert 1 <= len(found) <= 4
+    assert all(item["allocation_details"] for item in found)
+
+
 # What is wrong.
+
+
+def cursor(value: list[Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
 
 
 @pytest.mark.parametrize(
@@ -567,6 +711,19 @@ def test_the_ledger(usage: Served) -> None:
         ("ledger", {**ALL, "by": "node", "key": "team"}, 400, "key is that of a label or annotation: leave it out"),
         ("ledger", {**ALL, "by": "model", "namespace": "x"}, 400, "namespace is for by=namespace and by=workload"),
         ("ledger", {**ALL, "by": "pod"}, 400, "by is invalid"),
+        ("ledger", {**ALL, "exclude_namespaces": "x"}, 400, "exclude_namespaces is for by=namespace and by=workload"),
+        ("cluster/hourly-stats", {"hours": 0}, 400, "hours is invalid"),
+        ("cluster/hourly-stats", {**ALL, "hours": 3}, 400, "hours: leave start_time and end_time out"),
+        ("cluster/hourly-stats", {"start_time": ALL["start_time"]}, 400, "the query parameter end_time is required"),
+        ("cluster/hourly-stats", {**ALL, "format": "xlsx"}, 400, "format is invalid"),
+        ("workloads/hourly-stats", {**ALL, "cursor": "", "page": 2}, 400, "cursor: leave page out"),
+        ("workloads/hourly-stats", {**ALL, "cursor": "x"}, 400, "cursor: it is none that an answer to this question had"),
+        ("workloads/hourly-stats", {**ALL, "cursor": cursor(["workload hour time True", 1, "", ""])}, 400, "cursor: it"),
+        ("workloads/hourly-stats", {**ALL, "cursor": cursor(["workload hour time True", "1", "", "", 1])}, 400, "cursor: it"),
+        ("workloads/hourly-stats", {**ALL, "cursor": cursor(["cluster hour time True", 1, "", "", 1])}, 400, "cursor: it"),
+        ("workloads/hourly-stats", {**ALL, "cursor": cursor(["workload hour time True", 2**70, "", "", 1])}, 400, "cursor: it"),
+        ("workloads/hourly-stats", {**ALL, "cursor": cursor(["workload hour time True", 1, "\ud800", "", 1])}, 400, "cursor: it"),
+        ("snapshots", {"interval": "5"}, 400, "interval is invalid"),
     ],
 )  # fmt: skip
 def test_errors(usage: Served, path: str, query: dict[str, Any], status: int, said: str) -> None:

@@ -84,7 +84,9 @@ def world(place: Place, plane: ControlPlane, tmp_path: Path, monkeypatch: pytest
 
 def test_usage_by_the_service(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     _tables_are_the_same(world)
-    _a_job_over_time(world, monkeypatch)
+    with monkeypatch.context() as patch:
+        patch.setattr("time.time", lambda: float(END))
+        _a_job_over_time(world, patch)
     _somebody_else_sees_what_is_theirs(world)
     _what_is_idle_is_freed(world)
 
@@ -108,25 +110,23 @@ def _tables_are_the_same(world: World) -> None:
     assert "asks no service" in refused.err
 
 
-def _a_job_over_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def _a_job_over_time(world: World, patch: pytest.MonkeyPatch) -> None:
     """By the hours of its own object: of another of the same name nothing is told."""
     asked = ("describe", "job", "idle", "-n", world.place.namespace)
     assert world.place.anywhere(*asked, "-o", "json").value["usage"] is None
-    monkeypatch.setattr("gpuctl.usecases.job_usage.time.time", lambda: float(END))
     far = world.remote.typed(*asked).out.partition("\nUsage:\n")[2].splitlines()
     assert [" ".join(line.split()) for line in far[:3]] == [
         "GPU-hours: 47.0 held, 46.8 idle, 0.0 not measured",
         "Mean use: 0.5% of what was measured (100%)",
         "Last 24 hours: " + "▁" * 24,
     ]
-    with monkeypatch.context() as patch:
-        patch.setenv("GPUCTL_SERVER_USAGE_DATABASE", str(world.database))
-        near = world.place.anywhere(*asked).out.partition("\nUsage:\n")[2].splitlines()
-        value = world.place.anywhere(*asked, "-o", "json").value["usage"]
-        assert value == world.remote.typed(*asked, "-o", "json").value["usage"]
-        assert (value["name"], value["gpuHours"], len(value["steps"])) == ("idle", 47.0, 24)
-        patch.setenv("GPUCTL_SERVER_USAGE_DATABASE", str(world.database.with_name("typo.db")))
-        assert "note: what its GPUs did is not known: there is no usage database at" in world.place.anywhere(*asked).err
+    patch.setenv("GPUCTL_SERVER_USAGE_DATABASE", str(world.database))
+    near = world.place.anywhere(*asked).out.partition("\nUsage:\n")[2].splitlines()
+    value = world.place.anywhere(*asked, "-o", "json").value["usage"]
+    assert value == world.remote.typed(*asked, "-o", "json").value["usage"]
+    assert (value["name"], value["gpuHours"], len(value["steps"])) == ("idle", 47.0, 24)
+    patch.setenv("GPUCTL_SERVER_USAGE_DATABASE", str(world.database.with_name("typo.db")))
+    assert "note: what its GPUs did is not known: there is no usage database at" in world.place.anywhere(*asked).err
     assert near[:3] == far[:3]
 
 

@@ -139,23 +139,6 @@ def test_a_row_for_each_step(usage: Usage) -> None:
     assert {row["value"] for row in rows} == {"__unset__", STRANGE}
 
 
-def test_what_would_be_a_formula_is_none() -> None:
-    from gpuctl.answers.usage_answers import csv_lines
-
-    lines = list(
-        csv_lines([{"value": text, "number": -1.5} for text in ("=1+1", "+1", "-1", "@x", "\t=1", 'a "b", c')])
-    )
-    assert lines == [
-        "value,number",
-        "'=1+1,-1.5",
-        "'+1,-1.5",
-        "'-1,-1.5",
-        "'@x,-1.5",
-        '"\'\t=1",-1.5',
-        '"a ""b"", c",-1.5',
-    ]
-
-
 def test_the_last_hours_are_whole_ones_with_the_one_that_runs(usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: float(END))
     value = json.loads(usage("namespaces", "-o", "json").out)

@@ -107,24 +107,6 @@ def stamped(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def csv_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Rows as CSV (RFC 4180, but for line breaks): the names of fields, then their values; what is not known is empty.
-
-    What a program that calculates would take for a formula has an apostrophe before it: names come from strangers.
-    """
-    if rows:
-        yield ",".join(rows[0])
-        for row in rows:
-            yield ",".join(map(_cell, row.values()))
-
-
-def _cell(value: Any) -> str:
-    if not isinstance(value, str):
-        return "" if value is None else str(value)
-    text = f"'{value}" if value.lstrip().startswith(("=", "+", "-", "@")) or value.startswith(("\t", "\r")) else value
-    return f'"{text.replace(chr(34), chr(34) * 2)}"' if any(mark in text for mark in ',"\r\n\t') else text
-
-
 def holders_answer(found: Holders) -> dict[str, Any]:
     """``usage top -o json``."""
     items = held_now_rows(found)

@@ -79,8 +79,8 @@ class DatabaseWay:
                 asked.cluster,
                 asked.start,
                 asked.end,
-                namespaces,
-                Paging(number, _PAGE),
+                namespaces=namespaces,
+                paging=Paging(number, _PAGE),
                 step=Step(step),
                 tz=asked.zone,
             )

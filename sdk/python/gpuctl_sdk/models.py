@@ -171,6 +171,15 @@ class ClusterHourPage(Answer):
     data: list[ClusterHour]
 
 
+class ClusterHoursAfter(Answer):
+    """Rows after others."""
+
+    page_size: int = Field(alias="page_size")
+    next_cursor: str | None = Field(alias="next_cursor")
+    """What `cursor` has to be for the next rows; null after the last."""
+    data: list[ClusterHour]
+
+
 class ClusterUsage(Answer):
     """Hours of the cluster: all, or a page of them where pages are asked for."""
 
@@ -178,7 +187,7 @@ class ClusterUsage(Answer):
     """The HTTP status."""
     message: str
     """`success`, or what has to be said about it."""
-    data: list[ClusterHour] | ClusterHourPage
+    data: list[ClusterHour] | ClusterHourPage | ClusterHoursAfter
 
 
 class CreatedQuota(Answer):
@@ -573,6 +582,15 @@ class LabelHourPage(Answer):
     data: list[LabelHour]
 
 
+class LabelHoursAfter(Answer):
+    """Rows after others."""
+
+    page_size: int = Field(alias="page_size")
+    next_cursor: str | None = Field(alias="next_cursor")
+    """What `cursor` has to be for the next rows; null after the last."""
+    data: list[LabelHour]
+
+
 class LabelPage(Answer):
     """A page of labels; `total` of all pages."""
 
@@ -594,7 +612,7 @@ class LabelUsage(Answer):
     """The HTTP status."""
     message: str
     """`success`, or what has to be said about it."""
-    data: list[LabelHour] | LabelHourPage
+    data: list[LabelHour] | LabelHourPage | LabelHoursAfter
 
 
 class LatestAllocation(Answer):
@@ -630,7 +648,7 @@ class LedgerAnswer(Answer):
     """The HTTP status."""
     message: str
     """`success`, or what has to be said about it."""
-    data: list[LedgerRow] | LedgerPage
+    data: list[LedgerRow] | LedgerPage | LedgerRowsAfter
 
 
 class LedgerPage(Answer):
@@ -683,6 +701,15 @@ class LedgerRow(Answer):
     """How much of what was held was measured, 0 to 1."""
     closes: bool
     """Whether the parts add up; a ledger that does not is an error."""
+
+
+class LedgerRowsAfter(Answer):
+    """Rows after others."""
+
+    page_size: int = Field(alias="page_size")
+    next_cursor: str | None = Field(alias="next_cursor")
+    """What `cursor` has to be for the next rows; null after the last."""
+    data: list[LedgerRow]
 
 
 class ListedSnapshot(Answer):
@@ -785,6 +812,15 @@ class NamespaceHourPage(Answer):
     data: list[NamespaceHour]
 
 
+class NamespaceHoursAfter(Answer):
+    """Rows after others."""
+
+    page_size: int = Field(alias="page_size")
+    next_cursor: str | None = Field(alias="next_cursor")
+    """What `cursor` has to be for the next rows; null after the last."""
+    data: list[NamespaceHour]
+
+
 class NamespaceItem(Answer):
     """A namespace."""
 
@@ -812,7 +848,7 @@ class NamespaceUsage(Answer):
     """The HTTP status."""
     message: str
     """`success`, or what has to be said about it."""
-    data: list[NamespaceHour] | NamespaceHourPage
+    data: list[NamespaceHour] | NamespaceHourPage | NamespaceHoursAfter
 
 
 class NodeConditions(Answer):
@@ -1324,6 +1360,15 @@ class WorkloadHourPage(Answer):
     data: list[WorkloadHour]
 
 
+class WorkloadHoursAfter(Answer):
+    """Rows after others."""
+
+    page_size: int = Field(alias="page_size")
+    next_cursor: str | None = Field(alias="next_cursor")
+    """What `cursor` has to be for the next rows; null after the last."""
+    data: list[WorkloadHour]
+
+
 class WorkloadUsage(Answer):
     """Hours of workloads, a page of them."""
 
@@ -1331,7 +1376,7 @@ class WorkloadUsage(Answer):
     """The HTTP status."""
     message: str
     """`success`, or what has to be said about it."""
-    data: WorkloadHourPage
+    data: WorkloadHourPage | WorkloadHoursAfter
 
 
 Administered.model_rebuild()
@@ -1347,6 +1392,7 @@ ChangedJob.model_rebuild()
 ChangedPool.model_rebuild()
 ClusterHour.model_rebuild()
 ClusterHourPage.model_rebuild()
+ClusterHoursAfter.model_rebuild()
 ClusterUsage.model_rebuild()
 CreatedQuota.model_rebuild()
 DatedLabel.model_rebuild()
@@ -1378,6 +1424,7 @@ JobTimeline.model_rebuild()
 KeptLabel.model_rebuild()
 LabelHour.model_rebuild()
 LabelHourPage.model_rebuild()
+LabelHoursAfter.model_rebuild()
 LabelPage.model_rebuild()
 LabelPair.model_rebuild()
 LabelUsage.model_rebuild()
@@ -1386,6 +1433,7 @@ LatestSnapshot.model_rebuild()
 LedgerAnswer.model_rebuild()
 LedgerPage.model_rebuild()
 LedgerRow.model_rebuild()
+LedgerRowsAfter.model_rebuild()
 ListedSnapshot.model_rebuild()
 LogLineValue.model_rebuild()
 LogProblemValue.model_rebuild()
@@ -1394,6 +1442,7 @@ MeasuredGpu.model_rebuild()
 MetricPoint.model_rebuild()
 NamespaceHour.model_rebuild()
 NamespaceHourPage.model_rebuild()
+NamespaceHoursAfter.model_rebuild()
 NamespaceItem.model_rebuild()
 NamespaceList.model_rebuild()
 NamespaceUsage.model_rebuild()
@@ -1437,4 +1486,5 @@ WhyEvidence.model_rebuild()
 WorkloadCondition.model_rebuild()
 WorkloadHour.model_rebuild()
 WorkloadHourPage.model_rebuild()
+WorkloadHoursAfter.model_rebuild()
 WorkloadUsage.model_rebuild()

@@ -905,23 +905,30 @@ class Operations(ABC):
     def get_cluster_usage(
         self,
         *,
-        start_time: str,
-        end_time: str,
         cluster: str | None = None,
+        start_time: str | None = None,
+        end_time: str | None = None,
+        hours: int | None = None,
         step: str | None = None,
         tz: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
+        cursor: str | None = None,
+        format: str | None = None,
     ) -> models.ClusterUsage:
         """A cluster, hour by hour. For those who see all namespaces.
 
-        :param start_time: Hours that begin at it or later; RFC 3339.
-        :param end_time: Before this time.
         :param cluster: A cluster's name. Default: the first that was collected.
+        :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
+        :param end_time: Before this time. Required without `hours`.
+        :param hours: The last so many hours, the running one too, instead of two times.
         :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
         :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
         :param page_size: Rows of a page. Default: 20.
+        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before.
+            Rows that come meanwhile move no others.
+        :param format: `csv`: rows alone, below their names.
         """
         found: models.ClusterUsage = self.send(
             Call(
@@ -930,13 +937,16 @@ class Operations(ABC):
                 models.ClusterUsage,
                 query=given(
                     {
+                        "cluster": cluster,
                         "start_time": start_time,
                         "end_time": end_time,
-                        "cluster": cluster,
+                        "hours": hours,
                         "step": step,
                         "tz": tz,
                         "page": page,
                         "page_size": page_size,
+                        "cursor": cursor,
+                        "format": format,
                     }
                 ),
             )
@@ -946,25 +956,37 @@ class Operations(ABC):
     def get_namespace_usage(
         self,
         *,
-        start_time: str,
-        end_time: str,
-        cluster: str | None = None,
         namespace: str | None = None,
+        exclude_namespaces: str | None = None,
+        include_idle: bool | None = None,
+        cluster: str | None = None,
+        start_time: str | None = None,
+        end_time: str | None = None,
+        hours: int | None = None,
         step: str | None = None,
         tz: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
+        cursor: str | None = None,
+        format: str | None = None,
     ) -> models.NamespaceUsage:
         """Namespaces, hour by hour, of those that may be seen.
 
-        :param start_time: Hours that begin at it or later; RFC 3339.
-        :param end_time: Before this time.
-        :param cluster: A cluster's name. Default: the first that was collected.
         :param namespace: Of this namespace. Default: of all that may be seen.
+        :param exclude_namespaces: Namespaces that are left out, separated by commas.
+        :param include_idle: Also rows of zero, of those that held GPUs at any time that is kept, and in this step
+            none.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
+        :param end_time: Before this time. Required without `hours`.
+        :param hours: The last so many hours, the running one too, instead of two times.
         :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
         :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
         :param page_size: Rows of a page. Default: 20.
+        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before.
+            Rows that come meanwhile move no others.
+        :param format: `csv`: rows alone, below their names.
         """
         found: models.NamespaceUsage = self.send(
             Call(
@@ -973,14 +995,19 @@ class Operations(ABC):
                 models.NamespaceUsage,
                 query=given(
                     {
+                        "namespace": namespace,
+                        "exclude_namespaces": exclude_namespaces,
+                        "include_idle": include_idle,
+                        "cluster": cluster,
                         "start_time": start_time,
                         "end_time": end_time,
-                        "cluster": cluster,
-                        "namespace": namespace,
+                        "hours": hours,
                         "step": step,
                         "tz": tz,
                         "page": page,
                         "page_size": page_size,
+                        "cursor": cursor,
+                        "format": format,
                     }
                 ),
             )
@@ -992,27 +1019,37 @@ class Operations(ABC):
         *,
         dimension_type: str,
         dimension_key: str,
-        start_time: str,
-        end_time: str,
-        cluster: str | None = None,
         dimension_value: str | None = None,
+        include_idle: bool | None = None,
+        cluster: str | None = None,
+        start_time: str | None = None,
+        end_time: str | None = None,
+        hours: int | None = None,
         step: str | None = None,
         tz: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
+        cursor: str | None = None,
+        format: str | None = None,
     ) -> models.LabelUsage:
         """The values of a label or annotation, hour by hour. For those who see all namespaces.
 
         :param dimension_type: What kind of dimension it is.
         :param dimension_key: The key of the label.
-        :param start_time: Hours that begin at it or later; RFC 3339.
-        :param end_time: Before this time.
-        :param cluster: A cluster's name. Default: the first that was collected.
         :param dimension_value: Of this value. Default: of all.
+        :param include_idle: Also rows of zero, of those that held GPUs at any time that is kept, and in this step
+            none.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
+        :param end_time: Before this time. Required without `hours`.
+        :param hours: The last so many hours, the running one too, instead of two times.
         :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
         :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
         :param page_size: Rows of a page. Default: 20.
+        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before.
+            Rows that come meanwhile move no others.
+        :param format: `csv`: rows alone, below their names.
         """
         found: models.LabelUsage = self.send(
             Call(
@@ -1023,14 +1060,18 @@ class Operations(ABC):
                     {
                         "dimension_type": dimension_type,
                         "dimension_key": dimension_key,
+                        "dimension_value": dimension_value,
+                        "include_idle": include_idle,
+                        "cluster": cluster,
                         "start_time": start_time,
                         "end_time": end_time,
-                        "cluster": cluster,
-                        "dimension_value": dimension_value,
+                        "hours": hours,
                         "step": step,
                         "tz": tz,
                         "page": page,
                         "page_size": page_size,
+                        "cursor": cursor,
+                        "format": format,
                     }
                 ),
             )
@@ -1040,33 +1081,42 @@ class Operations(ABC):
     def get_workload_usage(
         self,
         *,
-        start_time: str,
-        end_time: str,
-        cluster: str | None = None,
         namespace: str | None = None,
+        exclude_namespaces: str | None = None,
         workload_name: str | None = None,
         workload_type: str | None = None,
+        order_by: str | None = None,
+        order_direction: str | None = None,
+        cluster: str | None = None,
+        start_time: str | None = None,
+        end_time: str | None = None,
+        hours: int | None = None,
         step: str | None = None,
         tz: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
-        order_by: str | None = None,
-        order_direction: str | None = None,
+        cursor: str | None = None,
+        format: str | None = None,
     ) -> models.WorkloadUsage:
-        """Workloads, hour by hour, of the namespaces that may be seen; always a page.
+        """Workloads, hour by hour, of the namespaces that may be seen; always a page, but as CSV.
 
-        :param start_time: Hours that begin at it or later; RFC 3339.
-        :param end_time: Before this time.
-        :param cluster: A cluster's name. Default: the first that was collected.
         :param namespace: Of this namespace. Default: of all that may be seen.
+        :param exclude_namespaces: Namespaces that are left out, separated by commas.
         :param workload_name: Of this name.
         :param workload_type: Of this kind.
+        :param order_by: By what; what is not known is last.
+        :param order_direction: The least first, or the most.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
+        :param end_time: Before this time. Required without `hours`.
+        :param hours: The last so many hours, the running one too, instead of two times.
         :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
         :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
         :param page_size: Rows of a page. Default: 20.
-        :param order_by: By what; what is not known is last.
-        :param order_direction: The least first, or the most.
+        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before.
+            Rows that come meanwhile move no others.
+        :param format: `csv`: rows alone, below their names.
         """
         found: models.WorkloadUsage = self.send(
             Call(
@@ -1075,18 +1125,22 @@ class Operations(ABC):
                 models.WorkloadUsage,
                 query=given(
                     {
-                        "start_time": start_time,
-                        "end_time": end_time,
-                        "cluster": cluster,
                         "namespace": namespace,
+                        "exclude_namespaces": exclude_namespaces,
                         "workload_name": workload_name,
                         "workload_type": workload_type,
+                        "order_by": order_by,
+                        "order_direction": order_direction,
+                        "cluster": cluster,
+                        "start_time": start_time,
+                        "end_time": end_time,
+                        "hours": hours,
                         "step": step,
                         "tz": tz,
                         "page": page,
                         "page_size": page_size,
-                        "order_by": order_by,
-                        "order_direction": order_direction,
+                        "cursor": cursor,
+                        "format": format,
                     }
                 ),
             )
@@ -1096,31 +1150,40 @@ class Operations(ABC):
     def get_usage_ledger(
         self,
         *,
-        start_time: str,
-        end_time: str,
         by: str | None = None,
         key: str | None = None,
         value: str | None = None,
-        cluster: str | None = None,
         namespace: str | None = None,
+        exclude_namespaces: str | None = None,
+        cluster: str | None = None,
+        start_time: str | None = None,
+        end_time: str | None = None,
+        hours: int | None = None,
         step: str | None = None,
         tz: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
+        cursor: str | None = None,
+        format: str | None = None,
     ) -> models.LedgerAnswer:
         """What became of every GPU-second. What is not of namespaces or workloads is for those who see all namespaces.
 
-        :param start_time: Hours that begin at it or later; RFC 3339.
-        :param end_time: Before this time.
         :param by: What a row is about.
         :param key: Of a label or annotation.
-        :param value: Of this namespace, value, workload (its uid), node, model. Default: of all.
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param value: Of this namespace, value, workload (uid), node or model. Default: of all.
         :param namespace: Of this namespace. Default: of all that may be seen.
+        :param exclude_namespaces: Namespaces that are left out, separated by commas.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
+        :param end_time: Before this time. Required without `hours`.
+        :param hours: The last so many hours, the running one too, instead of two times.
         :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
         :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
         :param page_size: Rows of a page. Default: 20.
+        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before.
+            Rows that come meanwhile move no others.
+        :param format: `csv`: rows alone, below their names.
         """
         found: models.LedgerAnswer = self.send(
             Call(
@@ -1129,17 +1192,21 @@ class Operations(ABC):
                 models.LedgerAnswer,
                 query=given(
                     {
-                        "start_time": start_time,
-                        "end_time": end_time,
                         "by": by,
                         "key": key,
                         "value": value,
-                        "cluster": cluster,
                         "namespace": namespace,
+                        "exclude_namespaces": exclude_namespaces,
+                        "cluster": cluster,
+                        "start_time": start_time,
+                        "end_time": end_time,
+                        "hours": hours,
                         "step": step,
                         "tz": tz,
                         "page": page,
                         "page_size": page_size,
+                        "cursor": cursor,
+                        "format": format,
                     }
                 ),
             )
@@ -1198,6 +1265,7 @@ class Operations(ABC):
         start_time: str | None = None,
         end_time: str | None = None,
         include_details: bool | None = None,
+        interval: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.AllocationHistory:
@@ -1208,6 +1276,7 @@ class Operations(ABC):
         :param end_time: Before this time. Default: now.
         :param include_details: Whether to tell of every workload. Default: where there are no more than 300
             snapshots.
+        :param interval: One snapshot of so long at most, the first: minutes, hours or days. Default: every one.
         :param page: Which page, from 1: then the answer is one.
         :param page_size: Rows of a page. Default: 20.
         """
@@ -1222,6 +1291,7 @@ class Operations(ABC):
                         "start_time": start_time,
                         "end_time": end_time,
                         "include_details": include_details,
+                        "interval": interval,
                         "page": page,
                         "page_size": page_size,
                     }
@@ -2138,23 +2208,30 @@ class AsyncOperations(ABC):
     async def get_cluster_usage(
         self,
         *,
-        start_time: str,
-        end_time: str,
         cluster: str | None = None,
+        start_time: str | None = None,
+        end_time: str | None = None,
+        hours: int | None = None,
         step: str | None = None,
         tz: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
+        cursor: str | None = None,
+        format: str | None = None,
     ) -> models.ClusterUsage:
         """A cluster, hour by hour. For those who see all namespaces.
 
-        :param start_time: Hours that begin at it or later; RFC 3339.
-        :param end_time: Before this time.
         :param cluster: A cluster's name. Default: the first that was collected.
+        :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
+        :param end_time: Before this time. Required without `hours`.
+        :param hours: The last so many hours, the running one too, instead of two times.
         :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
         :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
         :param page_size: Rows of a page. Default: 20.
+        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before.
+            Rows that come meanwhile move no others.
+        :param format: `csv`: rows alone, below their names.
         """
         found: models.ClusterUsage = await self.send(
             Call(
@@ -2163,13 +2240,16 @@ class AsyncOperations(ABC):
                 models.ClusterUsage,
                 query=given(
                     {
+                        "cluster": cluster,
                         "start_time": start_time,
                         "end_time": end_time,
-                        "cluster": cluster,
+                        "hours": hours,
                         "step": step,
                         "tz": tz,
                         "page": page,
                         "page_size": page_size,
+                        "cursor": cursor,
+                        "format": format,
                     }
                 ),
             )
@@ -2179,25 +2259,37 @@ class AsyncOperations(ABC):
     async def get_namespace_usage(
         self,
         *,
-        start_time: str,
-        end_time: str,
-        cluster: str | None = None,
         namespace: str | None = None,
+        exclude_namespaces: str | None = None,
+        include_idle: bool | None = None,
+        cluster: str | None = None,
+        start_time: str | None = None,
+        end_time: str | None = None,
+        hours: int | None = None,
         step: str | None = None,
         tz: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
+        cursor: str | None = None,
+        format: str | None = None,
     ) -> models.NamespaceUsage:
         """Namespaces, hour by hour, of those that may be seen.
 
-        :param start_time: Hours that begin at it or later; RFC 3339.
-        :param end_time: Before this time.
-        :param cluster: A cluster's name. Default: the first that was collected.
         :param namespace: Of this namespace. Default: of all that may be seen.
+        :param exclude_namespaces: Namespaces that are left out, separated by commas.
+        :param include_idle: Also rows of zero, of those that held GPUs at any time that is kept, and in this step
+            none.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
+        :param end_time: Before this time. Required without `hours`.
+        :param hours: The last so many hours, the running one too, instead of two times.
         :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
         :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
         :param page_size: Rows of a page. Default: 20.
+        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before.
+            Rows that come meanwhile move no others.
+        :param format: `csv`: rows alone, below their names.
         """
         found: models.NamespaceUsage = await self.send(
             Call(
@@ -2206,14 +2298,19 @@ class AsyncOperations(ABC):
                 models.NamespaceUsage,
                 query=given(
                     {
+                        "namespace": namespace,
+                        "exclude_namespaces": exclude_namespaces,
+                        "include_idle": include_idle,
+                        "cluster": cluster,
                         "start_time": start_time,
                         "end_time": end_time,
-                        "cluster": cluster,
-                        "namespace": namespace,
+                        "hours": hours,
                         "step": step,
                         "tz": tz,
                         "page": page,
                         "page_size": page_size,
+                        "cursor": cursor,
+                        "format": format,
                     }
                 ),
             )
@@ -2225,27 +2322,37 @@ class AsyncOperations(ABC):
         *,
         dimension_type: str,
         dimension_key: str,
-        start_time: str,
-        end_time: str,
-        cluster: str | None = None,
         dimension_value: str | None = None,
+        include_idle: bool | None = None,
+        cluster: str | None = None,
+        start_time: str | None = None,
+        end_time: str | None = None,
+        hours: int | None = None,
         step: str | None = None,
         tz: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
+        cursor: str | None = None,
+        format: str | None = None,
     ) -> models.LabelUsage:
         """The values of a label or annotation, hour by hour. For those who see all namespaces.
 
         :param dimension_type: What kind of dimension it is.
         :param dimension_key: The key of the label.
-        :param start_time: Hours that begin at it or later; RFC 3339.
-        :param end_time: Before this time.
-        :param cluster: A cluster's name. Default: the first that was collected.
         :param dimension_value: Of this value. Default: of all.
+        :param include_idle: Also rows of zero, of those that held GPUs at any time that is kept, and in this step
+            none.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
+        :param end_time: Before this time. Required without `hours`.
+        :param hours: The last so many hours, the running one too, instead of two times.
         :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
         :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
         :param page_size: Rows of a page. Default: 20.
+        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before.
+            Rows that come meanwhile move no others.
+        :param format: `csv`: rows alone, below their names.
         """
         found: models.LabelUsage = await self.send(
             Call(
@@ -2256,14 +2363,18 @@ class AsyncOperations(ABC):
                     {
                         "dimension_type": dimension_type,
                         "dimension_key": dimension_key,
+                        "dimension_value": dimension_value,
+                        "include_idle": include_idle,
+                        "cluster": cluster,
                         "start_time": start_time,
                         "end_time": end_time,
-                        "cluster": cluster,
-                        "dimension_value": dimension_value,
+                        "hours": hours,
                         "step": step,
                         "tz": tz,
                         "page": page,
                         "page_size": page_size,
+                        "cursor": cursor,
+                        "format": format,
                     }
                 ),
             )
@@ -2273,33 +2384,42 @@ class AsyncOperations(ABC):
     async def get_workload_usage(
         self,
         *,
-        start_time: str,
-        end_time: str,
-        cluster: str | None = None,
         namespace: str | None = None,
+        exclude_namespaces: str | None = None,
         workload_name: str | None = None,
         workload_type: str | None = None,
+        order_by: str | None = None,
+        order_direction: str | None = None,
+        cluster: str | None = None,
+        start_time: str | None = None,
+        end_time: str | None = None,
+        hours: int | None = None,
         step: str | None = None,
         tz: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
-        order_by: str | None = None,
-        order_direction: str | None = None,
+        cursor: str | None = None,
+        format: str | None = None,
     ) -> models.WorkloadUsage:
-        """Workloads, hour by hour, of the namespaces that may be seen; always a page.
+        """Workloads, hour by hour, of the namespaces that may be seen; always a page, but as CSV.
 
-        :param start_time: Hours that begin at it or later; RFC 3339.
-        :param end_time: Before this time.
-        :param cluster: A cluster's name. Default: the first that was collected.
         :param namespace: Of this namespace. Default: of all that may be seen.
+        :param exclude_namespaces: Namespaces that are left out, separated by commas.
         :param workload_name: Of this name.
         :param workload_type: Of this kind.
+        :param order_by: By what; what is not known is last.
+        :param order_direction: The least first, or the most.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
+        :param end_time: Before this time. Required without `hours`.
+        :param hours: The last so many hours, the running one too, instead of two times.
         :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
         :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
         :param page_size: Rows of a page. Default: 20.
-        :param order_by: By what; what is not known is last.
-        :param order_direction: The least first, or the most.
+        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before.
+            Rows that come meanwhile move no others.
+        :param format: `csv`: rows alone, below their names.
         """
         found: models.WorkloadUsage = await self.send(
             Call(
@@ -2308,18 +2428,22 @@ class AsyncOperations(ABC):
                 models.WorkloadUsage,
                 query=given(
                     {
-                        "start_time": start_time,
-                        "end_time": end_time,
-                        "cluster": cluster,
                         "namespace": namespace,
+                        "exclude_namespaces": exclude_namespaces,
                         "workload_name": workload_name,
                         "workload_type": workload_type,
+                        "order_by": order_by,
+                        "order_direction": order_direction,
+                        "cluster": cluster,
+                        "start_time": start_time,
+                        "end_time": end_time,
+                        "hours": hours,
                         "step": step,
                         "tz": tz,
                         "page": page,
                         "page_size": page_size,
-                        "order_by": order_by,
-                        "order_direction": order_direction,
+                        "cursor": cursor,
+                        "format": format,
                     }
                 ),
             )
@@ -2329,31 +2453,40 @@ class AsyncOperations(ABC):
     async def get_usage_ledger(
         self,
         *,
-        start_time: str,
-        end_time: str,
         by: str | None = None,
         key: str | None = None,
         value: str | None = None,
-        cluster: str | None = None,
         namespace: str | None = None,
+        exclude_namespaces: str | None = None,
+        cluster: str | None = None,
+        start_time: str | None = None,
+        end_time: str | None = None,
+        hours: int | None = None,
         step: str | None = None,
         tz: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
+        cursor: str | None = None,
+        format: str | None = None,
     ) -> models.LedgerAnswer:
         """What became of every GPU-second. What is not of namespaces or workloads is for those who see all namespaces.
 
-        :param start_time: Hours that begin at it or later; RFC 3339.
-        :param end_time: Before this time.
         :param by: What a row is about.
         :param key: Of a label or annotation.
-        :param value: Of this namespace, value, workload (its uid), node, model. Default: of all.
-        :param cluster: A cluster's name. Default: the first that was collected.
+        :param value: Of this namespace, value, workload (uid), node or model. Default: of all.
         :param namespace: Of this namespace. Default: of all that may be seen.
+        :param exclude_namespaces: Namespaces that are left out, separated by commas.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param start_time: Hours that begin at it or later; RFC 3339. Required without `hours`.
+        :param end_time: Before this time. Required without `hours`.
+        :param hours: The last so many hours, the running one too, instead of two times.
         :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
         :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
         :param page_size: Rows of a page. Default: 20.
+        :param cursor: Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before.
+            Rows that come meanwhile move no others.
+        :param format: `csv`: rows alone, below their names.
         """
         found: models.LedgerAnswer = await self.send(
             Call(
@@ -2362,17 +2495,21 @@ class AsyncOperations(ABC):
                 models.LedgerAnswer,
                 query=given(
                     {
-                        "start_time": start_time,
-                        "end_time": end_time,
                         "by": by,
                         "key": key,
                         "value": value,
-                        "cluster": cluster,
                         "namespace": namespace,
+                        "exclude_namespaces": exclude_namespaces,
+                        "cluster": cluster,
+                        "start_time": start_time,
+                        "end_time": end_time,
+                        "hours": hours,
                         "step": step,
                         "tz": tz,
                         "page": page,
                         "page_size": page_size,
+                        "cursor": cursor,
+                        "format": format,
                     }
                 ),
             )
@@ -2431,6 +2568,7 @@ class AsyncOperations(ABC):
         start_time: str | None = None,
         end_time: str | None = None,
         include_details: bool | None = None,
+        interval: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.AllocationHistory:
@@ -2441,6 +2579,7 @@ class AsyncOperations(ABC):
         :param end_time: Before this time. Default: now.
         :param include_details: Whether to tell of every workload. Default: where there are no more than 300
             snapshots.
+        :param interval: One snapshot of so long at most, the first: minutes, hours or days. Default: every one.
         :param page: Which page, from 1: then the answer is one.
         :param page_size: Rows of a page. Default: 20.
         """
@@ -2455,6 +2594,7 @@ class AsyncOperations(ABC):
                         "start_time": start_time,
                         "end_time": end_time,
                         "include_details": include_details,
+                        "interval": interval,
                         "page": page,
                         "page_size": page_size,
                     }

@@ -127,8 +127,21 @@ class _Page(UsageValue):
     total_pages: int = Field(examples=[8])
 
 
+class _After(UsageValue):
+    page_size: int = Field(examples=[20])
+    next_cursor: str | None = Field(
+        description="What `cursor` has to be for the next rows; null after the last.", examples=["WyJhIl0"]
+    )
+
+
 class ClusterHourPage(_Page):
     """A page of rows."""
+
+    data: list[ClusterHour]
+
+
+class ClusterHoursAfter(_After):
+    """Rows after others."""
 
     data: list[ClusterHour]
 
@@ -139,14 +152,32 @@ class NamespaceHourPage(_Page):
     data: list[NamespaceHour]
 
 
+class NamespaceHoursAfter(_After):
+    """Rows after others."""
+
+    data: list[NamespaceHour]
+
+
 class LabelHourPage(_Page):
     """A page of rows."""
 
     data: list[LabelHour]
 
 
+class LabelHoursAfter(_After):
+    """Rows after others."""
+
+    data: list[LabelHour]
+
+
 class WorkloadHourPage(_Page):
     """A page of rows."""
+
+    data: list[WorkloadHour]
+
+
+class WorkloadHoursAfter(_After):
+    """Rows after others."""
 
     data: list[WorkloadHour]
 
@@ -260,25 +291,25 @@ class UsageNames(_Envelope):
 class ClusterUsage(_Envelope):
     """Hours of the cluster: all, or a page of them where pages are asked for."""
 
-    data: list[ClusterHour] | ClusterHourPage
+    data: list[ClusterHour] | ClusterHourPage | ClusterHoursAfter
 
 
 class NamespaceUsage(_Envelope):
     """Hours of namespaces."""
 
-    data: list[NamespaceHour] | NamespaceHourPage
+    data: list[NamespaceHour] | NamespaceHourPage | NamespaceHoursAfter
 
 
 class LabelUsage(_Envelope):
     """Hours of the values of a label or annotation."""
 
-    data: list[LabelHour] | LabelHourPage
+    data: list[LabelHour] | LabelHourPage | LabelHoursAfter
 
 
 class WorkloadUsage(_Envelope):
     """Hours of workloads, a page of them."""
 
-    data: WorkloadHourPage
+    data: WorkloadHourPage | WorkloadHoursAfter
 
 
 class LedgerPage(_Page):
@@ -287,10 +318,16 @@ class LedgerPage(_Page):
     data: list[LedgerRow]
 
 
+class LedgerRowsAfter(_After):
+    """Rows after others."""
+
+    data: list[LedgerRow]
+
+
 class LedgerAnswer(_Envelope):
     """What became of every GPU-second."""
 
-    data: list[LedgerRow] | LedgerPage
+    data: list[LedgerRow] | LedgerPage | LedgerRowsAfter
 
 
 class IdleGpus(UsageValue):

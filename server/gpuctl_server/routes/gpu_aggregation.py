@@ -6,59 +6,76 @@ Answers are ``{"code", "message", "data"}``, errors ``{"code", "message", "error
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.models.usage_models import (
     AllocationHistory,
+    ClusterHour,
     ClusterUsage,
+    LabelHour,
     LabelUsage,
     LatestAllocation,
     LedgerAnswer,
+    LedgerRow,
+    NamespaceHour,
     NamespaceUsage,
     UsageNames,
     UsageProblem,
     WasteAnswer,
+    WorkloadHour,
     WorkloadUsage,
 )
 from gpuctl_server.openapi import PROBLEMS
 from gpuctl_server.problems import Problem, Route
-from gpuctl_server.routes.common import BASE, LARGEST_PAGE, ServiceOf, allowed, time_of
+from gpuctl_server.routes.common import BASE, ServiceOf, allowed
+from gpuctl_server.routes.usage_parameters import (
+    Asked,
+    AskedHours,
+    Cluster,
+    Page,
+    PageSize,
+    hours_between,
+    paging_of,
+    seconds_of,
+)
 from gpuctl_server.service import Service
 from gpuctl_server.usage_lookups import demand_whole, demand_workloads, namespaces_seen, pausable_by, usage_answer
 
 if TYPE_CHECKING:
-    from gpuctl_usage.answers.hourly_answers import Hours
-    from gpuctl_usage.answers.scopes import Paging
+    from gpuctl_usage.answers.hourly_answers import Answer, Hours
+    from gpuctl_usage.store.database import Database
 
 DAY = 24 * 3600
+_SECONDS = {"m": 60, "h": 3600, "d": DAY}
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": UsageProblem, "description": text} for status, text in PROBLEMS.items()
 }
 router = APIRouter(prefix=f"{BASE}/gpu-aggregation", route_class=Route, responses=_PROBLEMS)
 
 Reads = Annotated[Caller, Depends(allowed("get", "metrics"))]
-Cluster = Annotated[str, Query(max_length=253, description="A cluster's name. Default: the first that was collected.")]
 Namespace = Annotated[str, Query(max_length=63, description="Of this namespace. Default: of all that may be seen.")]
-_START = "Hours that begin at it or later; RFC 3339."
-Start = Annotated[str, Query(max_length=64, description=_START, examples=["2025-11-05T00:00:00Z"])]
-End = Annotated[str, Query(max_length=64, description="Before this time.", examples=["2025-11-06T00:00:00Z"])]
-Page = Annotated[int | None, Query(ge=1, le=2**31, description="Which page, from 1: then the answer is one.")]
-PageSize = Annotated[int | None, Query(ge=1, le=LARGEST_PAGE, description="Rows of a page. Default: 20.")]
 Dimension = Annotated[Literal["label", "annotation"], Query(description="What kind of dimension it is.")]
 Key = Annotated[str, Query(min_length=1, max_length=317, description="The key of the label.", examples=["team"])]
-StepOf = Annotated[
-    Literal["hour", "day", "week", "month", "total"],
-    Query(description="What a row is of. Weeks begin on Monday; `total` is one row for the whole time."),
-]
-Zone = Annotated[
+Excluded = Annotated[
     str,
-    Query(max_length=64, description="Time zone of days, weeks and months. Default: UTC.", examples=["Asia/Shanghai"]),
+    Query(
+        max_length=8192,
+        description="Namespaces that are left out, separated by commas.",
+        examples=["ml-inference,ml-test"],
+    ),
+]
+Idle = Annotated[
+    bool,
+    Query(
+        description="Also rows of zero, of those that held GPUs at any time that is kept, and in this step none.",
+    ),
 ]
 _NAMESPACES = "/gpu-aggregation/namespaces/hourly-stats"
 _LEDGER = "/gpu-aggregation/ledger?by=namespace"
@@ -69,37 +86,29 @@ def _success(value: Any, note: str = "") -> JSONResponse:
     return JSONResponse({"code": 200, "message": note or "success", "data": value})
 
 
+def _rows(service: Service, asked: Asked, row: type[BaseModel], ask: Callable[[Database, Hours], Answer]) -> Response:
+    """Rows, as they are wanted."""
+    found = usage_answer(service, lambda database: ask(database, asked.hours))
+    if not asked.as_csv:
+        return _success(found)
+    from gpuctl_usage.answers.rows_as_csv import as_csv
+
+    rows = found if isinstance(found, list) else found["data"]
+    return Response(as_csv(list(row.model_fields), rows), media_type="text/csv; charset=utf-8")
+
+
+def _of_rows(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+    return {200: {"model": model, "content": {"text/csv": {"schema": {"type": "string"}}}}}
+
+
 def _of(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
     return {200: {"model": model}}
 
 
-def _paging(page: int | None, size: int | None, always: bool = False) -> Paging | None:
-    from gpuctl_usage.answers.scopes import Paging
-
-    return Paging(page or 1, size or 20) if always or page is not None or size is not None else None
-
-
-def _seconds(field: str, text: str, default: float | None = None) -> float:
-    """A time that a parameter says."""
-    found = time_of(field, text)
-    if found is None and default is None:
-        raise Problem(400, f"the query parameter {field} is required", error="InvalidRequest")
-    return found.timestamp() if found is not None else default or 0.0
-
-
-def _hours(cluster: str, start: float, end: float, paging: Paging | None) -> Hours:
-    from gpuctl_usage.answers.hourly_answers import Hours
-
-    if start >= end:
-        raise Problem(400, "start_time has to be before end_time", error="InvalidRequest")
-    return Hours(cluster, start, end, paging=paging)
-
-
-def _between(cluster: str, start: str, end: str, paging: Paging | None, step: str, zone: str) -> Hours:
-    from gpuctl_usage.answers.steps import Step
-
-    hours = _hours(cluster, _seconds("start_time", start), _seconds("end_time", end), paging)
-    return replace(hours, step=Step(step), tz=zone)
+def _only(asked: Asked, seen: frozenset[str] | None, excluded: str = "") -> Asked:
+    """Of the namespaces that may be seen, but for those that are left out."""
+    without = frozenset(filter(None, (name.strip() for name in excluded.split(","))))
+    return asked._replace(hours=replace(asked.hours, namespaces=seen, excluded=without))
 
 
 def _seen(service: Service, caller: Caller, cluster: str, namespace: str = "") -> frozenset[str] | None:
@@ -151,114 +160,94 @@ def dimension_values(
     return _success(usage_answer(service, lambda database: values(database, cluster, level, dimension_key)))
 
 
-@router.get("/cluster/hourly-stats", responses=_of(ClusterUsage))
-def cluster_hours(
-    service: ServiceOf,
-    caller: Reads,
-    start_time: Start,
-    end_time: End,
-    cluster: Cluster = "",
-    step: StepOf = "hour",
-    tz: Zone = "",
-    page: Page = None,
-    page_size: PageSize = None,
-) -> JSONResponse:
+@router.get("/cluster/hourly-stats", responses=_of_rows(ClusterUsage))
+def cluster_hours(service: ServiceOf, caller: Reads, asked: AskedHours) -> Response:
     """A cluster, hour by hour. For those who see all namespaces."""
     from gpuctl_usage.answers.hourly_answers import cluster_hours as answer
 
     demand_whole(caller, _NAMESPACES)
-    hours = _between(cluster, start_time, end_time, _paging(page, page_size), step, tz)
-    return _success(usage_answer(service, lambda database: answer(database, hours)))
+    return _rows(service, asked, ClusterHour, answer)
 
 
-@router.get("/namespaces/hourly-stats", responses=_of(NamespaceUsage))
+@router.get("/namespaces/hourly-stats", responses=_of_rows(NamespaceUsage))
 def namespace_hours(
     service: ServiceOf,
     caller: Reads,
-    start_time: Start,
-    end_time: End,
-    cluster: Cluster = "",
+    asked: AskedHours,
     namespace: Namespace = "",
-    step: StepOf = "hour",
-    tz: Zone = "",
-    page: Page = None,
-    page_size: PageSize = None,
-) -> JSONResponse:
+    exclude_namespaces: Excluded = "",
+    include_idle: Idle = False,
+) -> Response:
     """Namespaces, hour by hour, of those that may be seen."""
     from gpuctl_usage.answers.hourly_answers import namespace_hours as answer
 
-    hours = _between(cluster, start_time, end_time, _paging(page, page_size), step, tz)
-    hours = replace(hours, namespaces=_seen(service, caller, cluster, namespace))
-    return _success(usage_answer(service, lambda database: answer(database, hours, namespace)))
+    asked = _only(asked, _seen(service, caller, asked.hours.cluster, namespace), exclude_namespaces)
+    return _rows(
+        service,
+        asked,
+        NamespaceHour,
+        lambda database, hours: answer(database, hours, namespace, with_idle=include_idle),
+    )
 
 
-@router.get("/labels/hourly-stats", responses=_of(LabelUsage))
+@router.get("/labels/hourly-stats", responses=_of_rows(LabelUsage))
 def label_hours(
     service: ServiceOf,
     caller: Reads,
     dimension_type: Dimension,
     dimension_key: Key,
-    start_time: Start,
-    end_time: End,
-    cluster: Cluster = "",
+    asked: AskedHours,
     dimension_value: Annotated[str, Query(max_length=4096, description="Of this value. Default: of all.")] = "",
-    step: StepOf = "hour",
-    tz: Zone = "",
-    page: Page = None,
-    page_size: PageSize = None,
-) -> JSONResponse:
+    include_idle: Idle = False,
+) -> Response:
     """The values of a label or annotation, hour by hour. For those who see all namespaces."""
     from gpuctl_usage.answers.hourly_answers import label_hours as answer
     from gpuctl_usage.sums import Level
 
     demand_whole(caller, _WORKLOADS)
     level = Level(dimension_type)
-    hours = _between(cluster, start_time, end_time, _paging(page, page_size), step, tz)
-    return _success(
-        usage_answer(service, lambda database: answer(database, hours, level, dimension_key, dimension_value))
+    return _rows(
+        service,
+        asked,
+        LabelHour,
+        lambda database, hours: answer(database, hours, level, dimension_key, dimension_value, with_idle=include_idle),
     )
 
 
-@router.get("/workloads/hourly-stats", responses=_of(WorkloadUsage))
+@router.get("/workloads/hourly-stats", responses=_of_rows(WorkloadUsage))
 def workload_hours(
     service: ServiceOf,
     caller: Reads,
-    start_time: Start,
-    end_time: End,
-    cluster: Cluster = "",
+    asked: AskedHours,
     namespace: Namespace = "",
+    exclude_namespaces: Excluded = "",
     workload_name: Annotated[str, Query(max_length=253, description="Of this name.", examples=["bert"])] = "",
     workload_type: Annotated[str, Query(max_length=63, description="Of this kind.", examples=["Job"])] = "",
-    step: StepOf = "hour",
-    tz: Zone = "",
-    page: Page = None,
-    page_size: PageSize = None,
     order_by: Annotated[
         Literal["time", "utilization", "allocated_gpu_count"],
         Query(description="By what; what is not known is last."),
     ] = "time",
     order_direction: Annotated[Literal["asc", "desc"], Query(description="The least first, or the most.")] = "asc",
-) -> JSONResponse:
-    """Workloads, hour by hour, of the namespaces that may be seen; always a page."""
+) -> Response:
+    """Workloads, hour by hour, of the namespaces that may be seen; always a page, but as CSV."""
     from gpuctl_usage.answers.hourly_answers import workload_hours as answer
+    from gpuctl_usage.answers.scopes import Paging
     from gpuctl_usage.store.usage_queries import RowOrder
 
     demand_workloads(caller)
-    hours = _between(cluster, start_time, end_time, _paging(page, page_size, always=True), step, tz)
-    hours = replace(hours, namespaces=_seen(service, caller, cluster, namespace))
-    asked: dict[str, Any] = {"namespace": namespace, "name": workload_name, "kind": workload_type}
-    order, ascending = RowOrder(order_by), order_direction == "asc"
-    return _success(
-        usage_answer(service, lambda database: answer(database, hours, **asked, order=order, ascending=ascending))
-    )
+    if asked.hours.paging is None and not asked.as_csv:
+        asked = asked._replace(hours=replace(asked.hours, paging=Paging(1, 20)))
+    asked = _only(asked, _seen(service, caller, asked.hours.cluster, namespace), exclude_namespaces)
+    about: dict[str, Any] = {"namespace": namespace, "name": workload_name, "kind": workload_type}
+    about |= {"order": RowOrder(order_by), "ascending": order_direction == "asc"}
+    return _rows(service, asked, WorkloadHour, lambda database, hours: answer(database, hours, **about))
 
 
-@router.get("/ledger", responses=_of(LedgerAnswer))
+@router.get("/ledger", responses=_of_rows(LedgerAnswer))
 def ledger(
     service: ServiceOf,
     caller: Reads,
-    start_time: Start,
-    end_time: End,
+    asked: AskedHours,
     by: Annotated[
         Literal["cluster", "namespace", "label", "annotation", "workload", "node", "model"],
         Query(description="What a row is about."),
@@ -266,17 +255,11 @@ def ledger(
     key: Annotated[str, Query(max_length=317, description="Of a label or annotation.", examples=["team"])] = "",
     value: Annotated[
         str,
-        Query(
-            max_length=4096, description="Of this namespace, value, workload (its uid), node, model. Default: of all."
-        ),
+        Query(max_length=4096, description="Of this namespace, value, workload (uid), node or model. Default: of all."),
     ] = "",
-    cluster: Cluster = "",
     namespace: Namespace = "",
-    step: StepOf = "hour",
-    tz: Zone = "",
-    page: Page = None,
-    page_size: PageSize = None,
-) -> JSONResponse:
+    exclude_namespaces: Excluded = "",
+) -> Response:
     """What became of every GPU-second. What is not of namespaces or workloads is for those who see all namespaces."""
     from gpuctl_usage.answers.ledger_answers import KEYED, OF_NAMESPACES
     from gpuctl_usage.answers.ledger_answers import ledger as answer
@@ -290,13 +273,13 @@ def ledger(
     if (level in KEYED) != bool(key):
         said = "is required" if level in KEYED else "is that of a label or annotation: leave it out"
         raise Problem(400, f"key {said} with by={by}", error="InvalidRequest")
-    if namespace and level not in OF_NAMESPACES:
-        raise Problem(400, "namespace is for by=namespace and by=workload", error="InvalidRequest")
-    hours = _between(cluster, start_time, end_time, _paging(page, page_size), step, tz)
     if level in OF_NAMESPACES:
-        hours = replace(hours, namespaces=_seen(service, caller, cluster, namespace))
-    asked: dict[str, Any] = {"value": value, "namespace": namespace}
-    return _success(usage_answer(service, lambda database: answer(database, hours, level, key, **asked)))
+        asked = _only(asked, _seen(service, caller, asked.hours.cluster, namespace), exclude_namespaces)
+    elif namespace or exclude_namespaces:
+        said = "namespace" if namespace else "exclude_namespaces"
+        raise Problem(400, f"{said} is for by=namespace and by=workload", error="InvalidRequest")
+    about: dict[str, Any] = {"value": value, "namespace": namespace}
+    return _rows(service, asked, LedgerRow, lambda database, hours: answer(database, hours, level, key, **about))
 
 
 @router.get("/waste", responses=_of(WasteAnswer))
@@ -316,8 +299,8 @@ def waste(
     from gpuctl_usage.answers.waste_answers import waste as answer
 
     demand_workloads(caller)
-    end = _seconds("end_time", end_time, time.time())
-    hours = _hours(cluster, _seconds("start_time", start_time, end - DAY), end, None)
+    end = seconds_of("end_time", end_time, time.time())
+    hours = hours_between(cluster, seconds_of("start_time", start_time, end - DAY), end, None)
     seen = _seen(service, caller, cluster, namespace)
     if namespace:
         seen = frozenset({namespace}) if seen is None else seen & {namespace}
@@ -356,6 +339,15 @@ def snapshots(
         bool | None,
         Query(description="Whether to tell of every workload. Default: where there are no more than 300 snapshots."),
     ] = None,
+    interval: Annotated[
+        str,
+        Query(
+            max_length=8,
+            pattern=r"^([1-9]\d{0,5}[mhd])?$",
+            description="One snapshot of so long at most, the first: minutes, hours or days. Default: every one.",
+            examples=["1h"],
+        ),
+    ] = "",
     page: Page = None,
     page_size: PageSize = None,
 ) -> JSONResponse:
@@ -363,8 +355,12 @@ def snapshots(
     from gpuctl_usage.answers.snapshot_answers import snapshot_list
 
     demand_workloads(caller)
-    end = _seconds("end_time", end_time, time.time())
-    hours = _hours(cluster, _seconds("start_time", start_time, end - DAY), end, _paging(page, page_size))
+    end = seconds_of("end_time", end_time, time.time())
+    start = seconds_of("start_time", start_time, end - DAY)
+    hours = hours_between(cluster, start, end, paging_of(page, page_size))
     hours = replace(hours, namespaces=_seen(service, caller, cluster))
-    found = usage_answer(service, lambda database: snapshot_list(database, hours, details=include_details))
+    every = int(interval[:-1]) * _SECONDS[interval[-1]] if interval else 0
+    found = usage_answer(
+        service, lambda database: snapshot_list(database, hours, details=include_details, interval=every)
+    )
     return _success(found.answer, found.note)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from sqlalchemy import Connection
 
 from gpuctl_usage.answers.figures import counted, shown, stamped
-from gpuctl_usage.answers.scopes import Paging, TooMuch, cluster_named, page_or_list
+from gpuctl_usage.answers.scopes import Cursor, Paging, TooMuch, cluster_named, page_or_list, rows_after
 from gpuctl_usage.answers.steps import Step, bounds, zone_of
 from gpuctl_usage.facts import DAY
 from gpuctl_usage.rolling import quotients
@@ -20,12 +20,15 @@ from gpuctl_usage.store.node_rows import NodeRows
 from gpuctl_usage.store.numbering import workload_of
 from gpuctl_usage.store.step_rows import StepRows
 from gpuctl_usage.store.usage_queries import (
+    Place,
     Question,
     RowOrder,
     UsageRow,
     capacity_by_hour,
     count_rows,
     find_rows,
+    is_place,
+    place_of,
 )
 from gpuctl_usage.sums import Level
 
@@ -48,6 +51,7 @@ class Hours:
     :param cluster: its name; "" is the first that was collected.
     :param start: seconds since 1970: hours that begin at it or later, and before ``end``.
     :param namespaces: those that may be seen; None for all.
+    :param excluded: those that are left out.
     :param paging: None for all rows as a list.
     :param step: an hour belongs to the day, week or month in which it begins; the first and the last of them are cut.
     :param tz: the time zone of days, weeks and months, by its name in the IANA database; "" is UTC.
@@ -57,7 +61,8 @@ class Hours:
     start: float
     end: float
     namespaces: Collection[str] | None = None
-    paging: Paging | None = None
+    excluded: Collection[str] = ()
+    paging: Paging | Cursor | None = None
     step: Step = Step.HOUR
     tz: str = ""
 
@@ -70,14 +75,20 @@ def cluster_hours(database: Database, hours: Hours) -> Answer:
     return _answer(database, hours, Level.CLUSTER, lambda row, _: _cluster_row(row))
 
 
-def namespace_hours(database: Database, hours: Hours, namespace: str = "") -> Answer:
-    """Namespaces, or one."""
-    return _answer(database, hours, Level.NAMESPACE, _namespace_row, value=namespace or None)
+def namespace_hours(database: Database, hours: Hours, namespace: str = "", *, with_idle: bool = False) -> Answer:
+    """Namespaces, or one.
+
+    :param with_idle: also rows of zero, of those that held GPUs at any time that is kept, and in this step none.
+    """
+    return _answer(database, hours, Level.NAMESPACE, _namespace_row, with_idle, value=namespace or None)
 
 
-def label_hours(database: Database, hours: Hours, level: Level, key: str, value: str = "") -> Answer:
+def label_hours(
+    database: Database, hours: Hours, level: Level, key: str, value: str = "", *, with_idle: bool = False
+) -> Answer:
     """The values of a label or annotation, or one."""
-    return _answer(database, hours, level, lambda row, _: _label_row(row), key=key, value=value or None)
+    asked = {"key": key, "value": value or None}
+    return _answer(database, hours, level, lambda row, _: _label_row(row), with_idle, **asked)
 
 
 def workload_hours(
@@ -107,8 +118,8 @@ class Rows(Protocol):
     def count(self) -> int:
         """How many there are."""
 
-    def find(self, limit: int, offset: int = 0) -> list[UsageRow]:
-        """Some of them, in the order of the question."""
+    def find(self, limit: int, offset: int = 0, after: Place | None = None) -> list[UsageRow]:
+        """Some of them, in the order of the question, those after a place."""
 
     def capacities(self) -> dict[int, float]:
         """The GPUs of the whole cluster times seconds, by the start of an hour or step."""
@@ -122,28 +133,27 @@ class _HourRows:
     def count(self) -> int:
         return count_rows(self._connection, self._question)
 
-    def find(self, limit: int, offset: int = 0) -> list[UsageRow]:
-        return find_rows(self._connection, self._question, limit, offset)
+    def find(self, limit: int, offset: int = 0, after: Place | None = None) -> list[UsageRow]:
+        return find_rows(self._connection, self._question, limit, offset, after)
 
     def capacities(self) -> dict[int, float]:
         return capacity_by_hour(self._connection, self._question)
 
 
-def rows_of(connection: Connection, hours: Hours, question: Question) -> Rows:
+def rows_of(connection: Connection, hours: Hours, question: Question, with_idle: bool = False) -> Rows:
     """The rows of hours, or of what is longer.
 
-    :raises UnknownZone: there is no such time zone.
+    :param with_idle: also of groups that hold nothing, every one in every step.
+    :raises Refused: there is no such time zone, or it would take too much.
     """
     zone_of(hours.tz)
-    if hours.step is Step.HOUR and question.level is not Level.NODE:
+    if hours.step is Step.HOUR and question.level is not Level.NODE and not with_idle:
         return _HourRows(connection, question)
     steps, number = kept_steps(connection, hours, question.cluster), list(Step).index(hours.step)
     if question.level is not Level.NODE:
-        return StepRows(connection, question, steps, number)
+        return StepRows(connection, question, steps, number, with_idle)
     if sum(len(part.periods) for part in steps) > _MOST_OF_NODES:
-        raise TooMuch(
-            "nodes, hour by hour, are answered for six weeks at most; ask for a shorter time, or for step=day"
-        )
+        raise TooMuch("nodes are answered for six weeks of hours at most; ask for a shorter time, or for step=day")
     return NodeRows(connection, question, steps, number)
 
 
@@ -164,25 +174,44 @@ def kept_steps(connection: Connection, hours: Hours, cluster: int) -> list[Part]
 
 def question_of(hours: Hours, cluster: int, level: Level, **asked: Any) -> Question:
     """What is asked, of a cluster."""
-    return Question(cluster, level, hours.start, hours.end, hours.namespaces, **asked)
+    return Question(cluster, level, hours.start, hours.end, hours.namespaces, hours.excluded, **asked)
 
 
-def _answer(database: Database, hours: Hours, level: Level, row: Row, **asked: Any) -> Answer:
+def answered(
+    hours: Hours, question: Question, rows: Rows, told: Callable[[list[UsageRow]], list[dict[str, Any]]]
+) -> Answer:
+    """Rows as they are asked for: all, a page, or those after others.
+
+    :param told: rows as they are answered.
+    :raises Refused: all would be too many, or there is no such cursor.
+    """
+    if not isinstance(hours.paging, Cursor):
+        return page_or_list(hours.paging, rows.count, lambda limit, offset: told(rows.find(limit, offset)))
+
+    def after(limit: int, place: Place | None) -> tuple[list[dict[str, Any]], list[Place]]:
+        found = rows.find(limit, after=place)
+        return told(found), [place_of(question, row) for row in found]
+
+    form = f"{question.level.value} {hours.step.value} {question.order.value} {question.ascending}"
+    return rows_after(hours.paging, form, lambda place: is_place(question, place), after)
+
+
+def _answer(database: Database, hours: Hours, level: Level, row: Row, with_idle: bool = False, **asked: Any) -> Answer:
     with database.reading() as connection:
         cluster = cluster_named(connection, hours.cluster)
-        rows = rows_of(connection, hours, question_of(hours, cluster.id, level, **asked))
+        question = question_of(hours, cluster.id, level, **asked)
+        rows = rows_of(connection, hours, question, with_idle)
 
-        def find(limit: int, offset: int) -> list[dict[str, Any]]:
-            found = rows.find(limit, offset)
+        def told(found: list[UsageRow]) -> list[dict[str, Any]]:
             # Of namespaces without a capacity of their own that of the cluster.
             whole = rows.capacities() if level is Level.NAMESPACE and found else {}
-            told = [{"id": item.id, "cluster_name": cluster.name, **row(item, whole.get(item.start))} for item in found]
-            if hours.step is not Step.HOUR:
-                for value, item in zip(told, found, strict=True):
-                    value["end_time"] = stamped(item.end)
-            return told
+            values = []
+            for item in found:
+                value = {"id": item.id, "cluster_name": cluster.name, **row(item, whole.get(item.start))}
+                values.append(value if hours.step is Step.HOUR else value | {"end_time": stamped(item.end)})
+            return values
 
-        return page_or_list(hours.paging, rows.count, find)
+        return answered(hours, question, rows, told)
 
 
 def _cluster_row(row: UsageRow) -> dict[str, Any]:

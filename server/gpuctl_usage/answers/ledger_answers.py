@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from gpuctl_usage.answers.figures import shown, stamped
-from gpuctl_usage.answers.hourly_answers import Answer, Hours, question_of, rows_of
-from gpuctl_usage.answers.scopes import cluster_named, page_or_list
+from gpuctl_usage.answers.hourly_answers import Answer, Hours, answered, question_of, rows_of
+from gpuctl_usage.answers.scopes import cluster_named
 from gpuctl_usage.rolling import balance, quotients
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.numbering import workload_of
@@ -46,12 +46,9 @@ def ledger(
         asked: dict[str, Any] = {"value": value or None, "order": order, "ascending": ascending}
         if level in KEYED:
             asked["key"] = key
-        rows = rows_of(connection, hours, question_of(hours, cluster.id, level, **asked))
-
-        def find(limit: int, offset: int) -> list[dict[str, Any]]:
-            return [_row(item, cluster.name) for item in rows.find(limit, offset)]
-
-        return page_or_list(hours.paging, rows.count, find)
+        question = question_of(hours, cluster.id, level, **asked)
+        rows = rows_of(connection, hours, question)
+        return answered(hours, question, rows, lambda found: [_row(item, cluster.name) for item in found])
 
 
 def _row(row: UsageRow, cluster: str) -> dict[str, Any]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from gpuctl_usage.store.usage_queries import NamedCluster, find_clusters
+from gpuctl_usage.store.usage_queries import NamedCluster, Place, find_clusters
 
+_NO_CURSOR = "cursor: it is none that an answer to this question had; begin with an empty one"
 MOST_ROWS = 10_000
 """Of a list that is not asked for page by page."""
 
@@ -40,6 +43,16 @@ class Paging(NamedTuple):
     size: int
 
 
+class Cursor(NamedTuple):
+    """Which rows are wanted: those after others, and how many.
+
+    :param after: what an answer before has called ``next_cursor``; "" for the first ones.
+    """
+
+    after: str
+    size: int
+
+
 def cluster_named(connection: Connection, name: str) -> NamedCluster:
     """The cluster of a name; of "" the first that was collected.
 
@@ -54,6 +67,49 @@ def cluster_named(connection: Connection, name: str) -> NamedCluster:
         if cluster.name == name:
             return cluster
     raise UnknownCluster(f"there is no cluster {name}; /clusters lists those that there are")
+
+
+def rows_after(
+    cursor: Cursor,
+    form: str,
+    is_theirs: Callable[[Place], bool],
+    find: Callable[[int, Place | None], tuple[list[dict[str, Any]], list[Place]]],
+) -> dict[str, Any]:
+    """Some rows, and where the next ones begin; None after the last.
+
+    :param form: what rows these are, and in what order: a cursor of others is refused.
+    :param is_theirs: whether a place can be one of these rows.
+    :param find: rows and their places, given a limit and the place after which they are.
+    :raises Refused: it is no cursor of theirs.
+    """
+    after = _read_cursor(cursor.after, form) if cursor.after else None
+    if after is not None and not is_theirs(after):
+        raise Refused(_NO_CURSOR)
+    rows, places = find(cursor.size + 1, after)
+    more = len(rows) > cursor.size
+    following = _write_cursor(form, places[cursor.size - 1]) if more else None
+    return {"page_size": cursor.size, "next_cursor": following, "data": rows[: cursor.size]}
+
+
+def _write_cursor(form: str, place: Place) -> str:
+    text = json.dumps([form, *place], separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _read_cursor(text: str, form: str) -> Place:
+    try:
+        found = json.loads(base64.urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4)))
+        if isinstance(found, list) and found[:1] == [form] and len(found) > 1 and all(map(_is_plain, found)):
+            return found[1:]
+    except (ValueError, RecursionError):
+        pass
+    raise Refused(_NO_CURSOR)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, str):
+        return "\x00" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
+    return value is None or (type(value) in (int, float) and abs(value) < 2**62)
 
 
 def page_or_list(

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from gpuctl_usage.answers.figures import counted, shown, stamped
 from gpuctl_usage.answers.hourly_answers import Answer, Hours
-from gpuctl_usage.answers.scopes import NothingKept, TooMuch, cluster_named, page_or_list
+from gpuctl_usage.answers.scopes import Cursor, NothingKept, TooMuch, cluster_named, page_or_list
 from gpuctl_usage.facts import WorkloadAllocation
 from gpuctl_usage.rolling.quotients import mean_over
 from gpuctl_usage.store.database import Database
-from gpuctl_usage.store.moments import KeptSnapshot, count_snapshots, latest_snapshot, read_snapshots
+from gpuctl_usage.store.moments import KeptSnapshot, count_snapshots, first_of_each, latest_snapshot, read_snapshots
 
 MOST_DETAILED = 300
 """Snapshots of one answer that tell of every workload, where nothing is said about it."""
@@ -41,19 +41,22 @@ def latest(database: Database, cluster: str, namespaces: Iterable[str] | None = 
     return {**{key: value[key] for key in first}, "dimension_key": "", "dimension_value": "", **value}
 
 
-def snapshot_list(database: Database, hours: Hours, *, details: bool | None = None) -> Listed:
+def snapshot_list(database: Database, hours: Hours, *, details: bool | None = None, interval: int = 0) -> Listed:
     """Snapshots of a time, the earliest first.
 
     :param details: None: of a few they tell of every workload, of many the totals alone.
+    :param interval: seconds; the first snapshot of each so long piece of UTC; 0 for all of them.
     :raises Unanswerable: there is no such cluster, or there are too many.
     """
-    seen = None if hours.namespaces is None else frozenset(hours.namespaces)
+    assert not isinstance(hours.paging, Cursor)
+    paging, seen = hours.paging, None if hours.namespaces is None else frozenset(hours.namespaces)
     with database.reading() as connection:
         cluster = cluster_named(connection, hours.cluster)
         asked = cluster.id, hours.start, hours.end
-        total = count_snapshots(connection, *asked)
-        number = total if hours.paging is None else min(total, hours.paging.size)
-        if details and hours.paging is None and number > MOST_DETAILED:
+        some = first_of_each(connection, *asked, interval) if interval else None
+        total = count_snapshots(connection, *asked) if some is None else len(some)
+        number = total if paging is None else min(total, paging.size)
+        if details and paging is None and number > MOST_DETAILED:
             raise TooMuch(
                 f"these are {number} snapshots, which tell of every workload; ask for a shorter time, or for pages: "
                 f"page=1&page_size={MOST_DETAILED}"
@@ -63,10 +66,11 @@ def snapshot_list(database: Database, hours: Hours, *, details: bool | None = No
         def find(limit: int, offset: int) -> list[dict[str, Any]]:
             # What somebody may see is told by the details alone.
             read = told or seen is not None
-            kept = read_snapshots(connection, *asked, details=read, limit=limit, offset=offset)
+            few = None if some is None else some[offset : offset + limit]
+            kept = read_snapshots(connection, *asked, details=read, limit=limit, offset=offset, few=few)
             return [_value(item, cluster.name, seen, told) for item in kept]
 
-        answer = page_or_list(hours.paging, lambda: total, find)
+        answer = page_or_list(paging, lambda: total, find)
     note = f"allocation_details are left out of more than {MOST_DETAILED} snapshots; ask with include_details=true"
     return Listed(answer, note if details is None and not told else "")
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from sqlalchemy import Connection, Engine, func, select, update
 
-from gpuctl_usage.facts import AllocationSnapshot, Capacity, Holding
-from gpuctl_usage.store import hours, intervals, moments
-from gpuctl_usage.store.engines import engine_of, looking, prepare, shown, told, url_of, writing
+from gpuctl_usage.facts import DAY, AllocationSnapshot, Capacity, Holding, Kept
+from gpuctl_usage.store import hours, intervals, moments, pruning
+from gpuctl_usage.store.engines import engine_of, looking, prepare, shown, shrink, told, url_of, writing
 from gpuctl_usage.store.hours import HourState, Span
 from gpuctl_usage.store.numbering import upsert
 from gpuctl_usage.store.tables import capacities, clusters, holdings
@@ -74,19 +74,25 @@ class Database:
             connection.execute(statement.on_conflict_do_update(index_elements=["uid"], set_={"name": name}))
             return int(connection.execute(select(clusters.c.id).where(clusters.c.uid == uid)).scalar_one())
 
-    def put_holdings(self, cluster: int, changed: Sequence[Holding], seen_at: float) -> None:
+    def put_holdings(self, cluster: int, changed: Sequence[Holding], seen_at: float, late: float | None = None) -> None:
         """Insert holdings, or replace those of the same pod and start.
 
         :param seen_at: until when what holds GPUs is known, with them.
+        :param late: a time from which on hours may have been rolled up without them: those and their days are
+            provisional again.
         """
         with self._writing() as connection:
             intervals.put_holdings(connection, cluster, changed)
+            hours.reopen(connection, cluster, late)
             _seen(connection, cluster, seen_at)
 
-    def put_capacities(self, cluster: int, changed: Sequence[Capacity], seen_at: float) -> None:
+    def put_capacities(
+        self, cluster: int, changed: Sequence[Capacity], seen_at: float, late: float | None = None
+    ) -> None:
         """Insert capacities, or replace those of the same node and start."""
         with self._writing() as connection:
             intervals.put_capacities(connection, cluster, changed)
+            hours.reopen(connection, cluster, late)
             _seen(connection, cluster, seen_at)
 
     def seen(self, cluster: int, at: float) -> None:
@@ -122,15 +128,47 @@ class Database:
         with self.reading() as connection:
             return intervals.read_capacities(connection, cluster, intervals.overlapping(capacities, start, end))
 
-    def put_rolled_up(self, cluster: int, rolled: RolledUp, provisional: bool, span: Span = Span.HOUR) -> bool:
-        """Replace an hour, or a day, as a whole.
+    def late_changes(self, cluster: int) -> int:
+        """How often something has become known late; see :meth:`put_rolled_up`."""
+        with self.reading() as connection:
+            return hours.late_changes(connection, cluster)
+
+    def put_rolled_up(
+        self,
+        cluster: int,
+        rolled: RolledUp,
+        provisional: bool,
+        span: Span = Span.HOUR,
+        *,
+        late_changes: int | None = None,
+    ) -> bool:
+        """Replace an hour, or a day, as a whole. The day of an hour that is different is provisional again.
 
         Labels of its workloads, and whether they run, are those of the holdings that are there at that time.
 
+        :param late_changes: how many there were before what it is made of was read: after others it is provisional.
         :returns: False when its digest is the same: then nothing is written but whether it is provisional.
         """
         with self._writing() as connection:
-            return hours.put_period(connection, cluster, rolled, provisional, span, self._clock())
+            others = late_changes is not None and late_changes != hours.late_changes(connection, cluster)
+            return hours.put_period(connection, cluster, rolled, provisional or others, span, self._clock())
+
+    def put_day(self, cluster: int, rolled: RolledUp, made_of: Mapping[int, str]) -> bool | None:
+        """Replace a day, which is final, unless its hours are not what it is made of any more.
+
+        :param made_of: the digests of its hours, by their start.
+        :returns: whether it is different from what was there; None where it is not written.
+        """
+        with self._writing() as connection:
+            now = hours.states(connection, cluster, rolled.start, rolled.start + DAY, Span.HOUR)
+            if {start: state.digest for start, state in now.items() if not state.provisional} != made_of:
+                return None
+            return hours.put_period(connection, cluster, rolled, False, Span.DAY, self._clock())
+
+    def keep_hour(self, cluster: int, start: int, provisional: bool) -> None:
+        """Leave an hour as it is, though it could be rolled up anew."""
+        with self._writing() as connection:
+            hours.set_provisional(connection, cluster, start, provisional)
 
     def hours(self, cluster: int, start: int, end: int, span: Span = Span.HOUR) -> dict[int, HourState]:
         """Which are there that begin in [start, end), by their start."""
@@ -141,6 +179,14 @@ class Database:
         """Those that begin in [start, end), by start. Least and most are as they are answered: to hundredths."""
         with self.reading() as connection:
             return hours.read_periods(connection, cluster, start, end, span)
+
+    def prune(self, cluster: int, kept: Kept, now: float) -> bool:
+        """Take a small piece away of what is not kept any longer; False where nothing is left of it."""
+        with self._writing() as connection:
+            if pruning.prune(connection, cluster, kept, now):
+                return True
+        with told(self.name):
+            return shrink(self._engine)
 
     def put_snapshot(self, cluster: int, snapshot: AllocationSnapshot) -> None:
         """Insert a snapshot, or replace that of the same moment."""

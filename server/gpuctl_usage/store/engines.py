@@ -27,6 +27,8 @@ APPLICATION = 0x67707563
 # It says at every start what it takes the database for.
 logging.getLogger("alembic.runtime.migration").setLevel(logging.WARNING)
 _PATIENCE = 30.0
+_PAGES = 2000
+"""Of a file that shrinks, how many are given back at a time."""
 _WRITES = "gpuctl_writes"
 
 
@@ -131,6 +133,23 @@ def looking(engine: Engine) -> Iterator[Connection]:
     """A transaction that reads: it sees one moment, and waits for nobody."""
     with engine.connect() as connection, connection.begin():
         yield connection
+
+
+def shrink(engine: Engine) -> bool:
+    """Give some free pages of a file back; False where there are none. A database server does that by itself."""
+    if engine.dialect.name != "sqlite":
+        return False
+    connection = engine.raw_connection()
+    try:
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA freelist_count")
+        free = any(count for (count,) in cursor.fetchall())
+        if free:
+            # As a statement it would do one page: it has no columns, and is asked for no more.
+            cursor.executescript(f"PRAGMA incremental_vacuum({_PAGES})")
+        return free
+    finally:
+        connection.close()
 
 
 def prepare(engine: Engine, name: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from enum import Enum, IntEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
 from gpuctl_usage.facts import DAY, HOUR
 from gpuctl_usage.store.intervals import overlapping
@@ -32,7 +32,7 @@ from gpuctl_usage.store.packing import (
     unpack_pairs,
     unpack_sums,
 )
-from gpuctl_usage.store.tables import groups, holdings, periods, sums
+from gpuctl_usage.store.tables import clusters, groups, holdings, periods, sums
 from gpuctl_usage.sums import Group, Holder, Level, RolledUp, Sums
 
 
@@ -80,7 +80,7 @@ def put_period(
     """Replace an hour or a day; False when the same is there."""
     known = connection.execute(
         select(periods.c.id, periods.c.digest, periods.c.seconds, periods.c.provisional).where(
-            periods.c.cluster_id == cluster, periods.c.span == span.value, periods.c.start == rolled.start
+            *_which(cluster, span, rolled.start)
         )
     ).one_or_none()
     if known is not None and (known.digest, known.seconds) == (rolled.digest, rolled.seconds):
@@ -89,6 +89,9 @@ def put_period(
                 update(periods).where(periods.c.id == known.id).values(provisional=provisional, updated_at=now)
             )
         return False
+    if span is Span.HOUR:
+        day = _which(cluster, Span.DAY, rolled.start // DAY * DAY)
+        connection.execute(update(periods).where(*day).values(provisional=True))
     ids = group_ids(connection, cluster, rolled.sums)
     nodes = {ids[group]: item for group, item in rolled.sums.items() if group.level is Level.NODE}
     whole = rolled.sums.get(Group(Level.CLUSTER))
@@ -121,6 +124,33 @@ def put_period(
     if rows:
         connection.execute(insert(sums), rows)
     return True
+
+
+def _which(cluster: int, span: Span, start: int) -> tuple[ColumnElement[bool], ...]:
+    return periods.c.cluster_id == cluster, periods.c.span == span.value, periods.c.start == start
+
+
+def set_provisional(connection: Connection, cluster: int, start: int, provisional: bool) -> None:
+    """Say of an hour whether it is provisional."""
+    which = _which(cluster, Span.HOUR, start)
+    connection.execute(update(periods).where(*which).values(provisional=provisional))
+
+
+def reopen(connection: Connection, cluster: int, since: float | None) -> None:
+    """Have everything provisional that may be made of what happened at a time or later: hours, and their days."""
+    if since is None:
+        return
+    for span in Span:
+        later = periods.c.cluster_id == cluster, periods.c.span == span.value, periods.c.start > since - span.seconds
+        connection.execute(update(periods).where(*later).values(provisional=True))
+    one_more = clusters.c.late_changes + 1
+    connection.execute(update(clusters).where(clusters.c.id == cluster).values(late_changes=one_more))
+
+
+def late_changes(connection: Connection, cluster: int) -> int:
+    """How often hours have been reopened."""
+    found = connection.execute(select(clusters.c.late_changes).where(clusters.c.id == cluster)).scalar_one_or_none()
+    return found or 0
 
 
 def _pack_holders(connection: Connection, cluster: int, holders: Collection[Holder]) -> bytes:

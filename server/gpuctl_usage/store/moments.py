@@ -50,13 +50,34 @@ def count_snapshots(connection: Connection, cluster: int, start: float, end: flo
     ).scalar_one()
 
 
+def first_of_each(connection: Connection, cluster: int, start: float, end: float, interval: int) -> list[int]:
+    """The numbers of the first snapshots of all pieces of so many seconds, by time."""
+    found: dict[int, int] = {}
+    statement = select(snapshots.c.id, snapshots.c.time).where(_between(cluster, start, end))
+    for row in connection.execute(statement.order_by(snapshots.c.time)):
+        found.setdefault(int(row.time // interval), row.id)
+    return list(found.values())
+
+
 def read_snapshots(
-    connection: Connection, cluster: int, start: float, end: float, *, details: bool, limit: int, offset: int = 0
+    connection: Connection,
+    cluster: int,
+    start: float,
+    end: float,
+    *,
+    details: bool,
+    limit: int,
+    offset: int = 0,
+    few: Sequence[int] | None = None,
 ) -> list[KeptSnapshot]:
-    """Snapshots, by time."""
+    """Snapshots, by time.
+
+    :param few: the numbers of those that are read, instead of a limit and an offset.
+    """
     columns = [column for column in snapshots.c if details or column is not snapshots.c.details]
     statement = select(*columns).where(_between(cluster, start, end))
-    rows = connection.execute(statement.order_by(snapshots.c.time).limit(limit).offset(offset)).all()
+    statement = statement.limit(limit).offset(offset) if few is None else statement.where(snapshots.c.id.in_(few))
+    rows = connection.execute(statement.order_by(snapshots.c.time)).all()
     return _kept(connection, rows, details)
 
 

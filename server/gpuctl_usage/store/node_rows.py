@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import add
 from typing import Any
 
@@ -14,7 +14,16 @@ from gpuctl_usage.store.numbering import group_of
 from gpuctl_usage.store.packing import unpack_columns
 from gpuctl_usage.store.step_rows import STEP_BITS
 from gpuctl_usage.store.tables import groups, periods
-from gpuctl_usage.store.usage_queries import GROUP_BITS, Question, RowOrder, UsageRow, wanted_groups
+from gpuctl_usage.store.usage_queries import (
+    GROUP_BITS,
+    Place,
+    Question,
+    RowOrder,
+    UsageRow,
+    order_key,
+    place_of,
+    wanted_groups,
+)
 from gpuctl_usage.sums import Sums
 
 _TOLD = (
@@ -45,28 +54,24 @@ class NodeRows:
         """How many there are."""
         return sum(len(self._of_part(number)) for number in range(len(self._parts)))
 
-    def find(self, limit: int, offset: int = 0) -> list[UsageRow]:
-        """Some of them, in the order of the question."""
-        order = range(len(self._parts))
-        if self._question.order is not RowOrder.TIME:
-            rows = [row for number in order for row in self._rows(number)]
-            return sorted(rows, key=self._by_value)[offset : offset + limit]
+    def find(self, limit: int, offset: int = 0, after: Place | None = None) -> list[UsageRow]:
+        """Some of them, in the order of the question, those after a place."""
+        key = None if after is None else order_key(self._question, after)
+        by_time = self._question.order is RowOrder.TIME
+        order: Iterable[int] = range(len(self._parts))
         found: list[UsageRow] = []
-        for number in order if self._question.ascending else reversed(order):
-            if len(found) >= offset + limit:
+        for number in order if self._question.ascending or not by_time else reversed(range(len(self._parts))):
+            if by_time and len(found) >= offset + limit:
                 break
-            found += self._rows(number)
-        return found[offset : offset + limit]
+            found += [row for row in self._rows(number) if key is None or self._key(row) > key]
+        return sorted(found, key=self._key)[offset : offset + limit]
+
+    def _key(self, row: UsageRow) -> tuple[Any, ...]:
+        return order_key(self._question, place_of(self._question, row))
 
     def capacities(self) -> dict[int, float]:
         """Those of nodes are their own."""
         return {}
-
-    def _by_value(self, row: UsageRow) -> tuple[bool, float]:
-        by_use = self._question.order is RowOrder.UTILIZATION
-        amount, over = (row.sums.util_gpu_s, row.sums.obs_gpu_s) if by_use else (row.sums.alloc_gpu_s, row.seconds)
-        value = amount / over if over > 0 else 0.0
-        return over <= 0, value if self._question.ascending else -value
 
     def _rows(self, number: int) -> list[UsageRow]:
         of_part = self._of_part(number)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, func, null, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, case, func, null, or_, select
 
 from gpuctl_usage.facts import HOUR, UNSET
 from gpuctl_usage.store.hours import WorkloadStatus, sums_of
@@ -17,8 +17,17 @@ from gpuctl_usage.store.kept_parts import Part
 from gpuctl_usage.store.numbering import Described, described_by, group_of
 from gpuctl_usage.store.packing import AS_THEY_ARE, ROUNDED, unpack_histogram, unpack_pairs
 from gpuctl_usage.store.tables import groups, periods, sums
-from gpuctl_usage.store.usage_queries import GROUP_BITS, Question, RowOrder, UsageRow, wanted_groups
-from gpuctl_usage.sums import Level
+from gpuctl_usage.store.unkeyed_periods import UnkeyedPeriods
+from gpuctl_usage.store.usage_queries import (
+    GROUP_BITS,
+    Place,
+    Question,
+    RowOrder,
+    UsageRow,
+    order_key,
+    wanted_groups,
+)
+from gpuctl_usage.sums import Level, Sums
 
 _AT_ONCE = 50
 """Steps that are read together."""
@@ -49,28 +58,38 @@ class _Last:
 class StepRows:
     """The rows that answer a question.
 
-    :param step: the number of the kind of step, less than eight: rows of different kinds have different ids.
+    :param step: the number of the kind of step, less than eight: rows of different kinds have different ids. 0 is of
+        hours.
+    :param with_idle: also rows of groups that hold nothing, every one in every step; only in the order of time.
     """
 
-    def __init__(self, connection: Connection, question: Question, parts: Sequence[Part], step: int) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        question: Question,
+        parts: Sequence[Part],
+        step: int,
+        with_idle: bool = False,
+    ) -> None:
         self._connection = connection
         self._question = question
         self._parts = parts
         self._step = step
+        self._with_idle = with_idle
         columns = (groups.c[name] for name in ("id", "level", "key", "value", "namespace"))
         about = connection.execute(select(*columns).where(wanted_groups(question)))
         self._groups = {row.id: row for row in about}
+        self._unkeyed = UnkeyedPeriods(connection, question, parts, self._groups)
 
     def count(self) -> int:
         """How many there are."""
         return sum(self._counts())
 
-    def find(self, limit: int, offset: int = 0) -> list[UsageRow]:
-        """Some of them, in the order of the question."""
-        if self._question.order is RowOrder.TIME:
-            places = self._by_time(limit, offset)
-        else:
-            places = self._by_value()[offset : offset + limit]
+    def find(self, limit: int, offset: int = 0, after: Place | None = None) -> list[UsageRow]:
+        """Some of them, in the order of the question, those after a place."""
+        key = None if after is None else order_key(self._question, after)
+        by_time = self._question.order is RowOrder.TIME
+        places = self._by_time(limit, offset, key) if by_time else self._by_value(limit, offset, key)
         wanted: dict[int, list[int]] = defaultdict(list)
         for place in places:
             wanted[place.part].append(place.group)
@@ -85,47 +104,74 @@ class StepRows:
         return {self._parts[place.part].start: row.cap_gpu_s for place, row in found}
 
     def _counts(self) -> list[int]:
-        single = {part.periods[0]: number for number, part in enumerate(self._parts) if len(part.periods) == 1}
+        if self._with_idle:
+            return [len(self._groups)] * len(self._parts)
         counts = [0] * len(self._parts)
-        about = self._about(None, [])
+        single = {}
         for number, part in enumerate(self._parts):
-            if len(part.periods) > 1:
-                distinct = about.with_only_columns(func.count(sums.c.group_id.distinct()), maintain_column_froms=True)
-                counts[number] = self._connection.execute(distinct, {"periods": part.periods}).scalar_one()
+            if len(part.periods) == 1:
+                single[part.periods[0]] = number
+                continue
+            about, group = self._about(None, [])
+            distinct = about.with_only_columns(func.count(group.distinct()), maintain_column_froms=True)
+            counts[number] = self._connection.execute(distinct, {"periods": part.periods}).scalar_one()
         if single:
+            about, _ = self._about(None, [])
             each = about.with_only_columns(sums.c.period_id, func.count(), maintain_column_froms=True)
             for period, count in self._connection.execute(each.group_by(sums.c.period_id), {"periods": list(single)}):
                 counts[single[period]] = count
         return counts
 
-    def _by_time(self, limit: int, offset: int) -> list[_Place]:
-        order = range(len(self._parts)) if self._question.ascending else range(len(self._parts) - 1, -1, -1)
-        begin = 0
+    def _by_time(self, limit: int, offset: int, after: tuple[Any, ...] | None) -> list[_Place]:
+        order = list(range(len(self._parts)))
+        if not self._question.ascending:
+            order.reverse()
+        if after is not None:
+            order = [part for part in order if self._time_key(part) >= after[:1]]
         if offset:
             # Those before are only counted.
             counts = self._counts()
             ends = list(accumulate(counts[number] for number in order))
             begin = bisect_right(ends, offset)
             offset -= ends[begin - 1] if begin else 0
+            order = order[begin:]
         found: list[_Place] = []
-        while begin < len(order) and len(found) < offset + limit:
+        for begin in range(0, len(order), _AT_ONCE):
+            if len(found) >= offset + limit:
+                break
             few = order[begin : begin + _AT_ONCE]
-            of_part: dict[int, list[int]] = defaultdict(list)
-            for place, _ in self._read(few, None, {}):
-                of_part[place.part].append(place.group)
-            found += [_Place(part, group) for part in few for group in sorted(of_part[part], key=self._name)]
-            begin += _AT_ONCE
+            of_part = self._groups_of(few)
+            names = [(part, group) for part in few for group in sorted(of_part[part], key=self._name)]
+            found += [
+                _Place(part, group)
+                for part, group in names
+                if after is None or (*self._time_key(part), *self._name(group)) > after
+            ]
         return found[offset : offset + limit]
 
-    def _by_value(self) -> list[_Place]:
-        names = ("util_gpu_s", "obs_gpu_s") if self._question.order is RowOrder.UTILIZATION else ("alloc_gpu_s",)
+    def _groups_of(self, parts: Sequence[int]) -> Mapping[int, Collection[int]]:
+        if self._with_idle:
+            return dict.fromkeys(parts, self._groups)
+        of_part: dict[int, list[int]] = defaultdict(list)
+        for place, _ in self._read(parts, None, {}):
+            of_part[place.part].append(place.group)
+        return of_part
+
+    def _by_value(self, limit: int, offset: int, after: tuple[Any, ...] | None) -> list[_Place]:
+        by_use = self._question.order is RowOrder.UTILIZATION
+        names = ("util_gpu_s", "obs_gpu_s") if by_use else ("alloc_gpu_s",)
         found = []
         for place, row in self._read(range(len(self._parts)), None, {name: _added(name) for name in names}):
-            over = row.obs_gpu_s if len(names) == 2 else self._parts[place.part].seconds
-            value = getattr(row, names[0]) / over if over > 0 else 0.0
-            key = (over <= 0, value if self._question.ascending else -value, place.part, self._name(place.group))
-            found.append((key, place))
-        return [place for _, place in sorted(found)]
+            over = row.obs_gpu_s if by_use else self._parts[place.part].seconds
+            value = getattr(row, names[0]) / over if over > 0 else None
+            where = (int(value is None), value, self._parts[place.part].start, *self._name(place.group))
+            key = order_key(self._question, where)
+            if after is None or key > after:
+                found.append((key, place))
+        return [place for _, place in sorted(found)][offset : offset + limit]
+
+    def _time_key(self, part: int) -> tuple[Any, ...]:
+        return order_key(self._question, (self._parts[part].start,))
 
     def _name(self, group: int) -> tuple[str, str, int]:
         row = self._groups[group]
@@ -138,27 +184,37 @@ class StepRows:
 
         :param few: the groups; None for all that the question is about.
         """
-        statement = self._about(few, [column.label(name) for name, column in columns.items()])
+        statement, group = self._about(few, [column.label(name) for name, column in columns.items()])
         single = {}
         for number in parts:
             if len(self._parts[number].periods) == 1:
                 single[self._parts[number].periods[0]] = number
                 continue
-            one_step = statement.group_by(sums.c.group_id)
+            one_step = statement.group_by(group)
             for row in self._connection.execute(one_step, {"periods": self._parts[number].periods}):
                 yield _Place(number, row.group_id), row
         if single:
-            # They are as they come out of one statement for all.
-            each = statement.add_columns(sums.c.period_id).group_by(sums.c.period_id, sums.c.group_id)
+            # Of steps of one hour or day one statement has all.
+            each = statement.add_columns(sums.c.period_id).group_by(sums.c.period_id, group)
             for row in self._connection.execute(each, {"periods": list(single)}):
                 yield _Place(single[row.period_id], row.group_id), row
 
-    def _about(self, few: Collection[int] | None, columns: Sequence[ColumnElement[Any]]) -> Select[Any]:
-        statement = select(sums.c.group_id, *columns).where(sums.c.period_id.in_(bindparam("periods", expanding=True)))
+    def _about(
+        self, few: Collection[int] | None, columns: Sequence[ColumnElement[Any]]
+    ) -> tuple[Select[Any], ColumnElement[Any]]:
+        """Rows of hours and days, and the group that each of them counts for."""
         known = self._groups if few is None else few
-        if len(known) <= _FEW:
-            return statement.where(sums.c.group_id.in_(sorted(known)))
-        return statement.join(groups, groups.c.id == sums.c.group_id).where(wanted_groups(self._question))
+        group: ColumnElement[Any] = sums.c.group_id
+        # Few are looked up in each period; of many all are read.
+        theirs = sums.c.group_id.in_(sorted(known)) if len(known) <= _FEW else wanted_groups(self._question)
+        if self._unkeyed.periods:
+            group = case((sums.c.group_id == self._unkeyed.whole, self._unkeyed.unset), else_=sums.c.group_id)
+            in_whole = sums.c.group_id == self._unkeyed.whole, sums.c.period_id.in_(self._unkeyed.periods)
+            theirs = or_(theirs, and_(*in_whole))
+        statement = select(group.label("group_id"), *columns).select_from(sums)
+        if len(known) > _FEW:
+            statement = statement.join(groups, groups.c.id == sums.c.group_id)
+        return statement.where(sums.c.period_id.in_(bindparam("periods", expanding=True)), theirs), group
 
     def _rows(self, wanted: Mapping[int, Sequence[int]]) -> dict[_Place, UsageRow]:
         places = {_Place(part, group) for part, of_part in wanted.items() for group in of_part}
@@ -167,16 +223,18 @@ class StepRows:
         attributes = {last.attributes for last in lasts.values() if last.attributes is not None}
         described = described_by(self._connection, sorted(attributes))
         workloads = self._workloads(wanted)
-        return {
-            place: self._row(place, row, lasts.get(place, _Last()), described, workloads.get(place, 0))
+        found = {
+            place: self._row(place, sums_of(row), lasts.get(place, _Last()), described, workloads.get(place, 0))
             for place, row in self._read(sorted(wanted), few, _COLUMNS)
             if place in places
         }
+        idle = {place: self._row(place, Sums(), _Last(), {}, 0) for place in places - found.keys()}
+        return found | idle
 
     def _lasts(self, wanted: Iterable[int], few: Collection[int]) -> dict[_Place, _Last]:
         """What is no sum, and what the last of the hours and days say."""
         columns = [sums.c[name] for name in ("period_id", "histogram", "attributes_id", "status")]
-        statement = self._about(few, columns)
+        statement, _ = self._about(few, columns)
         found: dict[_Place, _Last] = defaultdict(_Last)
         of_period = {period: part for part in wanted for period in self._parts[part].periods}
         turns = {period: turn for turn, period in enumerate(of_period)}
@@ -231,15 +289,14 @@ class StepRows:
         return {pair: values[pair[1]] for pair in pairs}
 
     def _row(
-        self, place: _Place, row: Any, last: _Last, described: Mapping[int, Described], workloads: int
+        self, place: _Place, values: Sums, last: _Last, described: Mapping[int, Described], workloads: int
     ) -> UsageRow:
         part = self._parts[place.part]
-        values = sums_of(row)
         values.histogram = None if last.histogram is None else dict(last.histogram)
         values.workloads = max(values.workloads, workloads)
         said = _NOTHING if last.attributes is None else described[last.attributes]
         return UsageRow(
-            id=(part.start // HOUR << STEP_BITS | self._step) << GROUP_BITS | place.group,
+            id=self._number(part) << GROUP_BITS | place.group,
             start=part.start,
             end=part.end,
             seconds=part.seconds,
@@ -252,6 +309,10 @@ class StepRows:
             annotations=said.annotations,
             status=None if last.status is None else WorkloadStatus(last.status),
         )
+
+    def _number(self, part: Part) -> int:
+        """Of an hour its own, as if nothing was added up; the longer ones say when they begin, and what they are."""
+        return part.periods[0] if self._step == 0 else part.start // HOUR << STEP_BITS | self._step
 
 
 def _added(name: str) -> ColumnElement[Any]:

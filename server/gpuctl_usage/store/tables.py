@@ -35,6 +35,8 @@ clusters = Table(
     Column("uid", Text, nullable=False, unique=True),
     Column("name", Text, nullable=False),
     Column("last_seen", Float),
+    # How often something has become known that hours of before are made of.
+    Column("late_changes", Integer, nullable=False, server_default="0"),
 )
 
 groups = Table(

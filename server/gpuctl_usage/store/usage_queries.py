@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, select, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, or_, select, tuple_
 
 from gpuctl_usage.store.hours import Span, WorkloadStatus, sums_of
 from gpuctl_usage.store.numbering import described, group_of
@@ -17,6 +17,10 @@ from gpuctl_usage.sums import Group, Level, Sums
 GROUP_BITS = 28
 """Of a row's id, of 53 bits: which group. The rest says of when it is."""
 _FEW = 500
+
+
+Place = Sequence[int | float | str | None]
+"""Where a row stands in an order: the values of what decides, one after the other."""
 
 
 class RowOrder(str, Enum):
@@ -33,6 +37,7 @@ class Question:
 
     :param start: hours that begin at it or later, and before ``end``.
     :param namespaces: those that count, None for all; likewise every other field that is None.
+    :param excluded: namespaces that do not count.
     :param ascending: the order; of several with one value it does not change.
     """
 
@@ -41,6 +46,7 @@ class Question:
     start: float
     end: float
     namespaces: Collection[str] | None = None
+    excluded: Collection[str] = ()
     key: str | None = None
     value: str | None = None
     kind: str | None = None
@@ -109,10 +115,15 @@ def count_rows(connection: Connection, question: Question) -> int:
     return int(connection.execute(_matching(connection, question, func.count())).scalar_one())
 
 
-def find_rows(connection: Connection, question: Question, limit: int, offset: int = 0) -> list[UsageRow]:
-    """The rows that answer a question, in its order."""
+def find_rows(
+    connection: Connection, question: Question, limit: int, offset: int = 0, after: Place | None = None
+) -> list[UsageRow]:
+    """The rows that answer a question, in its order; those after a place."""
     found = _matching(connection, question, sums.c.period_id, sums.c.group_id)
-    places = connection.execute(found.order_by(*_order(question)).limit(limit).offset(offset)).all()
+    if after is not None:
+        found = found.where(_beyond(_order(question), after))
+    order = [column if ascending else column.desc() for column, ascending in _order(question)]
+    places = connection.execute(found.order_by(*order).limit(limit).offset(offset)).all()
     # What is sorted is small: the whole rows are read once it is known which.
     rows: dict[tuple[int, int], UsageRow] = {}
     for start in range(0, len(places), _FEW):
@@ -149,6 +160,8 @@ def wanted_groups(question: Question) -> ColumnElement[bool]:
     found += [groups.c[column] == text for column, text in wanted.items() if text is not None]
     if question.namespaces is not None:
         found.append(groups.c.namespace.in_(sorted(question.namespaces)))
+    if question.excluded:
+        found.append(groups.c.namespace.not_in(sorted(question.excluded)))
     return and_(*found)
 
 
@@ -161,18 +174,63 @@ def _hours(question: Question) -> ColumnElement[bool]:
     )
 
 
-def _order(question: Question) -> list[ColumnElement[Any]]:
-    by_name: list[ColumnElement[Any]] = [groups.c.key, groups.c.value, groups.c.id]
+def place_of(question: Question, row: UsageRow) -> Place:
+    """Where a row stands: of what the order of a question is made."""
+    by_name = row.group.key, row.group.value, row.id & ((1 << GROUP_BITS) - 1)
+    if question.order is RowOrder.TIME:
+        return row.start, *by_name
+    by_use = question.order is RowOrder.UTILIZATION
+    amount, over = (row.sums.util_gpu_s, row.sums.obs_gpu_s) if by_use else (row.sums.alloc_gpu_s, row.seconds)
+    return (0, amount / over, row.start, *by_name) if over > 0 else (1, None, row.start, *by_name)
+
+
+def is_place(question: Question, place: Place) -> bool:
+    """Whether something has the form of a place."""
+    number, name = (int, float), (str,)
+    kinds: tuple[tuple[type, ...], ...] = (number, name, name, number)
+    if question.order is not RowOrder.TIME:
+        kinds = (number, (*number, type(None)), *kinds)
+    return len(place) == len(kinds) and all(map(isinstance, place, kinds))
+
+
+def order_key(question: Question, place: Place) -> tuple[Any, ...]:
+    """What sorts places as a question wants rows."""
+    if question.order is RowOrder.TIME:
+        time, *by_name = place
+        return (_turned(time, question), *by_name)
+    unknown, value, *rest = place
+    return (unknown, 0.0 if value is None else _turned(value, question), *rest)
+
+
+def _turned(value: Any, question: Question) -> float:
+    return float(value if question.ascending else -value)
+
+
+def _beyond(order: Sequence[tuple[ColumnElement[Any], bool]], place: Place) -> ColumnElement[bool]:
+    """What stands after a place."""
+    found: list[ColumnElement[bool]] = []
+    equal: list[ColumnElement[bool]] = []
+    for (column, ascending), value in zip(order, place, strict=True):
+        if value is None:
+            # All that is as unknown stands together.
+            continue
+        found.append(and_(*equal, column > value if ascending else column < value))
+        equal.append(column == value)
+    return or_(*found)
+
+
+def _order(question: Question) -> list[tuple[ColumnElement[Any], bool]]:
+    by_name: list[tuple[ColumnElement[Any], bool]] = [(groups.c[name], True) for name in ("key", "value", "id")]
     time: ColumnElement[Any] = periods.c.start
     if question.order is RowOrder.TIME:
-        return [time if question.ascending else time.desc(), *by_name]
+        return [(time, question.ascending), *by_name]
     if question.order is RowOrder.UTILIZATION:
         unknown = case((sums.c.obs_gpu_s > 0, 0), else_=1)
         value: ColumnElement[Any] = sums.c.util_gpu_s / func.nullif(sums.c.obs_gpu_s, 0)
     else:
         unknown = case((periods.c.seconds > 0, 0), else_=1)
         value = sums.c.alloc_gpu_s / func.nullif(periods.c.seconds, 0)
-    return [unknown, value if question.ascending else value.desc(), time, *by_name]
+    return [(unknown, True), (value, question.ascending), (time, True), *by_name]
 
 
 def _whole() -> Select[Any]:

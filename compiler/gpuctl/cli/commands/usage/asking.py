@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -202,6 +202,14 @@ def told_range(asked: UsageRange) -> str:
         datetime.fromtimestamp(moment, zone).strftime("%Y-%m-%d %H:%M") for moment in (asked.start, asked.end)
     )
     return f"{start} to {end} ({asked.zone})"
+
+
+def show_csv(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print rows as CSV below the names of their columns; nothing without rows."""
+    from gpuctl_usage.answers.rows_as_csv import as_csv
+
+    if rows:
+        click.echo(as_csv(list(rows[0]), rows), nl=False)
 
 
 def say(text: str) -> None:

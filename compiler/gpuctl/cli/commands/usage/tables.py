@@ -14,6 +14,7 @@ from gpuctl.cli.commands.usage.asking import (
     namespace_option,
     say,
     shape_options,
+    show_csv,
     time_options,
     told_range,
     usage_way,
@@ -164,13 +165,12 @@ def _show(
 
 
 def _show_values(view: UsageView, output: str, *, by_step: bool) -> None:
-    from gpuctl.answers.usage_answers import csv_lines, group_rows, usage_answer, usage_rows
+    from gpuctl.answers.usage_answers import group_rows, usage_answer, usage_rows
 
     if output == "json":
         show_value(usage_answer(view, by_step=by_step), "json")
         return
-    for line in csv_lines(list(usage_rows(view) if by_step else group_rows(view))):
-        click.echo(line)
+    show_csv(list(usage_rows(view) if by_step else group_rows(view)))
 
 
 def _show_table(view: UsageView, told: Told, *, by_step: bool) -> None:

@@ -12,6 +12,7 @@ from gpuctl.cli.commands.usage.asking import (
     say,
     say_if_old,
     shape_options,
+    show_csv,
     usage_way,
     where_options,
 )
@@ -97,10 +98,9 @@ def _say(found: Holders, shown: int) -> None:
 
 
 def _show_values(found: Holders, output: str) -> None:
-    from gpuctl.answers.usage_answers import csv_lines, held_now_rows, holders_answer
+    from gpuctl.answers.usage_answers import held_now_rows, holders_answer
 
     if output == "json":
         show_value(holders_answer(found), "json")
         return
-    for line in csv_lines(held_now_rows(found)):
-        click.echo(line)
+    show_csv(held_now_rows(found))

@@ -13,6 +13,7 @@ from gpuctl.cli.commands.usage.asking import (
     say,
     say_if_old,
     shape_options,
+    show_csv,
     time_options,
     told_range,
     usage_way,
@@ -177,14 +178,13 @@ def _say(waste: Waste, told: Told, when: str) -> None:
 
 
 def _show_values(waste: Waste, told: Told) -> None:
-    from gpuctl.answers.usage_answers import csv_lines, idle_rows, waste_answer
+    from gpuctl.answers.usage_answers import idle_rows, waste_answer
 
     rows = idle_rows(_shown(waste, told), pause_line)
     if told.output == "json":
         show_value(waste_answer(waste, rows), "json")
         return
-    for line in csv_lines([{**row, "models": _told_models(row["models"])} for row in rows]):
-        click.echo(line)
+    show_csv([{**row, "models": _told_models(row["models"])} for row in rows])
 
 
 def _told_models(models: dict[str, float]) -> str:

@@ -38,6 +38,7 @@ def _who_and_what() -> None:
         sa.Column("uid", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("last_seen", sa.Float(), nullable=True),
+        sa.Column("late_changes", sa.Integer(), server_default="0", nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_clusters"),
         sa.UniqueConstraint("uid", name="uq_clusters_uid"),
     )

@@ -1,0 +1,130 @@
+"""What all questions about usage say alike: of which cluster and time, in what steps, how much, in which form."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+from fastapi import Depends, Query
+
+from gpuctl_server.problems import Problem
+from gpuctl_server.routes.common import LARGEST_PAGE, time_of
+
+if TYPE_CHECKING:
+    from gpuctl_usage.answers.hourly_answers import Hours
+    from gpuctl_usage.answers.scopes import Cursor, Paging
+
+HOUR = 3600
+_MOST_HOURS = 10 * 366 * 24
+Cluster = Annotated[str, Query(max_length=253, description="A cluster's name. Default: the first that was collected.")]
+Page = Annotated[int | None, Query(ge=1, le=2**31, description="Which page, from 1: then the answer is one.")]
+PageSize = Annotated[int | None, Query(ge=1, le=LARGEST_PAGE, description="Rows of a page. Default: 20.")]
+
+
+class Asked(NamedTuple):
+    """What a question says.
+
+    :param as_csv: whether rows are wanted as CSV.
+    """
+
+    hours: Hours
+    as_csv: bool
+
+
+def paging_of(page: int | None, size: int | None) -> Paging | None:
+    """The page that is wanted; None where none is."""
+    from gpuctl_usage.answers.scopes import Paging
+
+    return Paging(page or 1, size or 20) if page is not None or size is not None else None
+
+
+def seconds_of(field: str, text: str, default: float) -> float:
+    """A time that a parameter says.
+
+    :raises Problem: 400.
+    """
+    found = time_of(field, text)
+    return default if found is None else found.timestamp()
+
+
+def hours_between(cluster: str, start: float, end: float, paging: Paging | Cursor | None, **more: Any) -> Hours:
+    """The hours of a time.
+
+    :raises Problem: 400 for a time that ends before it begins.
+    """
+    from gpuctl_usage.answers.hourly_answers import Hours
+
+    if start >= end:
+        raise Problem(400, "start_time has to be before end_time", error="InvalidRequest")
+    return Hours(cluster, start, end, paging=paging, **more)
+
+
+def _asked(
+    cluster: Cluster = "",
+    start_time: Annotated[
+        str,
+        Query(
+            max_length=64,
+            description="Hours that begin at it or later; RFC 3339. Required without `hours`.",
+            examples=["2025-11-05T00:00:00Z"],
+        ),
+    ] = "",
+    end_time: Annotated[
+        str,
+        Query(
+            max_length=64,
+            description="Before this time. Required without `hours`.",
+            examples=["2025-11-06T00:00:00Z"],
+        ),
+    ] = "",
+    hours: Annotated[
+        int | None,
+        Query(ge=1, le=_MOST_HOURS, description="The last so many hours, the running one too, instead of two times."),
+    ] = None,
+    step: Annotated[
+        Literal["hour", "day", "week", "month", "total"],
+        Query(description="What a row is of. Weeks begin on Monday; `total` is one row for the whole time."),
+    ] = "hour",
+    tz: Annotated[
+        str,
+        Query(
+            max_length=64,
+            description="Time zone of days, weeks and months. Default: UTC.",
+            examples=["Asia/Shanghai"],
+        ),
+    ] = "",
+    page: Page = None,
+    page_size: PageSize = None,
+    cursor: Annotated[
+        str | None,
+        Query(
+            max_length=8192,
+            description="Instead of `page`: empty for the first rows, then the `next_cursor` of the answer before. "
+            "Rows that come meanwhile move no others.",
+        ),
+    ] = None,
+    format: Annotated[Literal["json", "csv"], Query(description="`csv`: rows alone, below their names.")] = "json",
+) -> Asked:
+    from gpuctl_usage.answers.scopes import Cursor
+    from gpuctl_usage.answers.steps import Step
+
+    if hours is not None:
+        if start_time or end_time:
+            raise Problem(400, "hours: leave start_time and end_time out", error="InvalidRequest")
+        end = (time.time() // HOUR + 1) * HOUR
+        start = end - hours * HOUR
+    else:
+        missing = [name for name, text in (("start_time", start_time), ("end_time", end_time)) if not text]
+        if missing:
+            said = "; ".join(f"{name} is required" for name in missing)
+            raise Problem(400, f"the query parameter {said}", error="InvalidRequest")
+        start, end = seconds_of("start_time", start_time, 0), seconds_of("end_time", end_time, 0)
+    paging: Paging | Cursor | None = paging_of(page, page_size)
+    if cursor is not None:
+        if page is not None:
+            raise Problem(400, "cursor: leave page out", error="InvalidRequest")
+        paging = Cursor(cursor, page_size or 20)
+    return Asked(hours_between(cluster, start, end, paging, step=Step(step), tz=tz), format == "csv")
+
+
+AskedHours = Annotated[Asked, Depends(_asked)]

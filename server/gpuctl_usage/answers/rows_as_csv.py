@@ -1,0 +1,34 @@
+"""Rows as CSV (RFC 4180), which spreadsheets open: what somebody has called a thing is no formula there."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""What a cell begins with that a spreadsheet computes, also behind a break."""
+
+
+def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """Rows below the names of their columns; what is not known is empty, and labels are JSON.
+
+    A text that a spreadsheet would take for a formula has an apostrophe before it. Numbers are as they are.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(names)
+    writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        value = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    if isinstance(value, str) and value.startswith(_FORMULAS):
+        return f"'{value}"
+    return "" if value is None else value

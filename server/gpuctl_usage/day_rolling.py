@@ -1,0 +1,70 @@
+"""When a day is added up from its hours."""
+
+from __future__ import annotations
+
+from gpuctl_usage.answers.figures import stamped
+from gpuctl_usage.facts import DAY, HOUR
+from gpuctl_usage.hour_rolling import LOG, tell_what_is_open
+from gpuctl_usage.rolling.day import add_up
+from gpuctl_usage.store.database import Database
+from gpuctl_usage.store.hours import Span
+
+
+class DayRoller:
+    """Adds the days of one cluster up, as soon as all hours of them are final."""
+
+    def __init__(self, database: Database, cluster: int) -> None:
+        self._database = database
+        self._cluster = cluster
+        self._first = 0
+        self._touched: set[int] = set()
+
+    def begin(self, now: float) -> None:
+        """Find out which days are not there, or provisional."""
+        hours = self._database.hours(self._cluster, 0, int(now))
+        days = self._database.hours(self._cluster, 0, int(now), Span.DAY)
+        self._first = min(hours, default=0)
+        there = {start // DAY * DAY for start in hours}
+        self._touched = {day for day in there if day not in days or days[day].provisional}
+
+    def touch(self, hour: int) -> None:
+        """An hour has been rolled up: its day may have become whole."""
+        self._first = min(self._first or hour, hour)
+        self._touched.add(hour // DAY * DAY)
+
+    def due(self, now: float) -> int | None:
+        """A day to add up, the earliest; None when there is none."""
+        for day in sorted(self._touched):
+            if day + DAY <= now and self._is_whole(day):
+                return day
+            # It is looked at again when one of its hours is rolled up.
+            self._touched.discard(day)
+        return None
+
+    def roll(self, day: int) -> bool:
+        """Add a day up; whether it is different from what was there.
+
+        :raises DatabaseProblem: it cannot be read or written.
+        """
+        hours = self._database.rolled_up(self._cluster, day, day + DAY)
+        rolled = add_up(hours, self._database.holdings(self._cluster, day, day + DAY))
+        tell_what_is_open(rolled, "the ledger of a day does not close")
+        self._touched.discard(day)
+        changed = self._database.put_day(self._cluster, rolled, {hour.start: hour.digest for hour in hours})
+        if changed is None:
+            self._touched.add(day)
+        else:
+            LOG.info("a day is added up", extra={"day": stamped(day)[:10], "hours": len(hours), "changed": changed})
+        return bool(changed)
+
+    def roll_due(self, now: float) -> int:
+        """Add up what is due; how many days are different from what was there."""
+        changed = 0
+        while (day := self.due(now)) is not None:
+            changed += self.roll(day)
+        return changed
+
+    def _is_whole(self, day: int) -> bool:
+        known = self._database.hours(self._cluster, day, day + DAY)
+        wanted = range(max(day, self._first), day + DAY, HOUR)
+        return bool(known) and all(start in known and not known[start].provisional for start in wanted)

@@ -1,0 +1,92 @@
+"""What is not kept any longer, piece by piece: each is small, so that whoever writes never waits long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import ColumnElement, Connection, Table, delete, func, select, tuple_, update
+
+from gpuctl_usage.facts import DAY, Kept
+from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.tables import capacities, holdings, periods, snapshots
+
+_PERIODS = 4
+"""Hours or days of one piece; an hour of a large cluster has some thousand rows."""
+_ROWS = 1000
+
+
+def prune(connection: Connection, cluster: int, kept: Kept, now: float) -> bool:
+    """Take one piece away of what is not kept; False where nothing is left of it.
+
+    An hour goes only when its day is final, or goes as well.
+    """
+    steps: tuple[Callable[[], int], ...] = (
+        lambda: _forget_details(connection, cluster, now - kept.details * DAY),
+        lambda: _drop_snapshots(connection, cluster, now - kept.snapshots * DAY),
+        lambda: _drop_hours(connection, cluster, _midnight(now - kept.hours * DAY), _midnight(now - kept.days * DAY)),
+        lambda: _drop_periods(connection, _before(cluster, Span.DAY, _midnight(now - kept.days * DAY))),
+        lambda: _drop_intervals(connection, cluster, holdings, _midnight(now - kept.hours * DAY)),
+        lambda: _drop_intervals(connection, cluster, capacities, _midnight(now - kept.hours * DAY)),
+    )
+    return any(step() for step in steps)
+
+
+def _midnight(time: float) -> int:
+    """A day goes with all its hours."""
+    return int(time // DAY) * DAY
+
+
+def _before(cluster: int, span: Span, time: int) -> ColumnElement[bool]:
+    return (periods.c.cluster_id == cluster) & (periods.c.span == span.value) & (periods.c.start < time)
+
+
+def _forget_details(connection: Connection, cluster: int, before: float) -> int:
+    old = snapshots.c.cluster_id == cluster, snapshots.c.time < before, snapshots.c.details.is_not(None)
+    few = list(connection.execute(select(snapshots.c.id).where(*old).limit(_ROWS)).scalars())
+    if few:
+        connection.execute(update(snapshots).where(snapshots.c.id.in_(few)).values(details=None))
+    return len(few)
+
+
+def _drop_snapshots(connection: Connection, cluster: int, before: float) -> int:
+    old = snapshots.c.cluster_id == cluster, snapshots.c.time < before
+    few = list(connection.execute(select(snapshots.c.id).where(*old).limit(_ROWS)).scalars())
+    if few:
+        connection.execute(delete(snapshots).where(snapshots.c.id.in_(few)))
+    return len(few)
+
+
+def _drop_hours(connection: Connection, cluster: int, before: int, days_before: int) -> int:
+    day = periods.alias("day")
+    its_day = select(day.c.id).where(
+        day.c.cluster_id == cluster,
+        day.c.span == Span.DAY.value,
+        day.c.start == periods.c.start - periods.c.start % DAY,
+        day.c.provisional.is_(False),
+    )
+    return _drop_periods(
+        connection, _before(cluster, Span.HOUR, before) & (its_day.exists() | (periods.c.start < days_before))
+    )
+
+
+def _drop_periods(connection: Connection, which: ColumnElement[bool]) -> int:
+    """The earliest first; their sums go with them."""
+    few = list(
+        connection.execute(select(periods.c.id).where(which).order_by(periods.c.start).limit(_PERIODS)).scalars()
+    )
+    if few:
+        connection.execute(delete(periods).where(periods.c.id.in_(few)))
+    return len(few)
+
+
+def _drop_intervals(connection: Connection, cluster: int, table: Table, before: int) -> int:
+    """Those that ended before all hours that are there: of these they can be rolled up again."""
+    hours = periods.c.cluster_id == cluster, periods.c.span == Span.HOUR.value
+    first = connection.execute(select(func.min(periods.c.start)).where(*hours)).scalar_one_or_none()
+    end = before if first is None else min(before, _midnight(first))
+    keys = list(table.primary_key)
+    old = table.c.cluster_id == cluster, table.c.ended.is_not(None), table.c.ended <= end
+    few = [tuple(row) for row in connection.execute(select(*keys).where(*old).limit(_ROWS))]
+    if few:
+        connection.execute(delete(table).where(tuple_(*keys).in_(few)))
+    return len(few)

@@ -1,0 +1,55 @@
+"""Hours and days of before a label was one by which usage is grouped."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, select
+
+from gpuctl_usage.facts import UNSET
+from gpuctl_usage.store.kept_parts import Part
+from gpuctl_usage.store.tables import groups, sums
+from gpuctl_usage.store.usage_queries import Question
+from gpuctl_usage.sums import Level
+
+_KEYED = frozenset({Level.LABEL, Level.ANNOTATION})
+
+
+class UnkeyedPeriods:
+    """What was held in them had no such label, as days have it that are added up: so that values add up to the cluster.
+
+    :ivar periods: their numbers; none where nobody asks about a label, or about what has none.
+    :ivar whole: the number of the cluster's rows, which tell what was held; ``unset``: of the value that it counts for.
+    """
+
+    def __init__(
+        self, connection: Connection, question: Question, parts: Sequence[Part], known: Mapping[int, Any]
+    ) -> None:
+        self.periods: Collection[int] = ()
+        self.whole = self.unset = 0
+        unset = [number for number, row in known.items() if row.value == UNSET]
+        if question.level not in _KEYED or not unset:
+            return
+        of_cluster = groups.c.cluster_id == question.cluster, groups.c.level == Level.CLUSTER.value
+        whole = connection.execute(select(groups.c.id).where(*of_cluster)).scalar_one_or_none()
+        if whole is None:
+            return
+        self.whole, self.unset = whole, unset[0]
+        of_key = (
+            groups.c.cluster_id == question.cluster,
+            groups.c.level == question.level.value,
+            groups.c.key == question.key,
+        )
+        other = sums.alias("other")
+        keyed = select(other.c.group_id).where(
+            other.c.period_id == sums.c.period_id, other.c.group_id.in_(select(groups.c.id).where(*of_key))
+        )
+        held = select(sums.c.period_id).where(
+            sums.c.group_id == whole,
+            sums.c.period_id.in_(bindparam("periods", expanding=True)),
+            sums.c.pods_max > 0,
+            ~keyed.exists(),
+        )
+        numbers = [number for part in parts for number in part.periods]
+        self.periods = list(connection.execute(held, {"periods": numbers}).scalars())

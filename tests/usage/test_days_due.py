@@ -1,0 +1,182 @@
+"""Which days are added up when, and that nothing which becomes known late is lost, whoever is killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpuctl_usage.answers.hourly_answers import Hours
+from gpuctl_usage.answers.ledger_answers import ledger
+from gpuctl_usage.answers.steps import Step
+from gpuctl_usage.day_rolling import DayRoller
+from gpuctl_usage.facts import DAY, HOUR, Capacity, Ending, Holding, NodeState, WorkloadKey
+from gpuctl_usage.hour_rolling import GIVEN_UP, SETTLED, GroupKeys, HourRoller
+from gpuctl_usage.rolling.tally import CLUSTER
+from gpuctl_usage.store.database import Database, open_database
+from gpuctl_usage.store.hours import Span
+from gpuctl_usage.sums import Level
+
+DAY_1 = 1_762_300_800
+"""2025-11-05T00:00:00Z; the first hour that is known is the fourth of it."""
+BEGIN = DAY_1 + 3 * HOUR
+NOW = DAY_1 + DAY + SETTLED
+HELD = Holding("u1", "a", "p", WorkloadKey("a", "Pod", "p", "u1"), "n1", 2, "m", {}, {}, BEGIN + 0.0, BEGIN + 0.0, None)
+ALL = Hours("", DAY_1, DAY_1 + DAY, step=Step.TOTAL)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    found = open_database(str(tmp_path / "usage.db"))
+    assert found.cluster("uid", "lab") == 1
+    found.put_capacities(1, [Capacity("n1", "m", 8, NodeState.READY, BEGIN + 0.0, None)], NOW)
+    found.put_holdings(1, [HELD], NOW + 9.0 * HOUR)
+    yield found
+    found.close()
+
+
+def rollers(database: Database, now: float) -> tuple[HourRoller, DayRoller]:
+    """As a collector begins: with nothing but the database."""
+    hours = HourRoller(database, 1, None, 15, GroupKeys(("team",), ()))
+    days = DayRoller(database, 1)
+    hours.begin(now)
+    days.begin(now)
+    return hours, days
+
+
+def roll_all(database: Database, now: float) -> list[str]:
+    """What a collector that begins at a time does."""
+    hours, days = rollers(database, now)
+    done = []
+    while (hour := hours.due(now)) is not None:
+        hours.roll(hour, now)
+        days.touch(hour)
+        done.append(f"hour {(hour - DAY_1) // HOUR}")
+        while (day := days.due(now)) is not None:
+            done.append(f"day {(day - DAY_1) // DAY} {days.roll(day)}")
+    while (day := days.due(now)) is not None:
+        done.append(f"day {(day - DAY_1) // DAY} {days.roll(day)}")
+    return done
+
+
+def provisional(database: Database) -> dict[str, bool]:
+    return {
+        f"{span.value} {(start - DAY_1) // span.seconds}": state.provisional
+        for span in Span
+        for start, state in database.hours(1, 0, 2**40, span).items()
+    }
+
+
+@pytest.fixture
+def rolled(database: Database) -> Database:
+    """A day of 21 hours."""
+    hours, _ = rollers(database, BEGIN + 60)
+    hours.roll(BEGIN, BEGIN + HOUR + SETTLED)
+    assert roll_all(database, NOW) == [*(f"hour {number}" for number in range(4, 24)), "day 0 True"]
+    return database
+
+
+def test_a_day_is_added_up_when_its_last_hour_is_final(database: Database) -> None:
+    hours, days = rollers(database, BEGIN + 60)
+    for start in range(BEGIN, DAY_1 + DAY, HOUR):
+        assert days.due(NOW) is None
+        # The last one is not final before a quarter after its end.
+        hours.roll(start, min(start + HOUR + SETTLED, NOW - 1))
+        days.touch(start)
+    assert days.due(NOW) is None
+    hours.roll(DAY_1 + DAY - HOUR, NOW)
+    days.touch(DAY_1 + DAY - HOUR)
+    assert days.due(NOW) == DAY_1
+    assert days.roll(DAY_1)
+    assert days.due(NOW) is None
+    [day] = database.rolled_up(1, DAY_1, DAY_1 + 1, Span.DAY)
+    assert (day.seconds, day.sums[CLUSTER].alloc_gpu_s) == (21 * HOUR, 2 * 21 * HOUR)
+    assert not days.roll(DAY_1), "the same is not written again"
+
+
+def test_what_is_there_is_left_alone(rolled: Database) -> None:
+    assert roll_all(rolled, NOW + 60) == []
+
+
+def test_a_late_change_survives_whoever_wrote_it(rolled: Database) -> None:
+    """The process is killed before it has rolled up again: the next one knows what has to be."""
+    moment = DAY_1 + 10 * HOUR + 1800.0
+    before = ledger(rolled, ALL, Level.CLUSTER)
+    rolled.put_holdings(1, [HELD._replace(end=moment, ending=Ending.LAST_SEEN)], NOW, late=moment)
+    assert {name for name, is_so in provisional(rolled).items() if is_so} == {
+        *(f"hour {number}" for number in range(10, 24)),
+        "day 0",
+    }
+    # Until then its hours are told, of which none is missing.
+    assert ledger(rolled, ALL, Level.CLUSTER) == before
+    assert roll_all(rolled, NOW) == [*(f"hour {number}" for number in range(10, 24)), "day 0 True"]
+    assert not any(provisional(rolled).values())
+    (row,) = ledger(rolled, ALL, Level.CLUSTER)
+    assert row["allocated_gpu_seconds"] == 2 * 7.5 * HOUR
+    assert row["closes"]
+
+
+def test_a_capacity_that_is_known_late(rolled: Database) -> None:
+    rolled.put_capacities(
+        1, [Capacity("n2", "m", 4, NodeState.READY, DAY_1 + 20.0 * HOUR, None)], NOW, late=DAY_1 + 20.0 * HOUR
+    )
+    assert roll_all(rolled, NOW) == [*(f"hour {number}" for number in range(20, 24)), "day 0 True"]
+    assert ledger(rolled, ALL, Level.CLUSTER)[0]["capacity_gpu_seconds"] == 8 * 21 * HOUR + 4 * 4 * HOUR
+
+
+def test_what_makes_no_difference_is_written_once(rolled: Database) -> None:
+    """Hours that were opened for nothing come out as they were, and so does their day."""
+    rolled.put_holdings(1, [HELD], NOW, late=DAY_1 + 22.0 * HOUR)
+    assert roll_all(rolled, NOW) == ["hour 22", "hour 23", "day 0 False"]
+    assert not any(provisional(rolled).values())
+
+
+def test_somebody_writes_while_an_hour_is_rolled_up(rolled: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it read is not all any more: it stays provisional, and is rolled up again."""
+    hours, _ = rollers(rolled, NOW)
+    moment = DAY_1 + 23 * HOUR + 1800.0
+    read = rolled.holdings
+
+    def slowly(cluster: int, start: float, end: float) -> list[Holding]:
+        found = read(cluster, start, end)
+        rolled.put_holdings(1, [HELD._replace(end=moment, ending=Ending.DELETED)], NOW, late=moment)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rolled, "holdings", slowly)
+        hours.roll(DAY_1 + 23 * HOUR, NOW)
+    assert provisional(rolled)["hour 23"]
+    assert roll_all(rolled, NOW) == ["hour 23", "day 0 True"]
+    assert ledger(rolled, ALL, Level.CLUSTER)[0]["allocated_gpu_seconds"] == 2 * 20.5 * HOUR
+
+
+def test_an_hour_changes_while_its_day_is_added_up(rolled: Database) -> None:
+    """A day that is made of what was is not written."""
+    [day] = rolled.rolled_up(1, DAY_1, DAY_1 + 1, Span.DAY)
+    hours = rolled.rolled_up(1, DAY_1, DAY_1 + DAY)
+    made_of = {hour.start: hour.digest for hour in hours}
+    hours[0].digest = "other"
+    rolled.put_rolled_up(1, hours[0], provisional=False)
+    assert provisional(rolled)["day 0"], "another hour, another day"
+    day.digest = "stale"
+    assert rolled.put_day(1, day, made_of) is None
+    assert provisional(rolled)["day 0"]
+    rolled.keep_hour(1, BEGIN, True)
+    assert rolled.put_day(1, day, made_of | {BEGIN: "other"}) is None, "an hour that is open again"
+    rolled.keep_hour(1, BEGIN, False)
+    assert rolled.put_day(1, day, made_of | {BEGIN: "other"})
+
+
+def test_an_hour_that_is_kept_is_final_for_its_day(rolled: Database) -> None:
+    """What was measured is not given up for less, and the day does not wait for it for ever."""
+    [hour] = rolled.rolled_up(1, BEGIN, BEGIN + HOUR)
+    hour.sums[CLUSTER].obs_gpu_s = hour.sums[CLUSTER].alloc_gpu_s
+    hour.digest = "measured"
+    rolled.put_rolled_up(1, hour, provisional=True)
+    later = NOW + GIVEN_UP
+    done = roll_all(rolled, later)
+    assert done[0] == "hour 3"
+    assert "day 0 True" in done
+    assert not provisional(rolled)["hour 3"]
+    assert [hour.digest for hour in rolled.rolled_up(1, BEGIN, BEGIN + 1)] == ["measured"]

@@ -1,0 +1,232 @@
+"""What is kept for how long: the rest goes in small pieces, and the file with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from gpuctl_usage.answers.hourly_answers import Hours
+from gpuctl_usage.answers.ledger_answers import ledger
+from gpuctl_usage.answers.scopes import Paging
+from gpuctl_usage.answers.snapshot_answers import snapshot_list
+from gpuctl_usage.answers.steps import Step
+from gpuctl_usage.facts import (
+    DAY,
+    HOUR,
+    AllocationSnapshot,
+    Capacity,
+    Holding,
+    Kept,
+    NodeState,
+    WorkloadAllocation,
+    WorkloadKey,
+)
+from gpuctl_usage.rolling.day import add_up
+from gpuctl_usage.store.database import Database, open_database
+from gpuctl_usage.store.hours import Span
+from gpuctl_usage.sums import Group, Level, RolledUp, Sums
+
+BEGIN = 1_762_300_800
+DAYS = 6
+NOW = BEGIN + DAYS * DAY + 100.0
+KEPT = Kept(details=1, snapshots=4, hours=2, days=5)
+WORKLOADS = [WorkloadKey(f"ns-{number % 5}", "Job", f"job-{number}", f"uid-{number}") for number in range(60)]
+ALL = Hours("", BEGIN, BEGIN + DAYS * DAY, step=Step.DAY)
+
+
+def hour(start: int) -> RolledUp:
+    held = Sums(alloc_gpu_s=HOUR, running_gpu_s=HOUR, pod_s=HOUR, pods_min=1, pods_max=1, workloads=1)
+    whole = Sums(alloc_gpu_s=60 * HOUR, cap_gpu_s=64 * HOUR, free_gpu_s=4 * HOUR, pods_max=60)
+    groups = {Group(Level.WORKLOAD, f"{key.namespace}/{key.kind}/{key.name}", key.uid): held for key in WORKLOADS}
+    return RolledUp(start, HOUR, {Group(Level.CLUSTER): whole, **groups}, f"of {start}")
+
+
+def fill(path: Path) -> None:
+    """Six days; the fourth is not final."""
+    database = open_database(str(path), clock=lambda: NOW)
+    cluster = database.cluster("uid", "lab")
+    held = [
+        Holding(
+            *(f"pod-{number}-{day}", key.namespace, f"pod-{number}", key, "n1", 1, "A100", {}, {}),
+            *(BEGIN + day * DAY + 0.0, BEGIN + day * DAY + 0.0, BEGIN + (day + 1) * DAY + 0.0),
+        )
+        for day in range(DAYS)
+        for number, key in enumerate(WORKLOADS)
+    ]
+    database.put_holdings(cluster, [*held, held[0]._replace(pod_uid="long", end=None)], NOW)
+    gone = Capacity("gone", "A100", 8, NodeState.READY, BEGIN - DAY, BEGIN + DAY - 1)
+    database.put_capacities(cluster, [gone, gone._replace(node="n1", gpus=64, end=None)], NOW)
+    for day in range(BEGIN, BEGIN + DAYS * DAY, DAY):
+        hours = [hour(start) for start in range(day, day + DAY, 3 * HOUR)]
+        for one in hours:
+            database.put_rolled_up(cluster, one, provisional=False)
+        database.put_rolled_up(cluster, add_up(hours, []), provisional=day == BEGIN + 3 * DAY, span=Span.DAY)
+    items = tuple(WorkloadAllocation(key, 1, 50.0) for key in WORKLOADS)
+    for time in range(BEGIN, BEGIN + DAYS * DAY, 3 * HOUR):
+        database.put_snapshot(cluster, AllocationSnapshot(time, 64, 60, items))
+    database.close()
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("pruning") / "usage.db"
+    fill(path)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def path(filled: bytes, tmp_path: Path) -> Path:
+    found = tmp_path / "usage.db"
+    found.write_bytes(filled)
+    return found
+
+
+@pytest.fixture
+def database(path: Path) -> Iterator[Database]:
+    found = open_database(str(path), clock=lambda: NOW)
+    yield found
+    found.close()
+
+
+def days_of(database: Database, span: Span) -> list[int]:
+    starts = database.hours(1, 0, 2**40, span)
+    return sorted({(start - BEGIN) // DAY for start in starts})
+
+
+def kept(database: Database) -> dict[str, Any]:
+    """All that there is, told by what asks for it."""
+    snapshots = snapshot_list(database, Hours("", 0, NOW, paging=Paging(1, 1000)), details=True).answer
+    assert isinstance(snapshots, dict)
+    days = [(item["snapshot_time"][8:10], bool(item["allocation_details"])) for item in snapshots["data"]]
+    return {
+        "hours": days_of(database, Span.HOUR),
+        "days": days_of(database, Span.DAY),
+        "snapshots": sorted(set(days)),
+        "holdings": sorted({item.start for item in database.holdings(1, 0, NOW)}),
+        "capacities": [item.node for item in database.capacities(1, 0, NOW)],
+        "ledger": ledger(database, ALL, Level.WORKLOAD),
+    }
+
+
+WHAT_IS_KEPT = {
+    # The fourth day is not final: its hours are what is known of it.
+    "hours": [3, 4, 5],
+    "days": [1, 2, 3, 4, 5],
+    "snapshots": [("07", False), ("08", False), ("09", False), ("10", False), ("10", True)],
+    "holdings": [BEGIN + 0.0, *(BEGIN + day * DAY + 0.0 for day in (3, 4, 5))],
+    "capacities": ["n1"],
+}
+
+
+def check(found: dict[str, Any], before: list[dict[str, Any]]) -> None:
+    told = found.pop("ledger")
+    # The first day is not kept as such; of all others the same is told as before.
+    assert told == [row for row in before if row["time"] > "2025-11-05T23"]
+    assert {name: found[name] for name in ("hours", "days", "holdings", "capacities")} == {
+        name: WHAT_IS_KEPT[name] for name in ("hours", "days", "holdings", "capacities")
+    }
+    # Days of snapshots end with the hour, not at midnight.
+    assert found["snapshots"] == WHAT_IS_KEPT["snapshots"]
+
+
+def prune(database: Database) -> int:
+    pieces = 0
+    while database.prune(1, KEPT, NOW):
+        pieces += 1
+    return pieces
+
+
+def test_what_is_not_kept_goes_and_the_file_shrinks(database: Database, path: Path) -> None:
+    before = ledger(database, ALL, Level.WORKLOAD)
+    size = path.stat().st_size
+    pieces = prune(database)
+    # What is free is given back in one.
+    assert 5 < pieces < 25
+    check(kept(database), before)
+    assert not database.prune(1, KEPT, NOW)
+    with database.reading() as connection:
+        assert connection.execute(text("PRAGMA freelist_count")).scalar_one() == 0
+        orphans = "SELECT count(*) FROM sums WHERE period_id NOT IN (SELECT id FROM periods)"
+        assert connection.execute(text(orphans)).scalar_one() == 0
+    database.close()
+    assert path.stat().st_size < size * 0.8
+    assert not path.with_name("usage.db-wal").exists()
+
+
+def test_whoever_reads_is_not_disturbed(database: Database) -> None:
+    """One moment is seen from the begin to the end of a reading, whatever goes meanwhile."""
+    with database.reading() as connection:
+        count = "SELECT (SELECT count(*) FROM sums), (SELECT count(*) FROM holdings), (SELECT count(*) FROM snapshots)"
+        before = tuple(connection.execute(text(count)).one())
+        prune(database)
+        assert tuple(connection.execute(text(count)).one()) == before
+    with database.reading() as connection:
+        assert tuple(connection.execute(text(count)).one()) < before
+
+
+def test_pieces_are_small(database: Database) -> None:
+    """So that nobody who writes waits for more than one of them."""
+    count = "SELECT (SELECT count(*) FROM sums) + (SELECT count(*) FROM holdings) + (SELECT count(*) FROM snapshots)"
+    rows = []
+    for _ in range(200):
+        with database.reading() as connection:
+            rows.append(connection.execute(text(count)).scalar_one())
+        if not database.prune(1, KEPT, NOW):
+            break
+    assert max(before - after for before, after in pairwise(rows)) <= 1000
+
+
+def test_another_cluster_is_left_alone(database: Database) -> None:
+    other = database.cluster("uid-2", "other")
+    database.put_rolled_up(other, hour(BEGIN), provisional=False)
+    database.put_snapshot(other, AllocationSnapshot(BEGIN, 64, 60, ()))
+    prune(database)
+    assert set(database.hours(other, 0, 2**40)) == {BEGIN}
+    assert len(snapshot_list(database, Hours("other", 0, NOW)).answer) == 1
+
+
+def test_everything_is_kept_that_is_younger(database: Database) -> None:
+    before = kept(database)
+    assert not database.prune(1, Kept(details=7, snapshots=7, hours=7, days=7), NOW)
+    assert kept(database) == before
+
+
+SCRIPT = """
+import sys
+from gpuctl_usage.facts import Kept
+from gpuctl_usage.store.database import open_database
+database = open_database(sys.argv[1])
+while database.prune(1, Kept(*map(int, sys.argv[3:])), float(sys.argv[2])):
+    print("piece", flush=True)
+"""
+
+
+@pytest.mark.parametrize("pieces", [2, 11])
+def test_killed_in_the_middle(path: Path, pieces: int) -> None:
+    """What has to be kept is there, and the next one goes on."""
+    database = open_database(str(path))
+    before = ledger(database, ALL, Level.WORKLOAD)
+    arguments = [sys.executable, "-c", SCRIPT, str(path), str(NOW), *map(str, KEPT)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
+        assert process.stdout is not None
+        for _ in range(pieces):
+            assert process.stdout.readline() == "piece\n"
+        process.send_signal(signal.SIGKILL)
+    found = kept(database)
+    for name in ("hours", "days", "holdings", "capacities", "snapshots"):
+        assert set(WHAT_IS_KEPT[name]) <= set(found[name]), name
+    assert [row for row in found["ledger"] if row["time"] > "2025-11-05T23"] == [
+        row for row in before if row["time"] > "2025-11-05T23"
+    ]
+    prune(database)
+    check(kept(database), before)
+    database.close()
