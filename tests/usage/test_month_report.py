@@ -199,6 +199,8 @@ def test_names_do_nothing_in_it(report: Report) -> None:
     plots = [item for item in root.iter("{http://www.w3.org/2000/svg}svg") if item.get("role") == "img"]
     assert [plot.get("aria-label") for plot in plots] == ["What became of the capacity", "GPU-hours of each day"]
     assert len(list(plots[1].iter("{http://www.w3.org/2000/svg}rect"))) >= 8
+    marks = [item for item in plots[1].iter("{http://www.w3.org/2000/svg}text") if item.get("class") == "gap"]
+    assert len(marks) == 29, "of October two days are known; of the others nothing is drawn"
 
 
 def test_a_strange_value(database: Path) -> None:

@@ -83,10 +83,19 @@ def parts_of(report: MonthReport) -> list[ReportPart]:
     ]
 
 
+def amounts_of(use: GpuTime) -> list[float]:
+    """GPU-seconds of each of :data:`PARTS`."""
+    return [max(0.0, getattr(use, name) or 0.0) for name, _, _ in PARTS]
+
+
+def tenths_of(use: GpuTime) -> list[int]:
+    """Tenths of GPU-hours of each of :data:`PARTS`, which add up."""
+    return in_units(amounts_of(use), _TENTH)
+
+
 def _whole(report: MonthReport) -> ReportPart:
     whole = report.whole
-    amounts = [getattr(whole, name) or 0.0 for name, _, _ in PARTS]
-    shown = in_units(amounts, _TENTH)
+    amounts, shown = amounts_of(whole), tenths_of(whole)
     capacity = whole.capacity or sum(amounts)
     rows = [
         [Cell(label), Cell(text), _tenths(units), _share(amount, capacity)]
