@@ -28,6 +28,7 @@ from gpuctl_server.models.usage_models import (
     NamespaceUsage,
     UsageNames,
     UsageProblem,
+    WasteAnswer,
     WorkloadHour,
     WorkloadUsage,
 )
@@ -45,7 +46,7 @@ from gpuctl_server.routes.usage_parameters import (
     seconds_of,
 )
 from gpuctl_server.service import Service
-from gpuctl_server.usage_lookups import demand_whole, demand_workloads, namespaces_seen, usage_answer
+from gpuctl_server.usage_lookups import demand_whole, demand_workloads, namespaces_seen, pausable_by, usage_answer
 
 if TYPE_CHECKING:
     from gpuctl_usage.answers.hourly_answers import Answer, Hours
@@ -279,6 +280,40 @@ def ledger(
         raise Problem(400, f"{said} is for by=namespace and by=workload", error="InvalidRequest")
     about: dict[str, Any] = {"value": value, "namespace": namespace}
     return _rows(service, asked, LedgerRow, lambda database, hours: answer(database, hours, level, key, **about))
+
+
+@router.get("/waste", responses=_of(WasteAnswer))
+def waste(
+    service: ServiceOf,
+    caller: Reads,
+    cluster: Cluster = "",
+    namespace: Namespace = "",
+    start_time: Annotated[
+        str, Query(max_length=64, description="From when on, RFC 3339. Default: 24 hours before the end.")
+    ] = "",
+    end_time: Annotated[str, Query(max_length=64, description="Before this time. Default: now.")] = "",
+    below: Annotated[float, Query(gt=0, le=100, description="Percent: an hour with less use is idle.")] = 5.0,
+) -> JSONResponse:
+    """Who holds GPUs now and has not used them for an hour or longer, and what was idle in a time."""
+    from gpuctl_usage.answers.waste_answers import IdleRule, Prices
+    from gpuctl_usage.answers.waste_answers import waste as answer
+
+    demand_workloads(caller)
+    end = seconds_of("end_time", end_time, time.time())
+    hours = hours_between(cluster, seconds_of("start_time", start_time, end - DAY), end, None)
+    seen = _seen(service, caller, cluster, namespace)
+    if namespace:
+        seen = frozenset({namespace}) if seen is None else seen & {namespace}
+    priced = service.platform.platform.usage.prices
+    asked: dict[str, Any] = {
+        "prices": Prices(priced.models, priced.currency or ""),
+        "rule": IdleRule(below=below),
+        "namespaces": seen,
+    }
+    found = usage_answer(service, lambda database: answer(database, cluster, hours.start, hours.end, **asked))
+    pauses = pausable_by(service, caller, {item["owner_uid"] for item in found["workloads"]})
+    told = [{**item, "pause": pauses.get(item["owner_uid"])} for item in found["workloads"]]
+    return _success({**found, "workloads": told})
 
 
 @router.get("/snapshots/latest", responses=_of(LatestAllocation))

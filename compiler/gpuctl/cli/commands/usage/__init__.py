@@ -21,13 +21,24 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _STORES = "gpuctl.cli.commands.usage.exporting"
+_TABLES = "gpuctl.cli.commands.usage.tables"
 SUBCOMMANDS = {
+    "top": Subcommand("gpuctl.cli.commands.usage.top", "Who holds GPUs now, and what they do."),
+    "cluster": Subcommand(_TABLES, "What became of the cluster's GPUs.", (), "cluster"),
+    "namespaces": Subcommand(_TABLES, "By namespace.", ("namespace", "ns"), "namespaces"),
+    "labels": Subcommand(_TABLES, "By the values of a label, such as team.", ("label",), "labels"),
+    "workloads": Subcommand(_TABLES, "By workload.", ("workload",), "workloads"),
+    "nodes": Subcommand(_TABLES, "By node.", ("node",), "nodes"),
+    "models": Subcommand(_TABLES, "By model of GPU.", ("model",), "models"),
+    "waste": Subcommand("gpuctl.cli.commands.usage.waste", "GPUs that are held and idle, and how to free them."),
+    "report": Subcommand("gpuctl.cli.commands.usage.report", "A month on a page, for whoever pays."),
     "collect": Subcommand("gpuctl.cli.commands.usage", "Follow the cluster and write it down.", (), "collect"),
     "rollup": Subcommand("gpuctl.cli.commands.usage", "Roll hours up once more.", (), "rollup"),
     "export": Subcommand(_STORES, "Copy the database to a file, or its months to Parquet.", (), "export"),
     "import": Subcommand(_STORES, "Fill a new database with an exported file.", (), "import_"),
     "sql": Subcommand("gpuctl.cli.commands.usage.sql", "Ask the months of Parquet anything, in SQL."),
 }
+_OF_A_DATABASE = ("collect", "rollup", "export", "import", "sql")
 
 
 def _options(function: Function) -> Function:
@@ -52,14 +63,20 @@ def _options(function: Function) -> Function:
     "usage",
     cls=Family,
     subcommands=SUBCOMMANDS,
-    short_help="Collect how GPUs are used.",
+    short_help="Who holds the GPUs, what they do, what it costs.",
     epilog="Examples:\n\n  $ gpuctl usage collect --database usage.db",
 )
 @click.pass_context
 def command(context: click.Context) -> None:
-    """Who held the GPUs of a cluster, and what the GPUs did."""
-    if is_server_stated(context):
-        raise click.UsageError("`gpuctl usage` asks no service: leave --server out.", context)
+    """Who held the GPUs of a cluster, and what the GPUs did.
+
+    What tells of it looks into the database of --database, else asks the service of `gpuctl login`, else looks into the
+    database of the settings.
+    """
+    if is_server_stated(context) and context.invoked_subcommand in _OF_A_DATABASE:
+        raise click.UsageError(
+            f"`gpuctl usage {context.invoked_subcommand}` asks no service: leave --server out.", context
+        )
 
 
 @command.command(
