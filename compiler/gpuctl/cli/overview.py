@@ -33,7 +33,7 @@ OVERVIEW: dict[str, tuple[OverviewLine, ...]] = {
     "GitOps": (OverviewLine(("build", "impact"), "Manifests for git; what a change in git does."),),
     "Other": (
         OverviewLine(("serve", "login", "logout"), "A REST API; use one instead of a kubeconfig."),
-        OverviewLine(("usage",), "Collect how GPUs are used."),
+        OverviewLine(("usage",), "Who holds GPUs, what they do; collect it."),
         OverviewLine(("completion", "version"), "Completion for a shell; versions."),
     ),
 }
@@ -60,7 +60,7 @@ OTHER_WORDS: dict[str, str] = {
     "status": "`gpuctl get jobs` lists jobs; `gpuctl describe job JOB` shows all about one.",
     "show": "`gpuctl describe job JOB` shows all about a job.",
     "events": "`gpuctl describe job JOB` shows a job's events; `gpuctl why JOB` what they mean.",
-    "top": "`gpuctl get nodes` lists nodes and how many of their GPUs are used.",
+    "top": "`gpuctl usage top` shows who holds GPUs now; `gpuctl get nodes` how many of each node are used.",
     "nodes": "`gpuctl get nodes` lists nodes.",
     "pools": "`gpuctl get pools` lists pools.",
     "quotas": "`gpuctl get quotas` lists quotas.",

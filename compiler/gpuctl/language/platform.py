@@ -247,6 +247,26 @@ class KindDefaults(Block):
     )
 
 
+class UsagePrices(Block):
+    """What GPUs cost, for whoever pays for their use."""
+
+    currency: NonEmpty | None = Field(None, description="What prices are in, as people write it.", examples=["CNY"])
+    models: Annotated[dict[RequiredLabelValue, Number], Invented()] = Field(
+        default_factory=dict,
+        description="GPU type -> price of one GPU for one hour. What a type without a price costs is unknown, not 0.",
+        examples=[{"A100-80G": 12.5}],
+    )
+
+
+class PlatformUsage(Block):
+    """How the use of GPUs is told."""
+
+    prices: UsagePrices = Field(
+        default_factory=UsagePrices.model_construct,
+        description="What GPUs cost, for `gpuctl usage waste` and `gpuctl usage report`.",
+    )
+
+
 class Platform(Block):
     """Settings of a platform; every field is optional, and the defaults are the behaviour without one."""
 
@@ -271,6 +291,9 @@ class Platform(Block):
     )
     prices: Annotated[dict[DnsLabel, Number], Invented()] = Field(
         default_factory=dict, description="Pool -> price of one GPU for one hour.", examples=[{"training-pool": 12.5}]
+    )
+    usage: PlatformUsage = Field(
+        default_factory=PlatformUsage.model_construct, description="How the use of GPUs is told."
     )
     quota: QuotaSettings = Field(default_factory=QuotaSettings.model_construct, description="Settings of quotas.")
     service: ServiceDefaults = Field(

@@ -115,17 +115,24 @@ class ServiceClient:
             raise self._other_version(value) from None
 
     def request(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, within: float | None = None
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        within: float | None = None,
     ) -> dict[str, Any]:
         """The answer to a request; a busy service is asked again.
 
+        :param query: parameters; those that are empty are left out.
         :param within: seconds that it may take; None for as long as a change that says nothing of it.
         :raises ServiceRefusal: it is no success.
         :raises ConnectionFailed: there is none.
         """
         end, pause = time.monotonic() + PATIENCE, 0.25
         while True:
-            response = self._send(method, path, body, patience_for({}) if within is None else within)
+            response = self._send(method, path, body, patience_for({}) if within is None else within, query)
             if response.status != 429 or time.monotonic() + pause > end:
                 return self._read(response)
             # Nothing was done yet.
@@ -166,11 +173,18 @@ class ServiceClient:
         """What answers is no service of ours."""
         return ConfigurationError(f"what is at {self.url} {text}", "check the address of the service")
 
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None, within: float) -> Response:
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        within: float,
+        query: Mapping[str, str] | None = None,
+    ) -> Response:
         content = "application/json" if body is not None else ""
         given = dict(body) if body is not None else None
         try:
-            return self._transport.send(method, BASE + path, None, given, content, within=within)
+            return self._transport.send(method, BASE + path, query, given, content, within=within)
         except ConnectionFailed as error:
             raise self._unreachable(error) from None
 

@@ -20,10 +20,21 @@ if TYPE_CHECKING:
     from gpuctl_usage.usage_settings import UsageSettings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_TABLES = "gpuctl.cli.commands.usage.tables"
 SUBCOMMANDS = {
+    "top": Subcommand("gpuctl.cli.commands.usage.top", "Who holds GPUs now, and what they do."),
+    "cluster": Subcommand(_TABLES, "What became of the cluster's GPUs.", (), "cluster"),
+    "namespaces": Subcommand(_TABLES, "By namespace.", ("namespace", "ns"), "namespaces"),
+    "labels": Subcommand(_TABLES, "By the values of a label, such as team.", ("label",), "labels"),
+    "workloads": Subcommand(_TABLES, "By workload.", ("workload",), "workloads"),
+    "nodes": Subcommand(_TABLES, "By node.", ("node",), "nodes"),
+    "models": Subcommand(_TABLES, "By model of GPU.", ("model",), "models"),
+    "waste": Subcommand("gpuctl.cli.commands.usage.waste", "GPUs that are held and idle, and how to free them."),
+    "report": Subcommand("gpuctl.cli.commands.usage.report", "A month on a page, for whoever pays."),
     "collect": Subcommand("gpuctl.cli.commands.usage", "Follow the cluster and write it down.", (), "collect"),
     "rollup": Subcommand("gpuctl.cli.commands.usage", "Roll hours up once more.", (), "rollup"),
 }
+_WRITING = ("collect", "rollup")
 
 
 def _options(function: Function) -> Function:
@@ -48,14 +59,20 @@ def _options(function: Function) -> Function:
     "usage",
     cls=Family,
     subcommands=SUBCOMMANDS,
-    short_help="Collect how GPUs are used.",
+    short_help="Who holds the GPUs, what they do, what it costs.",
     epilog="Examples:\n\n  $ gpuctl usage collect --database usage.db",
 )
 @click.pass_context
 def command(context: click.Context) -> None:
-    """Who held the GPUs of a cluster, and what the GPUs did."""
-    if is_server_stated(context):
-        raise click.UsageError("`gpuctl usage` asks no service: leave --server out.", context)
+    """Who held the GPUs of a cluster, and what the GPUs did.
+
+    What tells of it looks into the database of --database, else asks the service of `gpuctl login`, else looks into the
+    database of the settings; `collect` and `rollup` write one.
+    """
+    if is_server_stated(context) and context.invoked_subcommand in _WRITING:
+        raise click.UsageError(
+            f"`gpuctl usage {context.invoked_subcommand}` asks no service: leave --server out.", context
+        )
 
 
 @command.command(
@@ -69,7 +86,7 @@ def collect(**given: Any) -> int:
 
     It may be ended at any moment, and goes on where it was. Hours are rolled up a minute and a half after their end.
     """
-    settings = _settings(given)
+    settings = stated_settings(given)
     from gpuctl_server.request_log import set_up
     from gpuctl_usage.collector import CannotCollect, collect
 
@@ -94,7 +111,7 @@ def rollup(start: str, end: str, **given: Any) -> int:
 
     What comes out as it was is not written.
     """
-    settings = _settings(given)
+    settings = stated_settings(given)
     from gpuctl_usage.collector import CannotCollect, roll_up_again
 
     first, last = _time("--from", start), _time("--to", end)
@@ -108,7 +125,12 @@ def rollup(start: str, end: str, **given: Any) -> int:
     return 0
 
 
-def _settings(given: dict[str, Any]) -> UsageSettings:
+def stated_settings(given: dict[str, Any]) -> UsageSettings:
+    """The settings of usage: what was given, then the environment, then the file.
+
+    :param given: settings by their names, and ``config`` and ``database``; what is None was not given.
+    :raises click.UsageError: they have errors.
+    """
     try:
         from gpuctl_usage.stated_settings import FILE, SettingsProblem
         from gpuctl_usage.usage_settings import UsageSettings

@@ -1,0 +1,197 @@
+"""Usage as JSON: what ``gpuctl usage`` prints with ``-o json``, and as rows for tables of numbers.
+
+Times of GPUs are GPU-hours, shares percent, ``coverage`` 0 to 1; what is not known is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from gpuctl.reading.gpu_time import GpuTime
+
+if TYPE_CHECKING:
+    from gpuctl.reading.gpu_time import Holder
+    from gpuctl.reading.usage_shapes import GroupUse, Holders, IdleHolder, UsageView, Waste
+
+_HOUR = 3600
+_NOTHING = GpuTime()
+_DIGITS = 6
+"""Of GPU-hours: less than a hundredth of a GPU-second is lost, so that they add up."""
+
+
+def usage_answer(view: UsageView, *, by_step: bool = False) -> dict[str, Any]:
+    """``usage cluster|namespaces|labels|workloads|nodes -o json``.
+
+    :param by_step: a row for each step of a group, instead of one with ``steps``.
+    """
+    items = list(usage_rows(view)) if by_step else [_group(view, group) for group in view.groups]
+    return {
+        "level": view.level,
+        "key": view.key or None,
+        "startTime": stamped(view.asked.start),
+        "endTime": stamped(view.asked.end),
+        "timeZone": view.asked.zone,
+        "step": view.step,
+        "items": items,
+        "total": len(items),
+        "groups": view.count,
+        "allGroups": time_value(view.all_groups, view.capacity),
+        "cluster": None if view.whole is None else time_value(view.whole, view.capacity),
+    }
+
+
+def usage_rows(view: UsageView) -> Iterator[dict[str, Any]]:
+    """A row for each step of each group, by time."""
+    for number, (time, end) in enumerate(view.times):
+        for group in view.groups:
+            use = group.steps[number]
+            if use is not None:
+                yield {"time": time, "endTime": end, **holder_value(view, group.holder), **time_value(use, None)}
+
+
+def group_rows(view: UsageView) -> Iterator[dict[str, Any]]:
+    """A row for each group."""
+    for group in view.groups:
+        yield {**holder_value(view, group.holder), **time_value(group.total, view.capacity)}
+
+
+def _group(view: UsageView, group: GroupUse) -> dict[str, Any]:
+    return {
+        **holder_value(view, group.holder),
+        **time_value(group.total, view.capacity),
+        "steps": [
+            {"time": time, "endTime": end, **time_value(use, None)}
+            for (time, end), use in zip(view.times, group.steps, strict=bool(group.steps))
+            if use is not None
+        ],
+    }
+
+
+def holder_value(view: UsageView, holder: Holder) -> dict[str, Any]:
+    """Whom a row is about."""
+    if view.level == "cluster":
+        return {}
+    if view.level == "workload":
+        return {"name": holder.name, "namespace": holder.namespace, "kind": holder.kind, "uid": holder.value}
+    if view.level in ("label", "annotation"):
+        return {"key": view.key, "value": holder.value}
+    return {view.level: holder.value}
+
+
+def time_value(use: GpuTime, capacity: float | None) -> dict[str, Any]:
+    """What became of GPUs. ``capacityShare`` is of ``capacity``, GPU-seconds, or of their own."""
+    share = use.share_of(use.capacity if use.capacity is not None else capacity)
+    return {
+        "gpuHours": hours(use.held),
+        "busyGpuHours": hours(use.busy),
+        "idleGpuHours": hours(use.idle),
+        "unobservedGpuHours": hours(use.unobserved),
+        "capacityGpuHours": hours(use.capacity),
+        "freeGpuHours": hours(use.free),
+        "unusableGpuHours": hours(use.unusable),
+        "capacityShare": None if share is None else round(share, 2),
+        "meanUse": None if use.mean_use is None else round(use.mean_use, 2),
+        "coverage": None if use.coverage is None else round(use.coverage, 4),
+    }
+
+
+def hours(seconds: float | None) -> float | None:
+    """GPU-hours."""
+    return None if seconds is None else round(seconds / _HOUR, _DIGITS)
+
+
+def stamped(seconds: float) -> str:
+    """A time, to the second, in UTC."""
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def csv_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Rows as CSV (RFC 4180, but for line breaks): the names of fields, then their values; what is not known is empty.
+
+    What a program that calculates would take for a formula has an apostrophe before it: names come from strangers.
+    """
+    if rows:
+        yield ",".join(rows[0])
+        for row in rows:
+            yield ",".join(map(_cell, row.values()))
+
+
+def _cell(value: Any) -> str:
+    if not isinstance(value, str):
+        return "" if value is None else str(value)
+    text = f"'{value}" if value.lstrip().startswith(("=", "+", "-", "@")) or value.startswith(("\t", "\r")) else value
+    return f'"{text.replace(chr(34), chr(34) * 2)}"' if any(mark in text for mark in ',"\r\n\t') else text
+
+
+def holders_answer(found: Holders) -> dict[str, Any]:
+    """``usage top -o json``."""
+    items = held_now_rows(found)
+    return {
+        "cluster": found.cluster,
+        "time": found.time,
+        "capacity": found.capacity,
+        "allocated": found.allocated,
+        "items": items,
+        "total": len(items),
+    }
+
+
+def held_now_rows(found: Holders) -> list[dict[str, Any]]:
+    """A row for each workload that holds GPUs; ``lately`` is the hour that runs and the one before."""
+    return [
+        {
+            "name": item.holder.name,
+            "namespace": item.holder.namespace,
+            "kind": item.holder.kind,
+            "uid": item.holder.value,
+            "gpus": item.gpus,
+            "useNow": item.use,
+            "meanUse": None if late.mean_use is None else round(late.mean_use, 2),
+            "idleGpuHours": None if item.lately is None else hours(late.idle),
+            "gpuHours": None if item.lately is None else hours(late.held),
+            "coverage": None if late.coverage is None else round(late.coverage, 4),
+        }
+        for item in found.workloads
+        for late in [item.lately or _NOTHING]
+    ]
+
+
+def waste_answer(waste: Waste, items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """``usage waste -o json``."""
+    return {
+        "cluster": waste.cluster,
+        "startTime": waste.start,
+        "endTime": waste.end,
+        "knownUntil": waste.known_until,
+        "idleBelow": waste.below,
+        "currency": waste.currency or None,
+        "idleGpuHours": waste.total_idle,
+        "cost": waste.total_cost,
+        "items": list(items),
+        "total": len(items),
+    }
+
+
+def idle_rows(found: Sequence[IdleHolder], pause: Callable[[IdleHolder], str]) -> list[dict[str, Any]]:
+    """A row for each workload that is idle; ``pause`` makes the command that frees its GPUs."""
+    return [
+        {
+            "name": item.holder.name,
+            "namespace": item.holder.namespace,
+            "kind": item.holder.kind,
+            "uid": item.holder.value,
+            "owner": item.owner,
+            "gpus": item.gpus,
+            "models": dict(item.models),
+            "idleSince": item.since,
+            "idleHours": item.idle_hours,
+            "meanUse": item.use,
+            "idleGpuHours": item.idle_gpu_hours,
+            "coverage": item.coverage,
+            "cost": item.cost,
+            "pause": pause(item) or None,
+        }
+        for item in found
+    ]

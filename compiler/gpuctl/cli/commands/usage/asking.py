@@ -1,0 +1,188 @@
+"""What the commands that tell of usage have in common: where it is known, of which time, and how it is told."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from gpuctl.cli.options.choosing_service import chosen_service, is_server_stated, server_option
+from gpuctl.cli.options.connecting import cluster_errors
+from gpuctl.cli.options.document_options import checked_namespace
+from gpuctl.language.durations import parse_duration
+
+if TYPE_CHECKING:
+    from gpuctl.reading.usage_shapes import UsageRange
+    from gpuctl.usecases.usage_ways import UsageWay
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+FORMATS = ("table", "json", "csv")
+STEPS = ("hour", "day", "week", "month")
+_HOUR = 3600
+_SHOWN = 20
+"""Rows of a table, where nobody says how many."""
+
+
+def where_options(function: Function) -> Function:
+    """Where usage is known: a database, or a service."""
+    for decorate in (
+        server_option,
+        click.option(
+            "--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Settings as YAML."
+        ),
+        click.option(
+            "--database", metavar="FILE", help="File, or URL, of the database of usage. Default: that of the settings."
+        ),
+        click.option("--cluster", default="", metavar="NAME", help="Of this cluster. Default: the first."),
+    ):
+        function = decorate(function)
+    return function
+
+
+def time_options(function: Function) -> Function:
+    """Of which time."""
+    for decorate in (
+        click.option("--tz", default="UTC", metavar="ZONE", show_default=True, help="Time zone, as Asia/Shanghai."),
+        click.option("--to", "end", metavar="TIME", help="Hours before this time. Default: now."),
+        click.option("--from", "start", metavar="TIME", help="Hours from this time on: 2026-10-01, or RFC 3339."),
+        click.option("--last", metavar="TIME", help="The last hours or days: 24h, 7d. Default: 24h."),
+    ):
+        function = decorate(function)
+    return function
+
+
+def shape_options(function: Function) -> Function:
+    """How rows are told."""
+    for decorate in (
+        click.option("--no-headers", is_flag=True, help="Leave out the line of headings."),
+        click.option("--json", "as_json", is_flag=True, help="The same as -o json."),
+        click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format."),
+        click.option("--limit", type=click.IntRange(0), help=f"Rows at most; 0 is all. Default: {_SHOWN} of a table."),
+    ):
+        function = decorate(function)
+    return function
+
+
+def namespace_option(function: Function) -> Function:
+    """``-n``."""
+    return click.option(
+        "-n", "--namespace", metavar="NAME", callback=checked_namespace, help="Only this namespace. Default: all."
+    )(function)
+
+
+class Told(NamedTuple):
+    """How rows are told: ``output`` is one of :data:`FORMATS`; ``limit`` None for all."""
+
+    output: str
+    headings: bool
+    limit: int | None
+
+    @classmethod
+    def of(cls, output: str, as_json: bool, no_headers: bool, limit: int | None) -> Told:
+        """From the options."""
+        output = "json" if as_json else output
+        default = _SHOWN if output == "table" else None
+        return cls(output, not no_headers, default if limit is None else limit or None)
+
+
+@contextmanager
+def usage_way(database: str | None, config: str | None, *, as_json: bool = False) -> Iterator[UsageWay]:
+    """The way to what is known of usage: the database that is named, else a service, else the database of the settings.
+
+    Failures become messages and exit codes.
+    """
+    if is_server_stated() and (database or config):
+        raise click.UsageError("--server is a service, which has a database of its own: leave --database out.")
+    with cluster_errors(as_json=as_json, of_plan=False):
+        way = _way(database, config)
+        try:
+            yield way
+        finally:
+            way.close()
+
+
+def _way(database: str | None, config: str | None) -> UsageWay:
+    from gpuctl.kube.api_errors import ConfigurationError
+    from gpuctl.usecases.usage_ways import DatabaseWay, ServiceWay
+
+    if not database and not config and (service := chosen_service(())) is not None:
+        return ServiceWay(service)
+    from gpuctl.cli.commands.usage import stated_settings
+
+    address = database or stated_settings({"config": config, "database": None}).usage_database
+    if not address:
+        raise ConfigurationError(
+            "no usage is known here: no database is named, and no service",
+            "name the one that `gpuctl usage collect` fills with --database FILE; or `gpuctl login URL`",
+        )
+    return DatabaseWay(address)
+
+
+def asked_range(
+    last: str | None, start: str | None, end: str | None, tz: str, cluster: str = "", namespace: str | None = None
+) -> UsageRange:
+    """Which hours are asked about: whole ones, with the one that runs.
+
+    :raises click.UsageError: that is none.
+    """
+    from gpuctl.reading.usage_shapes import UsageRange
+
+    zone = zone_named(tz)
+    if last is not None and start is not None:
+        raise click.UsageError("--last counts back from --to, or from now; --from says when it begins: not both.")
+    now = time.time()
+    until = _time("--to", end, zone) if end is not None else now
+    if start is not None:
+        since = _time("--from", start, zone)
+    else:
+        length = parse_duration(last or "24h")
+        if not length:
+            raise click.UsageError(f"--last has to be a time such as 24h or 7d, and is `{last}`.")
+        # With the hour that runs it is as long as was asked for.
+        since = -(-until // _HOUR) * _HOUR - max(_HOUR, length)
+    if since >= until:
+        raise click.UsageError("--from has to be before --to, and before now.")
+    return UsageRange(since, until, tz, cluster, namespace or "")
+
+
+def zone_named(tz: str) -> tzinfo:
+    """A time zone.
+
+    :raises click.UsageError: there is none of that name.
+    """
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(tz)
+    except (KeyError, ValueError, OSError):
+        raise click.UsageError(f"--tz: there is no time zone `{tz[:64]}`; use a name such as Asia/Shanghai.") from None
+
+
+def _time(option: str, text: str, zone: tzinfo) -> float:
+    try:
+        found = datetime.fromisoformat(text.replace("Z", "+00:00").replace("z", "+00:00"))
+        return (found if found.tzinfo is not None else found.replace(tzinfo=zone)).timestamp()
+    except (ValueError, OverflowError):
+        raise click.UsageError(
+            f"{option} has to be a time such as 2026-10-01 or 2026-10-01T14:00:00Z, and is `{text[:64]}`."
+        ) from None
+
+
+def told_range(asked: UsageRange) -> str:
+    """Which time it is, for people: ``2026-10-01 00:00 to 2026-11-01 00:00 (UTC)``."""
+    zone = zone_named(asked.zone)
+    start, end = (
+        datetime.fromtimestamp(moment, zone).strftime("%Y-%m-%d %H:%M") for moment in (asked.start, asked.end)
+    )
+    return f"{start} to {end} ({asked.zone})"
+
+
+def say(text: str) -> None:
+    """Tell a person what the table does not, on standard error; programs and pipes do not hear it."""
+    if sys.stdout.isatty():
+        click.echo(text, err=True)

@@ -1,0 +1,63 @@
+"""``gpuctl usage report``."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+from gpuctl.cli.commands.usage.asking import usage_way, where_options, zone_named
+
+
+@click.command(
+    "report",
+    short_help="A month on a page, for whoever pays.",
+    epilog="Examples:\n\n  $ gpuctl usage report --month 2026-10 > october.md\n\n"
+    "  $ gpuctl usage report --month 2026-10 -o html --tz Asia/Shanghai > october.html",
+)
+@click.option("--month", metavar="MONTH", required=True, help="As 2026-10.")
+@click.option("-o", "--output", type=click.Choice(["markdown", "html"]), default="markdown", show_default=True)
+@click.option("--by", "key", default="team", show_default=True, metavar="LABEL", help="The label of those who pay.")
+@click.option("--tz", default="UTC", metavar="ZONE", show_default=True, help="Time zone, as Asia/Shanghai.")
+@click.option(
+    "--platform",
+    type=click.Path(),
+    metavar="FILE",
+    help="The platform's settings, with its prices. Default: platform.yaml here or above, up to the git root.",
+)
+@where_options
+def command(
+    month: str,
+    output: str,
+    key: str,
+    tz: str,
+    platform: str | None,
+    cluster: str,
+    database: str | None,
+    config: str | None,
+) -> int:
+    """Print a page about a month: what became of the GPUs, by namespace, label, model and workload; what is not known.
+
+    Its numbers are those of the ledger, rounded so that each column adds up. The same month gives the same page, once
+    all its hours are rolled up. HTML is one file without scripts; its plots are drawn in it.
+    """
+    from gpuctl.cli.options.planning_options import platform_settings
+    from gpuctl.reading.usage_shapes import UsageRange
+    from gpuctl.usecases.month_reports import month_range, month_report
+
+    match = re.fullmatch(r"(?a)(\d{4})-(0[1-9]|1[0-2])", month)
+    if match is None or not 1970 <= int(match[1]) <= 9998:
+        raise click.UsageError(f"--month has to be a month such as 2026-10, and is `{month[:40]}`.")
+    start, end = month_range(int(match[1]), int(match[2]), zone_named(tz))
+    with usage_way(database, config) as way:
+        found = month_report(way, month, UsageRange(start, end, tz, cluster), key, platform_settings(platform))
+    if output == "html":
+        from gpuctl.cli.output.report_page import report_page
+
+        text = report_page(found)
+    else:
+        from gpuctl.cli.output.report_markdown import report_markdown
+
+        text = report_markdown(found)
+    click.echo(text, nl=False)
+    return 0

@@ -1,0 +1,195 @@
+"""``gpuctl usage cluster``, ``namespaces``, ``labels``, ``workloads``, ``nodes`` and ``models``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from gpuctl.cli.commands.usage.asking import (
+    STEPS,
+    Told,
+    asked_range,
+    namespace_option,
+    say,
+    shape_options,
+    time_options,
+    told_range,
+    usage_way,
+    where_options,
+    zone_named,
+)
+from gpuctl.cli.output.printing import show_table, show_value
+
+if TYPE_CHECKING:
+    from gpuctl.reading.usage_shapes import UsageView
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+SORTS = ("gpu-hours", "idle", "use", "coverage", "name")
+
+
+def _options(function: Function) -> Function:
+    for decorate in (
+        where_options,
+        shape_options,
+        click.option(
+            "--sort",
+            type=click.Choice(SORTS),
+            default="gpu-hours",
+            show_default=True,
+            help="The most GPU-hours, or idle ones, first; the least use, or coverage; by name.",
+        ),
+        click.option("--step", type=click.Choice(STEPS), help="A row for each step instead of a line of them."),
+        time_options,
+    ):
+        function = decorate(function)
+    return function
+
+
+@click.command(
+    "cluster",
+    short_help="What became of the cluster's GPUs.",
+    epilog="Examples:\n\n  $ gpuctl usage cluster\n\n  $ gpuctl usage cluster --last 30d --step day -o csv",
+)
+@_options
+def cluster(**given: Any) -> int:
+    """Show what became of the GPUs that there were.
+
+    The capacity is what was held, free and unusable (on nodes that take no pods); what was held was busy, idle, or is
+    unknown because nothing measured it.
+    """
+    return _show("cluster", **given)
+
+
+@click.command(
+    "namespaces",
+    short_help="GPU-hours, use and idle GPU-hours by namespace.",
+    epilog="Examples:\n\n  $ gpuctl usage namespaces\n\n  $ gpuctl usage namespaces --last 7d --sort idle",
+)
+@namespace_option
+@_options
+def namespaces(**given: Any) -> int:
+    """List namespaces that held GPUs.
+
+    SHARE is of the cluster's capacity, USE the mean of what was measured, IDLE what was held, measured and not used,
+    UNKNOWN what was held and not measured, all of it in GPU-hours; COVERAGE is how much of what was held was measured.
+    """
+    return _show("namespace", **given)
+
+
+@click.command(
+    "labels",
+    short_help="GPU-hours, use and idle GPU-hours by the values of a label.",
+    epilog="Examples:\n\n  $ gpuctl usage labels team\n\n  $ gpuctl usage labels cost-center --annotation --last 30d",
+)
+@click.argument("key", metavar="KEY")
+@click.option("--annotation", "is_annotation", is_flag=True, help="KEY is that of an annotation.")
+@_options
+def labels(key: str, is_annotation: bool, **given: Any) -> int:
+    """List the values of a label; `__unset__` is what workloads without it held, so that they add up to the cluster.
+
+    KEY is one of those that are collected, `team` or `project` say. The columns are those of `usage namespaces`.
+    """
+    return _show("annotation" if is_annotation else "label", key=key, **given)
+
+
+@click.command(
+    "workloads",
+    short_help="GPU-hours, use and idle GPU-hours by workload.",
+    epilog="Examples:\n\n  $ gpuctl usage workloads -n team-a\n\n  $ gpuctl usage workloads --sort idle --limit 10",
+)
+@namespace_option
+@_options
+def workloads(**given: Any) -> int:
+    """List the workloads that held GPUs: the topmost owners of pods. The columns are those of `usage namespaces`."""
+    return _show("workload", **given)
+
+
+@click.command(
+    "nodes",
+    short_help="GPU-hours, use and idle GPU-hours by node.",
+    epilog="Examples:\n\n  $ gpuctl usage nodes\n\n  $ gpuctl usage nodes --sort use --last 7d",
+)
+@_options
+def nodes(**given: Any) -> int:
+    """List nodes with GPUs; SHARE is of the node's own capacity. The columns are those of `usage namespaces`."""
+    return _show("node", **given)
+
+
+@click.command(
+    "models",
+    short_help="GPU-hours, use and idle GPU-hours by model of GPU.",
+    epilog="Example:\n\n  $ gpuctl usage models --last 30d",
+)
+@_options
+def models(**given: Any) -> int:
+    """List models of GPUs; SHARE is of what there was of the model. The columns are those of `usage namespaces`."""
+    return _show("model", **given)
+
+
+def _show(
+    level: str,
+    *,
+    last: str | None,
+    start: str | None,
+    end: str | None,
+    tz: str,
+    step: str | None,
+    sort: str,
+    limit: int | None,
+    output: str,
+    as_json: bool,
+    no_headers: bool,
+    cluster: str,
+    database: str | None,
+    config: str | None,
+    namespace: str | None = None,
+    key: str = "",
+) -> int:
+    told = Told.of(output, as_json, no_headers, limit)
+    asked = asked_range(last, start, end, tz, cluster, namespace)
+    from gpuctl.usecases.usage_views import ViewOptions, usage_view
+
+    options = ViewOptions(step or "", sort, told.limit, over_time=told.output != "csv" or step is not None)
+    with usage_way(database, config, as_json=told.output == "json") as way:
+        view = usage_view(way, level, asked, options, key)
+    if told.output == "table":
+        _show_table(view, told, by_step=step is not None)
+    else:
+        _show_values(view, told.output, by_step=step is not None)
+    if not view.groups:
+        click.echo(f"Nothing is known of {told_range(asked)}.", err=True)
+    return 0
+
+
+def _show_values(view: UsageView, output: str, *, by_step: bool) -> None:
+    from gpuctl.answers.usage_answers import csv_lines, group_rows, usage_answer, usage_rows
+
+    if output == "json":
+        show_value(usage_answer(view, by_step=by_step), "json")
+        return
+    for line in csv_lines(list(usage_rows(view) if by_step else group_rows(view))):
+        click.echo(line)
+
+
+def _show_table(view: UsageView, told: Told, *, by_step: bool) -> None:
+    from gpuctl.cli.output.usage_amounts import covered, gpu_hours, percent
+    from gpuctl.cli.output.usage_lines import DROPPABLE, group_table, part_table, step_table
+
+    if by_step:
+        heads, rows = step_table(view, zone_named(view.asked.zone))
+    else:
+        heads, rows = (part_table if view.level == "cluster" else group_table)(view)
+    show_table(heads, rows, headings=told.headings, droppable=DROPPABLE)
+    use, whole = view.all_groups, view.whole
+    of = f" of {gpu_hours(whole.capacity)}" if whole is not None and whole.capacity else ""
+    share = f" ({percent(use.share_of(view.capacity))})" if of else ""
+    say(
+        f"{told_range(view.asked)}: {gpu_hours(use.held)}{of} GPU-hours held{share}, "
+        f"{percent(use.mean_use) or '-'} used, {covered(use.coverage) or '-'} measured"
+    )
+    if view.count > len(view.groups):
+        say(f"{view.count - len(view.groups)} more: --limit 0")
+    if not view.times and not by_step and view.groups:
+        say("they are too many to tell how it went: -n, --limit or a longer --step tells it")

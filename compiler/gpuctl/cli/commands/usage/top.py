@@ -1,0 +1,119 @@
+"""``gpuctl usage top``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuctl.cli.commands.usage.asking import (
+    Told,
+    namespace_option,
+    say,
+    shape_options,
+    usage_way,
+    where_options,
+)
+from gpuctl.cli.output.printing import show_table, show_value
+
+if TYPE_CHECKING:
+    from gpuctl.reading.usage_shapes import Holders
+
+HEADERS = ("NAME", "NAMESPACE", "KIND", "GPUS", "USE-NOW", "USE-LATELY", "IDLE", "COVERAGE")
+_OLD = 900
+"""Seconds after which nobody may think that the snapshot tells of now: three are made in that time."""
+
+
+@click.command(
+    "top",
+    short_help="Who holds GPUs now, and what they do.",
+    epilog="Examples:\n\n  $ gpuctl usage top\n\n  $ gpuctl usage top --sort use -n team-a",
+)
+@namespace_option
+@click.option(
+    "--sort",
+    type=click.Choice(["gpus", "use", "idle", "name"]),
+    default="gpus",
+    show_default=True,
+    help="The most GPUs, or idle GPU-hours, first; the least use; by name.",
+)
+@shape_options
+@where_options
+def command(
+    namespace: str | None,
+    sort: str,
+    limit: int | None,
+    output: str,
+    as_json: bool,
+    no_headers: bool,
+    cluster: str,
+    database: str | None,
+    config: str | None,
+) -> int:
+    """List the workloads that hold GPUs now, by the last snapshot, of which there is one every five minutes.
+
+    USE-NOW is that of the snapshot; USE-LATELY, IDLE (GPU-hours) and COVERAGE are of the hour that runs and the one
+    before.
+    """
+    from gpuctl.usecases.holding_now import holders_now
+
+    told = Told.of(output, as_json, no_headers, limit)
+    with usage_way(database, config, as_json=told.output == "json") as way:
+        found = holders_now(way, cluster, namespace or "", sort)
+    shown = found._replace(workloads=found.workloads[: told.limit])
+    if told.output == "table":
+        _show(shown, told)
+        _say(found, len(shown.workloads))
+    else:
+        _show_values(shown, told.output)
+    if (age := _age(found)) > _OLD:
+        from gpuctl.language.durations import rough_duration
+
+        click.echo(
+            f"note: the last snapshot is {rough_duration(age)} old; is `gpuctl usage collect` running?", err=True
+        )
+    return 0
+
+
+def _show(found: Holders, told: Told) -> None:
+    from gpuctl.cli.output.usage_amounts import covered, gpu_hours, gpus, percent
+
+    rows = []
+    for item in found.workloads:
+        late = item.lately
+        known = late is not None and late.mean_use is not None
+        rows.append(
+            [
+                *(item.holder.name, item.holder.namespace, item.holder.kind, gpus(item.gpus), percent(item.use)),
+                percent(late.mean_use if late is not None else None),
+                gpu_hours(late.idle if late is not None and known else None),
+                covered(late.coverage if late is not None else None),
+            ]
+        )
+    show_table(HEADERS, rows, headings=told.headings, droppable=("COVERAGE", "KIND"))
+
+
+def _say(found: Holders, shown: int) -> None:
+    from gpuctl.cli.output.usage_amounts import gpus
+
+    of = f"/{gpus(found.capacity)}" if found.capacity is not None else ""
+    say(f"{found.time}: {gpus(found.allocated) or '-'}{of} GPUs held by {len(found.workloads)} workloads")
+    if len(found.workloads) > shown:
+        say(f"{len(found.workloads) - shown} more: --limit 0")
+
+
+def _show_values(found: Holders, output: str) -> None:
+    from gpuctl.answers.usage_answers import csv_lines, held_now_rows, holders_answer
+
+    if output == "json":
+        show_value(holders_answer(found), "json")
+        return
+    for line in csv_lines(held_now_rows(found)):
+        click.echo(line)
+
+
+def _age(found: Holders) -> float:
+    import time
+    from datetime import datetime
+
+    return time.time() - datetime.fromisoformat(found.time.replace("Z", "+00:00")).timestamp()

@@ -1,0 +1,189 @@
+"""``gpuctl usage waste``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuctl.cli.commands.usage.asking import (
+    Told,
+    asked_range,
+    namespace_option,
+    say,
+    shape_options,
+    time_options,
+    told_range,
+    usage_way,
+    where_options,
+)
+from gpuctl.cli.output.printing import show_table, show_value
+
+if TYPE_CHECKING:
+    from gpuctl.reading.usage_shapes import IdleHolder, Waste
+
+HEADERS = ("NAME", "NAMESPACE", "KIND", "OWNER", "GPUS", "IDLE-FOR", "USE", "IDLE-GPU-HOURS")
+
+
+@click.command(
+    "waste",
+    short_help="GPUs that are held and idle, since when, and how to free them.",
+    epilog="Examples:\n\n  $ gpuctl usage waste\n\n  $ gpuctl usage waste --last 7d -n team-a -o json",
+)
+@namespace_option
+@click.option(
+    "--below",
+    type=click.FloatRange(0, 100, min_open=True),
+    default=5.0,
+    show_default=True,
+    metavar="PERCENT",
+    help="An hour with less use than this is idle.",
+)
+@time_options
+@shape_options
+@click.option(
+    "--platform",
+    type=click.Path(),
+    metavar="FILE",
+    help="The platform's settings, with its prices. Default: platform.yaml here or above, up to the git root.",
+)
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one.")
+@click.option("--kubeconfig", type=click.Path(), metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config.")
+@where_options
+def command(
+    namespace: str | None,
+    below: float,
+    last: str | None,
+    start: str | None,
+    end: str | None,
+    tz: str,
+    limit: int | None,
+    output: str,
+    as_json: bool,
+    no_headers: bool,
+    platform: str | None,
+    context: str | None,
+    kubeconfig: str | None,
+    cluster: str,
+    database: str | None,
+    config: str | None,
+) -> int:
+    """List workloads that hold GPUs now and have not used them for an hour or longer.
+
+    IDLE-FOR counts back the hours that were idle without a break, and of which half or more was measured: what was not
+    measured is not known to be idle. IDLE-GPU-HOURS and COST are of the time of --last. Below are the commands that
+    free the GPUs of jobs; what is not gpuctl's, its owner has to scale down.
+    """
+    from gpuctl.usecases.idle_gpus import idle_gpus
+
+    told = Told.of(output, as_json, no_headers, limit)
+    asked = asked_range(last, start, end, tz, cluster, namespace)
+    with usage_way(database, config, as_json=told.output == "json") as way:
+        from gpuctl.cli.options.planning_options import platform_settings
+        from gpuctl.usecases.usage_ways import DatabaseWay
+
+        if not isinstance(way, DatabaseWay):
+            _nothing_of_a_cluster(platform, context, kubeconfig)
+        settings = platform_settings(platform)
+        waste = idle_gpus(way, asked, below, settings)
+        if isinstance(way, DatabaseWay) and waste.workloads:
+            waste = _with_pauses(waste, kubeconfig, context, platform)
+    if told.output == "table":
+        _show(waste, told)
+        _say(waste, told, told_range(asked))
+    else:
+        _show_values(waste, told)
+    if not waste.workloads:
+        click.echo("No GPUs are held and idle.", err=True)
+    return 0
+
+
+def _nothing_of_a_cluster(platform: str | None, context: str | None, kubeconfig: str | None) -> None:
+    """See that nobody names a cluster, or a platform, to a service.
+
+    :raises click.UsageError: somebody does.
+    """
+    from gpuctl.cli.options.reading_options import no_platform
+
+    no_platform(platform)
+    for name, value in (("--context", context), ("--kubeconfig", kubeconfig)):
+        if value is not None:
+            raise click.UsageError(
+                f"{name} is for a database of usage, and a service is asked: name one with --database."
+            )
+
+
+def _with_pauses(waste: Waste, kubeconfig: str | None, context: str | None, platform: str | None) -> Waste:
+    """Jobs by the cluster that is at hand: what holds the GPUs is known by its uid, whichever cluster that is."""
+    from gpuctl.cli.options.planning_options import platform_settings
+    from gpuctl.kube.api_errors import ClusterError
+    from gpuctl.kube.configuration import open_session
+    from gpuctl.usecases.idle_gpus import pausable_names, with_pauses
+    from gpuctl.usecases.looking import reader_of
+
+    try:
+        session = open_session(kubeconfig=kubeconfig, context=context)
+        try:
+            return with_pauses(waste, pausable_names(reader_of(session, platform_settings(platform))))
+        finally:
+            session.close()
+    except ClusterError as error:
+        click.echo(f"note: which of them can be paused is not known: {error.message}", err=True)
+        return waste
+
+
+def _shown(waste: Waste, told: Told) -> list[IdleHolder]:
+    return list(waste.workloads[: told.limit])
+
+
+def _show(waste: Waste, told: Told) -> None:
+    from gpuctl.cli.output.usage_amounts import gpus, percent
+
+    priced = any(item.cost is not None for item in waste.workloads)
+    money = [f"COST-{waste.currency}" if waste.currency else "COST"] if priced else []
+    rows = []
+    for item in _shown(waste, told):
+        cells = [item.holder.name, item.holder.namespace, item.holder.kind, item.owner or "", gpus(item.gpus)]
+        cells += [_long(item.idle_hours), percent(item.use)]
+        cells.append("" if item.idle_gpu_hours is None else f"{item.idle_gpu_hours:.1f}")
+        cells += ["" if item.cost is None else f"{item.cost:.2f}"] if priced else []
+        rows.append(cells)
+    show_table([*HEADERS, *money], rows, headings=told.headings, droppable=("KIND", "USE", "OWNER"))
+    # Not in the table, which is cut where a terminal is narrow: these are copied.
+    lines = [line for item in _shown(waste, told) if (line := pause_line(item))]
+    for line in ["", "To free them:", *lines] if lines else []:
+        click.echo(line)
+
+
+def pause_line(item: IdleHolder) -> str:
+    """The command that frees its GPUs; "" where there is none."""
+    return f"gpuctl pause {item.pause} -n {item.holder.namespace}" if item.pause else ""
+
+
+def _long(hours: float) -> str:
+    from gpuctl.language.durations import rough_duration
+
+    return rough_duration(hours * 3600)
+
+
+def _say(waste: Waste, told: Told, when: str) -> None:
+    if waste.total_idle is not None:
+        cost = "" if waste.total_cost is None else f", {waste.total_cost:.2f} {waste.currency}".rstrip()
+        say(f"{when}: {waste.total_idle:.1f} GPU-hours were held and not used, by all together{cost}")
+    if told.limit is not None and len(waste.workloads) > told.limit:
+        say(f"{len(waste.workloads) - told.limit} more: --limit 0")
+
+
+def _show_values(waste: Waste, told: Told) -> None:
+    from gpuctl.answers.usage_answers import csv_lines, idle_rows, waste_answer
+
+    rows = idle_rows(_shown(waste, told), pause_line)
+    if told.output == "json":
+        show_value(waste_answer(waste, rows), "json")
+        return
+    for line in csv_lines([{**row, "models": _told_models(row["models"])} for row in rows]):
+        click.echo(line)
+
+
+def _told_models(models: dict[str, float]) -> str:
+    return "; ".join(f"{number:g} x {model}" for model, number in models.items())

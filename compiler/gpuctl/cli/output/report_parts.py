@@ -1,0 +1,292 @@
+"""A month's report as parts that a page and Markdown show alike: texts, tables whose columns add up, and plots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from gpuctl.cli.output.usage_amounts import covered, percent
+from gpuctl.reading.gpu_time import GpuTime, added
+from gpuctl.reading.month_report import HOUR, MonthReport, in_units
+from gpuctl.reading.usage_shapes import GroupUse
+
+TOP = 20
+_TENTH = HOUR / 10
+_CENT = 0.01
+_UNSET = "__unset__"
+PARTS = (
+    ("busy", "busy", "held, measured and used"),
+    ("idle", "held, idle", "held, measured and not used"),
+    ("unobserved", "held, unknown", "held, and nothing measured what they did"),
+    ("free", "free", "held by nobody"),
+    ("unusable", "unusable", "held by nobody, on nodes that take no pods"),
+)
+"""Of a capacity: the field of :class:`GpuTime`, what it is called, and what it is."""
+
+
+class Cell(NamedTuple):
+    """A cell: ``is_name`` says that somebody else has written it, ``is_number`` that it stands to the right."""
+
+    text: str
+    is_name: bool = False
+    is_number: bool = False
+
+
+@dataclass(frozen=True)
+class PartTable:
+    """A table; the last row of ``rows`` is that of all, where ``has_total`` says so."""
+
+    heads: Sequence[Cell]
+    rows: Sequence[Sequence[Cell]]
+    has_total: bool = True
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a report, below its title. ``plot`` is one of ``capacity`` and ``days``, or ""."""
+
+    title: str
+    texts: Sequence[str] = ()
+    table: PartTable | None = None
+    plot: str = ""
+    notes: Sequence[str] = ()
+
+
+def title_of(report: MonthReport) -> str:
+    """What the report is called."""
+    return f"GPU usage {report.month}"
+
+
+def parts_of(report: MonthReport) -> list[Part]:
+    """All of it, in order."""
+    return [
+        _whole(report),
+        Part("Day by day", (), None, "days"),
+        Part(
+            "By namespace", (), _groups(report, "namespace", report.namespaces), notes=_open(report, report.namespaces)
+        ),
+        Part(
+            f"By {report.key}",
+            (),
+            _groups(report, report.key, report.labels),
+            notes=[
+                f"{_UNSET} is what workloads without this label held.",
+                *_open(report, report.labels),
+            ],
+        ),
+        _models(report),
+        *_workloads(report),
+        _unknown(report),
+    ]
+
+
+def _whole(report: MonthReport) -> Part:
+    whole = report.whole
+    amounts = [getattr(whole, name) or 0.0 for name, _, _ in PARTS]
+    shown = in_units(amounts, _TENTH)
+    capacity = whole.capacity or sum(amounts)
+    rows = [
+        [Cell(label), Cell(text), _tenths(units), _share(amount, capacity)]
+        for (_, label, text), units, amount in zip(PARTS, shown, amounts, strict=True)
+    ]
+    rows.append([Cell("capacity"), Cell("all of it"), _tenths(sum(shown)), _share(sum(amounts), capacity)])
+    heads = [Cell("part"), Cell("what it is"), _number("GPU-hours"), _number("share")]
+    texts = [
+        f"Cluster: {report.cluster}",
+        f"Time: {_day(report, report.start)} to {_day(report, report.end)} ({report.zone})",
+        f"Held: {percent(whole.share_of(whole.capacity)) or 'not known'} of the capacity",
+        f"Used: {percent(whole.mean_use) or 'not known'} of what was measured",
+        f"Measured: {covered(whole.coverage) or 'nothing'} of what was held",
+    ]
+    return Part("What became of the GPUs", texts, PartTable(heads, rows), "capacity")
+
+
+class _Row(NamedTuple):
+    """A row of a table of groups: its names, and what they held in units that add up to what all held."""
+
+    names: Sequence[Cell]
+    use: GpuTime
+    units: Sequence[int]
+
+
+_HELD = ("held", "busy", "idle", "unobserved")
+
+
+def _groups(report: MonthReport, head: str, groups: Sequence[GroupUse]) -> PartTable:
+    rows = _rounded(report, [([Cell(group.holder.value, True)], group.total) for group in groups])
+    return _use_table(report, [Cell(head)], rows)
+
+
+def _rounded(report: MonthReport, named: Sequence[tuple[Sequence[Cell], GpuTime]]) -> list[_Row]:
+    """Rows whose units add up: of each column of GPU-hours, and of money where there is one price."""
+    uses = [use for _, use in named]
+    columns = [in_units([getattr(use, name) for use in uses], _TENTH) for name in _HELD]
+    price = report.one_price
+    if price is not None:
+        columns += [in_units([amount / HOUR * price for amount in column], _CENT) for column in _paid(uses)]
+    return [_Row(names, use, [column[number] for column in columns]) for number, (names, use) in enumerate(named)]
+
+
+def _paid(uses: Sequence[GpuTime]) -> Sequence[Sequence[float]]:
+    return [use.held for use in uses], [use.idle for use in uses]
+
+
+def _together(names: Sequence[Cell], rows: Sequence[_Row]) -> _Row:
+    """Rows as one."""
+    return _Row(
+        names,
+        added(row.use for row in rows),
+        [sum(column) for column in zip(*(row.units for row in rows), strict=True)],
+    )
+
+
+def _use_table(report: MonthReport, heads: Sequence[Cell], rows: Sequence[_Row]) -> PartTable:
+    figures = ["GPU-hours", "of capacity", "busy", "idle", "unknown", "use", "measured"]
+    if report.one_price is not None:
+        figures += [_money("cost", report), _money("idle cost", report)]
+    last = [_together([Cell("all"), *(Cell("") for _ in heads[1:])], rows)] if rows else []
+    cells = [_use_cells(report, row) for row in [*rows, *last]]
+    return PartTable([*heads, *map(_number, figures)], cells, has_total=bool(last))
+
+
+def _use_cells(report: MonthReport, row: _Row) -> list[Cell]:
+    held, *others = row.units[: len(_HELD)]
+    return [
+        *row.names,
+        _tenths(held),
+        _share(row.use.held, report.whole.capacity),
+        *map(_tenths, others),
+        _number(percent(row.use.mean_use) or "-"),
+        _number(covered(row.use.coverage) or "-"),
+        *map(_cents, row.units[len(_HELD) :]),
+    ]
+
+
+def _models(report: MonthReport) -> Part:
+    uses = [group.total for group in report.models]
+    fields = ("capacity", "held", "idle")
+    hours = [in_units([getattr(use, name) or 0.0 for use in uses], _TENTH) for name in fields]
+    prices = [report.prices.get(group.holder.value) for group in report.models]
+    cents = [
+        in_units([amount / HOUR * (price or 0.0) for amount, price in zip(column, prices, strict=True)], _CENT)
+        for column in _paid(uses)
+    ]
+    rows = [
+        [
+            Cell(group.holder.value, True),
+            *(_tenths(column[number]) for column in hours),
+            _number(percent(use.mean_use) or "-"),
+            _number("-" if price is None else f"{price:g}"),
+            *(_number("-") if price is None else _cents(column[number]) for column in cents),
+        ]
+        for number, (group, use, price) in enumerate(zip(report.models, uses, prices, strict=True))
+    ]
+    unpriced = sum(price is None and use.held > 0 for use, price in zip(uses, prices, strict=True))
+    is_priced = bool(report.prices) and not unpriced
+    rows.append(
+        [
+            Cell("all"),
+            *(_tenths(sum(column)) for column in hours),
+            _number(percent(added(uses).mean_use) or "-"),
+            Cell(""),
+            *(_cents(sum(column)) if is_priced else _number("-") for column in cents),
+        ]
+    )
+    figures = ("capacity", "GPU-hours", "idle", "use", "price", _money("cost", report), _money("idle cost", report))
+    table = PartTable([Cell("model"), *map(_number, figures)], rows)
+    return Part("By model", (), table, notes=[*_open(report, report.models), *_of_prices(report, unpriced)])
+
+
+def _of_prices(report: MonthReport, unpriced: int) -> list[str]:
+    """What costs are not known, and why."""
+    if not report.prices:
+        return ["No prices are set: platform.yaml has them in usage.prices.models."]
+    notes = [f"{unpriced} of the models that were held have no price: what all cost is not known."] if unpriced else []
+    if report.one_price is None:
+        notes.append("Which models a namespace held is not known: where prices differ, it has no cost.")
+    return notes
+
+
+def _workloads(report: MonthReport) -> list[Part]:
+    """By what they held, and by what they left idle: the same rows, so that each has the same numbers in both."""
+    heads = [Cell("workload"), Cell("namespace"), Cell("kind")]
+    named = [([Cell(name, True) for name in _names(group)], group.total) for group in report.workloads]
+    rows = _rounded(report, named)
+    most_idle = sorted(rows, key=lambda row: -row.use.idle)
+    said = "Idle is what was held, measured and not used: a GPU that is used by 30 % is idle by 70 %."
+    held = Part(
+        "Workloads that held the most", (), _use_table(report, heads, _cut(rows)), notes=_open(report, report.workloads)
+    )
+    return [held, Part("Workloads that left the most idle", [said], _use_table(report, heads, _cut(most_idle)))]
+
+
+def _names(group: GroupUse) -> tuple[str, str, str]:
+    return group.holder.name, group.holder.namespace, group.holder.kind
+
+
+def _cut(rows: Sequence[_Row]) -> list[_Row]:
+    """The first of them, and the others in one row."""
+    shown = list(rows[:TOP])
+    if rest := rows[TOP:]:
+        shown.append(_together([Cell(f"{len(rest)} others"), Cell(""), Cell("")], rest))
+    return shown
+
+
+def _unknown(report: MonthReport) -> Part:
+    whole = report.whole
+    tenths = in_units([whole.unobserved, whole.held - whole.unobserved], _TENTH)[0] / 10
+    known = datetime.fromisoformat(report.known_until.replace("Z", "+00:00")).timestamp()
+    texts = [
+        f"{tenths:.1f} GPU-hours were held while nothing measured what the GPUs did: they are neither busy nor idle.",
+        f"{report.missing_hours} of {report.hours} hours are missing between hours that are known."
+        if report.missing_hours
+        else "No hour is missing between hours that are known.",
+    ]
+    if known < report.end:
+        texts.append(f"The month is known until {_minute(report, known)}: what comes after that is not in here.")
+    begun = datetime.fromisoformat(report.known_from.replace("Z", "+00:00")).timestamp()
+    if begun > report.start:
+        texts.append(f"The month is known from {_minute(report, begun)} on: what was before that is not in here.")
+    texts.append(
+        "GPU-hours are rounded to tenths, and money to hundredths, so that each column adds up to its last row; what "
+        "stands beside each other may differ from its sum in the last digit."
+    )
+    return Part("What is not known", texts)
+
+
+def _open(report: MonthReport, groups: Sequence[GroupUse]) -> list[str]:
+    """That the parts are not the whole, where they are not."""
+    hours = report.differs(groups)
+    word = "more" if hours > 0 else "less"
+    return [f"These are {abs(hours):.1f} GPU-hours {word} than the cluster's: the ledger is open."] if hours else []
+
+
+def _tenths(units: int) -> Cell:
+    return _number(f"{units // 10}.{units % 10}")
+
+
+def _cents(units: int) -> Cell:
+    return _number(f"{units // 100}.{units % 100:02}")
+
+
+def _share(amount: float, capacity: float | None) -> Cell:
+    return _number(percent(100 * amount / capacity if capacity else None) or "-")
+
+
+def _number(text: str) -> Cell:
+    return Cell(text, is_number=True)
+
+
+def _money(text: str, report: MonthReport) -> str:
+    return f"{text} {report.currency}".rstrip()
+
+
+def _day(report: MonthReport, seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, ZoneInfo(report.zone)).strftime("%Y-%m-%d")
+
+
+def _minute(report: MonthReport, seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, ZoneInfo(report.zone)).strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,115 @@
+"""Usage as tables for people: a row for each group, or for each step of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING
+
+from gpuctl.cli.output.sparkline import shows_blocks, sparkline
+from gpuctl.cli.output.usage_amounts import covered, gpu_hours, percent
+
+if TYPE_CHECKING:
+    from gpuctl.reading.gpu_time import GpuTime, Holder
+    from gpuctl.reading.usage_shapes import UsageView
+
+_FIGURES = ("GPU-HOURS", "SHARE", "USE", "IDLE", "UNKNOWN", "COVERAGE")
+DROPPABLE = ("UNKNOWN", "COVERAGE", "SHARE", "KIND")
+"""What is left out first where the terminal is narrow."""
+_PARTS = (
+    ("capacity", "capacity"),
+    ("held", "held"),
+    ("busy", "busy"),
+    ("idle", "held-idle"),
+    ("unobserved", "held-unknown"),
+    ("free", "free"),
+    ("unusable", "unusable"),
+)
+
+
+def headings(level: str) -> tuple[str, ...]:
+    """The columns that say whom a row is about."""
+    if level == "workload":
+        return "NAME", "NAMESPACE", "KIND"
+    return {"label": ("VALUE",), "annotation": ("VALUE",), "cluster": ("CLUSTER",)}.get(level, (level.upper(),))
+
+
+def names(level: str, holder: Holder) -> list[str]:
+    """Their cells."""
+    return [holder.name, holder.namespace, holder.kind] if level == "workload" else [holder.value or "all"]
+
+
+def group_table(view: UsageView) -> tuple[Sequence[str], Iterator[list[str]]]:
+    """Headings and rows, one a group; the last column has its mean use in each step."""
+    over_time = bool(view.times)
+    heads = [*headings(view.level), *_FIGURES, *([f"USE-BY-{view.step.upper()}"] if over_time else [])]
+
+    def rows() -> Iterator[list[str]]:
+        blocks = shows_blocks()
+        for group in view.groups:
+            steps = [use_over_time(group.steps, blocks)] if over_time else []
+            yield [*names(view.level, group.holder), *_cells(group.total, view.capacity), *steps]
+
+    return heads, rows()
+
+
+def step_table(view: UsageView, zone: tzinfo) -> tuple[Sequence[str], Iterator[list[str]]]:
+    """Headings and rows, one for each step of each group, by time."""
+    heads = ["TIME", *headings(view.level), *(name for name in _FIGURES if name != "SHARE")]
+
+    def rows() -> Iterator[list[str]]:
+        for number, (time, _) in enumerate(view.times):
+            for group in view.groups:
+                use = group.steps[number]
+                if use is not None:
+                    cells = _cells(use, None)
+                    yield [_told(time, zone), *names(view.level, group.holder), cells[0], *cells[2:]]
+
+    return heads, rows()
+
+
+def part_table(view: UsageView) -> tuple[Sequence[str], Iterator[list[str]]]:
+    """Headings and rows of what became of a cluster's GPUs: held is busy, idle and unknown; with free and unusable it
+    is the capacity."""
+    whole, capacity = view.all_groups, view.all_groups.capacity
+    steps = view.groups[0].steps if view.groups else ()
+    heads = ["PART", "GPU-HOURS", "SHARE", *([f"BY-{view.step.upper()}"] if view.times else [])]
+
+    def rows() -> Iterator[list[str]]:
+        blocks = shows_blocks()
+        for name, label in _PARTS:
+            amount = getattr(whole, name)
+            share = 100 * amount / capacity if capacity and amount is not None else None
+            # Of what there was in each step: the hour that runs is shorter than the others.
+            line = [_part(step, name) for step in steps]
+            spark = [sparkline(line, 1, blocks=blocks)] if view.times else []
+            yield [label, gpu_hours(amount), percent(share), *spark]
+
+    return heads, rows()
+
+
+def _part(step: GpuTime | None, name: str) -> float | None:
+    amount = None if step is None else getattr(step, name)
+    return None if step is None or amount is None or not step.capacity else amount / step.capacity
+
+
+def use_over_time(steps: Sequence[GpuTime | None], blocks: bool) -> str:
+    """The mean use of each step, of 100 percent."""
+    return sparkline((None if step is None else step.mean_use for step in steps), 100, blocks=blocks)
+
+
+def _cells(use: GpuTime, capacity: float | None) -> list[str]:
+    share = use.share_of(use.capacity if use.capacity is not None else capacity)
+    return [
+        gpu_hours(use.held),
+        percent(share),
+        percent(use.mean_use),
+        gpu_hours(use.idle if use.mean_use is not None else None),
+        gpu_hours(use.unobserved),
+        covered(use.coverage),
+    ]
+
+
+def _told(time: str, zone: tzinfo) -> str:
+    moment = datetime.fromisoformat(time.replace("Z", "+00:00")).astimezone(zone)
+    return moment.strftime("%Y-%m-%dT%H:%M")

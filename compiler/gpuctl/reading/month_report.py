@@ -1,0 +1,75 @@
+"""What a month's report is made of, and how its numbers are rounded so that they add up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from gpuctl.reading.gpu_time import GpuTime, added
+from gpuctl.reading.usage_shapes import GroupUse
+
+HOUR = 3600
+_LOST = 1e-6
+"""What rounding to thousandths of a GPU-second may lose of a sum, as a part of it; and a second at least."""
+
+
+@dataclass(frozen=True)
+class MonthReport:
+    """A month of a cluster.
+
+    :param month: ``2026-10``; its first and last moment by the zone are ``start`` and ``end``, seconds since 1970.
+    :param whole: the cluster; ``days``: the beginning of each, RFC 3339, or "" of one of which nothing is known.
+    :param key: of the label; the groups of each level stand by GPU-hours, the most first.
+    :param known_from: RFC 3339: the beginning of the first hour that is known; ``known_until``: the end of the last.
+    :param missing_hours: between the first and the last of the month of which nothing is known.
+    :param prices: model -> price of one GPU for one hour.
+    """
+
+    month: str
+    zone: str
+    cluster: str
+    start: float
+    end: float
+    whole: GpuTime
+    days: Sequence[tuple[str, GpuTime | None]]
+    namespaces: Sequence[GroupUse]
+    key: str
+    labels: Sequence[GroupUse]
+    models: Sequence[GroupUse]
+    workloads: Sequence[GroupUse]
+    known_from: str
+    known_until: str
+    hours: int
+    missing_hours: int
+    prices: Mapping[str, float]
+    currency: str
+
+    @property
+    def one_price(self) -> float | None:
+        """The price of every GPU that was held; None where they differ, or one is not known.
+
+        What a namespace or a workload held is not known by model.
+        """
+        found = {self.prices.get(group.holder.value) for group in self.models if group.total.held > 0}
+        return found.pop() if len(found) == 1 else None
+
+    def differs(self, groups: Iterable[GroupUse]) -> float:
+        """GPU-hours that groups held more than the cluster, less if negative; 0 where that is lost by rounding."""
+        found = added(group.total for group in groups).held - self.whole.held
+        return 0.0 if abs(found) <= max(1.0, _LOST * self.whole.held) else found / HOUR
+
+
+def in_units(amounts: Sequence[float], unit: float) -> list[int]:
+    """Amounts in whole units, whose sum is the sum of the amounts in whole units.
+
+    Each is its amount, rounded up or down; the largest remainders are rounded up, of equals the first.
+    """
+    # What additions lose may be less than nothing.
+    exact = [max(0.0, amount) / unit for amount in amounts]
+    floors = [math.floor(value + _LOST) for value in exact]
+    missing = math.floor(sum(exact) + 0.5) - sum(floors)
+    order = sorted(range(len(exact)), key=lambda number: (floors[number] - exact[number], number))
+    for number in order[: max(0, missing)]:
+        floors[number] += 1
+    return floors

@@ -1,0 +1,31 @@
+"""Which jobs ``gpuctl pause`` can pause now, by the object that runs them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from gpuctl.apply.state.records import Records
+from gpuctl.apply.state.workload import finished
+from gpuctl.backend.api_resources import annotations_of
+from gpuctl.reading.job_rows import Job
+
+
+def pausable_jobs(jobs: Iterable[Job], keys: Records) -> dict[str, str]:
+    """Uid of the object that runs a job -> how ``gpuctl pause`` calls the job, in its namespace.
+
+    Not of what has ended, is ending, or is paused already.
+    """
+    found = list(jobs)
+    called = Counter((job.identity.namespace, job.identity.name) for job in found)
+    names = {}
+    for job in found:
+        workload, identity = job.workload, job.identity
+        if workload is None or workload["metadata"].get("deletionTimestamp") or finished(workload):
+            continue
+        if keys.paused in annotations_of(workload):
+            continue
+        # Of two kinds with one name, or two generations of one job, a bare name would mean both.
+        alone = called[identity.namespace, identity.name] == 1
+        names[str(workload["metadata"]["uid"])] = identity.name if alone else f"{identity.kind}/{identity.object_name}"
+    return names

@@ -1,0 +1,125 @@
+"""Usage as it is told: groups over a time, and who holds GPUs at a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gpuctl.reading.gpu_time import GpuTime, Holder
+
+
+@dataclass(frozen=True)
+class UsageRange:
+    """Which hours: those that begin at ``start`` or later, and before ``end``; seconds since 1970.
+
+    :param zone: by whose days and months steps are counted, as ``Asia/Shanghai``.
+    :param cluster: its name; "" is the first that was collected. ``namespace``: "" is all.
+    """
+
+    start: float
+    end: float
+    zone: str = "UTC"
+    cluster: str = ""
+    namespace: str = ""
+
+
+class GroupUse(NamedTuple):
+    """A group over the whole time, and over each of :attr:`UsageView.times`: None where nothing is known of it."""
+
+    holder: Holder
+    total: GpuTime
+    steps: Sequence[GpuTime | None] = ()
+
+
+@dataclass(frozen=True)
+class UsageView:
+    """What was asked about.
+
+    :param times: the beginnings of steps, RFC 3339, each with its end; "" is one of which nothing is known.
+    :param groups: those that are shown, in order; ``count``: how many there are.
+    :param all_groups: of all of them together; ``whole``: the cluster, None for those who may not see it.
+    """
+
+    level: str
+    key: str
+    asked: UsageRange
+    step: str
+    times: Sequence[tuple[str, str]]
+    groups: Sequence[GroupUse]
+    count: int
+    all_groups: GpuTime
+    whole: GpuTime | None
+
+    @property
+    def capacity(self) -> float | None:
+        """GPU-seconds of the cluster; None where that is not known."""
+        return None if self.whole is None else self.whole.capacity
+
+
+class HeldNow(NamedTuple):
+    """A workload that holds GPUs.
+
+    :param use: percent at the moment of the snapshot; None where nothing measured it.
+    :param lately: in the last hours; None where nothing is known of it.
+    """
+
+    holder: Holder
+    gpus: float
+    use: float | None
+    lately: GpuTime | None
+
+
+class Holders(NamedTuple):
+    """Who holds GPUs at a moment, RFC 3339; ``capacity`` and ``allocated`` are GPUs, None where not known."""
+
+    time: str
+    cluster: str
+    capacity: float | None
+    allocated: float | None
+    workloads: Sequence[HeldNow]
+
+
+class IdleHolder(NamedTuple):
+    """A workload that holds GPUs and has not used them for a while.
+
+    :param owner: whose it is, as far as labels say; None where they do not.
+    :param gpus: that it holds now; ``models``: of which models.
+    :param since: RFC 3339; ``idle_hours``: for how long.
+    :param use: percent, in that time.
+    :param idle_gpu_hours: in the time that is asked about; None where that is not known. Likewise ``cost``.
+    :param pause: how `gpuctl pause` calls it; "" where that cannot pause it, or it is not known.
+    """
+
+    holder: Holder
+    owner: str | None
+    gpus: float
+    models: Mapping[str, float]
+    since: str
+    idle_hours: float
+    use: float | None
+    idle_gpu_hours: float | None
+    coverage: float | None
+    cost: float | None
+    pause: str
+
+
+@dataclass(frozen=True)
+class Waste:
+    """What is held and idle.
+
+    :param known_until: RFC 3339.
+    :param currency: "" where none is set.
+    :param total_idle: GPU-hours of all GPUs in the time that is asked about; None where not all may be seen.
+    :param total_cost: what they cost; None where that is not known.
+    """
+
+    cluster: str
+    start: str
+    end: str
+    known_until: str
+    below: float
+    currency: str
+    total_idle: float | None
+    total_cost: float | None
+    workloads: Sequence[IdleHolder]

@@ -1,0 +1,69 @@
+"""Who holds GPUs now, and what these did lately: the last snapshot beside the last hours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.language.wording import visible
+from gpuctl.reading.gpu_time import GpuTime, Holder, added
+from gpuctl.reading.usage_shapes import HeldNow, Holders, UsageRange
+from gpuctl.usecases.usage_ways import UsageWay
+
+_HOUR = 3600
+
+
+TOP_ORDERS = ("gpus", "use", "idle", "name")
+
+
+def holders_now(way: UsageWay, cluster: str, namespace: str, order: str) -> Holders:
+    """Who holds GPUs, by the last snapshot.
+
+    The hour that runs may have begun just now: what they did is that of it and of the one before.
+
+    :param order: one of :data:`TOP_ORDERS`.
+    :raises ClusterError: it cannot be answered.
+    """
+    found = way.snapshot(cluster)
+    try:
+        time = str(found["snapshot_time"])
+        moment = datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp()
+        held = [item for item in _held(found) if not namespace or item.holder.namespace == namespace]
+        known = _number(found["total_gpu_capacity"]), _number(found["allocated_gpu_count"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ClusterError("the last snapshot has not the form of one") from None
+    since = moment // _HOUR * _HOUR - _HOUR
+    asked = UsageRange(since, since + 2 * _HOUR, cluster=cluster, namespace=namespace)
+    lately: dict[Holder, list[GpuTime]] = {}
+    for row in way.ledger("workload", asked, "total"):
+        lately.setdefault(row.holder, []).append(row.use)
+    rows = [item._replace(lately=added(lately[item.holder]) if item.holder in lately else None) for item in held]
+    rows.sort(key=lambda item: (*_ORDER[order](item), item.holder.in_order))
+    return Holders(time, visible(str(found["cluster_name"])), *known, rows)
+
+
+def _held(snapshot: Mapping[str, Any]) -> Iterator[HeldNow]:
+    for of_namespace in snapshot["allocation_details"].get("namespaces", {}).values():
+        for item in of_namespace["workloads"]:
+            names = [visible(str(item[name])[:317]) for name in ("uid", "namespace", "kind", "name")]
+            yield HeldNow(Holder(*names), float(item["allocated_gpu"]), _number(item["utilization"]), None)
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _lately(item: HeldNow) -> float:
+    """Percent; what is not known comes last."""
+    use = item.lately.mean_use if item.lately is not None else None
+    return 101.0 if use is None else use
+
+
+_ORDER: dict[str, Callable[[HeldNow], tuple[float, float]]] = {
+    "gpus": lambda item: (-item.gpus, _lately(item)),
+    "use": lambda item: (_lately(item), -item.gpus),
+    "idle": lambda item: (-item.lately.idle if item.lately is not None else 0.0, -item.gpus),
+    "name": lambda item: (0.0, 0.0),
+}

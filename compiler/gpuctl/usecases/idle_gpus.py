@@ -1,0 +1,86 @@
+"""GPUs that are held and idle, by whom, and how they are freed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.language.wording import visible
+from gpuctl.reading.gpu_time import Holder
+from gpuctl.reading.usage_shapes import IdleHolder, UsageRange, Waste
+from gpuctl.usecases.usage_ways import UsageWay
+
+if TYPE_CHECKING:
+    from gpuctl.language.settings import Settings
+    from gpuctl.usecases.looking import Reader
+
+_NAME = 317
+
+
+def idle_gpus(way: UsageWay, asked: UsageRange, below: float, settings: Settings) -> Waste:
+    """Workloads that hold GPUs now and do nothing with them, those that idle with the most GPUs for longest first.
+
+    :param below: percent of use under which an hour is idle.
+    :param settings: those of the platform, whose prices count; a service has its own.
+    :raises ClusterError: it cannot be answered.
+    """
+    value = way.waste(asked, below, settings)
+    try:
+        return Waste(
+            cluster=_text(value["cluster"]),
+            start=_text(value["start_time"]),
+            end=_text(value["end_time"]),
+            known_until=_text(value["known_until"]),
+            below=float(value["idle_below"]),
+            currency=_text(value["currency"]),
+            total_idle=_number(value["total_idle_gpu_hours"]),
+            total_cost=_number(value["total_idle_cost"]),
+            workloads=[_idle(item) for item in value["workloads"]],
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ClusterError("what is told of idle GPUs has not the form that is known here") from None
+
+
+def with_pauses(waste: Waste, names: Mapping[str, str]) -> Waste:
+    """What is idle, with how `gpuctl pause` calls it, by the uid of what holds the GPUs."""
+    from dataclasses import replace
+
+    paused = [item._replace(pause=names.get(item.holder.value, "")) for item in waste.workloads]
+    return replace(waste, workloads=paused)
+
+
+def pausable_names(reader: Reader) -> dict[str, str]:
+    """Uid of the object that runs a job -> how `gpuctl pause` calls the job.
+
+    :raises ClusterError: jobs may not be listed.
+    """
+    from gpuctl.reading.job_rows import read
+    from gpuctl.reading.pausable_jobs import pausable_jobs
+
+    return pausable_jobs(read(reader.scope, reader.keys), reader.keys)
+
+
+def _idle(item: Mapping[str, Any]) -> IdleHolder:
+    names = (_text(item[name]) for name in ("owner_uid", "namespace", "workload_type", "workload_name"))
+    return IdleHolder(
+        holder=Holder(*names),
+        owner=_text(item["owner"]) or None,
+        gpus=float(item["gpu_count"]),
+        models={_text(model): float(gpus) for model, gpus in item["gpu_models"].items()},
+        since=_text(item["idle_since"]),
+        idle_hours=float(item["idle_hours"]),
+        use=_number(item["avg_utilization"]),
+        idle_gpu_hours=_number(item["idle_gpu_hours"]),
+        coverage=_number(item["coverage"]),
+        cost=_number(item["idle_cost"]),
+        pause=_text(item.get("pause")),
+    )
+
+
+def _text(value: object) -> str:
+    return visible(str(value or "")[:_NAME])
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)

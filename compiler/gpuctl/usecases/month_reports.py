@@ -1,0 +1,69 @@
+"""A month of usage, for whoever pays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, tzinfo
+
+from gpuctl.kube.api_errors import NotThere
+from gpuctl.language.settings import Settings
+from gpuctl.language.wording import visible
+from gpuctl.reading.gpu_time import GpuTime, added
+from gpuctl.reading.month_report import HOUR, MonthReport
+from gpuctl.reading.usage_shapes import GroupUse, UsageRange
+from gpuctl.usecases.usage_views import ViewOptions, timeline, usage_view
+from gpuctl.usecases.usage_ways import UsageWay
+
+
+def month_range(year: int, month: int, zone: tzinfo) -> tuple[float, float]:
+    """When a month begins and ends, by a zone's calendar."""
+    following = (year + month // 12, month % 12 + 1)
+    first, last = (datetime(*parts, 1, tzinfo=zone).timestamp() for parts in ((year, month), following))
+    return first, last
+
+
+def month_report(way: UsageWay, month: str, asked: UsageRange, key: str, settings: Settings) -> MonthReport:
+    """What became of the GPUs of a cluster in a month.
+
+    :param month: as it is called; ``asked``: when that is, by whose days.
+    :param key: of the label by which it is told.
+    :param settings: those of the platform, whose prices count.
+    :raises NotThere: nothing is known of it.
+    :raises ClusterError: it cannot be answered, or not to whoever asks.
+    """
+    hours = list(way.ledger("cluster", asked, "hour"))
+    if not hours:
+        raise NotThere(f"nothing is known of {month}", "`gpuctl usage cluster --last 400d --step month` tells what is")
+    known = timeline(hours)
+    names = way.clusters()
+    days = list(way.ledger("cluster", asked, "day"))
+    by_day = {(row.time, row.end): row.use for row in days}
+    priced = settings.platform.usage.prices
+    return MonthReport(
+        month=month,
+        zone=asked.zone,
+        cluster=visible(asked.cluster or (names[0] if names else "")),
+        start=asked.start,
+        end=asked.end,
+        whole=added(row.use for row in hours),
+        days=[(time, _of(by_day, time, end)) for time, end in timeline(days)],
+        namespaces=_groups(way, "namespace", asked),
+        key=key,
+        labels=_groups(way, "label", asked, key),
+        models=_groups(way, "model", asked),
+        workloads=_groups(way, "workload", asked),
+        known_from=known[0][0],
+        known_until=known[-1][1],
+        hours=round((asked.end - asked.start) / HOUR),
+        missing_hours=sum(not time for time, _ in known),
+        prices={visible(model): price for model, price in priced.models.items()},
+        currency=visible(priced.currency or ""),
+    )
+
+
+def _groups(way: UsageWay, level: str, asked: UsageRange, key: str = "") -> Sequence[GroupUse]:
+    return usage_view(way, level, asked, ViewOptions(over_time=False), key).groups
+
+
+def _of(by_day: dict[tuple[str, str], GpuTime], time: str, end: str) -> GpuTime | None:
+    return by_day.get((time, end))

@@ -1,0 +1,130 @@
+"""Usage as people want it told: groups with all of a time added up, and how it went over it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+
+from gpuctl.kube.api_errors import ClusterError
+from gpuctl.reading.gpu_time import GpuTime, Holder, LedgerLine, added
+from gpuctl.reading.usage_shapes import GroupUse, UsageRange, UsageView
+from gpuctl.usecases.usage_ways import UsageWay, is_refused
+
+HOUR = 3600
+DAY = 24 * HOUR
+_MOST_STEPS = 10_000
+"""Rows of groups and steps that are asked for so that a table shows how it went."""
+
+
+@dataclass(frozen=True)
+class ViewOptions:
+    """How it is told.
+
+    :param step: as the ledger has it; "" chooses by the length of the time.
+    :param order: one of :data:`ORDERS`; ``limit``: groups at most, None for all.
+    :param over_time: whether steps are told of at all.
+    """
+
+    step: str = ""
+    order: str = "gpu-hours"
+    limit: int | None = None
+    over_time: bool = True
+
+
+_Order = Callable[[GroupUse], float]
+
+
+def _unknown_last(value: float | None) -> float:
+    return float("inf") if value is None else value
+
+
+ORDERS: dict[str, _Order] = {
+    "gpu-hours": lambda group: -group.total.held,
+    "idle": lambda group: -group.total.idle,
+    "use": lambda group: _unknown_last(group.total.mean_use),
+    "coverage": lambda group: _unknown_last(group.total.coverage),
+    "name": lambda group: 0.0,
+}
+"""By what groups stand: the most GPU-hours first, the most idle ones; the least use, the least coverage; by name."""
+
+
+def usage_view(way: UsageWay, level: str, asked: UsageRange, options: ViewOptions, key: str = "") -> UsageView:
+    """Groups of a level over a time.
+
+    :raises ClusterError: it cannot be answered, or not to whoever asks.
+    """
+    totals = _totals(way.ledger(level, asked, "total", key))
+    found = [GroupUse(holder, use) for holder, use in totals.items()]
+    found.sort(key=lambda group: (ORDERS[options.order](group), group.holder.in_order))
+    step = options.step or step_of(asked)
+    times: Sequence[tuple[str, str]] = ()
+    shown = found if options.limit is None else found[: options.limit]
+    if options.over_time and len(found) * count_steps(asked, step) <= _MOST_STEPS:
+        rows = list(way.ledger(level, asked, step, key))
+        times = timeline(rows)
+        by_holder = _by_holder(rows)
+        shown = [group._replace(steps=_steps(by_holder.get(group.holder, {}), times)) for group in shown]
+    whole = added(totals.values()) if level == "cluster" else _whole(way, asked)
+    return UsageView(level, key, asked, step, times, shown, len(found), added(totals.values()), whole)
+
+
+def step_of(asked: UsageRange) -> str:
+    """The step in which a time is shown: some dozens of them."""
+    length = asked.end - asked.start
+    return "hour" if length <= 2 * DAY else "day" if length <= 62 * DAY else "week" if length <= 400 * DAY else "month"
+
+
+def count_steps(asked: UsageRange, step: str) -> int:
+    """How many there are, about."""
+    seconds = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": 28 * DAY}.get(step, float("inf"))
+    return int((asked.end - asked.start) / seconds) + 1
+
+
+def timeline(rows: Iterable[LedgerLine]) -> list[tuple[str, str]]:
+    """The steps that any row is about, in order, with ``("", "")`` for each hour or other step that is missing."""
+    spans = {(row.time, row.end): (_moment(row.time), _moment(row.end)) for row in rows}
+    found: list[tuple[str, str]] = []
+    until: datetime | None = None
+    for span, (start, end) in sorted(spans.items(), key=lambda item: item[1]):
+        if until is not None and start > until:
+            found += [("", "")] * max(1, round((start - until) / max(end - start, timedelta(hours=1))))
+        found.append(span)
+        until = end
+    return found
+
+
+def _moment(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise ClusterError(f"usage is told of a time that is none: {text[:40]}") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
+
+
+def _totals(rows: Iterable[LedgerLine]) -> dict[Holder, GpuTime]:
+    found: dict[Holder, list[GpuTime]] = {}
+    for row in rows:
+        found.setdefault(row.holder, []).append(row.use)
+    return {holder: added(parts) for holder, parts in found.items()}
+
+
+def _by_holder(rows: Iterable[LedgerLine]) -> Mapping[Holder, Mapping[tuple[str, str], GpuTime]]:
+    found: dict[Holder, dict[tuple[str, str], GpuTime]] = {}
+    for row in rows:
+        found.setdefault(row.holder, {})[row.time, row.end] = row.use
+    return found
+
+
+def _steps(of_holder: Mapping[tuple[str, str], GpuTime], times: Iterable[tuple[str, str]]) -> list[GpuTime | None]:
+    return [of_holder.get(time) for time in times]
+
+
+def _whole(way: UsageWay, asked: UsageRange) -> GpuTime | None:
+    """The whole cluster; None for those who may not see it."""
+    try:
+        return added(row.use for row in way.ledger("cluster", replace(asked, namespace=""), "total"))
+    except ClusterError as error:
+        if is_refused(error):
+            return None
+        raise

@@ -1,0 +1,220 @@
+"""Two ways to what is known of usage: the database that is collected into, and the service that answers out of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from gpuctl.kube.api_errors import ClusterError, ConfigurationError, NotThere
+from gpuctl.language.wording import visible
+from gpuctl.reading.gpu_time import LedgerLine, NotALedger, ledger_line
+from gpuctl.reading.usage_shapes import UsageRange
+from gpuctl.usecases.service_client import ServiceClient, ServiceRefusal
+
+if TYPE_CHECKING:
+    from gpuctl.language.settings import Settings
+    from gpuctl_usage.store.database import Database
+
+Found = TypeVar("Found")
+_PAGE = 1000
+_BASE = "/gpu-aggregation"
+_KINDS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 503: "ServiceUnavailable"}
+
+
+class UsageWay(Protocol):
+    """A way to what is known of usage. All methods raise :class:`ClusterError`, with what the matter is."""
+
+    def ledger(self, level: str, asked: UsageRange, step: str, key: str = "") -> Iterator[LedgerLine]:
+        """What became of the GPUs of each group.
+
+        :param level: one of :data:`~gpuctl.reading.gpu_time.LEVELS`; ``key`` of a label or annotation.
+        :param step: ``hour``, ``day``, ``week``, ``month``, or ``total``: one row a group.
+        """
+
+    def snapshot(self, cluster: str) -> Mapping[str, Any]:
+        """Who held GPUs when that was looked at last, as ``/gpu-aggregation/snapshots/latest`` answers it."""
+
+    def waste(self, asked: UsageRange, below: float, settings: Settings) -> Mapping[str, Any]:
+        """What is held and idle, as ``/gpu-aggregation/waste`` answers it.
+
+        :param below: percent of use; ``settings``: of the platform, with its prices; a service goes by its own.
+        """
+
+    def clusters(self) -> list[str]:
+        """The names of clusters; the first is asked about where none is named."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+class DatabaseWay:
+    """The database itself."""
+
+    def __init__(self, address: str) -> None:
+        """:raises ClusterError: it is not there, or cannot be used."""
+        from gpuctl_usage.store.database import open_database
+        from gpuctl_usage.store.engines import DatabaseProblem
+
+        try:
+            _see_that_it_is_there(address)
+            self._database: Database = open_database(address)
+        except DatabaseProblem as error:
+            raise ConfigurationError(str(error)) from None
+
+    def close(self) -> None:
+        self._database.close()
+
+    def ledger(self, level: str, asked: UsageRange, step: str, key: str = "") -> Iterator[LedgerLine]:
+        from gpuctl_usage.answers.hourly_answers import Hours
+        from gpuctl_usage.answers.ledger_answers import ledger
+        from gpuctl_usage.answers.scopes import Paging
+        from gpuctl_usage.answers.steps import Step
+        from gpuctl_usage.sums import Level
+
+        namespaces = [asked.namespace] if asked.namespace else None
+
+        def page(number: int) -> Mapping[str, Any]:
+            hours = Hours(
+                asked.cluster,
+                asked.start,
+                asked.end,
+                namespaces,
+                Paging(number, _PAGE),
+                step=Step(step),
+                tz=asked.zone,
+            )
+            return _page(self._ask(lambda database: ledger(database, hours, Level(level), key)))
+
+        return _rows(page)
+
+    def snapshot(self, cluster: str) -> Mapping[str, Any]:
+        from gpuctl_usage.answers.snapshot_answers import latest
+
+        return self._ask(lambda database: latest(database, cluster))
+
+    def waste(self, asked: UsageRange, below: float, settings: Settings) -> Mapping[str, Any]:
+        from gpuctl_usage.answers.waste_answers import IdleRule, Prices, waste
+
+        priced = settings.platform.usage.prices
+        return self._ask(
+            lambda database: waste(
+                database,
+                asked.cluster,
+                asked.start,
+                asked.end,
+                prices=Prices(priced.models, priced.currency or ""),
+                rule=IdleRule(below=below),
+                namespaces=[asked.namespace] if asked.namespace else None,
+            )
+        )
+
+    def clusters(self) -> list[str]:
+        from gpuctl_usage.answers.name_answers import cluster_names
+
+        return self._ask(cluster_names)
+
+    def _ask(self, question: Callable[[Database], Found]) -> Found:
+        from gpuctl_usage.answers.scopes import Unanswerable
+        from gpuctl_usage.store.engines import DatabaseProblem
+
+        try:
+            return question(self._database)
+        except Unanswerable as error:
+            raise NotThere(str(error)) from None
+        except DatabaseProblem as error:
+            raise ConfigurationError(str(error)) from None
+
+
+class ServiceWay:
+    """A service, which answers what may be seen by whom the token belongs to."""
+
+    def __init__(self, service: ServiceClient) -> None:
+        self._service = service
+
+    def close(self) -> None:
+        self._service.close()
+
+    def ledger(self, level: str, asked: UsageRange, step: str, key: str = "") -> Iterator[LedgerLine]:
+        times = {"start_time": _stamp(asked.start), "end_time": _stamp(asked.end), "step": step, "tz": asked.zone}
+        where = {"cluster": asked.cluster, "namespace": asked.namespace, "by": level, "key": key}
+
+        def page(number: int) -> Mapping[str, Any]:
+            return _page(self._ask("ledger", {**times, **where, "page": str(number), "page_size": str(_PAGE)}))
+
+        try:
+            yield from _rows(page)
+        except NotALedger:
+            raise self._service.stranger("answers questions about usage in another way than gpuctl's service") from None
+
+    def snapshot(self, cluster: str) -> Mapping[str, Any]:
+        found = self._ask("snapshots/latest", {"cluster": cluster})
+        if not isinstance(found, dict):
+            raise self._service.stranger("answers questions about usage in another way than gpuctl's service")
+        return found
+
+    def waste(self, asked: UsageRange, below: float, settings: Settings) -> Mapping[str, Any]:
+        times = {"start_time": _stamp(asked.start), "end_time": _stamp(asked.end), "below": f"{below:g}"}
+        found = self._ask("waste", {**times, "cluster": asked.cluster, "namespace": asked.namespace})
+        if not isinstance(found, dict):
+            raise self._service.stranger("answers questions about usage in another way than gpuctl's service")
+        return found
+
+    def clusters(self) -> list[str]:
+        found = self._ask("clusters", {})
+        return [visible(str(name)) for name in found] if isinstance(found, list) else []
+
+    def _ask(self, path: str, query: Mapping[str, str]) -> Any:
+        try:
+            return self._service.request("GET", f"{_BASE}/{path}", query=query).get("data")
+        except ServiceRefusal as error:
+            # What is wrong stands in `error` there, and the kind of it in `message`.
+            if error.status == 401:
+                raise
+            said = visible(str(error.name))
+            raise ServiceRefusal(error.status, _KINDS.get(error.status, "Error"), said, error.hint) from None
+
+
+def _rows(page: Callable[[int], Mapping[str, Any]]) -> Iterator[LedgerLine]:
+    """The rows of all pages; the first is asked for at once."""
+    number = 1
+    while True:
+        found = page(number)
+        yield from map(ledger_line, found["data"])
+        if number >= found["total_pages"]:
+            return
+        number += 1
+
+
+def _page(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict) or not isinstance(value.get("data"), list):
+        raise NotALedger
+    pages = value.get("total_pages")
+    return {"data": value["data"], "total_pages": pages if isinstance(pages, int) else 1}
+
+
+def _see_that_it_is_there(address: str) -> None:
+    """See that a file is there: to look at one that is not would make it.
+
+    :raises ClusterError: it is not.
+    """
+    from pathlib import Path
+
+    from gpuctl_usage.store.engines import shown, url_of
+
+    url = url_of(address)
+    if url.get_backend_name() == "sqlite" and not Path(str(url.database)).exists():
+        raise ConfigurationError(
+            f"there is no usage database at {shown(url)}",
+            f"`gpuctl usage collect --database {shown(url)}` begins one; or name another",
+        )
+
+
+def _stamp(seconds: float) -> str:
+    import time
+
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def is_refused(error: ClusterError) -> bool:
+    """Whether somebody asked for more than they may see."""
+    return isinstance(error, ServiceRefusal) and error.status == 403

@@ -1,0 +1,250 @@
+"""GPUs that are held and idle: by whom, since when, and what that costs.
+
+Idle is what was measured and found idle, hour after hour until now. What was not measured is not known to be idle.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, select
+
+from gpuctl_usage.answers.figures import counted, shown, stamped
+from gpuctl_usage.answers.scopes import cluster_named
+from gpuctl_usage.facts import DAY, HOUR, Holding, WorkloadKey
+from gpuctl_usage.store import intervals
+from gpuctl_usage.store.database import Database
+from gpuctl_usage.store.idle_hours import GroupSums, groups_at, hour_starts, sums_by_hour, sums_together
+from gpuctl_usage.store.numbering import group_ids, workload_group
+from gpuctl_usage.store.tables import clusters, holdings
+from gpuctl_usage.sums import Group, Level
+
+OWNERS = ("team", "creator", "project", "app")
+"""Labels, then annotations, whose value says whose a workload is: the first that it has."""
+_LOOKED_BACK = 30 * DAY
+"""How far back an hour may be in which something began to be idle; longer ago is told as that long."""
+
+
+_NOTHING = GroupSums(0, 0.0, 0.0, 0.0, 0.0)
+
+
+class IdleRule(NamedTuple):
+    """What counts as idle.
+
+    :param below: percent: an hour whose mean is less is idle; ``coverage``: 0 to 1, the part of an hour that has to be
+        measured for that to be known; ``after``: seconds for which it has to be idle.
+    """
+
+    below: float = 5.0
+    coverage: float = 0.5
+    after: float = float(HOUR)
+
+
+class Prices(NamedTuple):
+    """Model -> price of one GPU for an hour; what is not in it has an unknown price."""
+
+    models: Mapping[str, float]
+    currency: str = ""
+
+
+@dataclass
+class IdleWorkload:
+    """A workload that holds GPUs and does nothing with them.
+
+    :param gpus: that it holds now, by their models; ``pods``: how many hold them.
+    :param since: until when back it was idle all the time; ``until``: up to when that is known.
+    :param in_range: what its GPUs did in the time that is asked about.
+    """
+
+    workload: WorkloadKey
+    gpus: dict[str, float] = field(default_factory=dict)
+    pods: int = 0
+    held_since: float = 0.0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    since: float = 0.0
+    until: float = 0.0
+    obs_gpu_s: float = 0.0
+    util_gpu_s: float = 0.0
+    in_range: GroupSums = _NOTHING
+
+    @property
+    def owner(self) -> str | None:
+        """Whose it is, as far as labels say."""
+        said = (values.get(name) for values in (self.labels, self.annotations) for name in OWNERS)
+        return next((value for value in said if value), None)
+
+
+def idle_workloads(
+    database: Database,
+    cluster: str,
+    start: float,
+    end: float,
+    *,
+    rule: IdleRule = IdleRule(),  # noqa: B008
+    namespaces: Collection[str] | None = None,
+) -> list[IdleWorkload]:
+    """Those that hold GPUs now and have been idle for a while, those that have wasted the most first.
+
+    :param start: what they held idle is told of hours that begin at it or later, and before ``end``.
+    :param namespaces: those that may be seen; None for all.
+    :raises Unanswerable: there is no such cluster.
+    """
+    with database.reading() as connection:
+        found = cluster_named(connection, cluster)
+        held = intervals.read_holdings(connection, found.id, intervals.open_ones(holdings))
+        seen = [item for item in held if namespaces is None or item.namespace in namespaces]
+        candidates = _held_now(seen)
+        ids = group_ids(connection, found.id, map(workload_group, candidates))
+        numbers = {ids[workload_group(key)]: item for key, item in candidates.items() if workload_group(key) in ids}
+        _look_back(connection, found.id, numbers, rule, _known_until(connection, found.id))
+        idle = {number: item for number, item in numbers.items() if item.until - item.since >= rule.after}
+        for number, sums in sums_together(connection, found.id, sorted(idle), start, end).items():
+            idle[number].in_range = sums
+    return sorted(idle.values(), key=lambda item: (-(item.until - item.since) * sum(item.gpus.values()), item.workload))
+
+
+def waste(
+    database: Database,
+    cluster: str,
+    start: float,
+    end: float,
+    *,
+    prices: Prices = Prices({}),  # noqa: B008
+    rule: IdleRule = IdleRule(),  # noqa: B008
+    namespaces: Collection[str] | None = None,
+) -> dict[str, Any]:
+    """As :func:`idle_workloads`, as it is answered; ``total_idle_gpu_hours`` is of all GPUs that were held, None where
+    not all namespaces may be seen."""
+    items = idle_workloads(database, cluster, start, end, rule=rule, namespaces=namespaces)
+    with database.reading() as connection:
+        found = cluster_named(connection, cluster)
+        by_model = _idle_by_model(connection, found.id, start, end) if namespaces is None else None
+        known = _known_until(connection, found.id)
+    total = None if by_model is None else sum(by_model.values())
+    return {
+        "cluster": found.name,
+        "start_time": stamped(start),
+        "end_time": stamped(end),
+        "known_until": stamped(known),
+        "idle_below": rule.below,
+        "idle_after_hours": shown(rule.after / HOUR),
+        "currency": prices.currency or None,
+        "total_idle_gpu_hours": None if total is None else shown(total / HOUR, 4),
+        "total_idle_cost": None if by_model is None else shown(cost(by_model, prices)),
+        "workloads": [_row(item, prices) for item in items],
+    }
+
+
+def cost(gpu_s: Mapping[str, float], prices: Prices) -> float | None:
+    """What GPU-seconds of models cost; None where the price of one of them is not known."""
+    used = {model: seconds for model, seconds in gpu_s.items() if seconds > 0}
+    if not prices.models or any(model not in prices.models for model in used):
+        return None
+    return sum(seconds / HOUR * prices.models[model] for model, seconds in used.items())
+
+
+def _row(item: IdleWorkload, prices: Prices) -> dict[str, Any]:
+    whole = sum(item.gpus.values())
+    idle = item.in_range.obs_gpu_s - item.in_range.util_gpu_s / 100
+    # Sums of workloads are not by model: what it wasted is divided as what it holds.
+    by_model = {model: idle * gpus / whole for model, gpus in item.gpus.items()} if whole else {}
+    alloc, obs = item.in_range.alloc_gpu_s, item.in_range.obs_gpu_s
+    return {
+        "namespace": item.workload.namespace,
+        "workload_type": item.workload.kind,
+        "workload_name": item.workload.name,
+        "owner_uid": item.workload.uid,
+        "owner": item.owner,
+        "labels": dict(item.labels),
+        "annotations": dict(item.annotations),
+        "gpu_count": counted(whole),
+        "gpu_models": {model: counted(gpus) for model, gpus in sorted(item.gpus.items())},
+        "pod_count": item.pods,
+        "idle_since": stamped(item.since),
+        "idle_hours": shown((item.until - item.since) / HOUR),
+        "avg_utilization": shown(item.util_gpu_s / item.obs_gpu_s) if item.obs_gpu_s > 0 else None,
+        "idle_gpu_hours": shown(idle / HOUR, 4) if obs > 0 else None,
+        "allocated_gpu_hours": shown(alloc / HOUR, 4),
+        "coverage": shown(obs / alloc, 4) if alloc > 0 else None,
+        "idle_cost": shown(cost(by_model, prices)) if obs > 0 else None,
+    }
+
+
+def _held_now(held: Iterable[Holding]) -> dict[WorkloadKey, IdleWorkload]:
+    found: dict[WorkloadKey, IdleWorkload] = {}
+    for item in sorted(held, key=lambda holding: holding.start):
+        known = found.setdefault(item.workload, IdleWorkload(item.workload, held_since=item.start))
+        known.gpus[item.model] = known.gpus.get(item.model, 0.0) + item.gpus
+        known.pods += 1
+        known.labels, known.annotations = item.labels, item.annotations
+    return found
+
+
+def _look_back(
+    connection: Connection, cluster: int, numbers: Mapping[int, IdleWorkload], rule: IdleRule, known: float
+) -> None:
+    """Follow each workload back, as long as it was idle in each hour."""
+    following = dict(numbers)
+    end, last = known // HOUR * HOUR + HOUR, known - _LOOKED_BACK
+    for item in following.values():
+        item.until = item.since = 0.0
+    while following and end > last:
+        start = max(end - DAY, last // HOUR * HOUR)
+        by_number: dict[int, dict[int, GroupSums]] = defaultdict(dict)
+        for number, sums in sums_by_hour(connection, cluster, sorted(following), start, end):
+            by_number[number][sums.start] = sums
+        hours = hour_starts(connection, cluster, start, end)
+        going_on = {
+            number: item for number, item in following.items() if _goes_on(item, hours, by_number[number], rule, known)
+        }
+        following, end = going_on, start
+
+
+def _goes_on(
+    item: IdleWorkload,
+    hours: Sequence[tuple[int, float]],
+    sums: Mapping[int, GroupSums],
+    rule: IdleRule,
+    known: float,
+) -> bool:
+    """Take in the hours before those that were taken in; whether it may have been idle before them as well."""
+    for start, seconds in hours:
+        hour = sums.get(start)
+        whole = seconds >= HOUR
+        if not item.until and not whole and (hour is None or not _is_known(hour, rule)):
+            # What is measured of the hour that runs comes late.
+            continue
+        if item.until and start + HOUR < item.since:
+            # An hour is missing.
+            return False
+        if hour is None or not _is_known(hour, rule) or hour.util_gpu_s >= rule.below * hour.obs_gpu_s:
+            return False
+        if not item.until:
+            item.until = min(start + seconds, known)
+        # Before its oldest pod it held other GPUs, or none.
+        item.since = min(max(float(start), item.held_since), item.until)
+        item.obs_gpu_s += hour.obs_gpu_s
+        item.util_gpu_s += hour.util_gpu_s
+        if start <= item.held_since:
+            return False
+    return bool(hours)
+
+
+def _is_known(hour: GroupSums, rule: IdleRule) -> bool:
+    return hour.obs_gpu_s > 0 and hour.obs_gpu_s >= rule.coverage * hour.alloc_gpu_s
+
+
+def _known_until(connection: Connection, cluster: int) -> float:
+    found = connection.execute(select(clusters.c.last_seen).where(clusters.c.id == cluster)).scalar_one_or_none()
+    return float(found or 0.0)
+
+
+def _idle_by_model(connection: Connection, cluster: int, start: float, end: float) -> dict[str, float]:
+    """GPU-seconds that were held, measured and not used."""
+    models: dict[int, Group] = groups_at(connection, cluster, Level.MODEL)
+    together = sums_together(connection, cluster, sorted(models), start, end)
+    return {models[number].value: sums.obs_gpu_s - sums.util_gpu_s / 100 for number, sums in together.items()}

@@ -1,0 +1,81 @@
+"""Of single workloads what their GPUs did, hour by hour, the latest hour first; and all of a time together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, and_, func, select
+
+from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.tables import groups, periods, sums
+from gpuctl_usage.sums import Group, Level
+
+_AT_ONCE = 500
+
+
+class GroupSums(NamedTuple):
+    """GPU-seconds that were held and observed, and percent times those; ``seconds``: how much of the hour there is."""
+
+    start: int
+    seconds: float
+    alloc_gpu_s: float
+    obs_gpu_s: float
+    util_gpu_s: float
+
+
+def hour_starts(connection: Connection, cluster: int, start: float, end: float) -> list[tuple[int, float]]:
+    """The hours that are known and begin in [start, end), the latest first, with how much there has been of each."""
+    rows = connection.execute(
+        select(periods.c.start, periods.c.seconds).where(_hours(cluster, start, end)).order_by(periods.c.start.desc())
+    )
+    return [(row.start, row.seconds) for row in rows]
+
+
+def sums_by_hour(
+    connection: Connection, cluster: int, numbers: Sequence[int], start: float, end: float
+) -> Iterator[tuple[int, GroupSums]]:
+    """Of groups, by their numbers, each hour that begins in [start, end)."""
+    columns = (periods.c.start, periods.c.seconds, sums.c.group_id, *_SUMMED)
+    for few in _portions(numbers):
+        statement = select(*columns).select_from(periods).join(sums, sums.c.period_id == periods.c.id)
+        found = connection.execute(statement.where(_hours(cluster, start, end), sums.c.group_id.in_(few)))
+        for row in found:
+            yield row.group_id, GroupSums(row.start, row.seconds, row.alloc_gpu_s, row.obs_gpu_s, row.util_gpu_s)
+
+
+def sums_together(
+    connection: Connection, cluster: int, numbers: Sequence[int], start: float, end: float
+) -> dict[int, GroupSums]:
+    """Of groups, by their numbers, all hours that begin in [start, end) together."""
+    columns = [func.sum(column).label(column.name) for column in _SUMMED]
+    found: dict[int, GroupSums] = {}
+    for few in _portions(numbers):
+        statement = select(sums.c.group_id, *columns).select_from(periods).join(sums, sums.c.period_id == periods.c.id)
+        wanted = _hours(cluster, start, end), sums.c.group_id.in_(few)
+        for row in connection.execute(statement.where(*wanted).group_by(sums.c.group_id)):
+            found[row.group_id] = GroupSums(0, end - start, row.alloc_gpu_s, row.obs_gpu_s, row.util_gpu_s)
+    return found
+
+
+def groups_at(connection: Connection, cluster: int, level: Level) -> dict[int, Group]:
+    """All groups of a level, by their numbers."""
+    wanted = groups.c.cluster_id == cluster, groups.c.level == level.value
+    rows = connection.execute(select(groups.c.id, groups.c.key, groups.c.value).where(*wanted))
+    return {row.id: Group(level, row.key, row.value) for row in rows}
+
+
+_SUMMED = (sums.c.alloc_gpu_s, sums.c.obs_gpu_s, sums.c.util_gpu_s)
+
+
+def _hours(cluster: int, start: float, end: float) -> ColumnElement[bool]:
+    return and_(
+        periods.c.cluster_id == cluster,
+        periods.c.span == Span.HOUR.value,
+        periods.c.start >= start,
+        periods.c.start < end,
+    )
+
+
+def _portions(numbers: Sequence[int]) -> Iterable[Sequence[int]]:
+    return (numbers[start : start + _AT_ONCE] for start in range(0, len(numbers), _AT_ONCE))

@@ -1,0 +1,276 @@
+"""``gpuctl usage``: what it prints of a database in which all is known to the hour."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from gpuctl.cli.main import run
+from gpuctl.cli.output.sparkline import BLOCKS, GAP, PLAIN, PLAIN_GAP, sparkline
+from gpuctl.reading.month_report import in_units
+from gpuctl_usage.facts import HOUR
+from support.command import on_a_terminal
+from support.usage_world import STRANGE, small_world
+
+START = int(datetime(2026, 10, 30, tzinfo=timezone.utc).timestamp())
+END = START + 24 * HOUR + 1800
+DAY = ("--from", "2026-10-30", "--to", "2026-10-31")
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The words of the lines below the headings."""
+        return [line.split() for line in self.out.splitlines()[1:]]
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A day and half an hour of a small cluster."""
+    path = tmp_path_factory.mktemp("usage") / "usage.db"
+    small_world(START).collected(path, START, END).close()
+    return path
+
+
+Usage = Callable[..., Outcome]
+
+
+@pytest.fixture
+def usage(database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Usage:
+    """The command, with the database; in a directory of its own, of somebody who has logged in nowhere."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    for name in ("GPUCTL_SERVER", "GPUCTL_SERVER_CONFIG", "GPUCTL_SERVER_USAGE_DATABASE"):
+        monkeypatch.delenv(name, raising=False)
+
+    def call(*arguments: str, code: int = 0, where: str | None = str(database)) -> Outcome:
+        found = run(["usage", *arguments, *(["--database", where] if where else [])])
+        captured = capsys.readouterr()
+        assert found == code, captured.err + captured.out
+        return Outcome(found, captured.out, captured.err)
+
+    return call
+
+
+def test_the_cluster_is_told_by_its_parts(usage: Usage) -> None:
+    rows = {row[0]: row[1:] for row in usage("cluster", *DAY).rows}
+    assert rows["capacity"] == ["288.0", "100.0%", "█" * 24]
+    # 4 GPUs for 20 hours, 2 for 23.5, 2 for 22, 1 for 21.
+    assert rows["held"][:2] == ["192.0", "66.7%"]
+    parts = [float(rows[name][0]) for name in ("busy", "held-idle", "held-unknown", "free", "unusable")]
+    assert sum(parts) == pytest.approx(288, abs=0.3)
+    # One of them was measured in its first hour alone, until the first measurement of the second.
+    assert float(rows["held-unknown"][0]) == 20.0
+    assert rows["unusable"][0] == "31.0"
+    assert rows["free"][2][-1] > rows["free"][2][0]
+
+
+def test_namespaces_stand_by_what_they_held(usage: Usage) -> None:
+    found = usage("namespaces", *DAY)
+    assert found.out.splitlines()[0].split() == [
+        *("NAMESPACE", "GPU-HOURS", "SHARE", "USE", "IDLE", "UNKNOWN", "COVERAGE", "USE-BY-HOUR"),
+    ]
+    assert [row[:3] for row in found.rows] == [
+        ["nlp", "124.0", "43.1%"],
+        ["serving", "47.0", "16.3%"],
+        ["vision", "21.0", "7.3%"],
+    ]
+    serving, vision = found.rows[1], found.rows[2]
+    assert serving[3:] == ["30.0%", "32.9", "0.0", "100%", "▃" * 24]
+    # What was not measured is no 0, and its hours are no hours of nothing.
+    assert vision[-1] == GAP * 3 + "▆" + GAP * 20
+    assert vision[6] == "4.8%"
+    assert [row[0] for row in usage("namespaces", *DAY, "--sort", "idle").rows] == ["nlp", "serving", "vision"]
+    assert [row[0] for row in usage("namespaces", *DAY, "--sort", "use").rows] == ["serving", "nlp", "vision"]
+    assert [row[0] for row in usage("namespaces", *DAY, "--sort", "coverage").rows] == ["vision", "nlp", "serving"]
+    assert [row[0] for row in usage("ns", *DAY, "-n", "serving", "--no-headers").rows] == []
+    assert usage("namespaces", *DAY, "--limit", "1").rows == [found.rows[0]]
+
+
+def test_labels_and_annotations_add_up_to_the_cluster(usage: Usage) -> None:
+    held = [float(row[1]) for row in usage("labels", "team", *DAY).rows]
+    assert sum(held) == pytest.approx(192)
+    value = json.loads(usage("labels", "cost-center", "--annotation", *DAY, "-o", "json").out)
+    assert {item["value"]: item["gpuHours"] for item in value["items"]} == {"__unset__": 145.0, STRANGE: 47.0}
+    assert value["allGroups"]["gpuHours"] == value["cluster"]["gpuHours"] == 192
+    nothing = usage("labels", "nope", *DAY)
+    assert nothing.rows == []
+    assert nothing.err == "Nothing is known of 2026-10-30 00:00 to 2026-10-31 00:00 (UTC).\n"
+
+
+def test_workloads_nodes_and_models(usage: Usage) -> None:
+    workloads = usage("workloads", *DAY).rows
+    assert [row[:4] for row in workloads] == [
+        ["pretrain", "nlp", "Job", "80.0"],
+        ["chat", "serving", "Deployment", "47.0"],
+        ["lab", "nlp", "StatefulSet", "44.0"],
+        ["detect", "vision", "Job", "21.0"],
+    ]
+    assert [row[0] for row in usage("workloads", "-n", "nlp", *DAY).rows] == ["pretrain", "lab"]
+    # A share of their own GPUs.
+    assert [row[:3] for row in usage("nodes", *DAY).rows] == [["n1", "127.0", "66.1%"], ["n2", "65.0", "67.7%"]]
+    assert [row[0] for row in usage("models", *DAY).rows] == ["A100-80G", "H20"]
+
+
+def test_a_row_for_each_step(usage: Usage) -> None:
+    asked = ("namespaces", "--from", "2026-10-30", "--to", "2026-11-01", "--tz", "Asia/Shanghai")
+    days = usage(*asked, "--step", "day", "-n", "nlp").rows
+    # By the days of Shanghai the first began eight hours earlier, and the second is all that is left.
+    assert [row[:3] for row in days] == [["2026-10-30T00:00", "nlp", "92.0"], ["2026-10-31T00:00", "nlp", "33.0"]]
+    value = json.loads(usage(*asked, "--step", "day", "-n", "nlp", "--json").out)
+    assert [(item["namespace"], item["gpuHours"]) for item in value["items"]] == [("nlp", 92.0), ("nlp", 33.0)]
+    text = usage("labels", "cost-center", "--annotation", *DAY, "--step", "hour", "-o", "csv").out
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert len(rows) == 48
+    assert sum(float(row["gpuHours"]) for row in rows) == pytest.approx(192)
+    assert {row["value"] for row in rows} == {"__unset__", STRANGE}
+
+
+def test_what_would_be_a_formula_is_none() -> None:
+    from gpuctl.answers.usage_answers import csv_lines
+
+    lines = list(
+        csv_lines([{"value": text, "number": -1.5} for text in ("=1+1", "+1", "-1", "@x", "\t=1", 'a "b", c')])
+    )
+    assert lines == [
+        "value,number",
+        "'=1+1,-1.5",
+        "'+1,-1.5",
+        "'-1,-1.5",
+        "'@x,-1.5",
+        '"\'\t=1",-1.5',
+        '"a ""b"", c",-1.5',
+    ]
+
+
+def test_the_last_hours_are_whole_ones_with_the_one_that_runs(usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: float(END))
+    value = json.loads(usage("namespaces", "-o", "json").out)
+    assert value["startTime"] == "2026-10-30T01:00:00Z"
+    assert value["step"] == "hour"
+    assert len(value["items"][0]["steps"]) == 24
+    assert json.loads(usage("cluster", "--last", "2h", "-o", "json").out)["startTime"] == "2026-10-30T23:00:00Z"
+
+
+def test_who_holds_gpus_now(usage: Usage) -> None:
+    found = usage("top")
+    assert found.rows == [
+        ["lab", "nlp", "StatefulSet", "2", "1.0%", "1.0%", "3.0", "100%"],
+        ["chat", "serving", "Deployment", "2", "30.0%", "30.0%", "2.1", "100%"],
+        ["detect", "vision", "Job", "1", "-", "-", "-", "0.0%"],
+    ]
+    assert "is `gpuctl usage collect` running?" in found.err
+    value = json.loads(usage("top", "-n", "vision", "--json").out)
+    assert value["items"][0] | {"uid": ""} == {
+        "name": "detect",
+        "namespace": "vision",
+        "kind": "Job",
+        "uid": "",
+        "gpus": 1.0,
+        "useNow": None,
+        "meanUse": None,
+        "idleGpuHours": 0.0,
+        "gpuHours": 1.5,
+        "coverage": 0.0,
+    }
+    assert usage("top", "--sort", "name", "-o", "csv").out.splitlines()[1].startswith("chat,serving,Deployment,")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("cluster", "--last", "1w"), "--last has to be a time such as 24h or 7d, and is `1w`."),
+        (("cluster", "--from", "yesterday"), "--from has to be a time such as 2026-10-01 or 2026-10-01T14:00:00Z"),
+        (("cluster", "--from", "2026-10-02", "--to", "2026-10-01"), "--from has to be before --to, and before now."),
+        (("cluster", "--from", "2026-10-02", "--last", "3h"), "not both"),
+        (("cluster", "--tz", "../etc"), "--tz: there is no time zone `../etc`"),
+        (("report", "--month", "2026-13"), "--month has to be a month such as 2026-10, and is `2026-13`."),
+        (("cluster", "--server", "http://localhost:1"), "leave --database out"),
+    ],
+)
+def test_wrong_usage(arguments: tuple[str, ...], said: str, usage: Usage) -> None:
+    assert said in usage(*arguments, code=2).err
+
+
+def test_where_nothing_is(usage: Usage, tmp_path: Path) -> None:
+    said = usage("cluster", code=3, where=str(tmp_path / "typo.db")).err
+    assert said.startswith(f"error: there is no usage database at {tmp_path}/typo.db\n")
+    assert not (tmp_path / "typo.db").exists(), "to look at it would not make it"
+    assert usage("cluster", code=3, where=None).err.startswith("error: no usage is known here")
+    assert "there is no cluster other" in usage("cluster", "--cluster", "other", code=1).err
+    value = json.loads(usage("top", "--cluster", "other", "-o", "json", code=1).out)
+    assert value["error"].startswith("there is no cluster other")
+
+
+def test_the_database_of_the_settings(usage: Usage, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUCTL_SERVER_USAGE_DATABASE", str(database))
+    assert len(usage("namespaces", *DAY, where=None).rows) == 3
+
+
+def test_on_a_terminal(database: Path, usage: Usage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks where it has them, plain characters where it has not; and below the table what all of it is."""
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-8")
+    arguments = ("usage", "namespaces", *DAY, "--database", str(database))
+    code, shown = on_a_terminal(*arguments)
+    assert code == 0
+    assert "▃" * 24 in shown
+    assert shown.splitlines()[-1] == (
+        "2026-10-30 00:00 to 2026-10-31 00:00 (UTC): 192.0 of 288.0 GPU-hours held (66.7%), 47.6% used, 89.6% measured"
+    )
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    _, plain = on_a_terminal(*arguments)
+    assert plain.isascii()
+    assert ":" * 24 in plain
+    assert PLAIN_GAP * 3 + "+" + PLAIN_GAP * 20 in plain
+
+
+def test_sparklines() -> None:
+    assert sparkline([0, 12.4, 12.6, 50, 100, 120, None], 100) == "▁▁▂▅██" + GAP
+    assert sparkline([0, 100, None], 100, blocks=False) == PLAIN[0] + PLAIN[-1] + PLAIN_GAP
+    assert sparkline([0.0, None], 0) == BLOCKS[0] + GAP
+    assert not any(mark.isspace() for mark in (*BLOCKS, *PLAIN, GAP, PLAIN_GAP))
+
+
+@pytest.mark.parametrize(
+    ("amounts", "units"),
+    [
+        ([1.4, 1.4, 1.2], [2, 1, 1]),
+        ([0.5, 0.5], [1, 0]),
+        ([0.0, -1e-9, 2.0], [0, 0, 2]),
+        ([], []),
+    ],
+)
+def test_parts_are_rounded_so_that_they_add_up(amounts: list[float], units: list[int]) -> None:
+    assert in_units(amounts, 1) == units
+
+
+def test_names_of_strangers_are_bound() -> None:
+    """What a terminal would obey is shown, not sent, whoever wrote it."""
+    from gpuctl.reading.gpu_time import NotALedger, ledger_line
+
+    row: dict[str, Any] = {
+        "time": "2026-10-30T00:00:00Z",
+        "end_time": "2026-10-30T01:00:00Z",
+        "value": "a\x1b[2Jb" * 99,
+    }
+    row |= dict.fromkeys(("allocated_gpu_seconds", "busy_gpu_seconds", "held_idle_gpu_seconds"), 1.0)
+    row |= {"held_unobserved_gpu_seconds": 0, "capacity_gpu_seconds": None, "free_gpu_seconds": None}
+    found = ledger_line({**row, "unusable_gpu_seconds": None})
+    assert "\x1b" not in found.holder.value
+    assert len(found.holder.value) < 1000
+    with pytest.raises(NotALedger):
+        ledger_line(row)
