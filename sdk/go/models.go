@@ -294,12 +294,66 @@ type HeldByWorkload struct {
 	Utilization *float64 `json:"utilization"`
 }
 
+// HeldIdle: What is held and idle.
+type HeldIdle struct {
+	Cluster   string `json:"cluster"`
+	StartTime string `json:"start_time"`
+	EndTime   string `json:"end_time"`
+	// Until when it is known who holds GPUs.
+	KnownUntil string `json:"known_until"`
+	// Percent.
+	IdleBelow float64 `json:"idle_below"`
+	// For so long it has to be idle to be listed.
+	IdleAfterHours float64 `json:"idle_after_hours"`
+	Currency       *string `json:"currency"`
+	// Of all GPUs that were held; null for those who do not see all namespaces.
+	TotalIdleGPUHours *float64 `json:"total_idle_gpu_hours"`
+	// What they cost, likewise.
+	TotalIdleCost *float64   `json:"total_idle_cost"`
+	Workloads     []IdleGpus `json:"workloads"`
+}
+
 // HeldInNamespace: What was held in a namespace at a moment.
 type HeldInNamespace struct {
 	AllocatedGPU  float64          `json:"allocated_gpu"`
 	Utilization   *float64         `json:"utilization"`
 	WorkloadCount int64            `json:"workload_count"`
 	Workloads     []HeldByWorkload `json:"workloads"`
+}
+
+// IdleGpus: A workload that holds GPUs and has not used them for a while.
+type IdleGpus struct {
+	Namespace string `json:"namespace"`
+	// Its kind.
+	WorkloadType string `json:"workload_type"`
+	WorkloadName string `json:"workload_name"`
+	OwnerUid     string `json:"owner_uid"`
+	// Whose it is: the first that it has of the labels, then the annotations, team, creator, project, app.
+	Owner       *string           `json:"owner"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+	// GPUs that it holds now.
+	GPUCount float64 `json:"gpu_count"`
+	// Of which models.
+	GPUModels map[string]float64 `json:"gpu_models"`
+	// Pods that hold them.
+	PodCount  int64  `json:"pod_count"`
+	IdleSince string `json:"idle_since"`
+	// For how long, without a break.
+	IdleHours float64 `json:"idle_hours"`
+	// Percent, in that time.
+	AvgUtilization *float64 `json:"avg_utilization"`
+	// Held, measured and not used in the time that is asked about; null where nothing was measured.
+	IdleGPUHours *float64 `json:"idle_gpu_hours"`
+	// Held in that time.
+	AllocatedGPUHours float64 `json:"allocated_gpu_hours"`
+	// How much of that was measured, 0 to 1.
+	Coverage *float64 `json:"coverage"`
+	// What the idle GPU-hours cost by the platform's prices; null where one is not set.
+	IdleCost *float64 `json:"idle_cost"`
+	// The job that holds them, as `gpuctl pause` calls it in the namespace; null where that cannot be paused, or not by
+	// whoever asks.
+	Pause *string `json:"pause"`
 }
 
 // JobDescription: `GET /jobs/{jobId}`.
@@ -1055,6 +1109,15 @@ type WaitItem struct {
 	Message   string  `json:"message"`
 	Status    *string `json:"status"`
 	Reason    *string `json:"reason"`
+}
+
+// WasteAnswer: Workloads that hold GPUs and do not use them, those with the most of them for longest first.
+type WasteAnswer struct {
+	// The HTTP status.
+	Code int64 `json:"code"`
+	// `success`, or what has to be said about it.
+	Message string   `json:"message"`
+	Data    HeldIdle `json:"data"`
 }
 
 // WhyAnswer: `gpuctl why -o json`.

@@ -1235,6 +1235,38 @@ func (c *Client) GetUsageLedger(ctx context.Context, startTime string, endTime s
 	return &answer, nil
 }
 
+// GetUsageWasteOptions are what may be said to GetUsageWaste. The zero value says nothing.
+type GetUsageWasteOptions struct {
+	// A cluster's name. Default: the first that was collected.
+	Cluster string
+	// Of this namespace. Default: of all that may be seen.
+	Namespace string
+	// From when on, RFC 3339. Default: 24 hours before the end.
+	StartTime string
+	// Before this time. Default: now.
+	EndTime string
+	// Percent: an hour with less use is idle.
+	Below *float64
+}
+
+// GetUsageWaste: Who holds GPUs now and has not used them for an hour or longer, and what was idle in a time.
+func (c *Client) GetUsageWaste(ctx context.Context, options *GetUsageWasteOptions) (*WasteAnswer, error) {
+	if options == nil {
+		options = &GetUsageWasteOptions{}
+	}
+	query := url.Values{}
+	set(query, "cluster", options.Cluster)
+	set(query, "namespace", options.Namespace)
+	set(query, "start_time", options.StartTime)
+	set(query, "end_time", options.EndTime)
+	set(query, "below", options.Below)
+	var answer WasteAnswer
+	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/waste", query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // GetLatestSnapshotOptions are what may be said to GetLatestSnapshot. The zero value says nothing.
 type GetLatestSnapshotOptions struct {
 	// A cluster's name. Default: the first that was collected.

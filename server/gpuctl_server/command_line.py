@@ -210,7 +210,8 @@ def slim(job: Job) -> Job:
     """A job without its objects but for what is shown of them."""
     if job.workload is None:
         return Job(job.identity, None)
-    metadata = {"name": job.workload["metadata"]["name"]}
+    # By its uid it is known who held GPUs.
+    metadata = {name: job.workload["metadata"][name] for name in ("name", "uid")}
     status = {"conditions": (job.workload.get("status") or {}).get("conditions") or []}
     return Job(job.identity, {"kind": job.workload["kind"], "metadata": metadata, "status": status})
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
+from gpuctl.reading.pausable_jobs import pausable_jobs
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.access.rights import Wish
 from gpuctl_server.lookups import demand
+from gpuctl_server.mirror.job_board import ListedJob
 from gpuctl_server.problems import Problem, forbidden, not_found
 from gpuctl_server.service import Service
 
@@ -77,3 +79,22 @@ def namespaces_seen(
     if caller.sees_all() and caller.sees(_OF_THE_SYSTEM):
         return None
     return frozenset(filter(caller.sees, usage_answer(service, there)))
+
+
+def pausable_by(service: Service, caller: Caller, wanted: Collection[str]) -> dict[str, str]:
+    """Uid of the object that runs a job -> how ``gpuctl pause`` calls it: of the jobs that somebody may pause.
+
+    :param wanted: uids of objects; of others nothing is told.
+    """
+    jobs = service.board.now().jobs if wanted else ()
+    theirs = {
+        str(item.job.workload["metadata"]["uid"]): item
+        for item in jobs
+        if item.job.workload is not None and item.job.workload["metadata"]["uid"] in wanted
+    }
+    names = pausable_jobs((item.job for item in jobs), service.keys) if theirs else {}
+    return {uid: names[uid] for uid, item in theirs.items() if uid in names and _may_change(caller, item)}
+
+
+def _may_change(caller: Caller, item: ListedJob) -> bool:
+    return caller.may(Wish("update", "jobs", item.row.identity.namespace, item.row.pool)).allowed

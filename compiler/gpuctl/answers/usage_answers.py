@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gpuctl.reading.gpu_time import GpuTime
 
 if TYPE_CHECKING:
-    from gpuctl.reading.gpu_time import Holder
+    from gpuctl.reading.gpu_time import GpuHolder
     from gpuctl.reading.usage_shapes import GroupUse, Holders, IdleHolder, UsageView, Waste
 
 _HOUR = 3600
@@ -69,7 +69,7 @@ def _group(view: UsageView, group: GroupUse) -> dict[str, Any]:
     }
 
 
-def holder_value(view: UsageView, holder: Holder) -> dict[str, Any]:
+def holder_value(view: UsageView, holder: GpuHolder) -> dict[str, Any]:
     """Whom a row is about."""
     if view.level == "cluster":
         return {}

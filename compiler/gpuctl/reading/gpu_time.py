@@ -45,7 +45,7 @@ class GpuTime(NamedTuple):
         return 100 * self.held / capacity if capacity else None
 
 
-class Holder(NamedTuple):
+class GpuHolder(NamedTuple):
     """Whom a row is about: ``value`` is its namespace, value of a label, node or model; of a workload its uid."""
 
     value: str = ""
@@ -64,7 +64,7 @@ class LedgerLine(NamedTuple):
 
     time: str
     end: str
-    holder: Holder
+    holder: GpuHolder
     use: GpuTime
 
 
@@ -100,7 +100,7 @@ def ledger_line(value: Mapping[str, Any]) -> LedgerLine:
         time, end = _text(value["time"]), _text(value["end_time"])
     except (KeyError, TypeError, ValueError, AttributeError):
         raise NotALedger from None
-    return LedgerLine(time, end, Holder(*names), GpuTime(held, busy, idle, unobserved, *own))
+    return LedgerLine(time, end, GpuHolder(*names), GpuTime(held, busy, idle, unobserved, *own))
 
 
 def _text(value: object) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpuctl.reading.gpu_time import GpuTime, Holder
+from gpuctl.reading.gpu_time import GpuHolder, GpuTime
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class UsageRange:
 class GroupUse(NamedTuple):
     """A group over the whole time, and over each of :attr:`UsageView.times`: None where nothing is known of it."""
 
-    holder: Holder
+    holder: GpuHolder
     total: GpuTime
     steps: Sequence[GpuTime | None] = ()
 
@@ -64,7 +64,7 @@ class HeldNow(NamedTuple):
     :param lately: in the last hours; None where nothing is known of it.
     """
 
-    holder: Holder
+    holder: GpuHolder
     gpus: float
     use: float | None
     lately: GpuTime | None
@@ -91,7 +91,7 @@ class IdleHolder(NamedTuple):
     :param pause: how `gpuctl pause` calls it; "" where that cannot pause it, or it is not known.
     """
 
-    holder: Holder
+    holder: GpuHolder
     owner: str | None
     gpus: float
     models: Mapping[str, float]

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.wording import visible
-from gpuctl.reading.gpu_time import GpuTime, Holder, added
+from gpuctl.reading.gpu_time import GpuHolder, GpuTime, added
 from gpuctl.reading.usage_shapes import HeldNow, Holders, UsageRange
 from gpuctl.usecases.usage_ways import UsageWay
 
@@ -36,7 +36,7 @@ def holders_now(way: UsageWay, cluster: str, namespace: str, order: str) -> Hold
         raise ClusterError("the last snapshot has not the form of one") from None
     since = moment // _HOUR * _HOUR - _HOUR
     asked = UsageRange(since, since + 2 * _HOUR, cluster=cluster, namespace=namespace)
-    lately: dict[Holder, list[GpuTime]] = {}
+    lately: dict[GpuHolder, list[GpuTime]] = {}
     for row in way.ledger("workload", asked, "total"):
         lately.setdefault(row.holder, []).append(row.use)
     rows = [item._replace(lately=added(lately[item.holder]) if item.holder in lately else None) for item in held]
@@ -48,7 +48,7 @@ def _held(snapshot: Mapping[str, Any]) -> Iterator[HeldNow]:
     for of_namespace in snapshot["allocation_details"].get("namespaces", {}).values():
         for item in of_namespace["workloads"]:
             names = [visible(str(item[name])[:317]) for name in ("uid", "namespace", "kind", "name")]
-            yield HeldNow(Holder(*names), float(item["allocated_gpu"]), _number(item["utilization"]), None)
+            yield HeldNow(GpuHolder(*names), float(item["allocated_gpu"]), _number(item["utilization"]), None)
 
 
 def _number(value: Any) -> float | None:

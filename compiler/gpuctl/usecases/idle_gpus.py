@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuctl.kube.api_errors import ClusterError
 from gpuctl.language.wording import visible
-from gpuctl.reading.gpu_time import Holder
+from gpuctl.reading.gpu_time import GpuHolder
 from gpuctl.reading.usage_shapes import IdleHolder, UsageRange, Waste
 from gpuctl.usecases.usage_ways import UsageWay
 
@@ -64,7 +64,7 @@ def pausable_names(reader: Reader) -> dict[str, str]:
 def _idle(item: Mapping[str, Any]) -> IdleHolder:
     names = (_text(item[name]) for name in ("owner_uid", "namespace", "workload_type", "workload_name"))
     return IdleHolder(
-        holder=Holder(*names),
+        holder=GpuHolder(*names),
         owner=_text(item["owner"]) or None,
         gpus=float(item["gpu_count"]),
         models={_text(model): float(gpus) for model, gpus in item["gpu_models"].items()},

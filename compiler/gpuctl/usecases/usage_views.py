@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
 from gpuctl.kube.api_errors import ClusterError
-from gpuctl.reading.gpu_time import GpuTime, Holder, LedgerLine, added
+from gpuctl.reading.gpu_time import GpuHolder, GpuTime, LedgerLine, added
 from gpuctl.reading.usage_shapes import GroupUse, UsageRange, UsageView
 from gpuctl.usecases.usage_ways import UsageWay, is_refused
 
@@ -102,15 +102,15 @@ def _moment(text: str) -> datetime:
     return found if found.tzinfo is not None else found.replace(tzinfo=timezone.utc)
 
 
-def _totals(rows: Iterable[LedgerLine]) -> dict[Holder, GpuTime]:
-    found: dict[Holder, list[GpuTime]] = {}
+def _totals(rows: Iterable[LedgerLine]) -> dict[GpuHolder, GpuTime]:
+    found: dict[GpuHolder, list[GpuTime]] = {}
     for row in rows:
         found.setdefault(row.holder, []).append(row.use)
     return {holder: added(parts) for holder, parts in found.items()}
 
 
-def _by_holder(rows: Iterable[LedgerLine]) -> Mapping[Holder, Mapping[tuple[str, str], GpuTime]]:
-    found: dict[Holder, dict[tuple[str, str], GpuTime]] = {}
+def _by_holder(rows: Iterable[LedgerLine]) -> Mapping[GpuHolder, Mapping[tuple[str, str], GpuTime]]:
+    found: dict[GpuHolder, dict[tuple[str, str], GpuTime]] = {}
     for row in rows:
         found.setdefault(row.holder, {})[row.time, row.end] = row.use
     return found

@@ -24,10 +24,11 @@ _KINDS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFou
 class UsageWay(Protocol):
     """A way to what is known of usage. All methods raise :class:`ClusterError`, with what the matter is."""
 
-    def ledger(self, level: str, asked: UsageRange, step: str, key: str = "") -> Iterator[LedgerLine]:
+    def ledger(self, level: str, asked: UsageRange, step: str, key: str = "", value: str = "") -> Iterator[LedgerLine]:
         """What became of the GPUs of each group.
 
         :param level: one of :data:`~gpuctl.reading.gpu_time.LEVELS`; ``key`` of a label or annotation.
+        :param value: of this group alone, of a workload its uid; "" for all.
         :param step: ``hour``, ``day``, ``week``, ``month``, or ``total``: one row a group.
         """
 
@@ -64,7 +65,7 @@ class DatabaseWay:
     def close(self) -> None:
         self._database.close()
 
-    def ledger(self, level: str, asked: UsageRange, step: str, key: str = "") -> Iterator[LedgerLine]:
+    def ledger(self, level: str, asked: UsageRange, step: str, key: str = "", value: str = "") -> Iterator[LedgerLine]:
         from gpuctl_usage.answers.hourly_answers import Hours
         from gpuctl_usage.answers.ledger_answers import ledger
         from gpuctl_usage.answers.scopes import Paging
@@ -83,7 +84,7 @@ class DatabaseWay:
                 step=Step(step),
                 tz=asked.zone,
             )
-            return _page(self._ask(lambda database: ledger(database, hours, Level(level), key)))
+            return _page(self._ask(lambda database: ledger(database, hours, Level(level), key, value=value)))
 
         return _rows(page)
 
@@ -134,9 +135,9 @@ class ServiceWay:
     def close(self) -> None:
         self._service.close()
 
-    def ledger(self, level: str, asked: UsageRange, step: str, key: str = "") -> Iterator[LedgerLine]:
+    def ledger(self, level: str, asked: UsageRange, step: str, key: str = "", value: str = "") -> Iterator[LedgerLine]:
         times = {"start_time": _stamp(asked.start), "end_time": _stamp(asked.end), "step": step, "tz": asked.zone}
-        where = {"cluster": asked.cluster, "namespace": asked.namespace, "by": level, "key": key}
+        where = {"cluster": asked.cluster, "namespace": asked.namespace, "by": level, "key": key, "value": value}
 
         def page(number: int) -> Mapping[str, Any]:
             return _page(self._ask("ledger", {**times, **where, "page": str(number), "page_size": str(_PAGE)}))
@@ -171,6 +172,8 @@ class ServiceWay:
             if error.status == 401:
                 raise
             said = visible(str(error.name))
+            if error.status == 404 and said == "there is nothing at this path":
+                raise self._service.stranger("is a service that does not tell of usage in this way") from None
             raise ServiceRefusal(error.status, _KINDS.get(error.status, "Error"), said, error.hint) from None
 
 

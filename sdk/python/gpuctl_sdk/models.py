@@ -329,6 +329,26 @@ class HeldByWorkload(Answer):
     """Percent; null where it was not measured."""
 
 
+class HeldIdle(Answer):
+    """What is held and idle."""
+
+    cluster: str
+    start_time: str = Field(alias="start_time")
+    end_time: str = Field(alias="end_time")
+    known_until: str = Field(alias="known_until")
+    """Until when it is known who holds GPUs."""
+    idle_below: float = Field(alias="idle_below")
+    """Percent."""
+    idle_after_hours: float = Field(alias="idle_after_hours")
+    """For so long it has to be idle to be listed."""
+    currency: str | None
+    total_idle_gpu_hours: float | None = Field(alias="total_idle_gpu_hours")
+    """Of all GPUs that were held; null for those who do not see all namespaces."""
+    total_idle_cost: float | None = Field(alias="total_idle_cost")
+    """What they cost, likewise."""
+    workloads: list[IdleGpus]
+
+
 class HeldInNamespace(Answer):
     """What was held in a namespace at a moment."""
 
@@ -336,6 +356,43 @@ class HeldInNamespace(Answer):
     utilization: float | None
     workload_count: int = Field(alias="workload_count")
     workloads: list[HeldByWorkload]
+
+
+class IdleGpus(Answer):
+    """A workload that holds GPUs and has not used them for a while."""
+
+    namespace: str
+    workload_type: str = Field(alias="workload_type")
+    """Its kind."""
+    workload_name: str = Field(alias="workload_name")
+    owner_uid: str = Field(alias="owner_uid")
+    owner: str | None
+    """Whose it is: the first that it has of the labels, then the annotations, team, creator, project, app."""
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    gpu_count: float = Field(alias="gpu_count")
+    """GPUs that it holds now."""
+    gpu_models: dict[str, float] = Field(alias="gpu_models")
+    """Of which models."""
+    pod_count: int = Field(alias="pod_count")
+    """Pods that hold them."""
+    idle_since: str = Field(alias="idle_since")
+    idle_hours: float = Field(alias="idle_hours")
+    """For how long, without a break."""
+    avg_utilization: float | None = Field(alias="avg_utilization")
+    """Percent, in that time."""
+    idle_gpu_hours: float | None = Field(alias="idle_gpu_hours")
+    """Held, measured and not used in the time that is asked about; null where nothing was measured."""
+    allocated_gpu_hours: float = Field(alias="allocated_gpu_hours")
+    """Held in that time."""
+    coverage: float | None
+    """How much of that was measured, 0 to 1."""
+    idle_cost: float | None = Field(alias="idle_cost")
+    """What the idle GPU-hours cost by the platform's prices; null where one is not set."""
+    pause: str | None
+    """The job that holds them, as `gpuctl pause` calls it in the namespace; null where that cannot be paused, or not
+    by whoever asks.
+    """
 
 
 class JobDescription(Answer):
@@ -1157,6 +1214,16 @@ class WaitItem(Answer):
     reason: str | None
 
 
+class WasteAnswer(Answer):
+    """Workloads that hold GPUs and do not use them, those with the most of them for longest first."""
+
+    code: int
+    """The HTTP status."""
+    message: str
+    """`success`, or what has to be said about it."""
+    data: HeldIdle
+
+
 class WhyAnswer(Answer):
     """``gpuctl why -o json``."""
 
@@ -1295,7 +1362,9 @@ GpuLabels.model_rebuild()
 GpuPage.model_rebuild()
 GpusOfNode.model_rebuild()
 HeldByWorkload.model_rebuild()
+HeldIdle.model_rebuild()
 HeldInNamespace.model_rebuild()
+IdleGpus.model_rebuild()
 JobDescription.model_rebuild()
 JobItem.model_rebuild()
 JobMetrics.model_rebuild()
@@ -1362,6 +1431,7 @@ SubmittedJob.model_rebuild()
 UsageNames.model_rebuild()
 WaitAnswer.model_rebuild()
 WaitItem.model_rebuild()
+WasteAnswer.model_rebuild()
 WhyAnswer.model_rebuild()
 WhyEvidence.model_rebuild()
 WorkloadCondition.model_rebuild()

@@ -1146,6 +1146,41 @@ class Operations(ABC):
         )
         return found
 
+    def get_usage_waste(
+        self,
+        *,
+        cluster: str | None = None,
+        namespace: str | None = None,
+        start_time: str | None = None,
+        end_time: str | None = None,
+        below: float | None = None,
+    ) -> models.WasteAnswer:
+        """Who holds GPUs now and has not used them for an hour or longer, and what was idle in a time.
+
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param namespace: Of this namespace. Default: of all that may be seen.
+        :param start_time: From when on, RFC 3339. Default: 24 hours before the end.
+        :param end_time: Before this time. Default: now.
+        :param below: Percent: an hour with less use is idle.
+        """
+        found: models.WasteAnswer = self.send(
+            Call(
+                "GET",
+                "/gpu-aggregation/waste",
+                models.WasteAnswer,
+                query=given(
+                    {
+                        "cluster": cluster,
+                        "namespace": namespace,
+                        "start_time": start_time,
+                        "end_time": end_time,
+                        "below": below,
+                    }
+                ),
+            )
+        )
+        return found
+
     def get_latest_snapshot(self, *, cluster: str | None = None) -> models.LatestAllocation:
         """Who held GPUs when that was looked at last, of the namespaces that may be seen.
 
@@ -2338,6 +2373,41 @@ class AsyncOperations(ABC):
                         "tz": tz,
                         "page": page,
                         "page_size": page_size,
+                    }
+                ),
+            )
+        )
+        return found
+
+    async def get_usage_waste(
+        self,
+        *,
+        cluster: str | None = None,
+        namespace: str | None = None,
+        start_time: str | None = None,
+        end_time: str | None = None,
+        below: float | None = None,
+    ) -> models.WasteAnswer:
+        """Who holds GPUs now and has not used them for an hour or longer, and what was idle in a time.
+
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param namespace: Of this namespace. Default: of all that may be seen.
+        :param start_time: From when on, RFC 3339. Default: 24 hours before the end.
+        :param end_time: Before this time. Default: now.
+        :param below: Percent: an hour with less use is idle.
+        """
+        found: models.WasteAnswer = await self.send(
+            Call(
+                "GET",
+                "/gpu-aggregation/waste",
+                models.WasteAnswer,
+                query=given(
+                    {
+                        "cluster": cluster,
+                        "namespace": namespace,
+                        "start_time": start_time,
+                        "end_time": end_time,
+                        "below": below,
                     }
                 ),
             )

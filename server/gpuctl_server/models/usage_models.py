@@ -293,6 +293,66 @@ class LedgerAnswer(_Envelope):
     data: list[LedgerRow] | LedgerPage
 
 
+class IdleGpus(UsageValue):
+    """A workload that holds GPUs and has not used them for a while."""
+
+    namespace: str = Field(examples=["ml-training"])
+    workload_type: str = Field(description="Its kind.", examples=["Job"])
+    workload_name: str = Field(examples=["bert-training-job"])
+    owner_uid: str = Field(examples=["abc-def-123"])
+    owner: str | None = Field(
+        description="Whose it is: the first that it has of the labels, then the annotations, team, creator, project, "
+        "app.",
+        examples=["research"],
+    )
+    labels: dict[str, str] = Field(examples=[{"team": "research"}])
+    annotations: dict[str, str] = Field(examples=[{"cost-center": "cc-001"}])
+    gpu_count: float = Field(description="GPUs that it holds now.", examples=[8])
+    gpu_models: dict[str, float] = Field(description="Of which models.", examples=[{"A100-80G": 8}])
+    pod_count: int = Field(description="Pods that hold them.", examples=[1])
+    idle_since: str = Field(examples=["2025-11-05T02:00:00Z"])
+    idle_hours: float = Field(description="For how long, without a break.", examples=[12.5])
+    avg_utilization: float | None = Field(description="Percent, in that time.", examples=[0.8])
+    idle_gpu_hours: float | None = Field(
+        description="Held, measured and not used in the time that is asked about; null where nothing was measured.",
+        examples=[96.2],
+    )
+    allocated_gpu_hours: float = Field(description="Held in that time.", examples=[100.0])
+    coverage: float | None = Field(description="How much of that was measured, 0 to 1.", examples=[0.98])
+    idle_cost: float | None = Field(
+        description="What the idle GPU-hours cost by the platform's prices; null where one is not set.",
+        examples=[1202.5],
+    )
+    pause: str | None = Field(
+        description="The job that holds them, as `gpuctl pause` calls it in the namespace; null where that cannot be "
+        "paused, or not by whoever asks.",
+        examples=["bert-training-job"],
+    )
+
+
+class HeldIdle(UsageValue):
+    """What is held and idle."""
+
+    cluster: str = Field(examples=["cluster-1"])
+    start_time: str = Field(examples=["2025-11-04T15:00:00Z"])
+    end_time: str = Field(examples=["2025-11-05T15:00:00Z"])
+    known_until: str = Field(description="Until when it is known who holds GPUs.", examples=["2025-11-05T14:59:30Z"])
+    idle_below: float = Field(description="Percent.", examples=[5.0])
+    idle_after_hours: float = Field(description="For so long it has to be idle to be listed.", examples=[1.0])
+    currency: str | None = Field(examples=["CNY"])
+    total_idle_gpu_hours: float | None = Field(
+        description="Of all GPUs that were held; null for those who do not see all namespaces.", examples=[412.7]
+    )
+    total_idle_cost: float | None = Field(description="What they cost, likewise.", examples=[5158.75])
+    workloads: list[IdleGpus]
+
+
+class WasteAnswer(_Envelope):
+    """Workloads that hold GPUs and do not use them, those with the most of them for longest first."""
+
+    data: HeldIdle
+
+
 class LatestAllocation(_Envelope):
     """The last snapshot."""
 

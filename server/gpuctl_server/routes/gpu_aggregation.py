@@ -23,13 +23,14 @@ from gpuctl_server.models.usage_models import (
     NamespaceUsage,
     UsageNames,
     UsageProblem,
+    WasteAnswer,
     WorkloadUsage,
 )
 from gpuctl_server.openapi import PROBLEMS
 from gpuctl_server.problems import Problem, Route
 from gpuctl_server.routes.common import BASE, LARGEST_PAGE, ServiceOf, allowed, time_of
 from gpuctl_server.service import Service
-from gpuctl_server.usage_lookups import demand_whole, demand_workloads, namespaces_seen, usage_answer
+from gpuctl_server.usage_lookups import demand_whole, demand_workloads, namespaces_seen, pausable_by, usage_answer
 
 if TYPE_CHECKING:
     from gpuctl_usage.answers.hourly_answers import Hours
@@ -296,6 +297,40 @@ def ledger(
         hours = replace(hours, namespaces=_seen(service, caller, cluster, namespace))
     asked: dict[str, Any] = {"value": value, "namespace": namespace}
     return _success(usage_answer(service, lambda database: answer(database, hours, level, key, **asked)))
+
+
+@router.get("/waste", responses=_of(WasteAnswer))
+def waste(
+    service: ServiceOf,
+    caller: Reads,
+    cluster: Cluster = "",
+    namespace: Namespace = "",
+    start_time: Annotated[
+        str, Query(max_length=64, description="From when on, RFC 3339. Default: 24 hours before the end.")
+    ] = "",
+    end_time: Annotated[str, Query(max_length=64, description="Before this time. Default: now.")] = "",
+    below: Annotated[float, Query(gt=0, le=100, description="Percent: an hour with less use is idle.")] = 5.0,
+) -> JSONResponse:
+    """Who holds GPUs now and has not used them for an hour or longer, and what was idle in a time."""
+    from gpuctl_usage.answers.waste_answers import IdleRule, Prices
+    from gpuctl_usage.answers.waste_answers import waste as answer
+
+    demand_workloads(caller)
+    end = _seconds("end_time", end_time, time.time())
+    hours = _hours(cluster, _seconds("start_time", start_time, end - DAY), end, None)
+    seen = _seen(service, caller, cluster, namespace)
+    if namespace:
+        seen = frozenset({namespace}) if seen is None else seen & {namespace}
+    priced = service.platform.platform.usage.prices
+    asked: dict[str, Any] = {
+        "prices": Prices(priced.models, priced.currency or ""),
+        "rule": IdleRule(below=below),
+        "namespaces": seen,
+    }
+    found = usage_answer(service, lambda database: answer(database, cluster, hours.start, hours.end, **asked))
+    pauses = pausable_by(service, caller, {item["owner_uid"] for item in found["workloads"]})
+    told = [{**item, "pause": pauses.get(item["owner_uid"])} for item in found["workloads"]]
+    return _success({**found, "workloads": told})
 
 
 @router.get("/snapshots/latest", responses=_of(LatestAllocation))

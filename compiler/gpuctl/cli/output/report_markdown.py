@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from gpuctl.cli.output.report_parts import Cell, Part, PartTable, parts_of, title_of
+from gpuctl.cli.output.report_parts import Cell, PartTable, ReportPart, parts_of, title_of
 from gpuctl.cli.output.sparkline import sparkline
 from gpuctl.reading.month_report import MonthReport
 
@@ -18,7 +18,7 @@ def report_markdown(report: MonthReport) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _part(part: Part, report: MonthReport) -> Iterator[str]:
+def _part(part: ReportPart, report: MonthReport) -> Iterator[str]:
     for text in part.texts:
         yield f"- {_plain(text)}"
     if part.texts:

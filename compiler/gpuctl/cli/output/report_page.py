@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from gpuctl.cli.output.report_parts import PARTS, Cell, Part, PartTable, parts_of, title_of
+from gpuctl.cli.output.report_parts import PARTS, Cell, PartTable, ReportPart, parts_of, title_of
 from gpuctl.cli.output.svg_plots import capacity_bar, day_bars
 from gpuctl.reading.month_report import MonthReport
 
@@ -61,7 +61,7 @@ def report_page(report: MonthReport) -> str:
     return "\n".join([*lines, "</body>", "</html>"]) + "\n"
 
 
-def _part(part: Part, report: MonthReport) -> Iterator[str]:
+def _part(part: ReportPart, report: MonthReport) -> Iterator[str]:
     if part.texts:
         yield f"<ul>{''.join(f'<li>{_text(text)}</li>' for text in part.texts)}</ul>"
     if part.plot:

@@ -45,7 +45,7 @@ class PartTable:
 
 
 @dataclass(frozen=True)
-class Part:
+class ReportPart:
     """A part of a report, below its title. ``plot`` is one of ``capacity`` and ``days``, or ""."""
 
     title: str
@@ -60,15 +60,15 @@ def title_of(report: MonthReport) -> str:
     return f"GPU usage {report.month}"
 
 
-def parts_of(report: MonthReport) -> list[Part]:
+def parts_of(report: MonthReport) -> list[ReportPart]:
     """All of it, in order."""
     return [
         _whole(report),
-        Part("Day by day", (), None, "days"),
-        Part(
+        ReportPart("Day by day", (), None, "days"),
+        ReportPart(
             "By namespace", (), _groups(report, "namespace", report.namespaces), notes=_open(report, report.namespaces)
         ),
-        Part(
+        ReportPart(
             f"By {report.key}",
             (),
             _groups(report, report.key, report.labels),
@@ -83,7 +83,7 @@ def parts_of(report: MonthReport) -> list[Part]:
     ]
 
 
-def _whole(report: MonthReport) -> Part:
+def _whole(report: MonthReport) -> ReportPart:
     whole = report.whole
     amounts = [getattr(whole, name) or 0.0 for name, _, _ in PARTS]
     shown = in_units(amounts, _TENTH)
@@ -101,7 +101,7 @@ def _whole(report: MonthReport) -> Part:
         f"Used: {percent(whole.mean_use) or 'not known'} of what was measured",
         f"Measured: {covered(whole.coverage) or 'nothing'} of what was held",
     ]
-    return Part("What became of the GPUs", texts, PartTable(heads, rows), "capacity")
+    return ReportPart("What became of the GPUs", texts, PartTable(heads, rows), "capacity")
 
 
 class _Row(NamedTuple):
@@ -165,7 +165,7 @@ def _use_cells(report: MonthReport, row: _Row) -> list[Cell]:
     ]
 
 
-def _models(report: MonthReport) -> Part:
+def _models(report: MonthReport) -> ReportPart:
     uses = [group.total for group in report.models]
     fields = ("capacity", "held", "idle")
     hours = [in_units([getattr(use, name) or 0.0 for use in uses], _TENTH) for name in fields]
@@ -197,7 +197,7 @@ def _models(report: MonthReport) -> Part:
     )
     figures = ("capacity", "GPU-hours", "idle", "use", "price", _money("cost", report), _money("idle cost", report))
     table = PartTable([Cell("model"), *map(_number, figures)], rows)
-    return Part("By model", (), table, notes=[*_open(report, report.models), *_of_prices(report, unpriced)])
+    return ReportPart("By model", (), table, notes=[*_open(report, report.models), *_of_prices(report, unpriced)])
 
 
 def _of_prices(report: MonthReport, unpriced: int) -> list[str]:
@@ -210,17 +210,17 @@ def _of_prices(report: MonthReport, unpriced: int) -> list[str]:
     return notes
 
 
-def _workloads(report: MonthReport) -> list[Part]:
+def _workloads(report: MonthReport) -> list[ReportPart]:
     """By what they held, and by what they left idle: the same rows, so that each has the same numbers in both."""
     heads = [Cell("workload"), Cell("namespace"), Cell("kind")]
     named = [([Cell(name, True) for name in _names(group)], group.total) for group in report.workloads]
     rows = _rounded(report, named)
     most_idle = sorted(rows, key=lambda row: -row.use.idle)
     said = "Idle is what was held, measured and not used: a GPU that is used by 30 % is idle by 70 %."
-    held = Part(
+    held = ReportPart(
         "Workloads that held the most", (), _use_table(report, heads, _cut(rows)), notes=_open(report, report.workloads)
     )
-    return [held, Part("Workloads that left the most idle", [said], _use_table(report, heads, _cut(most_idle)))]
+    return [held, ReportPart("Workloads that left the most idle", [said], _use_table(report, heads, _cut(most_idle)))]
 
 
 def _names(group: GroupUse) -> tuple[str, str, str]:
@@ -235,7 +235,7 @@ def _cut(rows: Sequence[_Row]) -> list[_Row]:
     return shown
 
 
-def _unknown(report: MonthReport) -> Part:
+def _unknown(report: MonthReport) -> ReportPart:
     whole = report.whole
     tenths = in_units([whole.unobserved, whole.held - whole.unobserved], _TENTH)[0] / 10
     known = datetime.fromisoformat(report.known_until.replace("Z", "+00:00")).timestamp()
@@ -254,7 +254,7 @@ def _unknown(report: MonthReport) -> Part:
         "GPU-hours are rounded to tenths, and money to hundredths, so that each column adds up to its last row; what "
         "stands beside each other may differ from its sum in the last digit."
     )
-    return Part("What is not known", texts)
+    return ReportPart("What is not known", texts)
 
 
 def _open(report: MonthReport, groups: Sequence[GroupUse]) -> list[str]:

@@ -10,7 +10,7 @@ from gpuctl.cli.output.sparkline import shows_blocks, sparkline
 from gpuctl.cli.output.usage_amounts import covered, gpu_hours, percent
 
 if TYPE_CHECKING:
-    from gpuctl.reading.gpu_time import GpuTime, Holder
+    from gpuctl.reading.gpu_time import GpuHolder, GpuTime
     from gpuctl.reading.usage_shapes import UsageView
 
 _FIGURES = ("GPU-HOURS", "SHARE", "USE", "IDLE", "UNKNOWN", "COVERAGE")
@@ -34,7 +34,7 @@ def headings(level: str) -> tuple[str, ...]:
     return {"label": ("VALUE",), "annotation": ("VALUE",), "cluster": ("CLUSTER",)}.get(level, (level.upper(),))
 
 
-def names(level: str, holder: Holder) -> list[str]:
+def names(level: str, holder: GpuHolder) -> list[str]:
     """Their cells."""
     return [holder.name, holder.namespace, holder.kind] if level == "workload" else [holder.value or "all"]
 

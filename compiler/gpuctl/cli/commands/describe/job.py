@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,8 @@ from gpuctl.cli.output.printing import show_value
 if TYPE_CHECKING:
     from gpuctl.reading.describe_job import JobDetail
     from gpuctl.reading.job_rows import Row
+    from gpuctl.reading.usage_shapes import UsageView
+    from gpuctl.usecases.looking import Reader
 
 _SHOWN = 20
 """Pods and events that a person gets to see; all are in the JSON."""
@@ -52,14 +54,58 @@ def command(
         kubeconfig, context, platform, namespace, all_namespaces=all_namespaces, as_json=output != "text"
     ) as looking:
         detail = describe_job(looking, job)
+        usage = _usage(looking, detail)
         if output == "text":
-            _show(detail)
+            _show(detail, usage)
         else:
-            show_value(job_answer(detail), output)
+            show_value({**job_answer(detail), "usage": None if usage is None else _usage_value(usage)}, output)
     return 0
 
 
-def _show(detail: JobDetail) -> None:
+def _usage(looking: Reader, detail: JobDetail) -> UsageView | None:
+    """What its GPUs did lately; None where that is not written down, and a note where it could not be read."""
+    from gpuctl.cli.commands.usage.asking import kept_way
+    from gpuctl.kube.api_errors import ClusterError
+
+    workload, namespace = detail.job.workload, detail.job.identity.namespace
+    uid = str((workload or {}).get("metadata", {}).get("uid") or "")
+    try:
+        with kept_way(looking.service) as way:
+            if way is None or not uid:
+                return None
+            from gpuctl.usecases.job_usage import job_usage
+
+            return job_usage(way, uid, namespace)
+    except (ClusterError, click.ClickException) as error:
+        looking.scope.note(f"what its GPUs did is not known: {error.message}")
+        return None
+
+
+def _usage_value(usage: UsageView) -> dict[str, Any]:
+    from gpuctl.answers.usage_answers import usage_answer
+
+    value: dict[str, Any] = usage_answer(usage)["items"][0]
+    return value
+
+
+def _usage_lines(usage: UsageView) -> Iterator[str]:
+    from gpuctl.cli.output.sparkline import shows_blocks
+    from gpuctl.cli.output.table import details
+    from gpuctl.cli.output.usage_amounts import covered, gpu_hours, percent
+    from gpuctl.cli.output.usage_lines import use_over_time
+
+    use, steps = usage.all_groups, usage.groups[0].steps
+    idle = gpu_hours(use.idle if use.mean_use is not None else None) or "-"
+    yield from details(
+        [
+            ("GPU-hours", f"{gpu_hours(use.held)} held, {idle} idle, {gpu_hours(use.unobserved)} not measured"),
+            ("Mean use", f"{percent(use.mean_use) or '-'} of what was measured ({covered(use.coverage) or '-'})"),
+            ("Last 24 hours", use_over_time(steps, shows_blocks())),
+        ]
+    )
+
+
+def _show(detail: JobDetail, usage: UsageView | None) -> None:
     from gpuctl.cli.commands.describe import sections
 
     sections.show_facts(_facts(detail))
@@ -68,6 +114,8 @@ def _show(detail: JobDetail) -> None:
     if len(detail.pods) > _SHOWN:
         click.echo(f"{sections.INDENT}({len(detail.pods) - _SHOWN} more: -o json)")
     sections.show_section("Timeline", _STAGES, _timeline(detail))
+    if usage is not None:
+        sections.show_lines("Usage", _usage_lines(usage))
     sections.show_lines("Access", _access(detail))
     headers = ("TYPE", "STATUS", "REASON", "AGE")
     sections.show_section("Conditions", headers, _conditions(detail))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from gpuctl.language.durations import parse_duration
 
 if TYPE_CHECKING:
     from gpuctl.reading.usage_shapes import UsageRange
+    from gpuctl.usecases.service_client import ServiceClient
     from gpuctl.usecases.usage_ways import UsageWay
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -121,6 +123,36 @@ def _way(database: str | None, config: str | None) -> UsageWay:
             "name the one that `gpuctl usage collect` fills with --database FILE; or `gpuctl login URL`",
         )
     return DatabaseWay(address)
+
+
+@contextmanager
+def kept_way(service: ServiceClient | None) -> Iterator[UsageWay | None]:
+    """The way to what is known of usage, for commands about other things; None where nobody has set one up.
+
+    :param service: the one that is asked, which stays open; without one it is the database of the settings.
+    :raises ClusterError: there is one, and it cannot be used.
+    """
+    if service is not None:
+        from gpuctl.usecases.usage_ways import ServiceWay
+
+        yield ServiceWay(service)
+        return
+    if not any(os.environ.get(name) for name in ("GPUCTL_SERVER_USAGE_DATABASE", "GPUCTL_SERVER_CONFIG")):
+        # To read settings costs more than all the rest.
+        yield None
+        return
+    from gpuctl.cli.commands.usage import stated_settings
+    from gpuctl.usecases.usage_ways import DatabaseWay
+
+    address = stated_settings({"config": None, "database": None}).usage_database
+    if not address:
+        yield None
+        return
+    way = DatabaseWay(address)
+    try:
+        yield way
+    finally:
+        way.close()
 
 
 def asked_range(

@@ -1,0 +1,181 @@
+"""``gpuctl usage`` by the service: what it prints is what it prints of the database; and what frees GPUs that are idle."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from control_plane import ControlPlane
+from gpuctl_usage.facts import HOUR, WorkloadKey
+from support.cluster_tools import Outcome, Place, inference, training
+from support.remote import Remote
+from support.served import Served, serving
+from support.usage_world import Worker, small_world
+
+START = int(datetime(2026, 10, 30, tzinfo=timezone.utc).timestamp())
+END = START + 24 * HOUR + 1800
+DAY = ("--from", "2026-10-30", "--to", "2026-10-31")
+USERS = {
+    "admin": ("admin", None, None),
+    "vera": ("viewer", None, None),
+    "nell": ("user", ("nlp",), None),
+    "anna": ("user", ("team-a",), None),
+}
+PLATFORM = "kind: platform\nversion: v0.1\nusage: {prices: {currency: CNY, models: {A100-80G: 20, H20: 10}}}\n"
+
+
+class World(NamedTuple):
+    """A service with a database of usage, and the command line with it and without."""
+
+    served: Served
+    database: Path
+    platform: Path
+    place: Place
+    remote: Remote
+
+    def near(self, *arguments: str, code: int | None = 0) -> Outcome:
+        """Of the database."""
+        return self.place.anywhere("usage", *arguments, "--database", str(self.database), code=code)
+
+    def far(self, *arguments: str, code: int | None = 0) -> Outcome:
+        """By the service."""
+        return self.remote.typed("usage", *arguments, code=code)
+
+    def same(self, *arguments: str, priced: bool = False) -> Outcome:
+        """By both: what is printed is the same."""
+        platform = ("--platform", str(self.platform)) if priced else ()
+        near, far = self.near(*arguments, *platform), self.far(*arguments)
+        assert (near.out, near.err) == (far.out, far.err)
+        return far
+
+
+@pytest.fixture
+def world(place: Place, plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """A small cluster's usage; two of its workloads are jobs that run here, and idle."""
+    place.apply(training("idle"), inference("serve"))
+    place.running("idle", "serve")
+    uids = {kind: place.get(kind, name)["metadata"]["uid"] for kind, name in (("Job", "idle"), ("Deployment", "serve"))}
+    keys = [
+        WorkloadKey(place.namespace, kind, name, uids[kind])
+        for kind, name in (("Job", "idle"), ("Deployment", "serve"))
+    ]
+    idle = [
+        Worker(keys[0], "n1", 2, (80.0, 0.5), START, None, {"creator": "anna"}),
+        Worker(keys[1], "n2", 1, (0.0,), START + 20 * HOUR, None),
+    ]
+    database, platform = tmp_path / "usage.db", tmp_path / "prices" / "platform.yaml"
+    platform.parent.mkdir()
+    platform.write_text(PLATFORM)
+    small_world(START, idle).collected(database, START, END).close()
+    settings = {"usage_database": str(database), "platform": str(platform)}
+    with serving(tmp_path, plane.kubeconfig(), USERS, **settings) as served:  # type: ignore[arg-type]
+        remote = Remote(place, served, tmp_path / "config", monkeypatch)
+        remote.login()
+        served.until("/jobs", lambda value: {item["name"] for item in value["items"]} >= {"idle", "serve"})
+        yield World(served, database, platform, place, remote)
+
+
+def test_usage_by_the_service(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    _tables_are_the_same(world)
+    _a_job_over_time(world, monkeypatch)
+    _somebody_else_sees_what_is_theirs(world)
+    _what_is_idle_is_freed(world)
+
+
+def _tables_are_the_same(world: World) -> None:
+    for command in ("cluster", "namespaces", "workloads", "nodes", "models"):
+        for more in ((), ("-o", "json"), ("-o", "csv", "--step", "hour")):
+            world.same(command, *DAY, *more)
+    world.same("labels", "team", *DAY)
+    world.same("workloads", *DAY, "-n", "nlp", "--sort", "idle")
+    assert len(world.same("top", "--json").value["items"]) == 5
+    for output in ("markdown", "html"):
+        page = world.near("report", "--month", "2026-10", "-o", output, "--platform", str(world.platform)).out
+        near = world.near("report", "--month", "2026-10", "-o", output).out
+        far = world.far("report", "--month", "2026-10", "-o", output, "--platform", str(world.platform)).out
+        assert page == far, "the prices are those of the platform that is at hand"
+        assert page != near
+    assert world.far("cluster", "--cluster", "nope", code=1).err.startswith("error: there is no cluster nope")
+    assert "leave --database out" in world.near("cluster", "--server", world.served.url, code=2).err
+    refused = world.remote.typed("--server", world.served.url, "usage", "collect", code=2)
+    assert "asks no service" in refused.err
+
+
+def _a_job_over_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the hours of its own object: of another of the same name nothing is told."""
+    asked = ("describe", "job", "idle", "-n", world.place.namespace)
+    assert world.place.anywhere(*asked, "-o", "json").value["usage"] is None
+    monkeypatch.setattr("gpuctl.usecases.job_usage.time.time", lambda: float(END))
+    far = world.remote.typed(*asked).out.partition("\nUsage:\n")[2].splitlines()
+    assert [" ".join(line.split()) for line in far[:3]] == [
+        "GPU-hours: 47.0 held, 46.8 idle, 0.0 not measured",
+        "Mean use: 0.5% of what was measured (100%)",
+        "Last 24 hours: " + "▁" * 24,
+    ]
+    with monkeypatch.context() as patch:
+        patch.setenv("GPUCTL_SERVER_USAGE_DATABASE", str(world.database))
+        near = world.place.anywhere(*asked).out.partition("\nUsage:\n")[2].splitlines()
+        value = world.place.anywhere(*asked, "-o", "json").value["usage"]
+        assert value == world.remote.typed(*asked, "-o", "json").value["usage"]
+        assert (value["name"], value["gpuHours"], len(value["steps"])) == ("idle", 47.0, 24)
+        patch.setenv("GPUCTL_SERVER_USAGE_DATABASE", str(world.database.with_name("typo.db")))
+        assert "note: what its GPUs did is not known: there is no usage database at" in world.place.anywhere(*asked).err
+    assert near[:3] == far[:3]
+
+
+def _somebody_else_sees_what_is_theirs(world: World) -> None:
+    world.remote.login("nell")
+    (row,) = world.far("namespaces", *DAY, "--no-headers").out.splitlines()
+    # Of the whole cluster they learn nothing, not even how much that is.
+    assert row.split()[:4] == ["nlp", "124.0", "-", "54.0%"]
+    said = world.far("cluster", *DAY, code=3)
+    assert said.err.startswith("error: nell may not get the usage of all namespaces together")
+    assert json.loads(world.far("cluster", *DAY, "--json", code=3).out)["error"].startswith("nell may not")
+    (idle,) = world.far("waste", *DAY, "-o", "json").value["items"]
+    assert (idle["name"], idle["pause"]) == ("lab", None)
+    assert world.far("waste", *DAY, "-o", "json").value["idleGpuHours"] is None
+    # Whoever may not pause it is not told how.
+    world.remote.login("vera")
+    assert {item["pause"] for item in world.far("waste", *DAY, "--json").value["items"]} == {None}
+    world.remote.login()
+
+
+def _what_is_idle_is_freed(world: World) -> None:
+    namespace = world.place.namespace
+    found = world.far("waste", *DAY)
+    near = world.near("waste", *DAY, "--platform", str(world.platform))
+    assert (near.out, near.err) == (found.out, found.err)
+    lines = [re.split(r"\s{3,}", line) for line in found.out.splitlines()]
+    assert lines[0][-2:] == ["IDLE-GPU-HOURS", "COST-CNY"]
+    # Two GPUs for 23 and a half hours, two for 20 and a half, one for four and a half: by half an hour more than the
+    # day that is asked about, in whose first hours they were not idle, but not used as a whole either.
+    assert [line[:6] for line in lines[1:4]] == [
+        ["idle", namespace, "Job", "anna", "2", "23h"],
+        ["lab", "nlp", "StatefulSet", "research", "2", "20h"],
+        ["serve", namespace, "Deployment", "-", "1", "4h"],
+    ]
+    assert [line[7:] for line in lines[1:4]] == [["46.2", "923.40"], ["41.4", "414.00"], ["4.0", "40.00"]]
+    printed = found.out.partition("To free them:\n")[2].splitlines()
+    assert printed == [f"gpuctl pause idle -n {namespace}", f"gpuctl pause serve -n {namespace}"]
+    for line in printed:
+        program, *arguments = shlex.split(line)
+        assert program == "gpuctl"
+        world.remote.typed(*arguments)
+    # What is paused needs no advice, though it is not collected yet that it holds nothing.
+    world.served.until(
+        "/gpu-aggregation/waste",
+        lambda value: [item["pause"] for item in value["data"]["workloads"]] == [None] * 3,
+        start_time="2026-10-30T00:00:00Z",
+        end_time="2026-10-31T00:00:00Z",
+    )
+    assert "gpuctl pause" not in world.near("waste", *DAY).out
+    assert world.far("waste", *DAY, "--below", "0.1").out.splitlines()[1].startswith("serve ")
+    assert world.far("waste", *DAY, "-n", "vision").err == "No GPUs are held and idle.\n"
+    assert "platform" in world.far("waste", "--platform", str(world.platform), code=2).err
