@@ -40,3 +40,7 @@ class UsageSettings(StatedSettings):
     usage_labels: UsageLabels = KEYS
     usage_annotations: UsageAnnotations = KEYS
     usage_scrape_interval: UsageInterval = 15.0
+    usage_webhook: Annotated[
+        Address | None, Field(description="Where `gpuctl usage idle` posts what it does, as JSON. Default: nowhere.")
+    ] = None
+    audit: Path | None = None

@@ -264,11 +264,11 @@ class UsageIdle(Block):
     """What becomes of jobs whose GPUs do nothing. Without this block nothing does."""
 
     after: PositiveDuration = Field(
-        "2h", description="How long all GPUs of a job have to be idle, in whole hours that are measured.", examples=["2h"]
+        "2h", description="How long a job has to be idle without a break, all of it measured.", examples=["2h"]
     )
     below: Percentage = Field("5%", description="An hour whose mean use is less than this is idle.", examples=["5%"])
     then: Literal["warn", "pause"] = Field(
-        "warn", description="Tell the owner by an event on the job, or pause the job as well.", examples=["warn"]
+        "warn", description="Warn the owner by an event on the job, or pause the job.", examples=["warn"]
     )
     exceptions: list[LabelKey] = Field(
         default_factory=list,

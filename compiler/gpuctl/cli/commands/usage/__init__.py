@@ -30,11 +30,12 @@ SUBCOMMANDS = {
     "nodes": Subcommand(_TABLES, "By node.", ("node",), "nodes"),
     "models": Subcommand(_TABLES, "By model of GPU.", ("model",), "models"),
     "waste": Subcommand("gpuctl.cli.commands.usage.waste", "GPUs that are held and idle, and how to free them."),
+    "idle": Subcommand("gpuctl.cli.commands.usage.idle", "Warn owners of idle jobs, or pause these."),
     "report": Subcommand("gpuctl.cli.commands.usage.report", "A month on a page, for whoever pays."),
     "collect": Subcommand("gpuctl.cli.commands.usage", "Follow the cluster and write it down.", (), "collect"),
     "rollup": Subcommand("gpuctl.cli.commands.usage", "Roll hours up once more.", (), "rollup"),
 }
-_WRITING = ("collect", "rollup")
+_WRITING = ("collect", "idle", "rollup")
 
 
 def _options(function: Function) -> Function:
