@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gpuctl.cli.commands.usage.stores import stated_settings
 from gpuctl.cli.options.choosing_service import is_server_stated
 from gpuctl.cli.options.connecting import ClusterFailure
 from gpuctl.cli.options.groups import Family, Subcommand
@@ -35,7 +35,7 @@ SUBCOMMANDS = {
     "collect": Subcommand("gpuctl.cli.commands.usage", "Follow the cluster and write it down.", (), "collect"),
     "rollup": Subcommand("gpuctl.cli.commands.usage", "Roll hours up once more.", (), "rollup"),
 }
-_WRITING = ("collect", "idle", "rollup")
+_OF_A_DATABASE = ("collect", "rollup", "idle", "export", "import", "sql")
 
 
 def _options(function: Function) -> Function:
@@ -68,9 +68,9 @@ def command(context: click.Context) -> None:
     """Who held the GPUs of a cluster, and what the GPUs did.
 
     What tells of it looks into the database of --database, else asks the service of `gpuctl login`, else looks into the
-    database of the settings; `collect` and `rollup` write one.
+    database of the settings.
     """
-    if is_server_stated(context) and context.invoked_subcommand in _WRITING:
+    if is_server_stated(context) and context.invoked_subcommand in _OF_A_DATABASE:
         raise click.UsageError(
             f"`gpuctl usage {context.invoked_subcommand}` asks no service: leave --server out.", context
         )
@@ -87,7 +87,7 @@ def collect(**given: Any) -> int:
 
     It may be ended at any moment, and goes on where it was. Hours are rolled up a minute and a half after their end.
     """
-    settings = stated_settings(given)
+    settings = _settings(given)
     from gpuctl_server.request_log import set_up
     from gpuctl_usage.collector import CannotCollect, collect
 
@@ -112,7 +112,7 @@ def rollup(start: str, end: str, **given: Any) -> int:
 
     What comes out as it was is not written.
     """
-    settings = stated_settings(given)
+    settings = _settings(given)
     from gpuctl_usage.collector import CannotCollect, roll_up_again
 
     first, last = _time("--from", start), _time("--to", end)
@@ -126,27 +126,9 @@ def rollup(start: str, end: str, **given: Any) -> int:
     return 0
 
 
-def stated_settings(given: dict[str, Any]) -> UsageSettings:
-    """The settings of usage: what was given, then the environment, then the file.
-
-    :param given: settings by their names, and ``config`` and ``database``; what is None was not given.
-    :raises click.UsageError: they have errors.
-    """
-    try:
-        from gpuctl_usage.stated_settings import FILE, SettingsProblem
-        from gpuctl_usage.usage_settings import UsageSettings
-    except ModuleNotFoundError as error:
-        raise ClusterFailure(
-            f"what usage needs is not installed ({error.name})\n  = install it: `pip install 'gpuctl-k8s[server]'`"
-        ) from None
+def _settings(given: dict[str, Any]) -> UsageSettings:
     config, database = given.pop("config"), given.pop("database")
-    if config is not None:
-        os.environ[FILE] = config
-    try:
-        stated = {name: value for name, value in {**given, "usage_database": database}.items() if value is not None}
-        return UsageSettings.made(stated)
-    except SettingsProblem as error:
-        raise click.UsageError(str(error)) from None
+    return stated_settings(config, usage_database=database, **given)
 
 
 @contextmanager

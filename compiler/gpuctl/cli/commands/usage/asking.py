@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from gpuctl.cli.commands.usage.stores import database_options, stated_database
 from gpuctl.cli.options.choosing_service import chosen_service, is_server_stated, server_option
 from gpuctl.cli.options.connecting import cluster_errors
 from gpuctl.cli.options.document_options import checked_namespace
@@ -34,12 +35,7 @@ def where_options(function: Function) -> Function:
     """Where usage is known: a database, or a service."""
     for decorate in (
         server_option,
-        click.option(
-            "--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Settings as YAML."
-        ),
-        click.option(
-            "--database", metavar="FILE", help="File, or URL, of the database of usage. Default: that of the settings."
-        ),
+        database_options,
         click.option("--cluster", default="", metavar="NAME", help="Of this cluster. Default: the first."),
     ):
         function = decorate(function)
@@ -109,20 +105,11 @@ def usage_way(database: str | None, config: str | None, *, as_json: bool = False
 
 
 def _way(database: str | None, config: str | None) -> UsageWay:
-    from gpuctl.kube.api_errors import ConfigurationError
     from gpuctl.usecases.usage_ways import DatabaseWay, ServiceWay
 
     if not database and not config and (service := chosen_service(())) is not None:
         return ServiceWay(service)
-    from gpuctl.cli.commands.usage import stated_settings
-
-    address = database or stated_settings({"config": config, "database": None}).usage_database
-    if not address:
-        raise ConfigurationError(
-            "no usage is known here: no database is named, and no service",
-            "name the one that `gpuctl usage collect` fills with --database FILE; or `gpuctl login URL`",
-        )
-    return DatabaseWay(address)
+    return DatabaseWay(stated_database(database, config))
 
 
 @contextmanager
@@ -141,11 +128,12 @@ def kept_way(service: ServiceClient | None) -> Iterator[UsageWay | None]:
         # To read settings costs more than all the rest.
         yield None
         return
-    from gpuctl.cli.commands.usage import stated_settings
     from gpuctl.usecases.usage_ways import DatabaseWay
 
-    address = stated_settings({"config": None, "database": None}).usage_database
-    if not address:
+    try:
+        address = stated_database(None, None)
+    except click.UsageError:
+        # A file of settings need not name one.
         yield None
         return
     way = DatabaseWay(address)

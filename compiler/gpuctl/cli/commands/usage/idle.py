@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuctl.cli.commands.usage import stated_settings
 from gpuctl.cli.commands.usage.asking import namespace_option
+from gpuctl.cli.commands.usage.stores import database_options, named_database, stated_settings
 from gpuctl.cli.options.reading_options import reader, reading_options
 from gpuctl.cli.output.printing import show_table, show_value
 
@@ -35,10 +35,7 @@ _DONE = {"warn": "warned", "pause": "paused"}
 @click.option(
     "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True, help="Format."
 )
-@click.option(
-    "--database", metavar="FILE", help="File, or URL, of the database of usage. Default: that of the settings."
-)
-@click.option("--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Settings as YAML.")
+@database_options
 @namespace_option
 @reading_options
 def command(
@@ -58,7 +55,8 @@ def command(
     done is told to `usage_webhook`, and is a line of the file of `audit`, or of standard error. What is not gpuctl's
     is shown and left alone.
     """
-    settings = stated_settings({"database": database, "config": config})
+    settings = stated_settings(config, usage_database=database)
+    address = named_database(settings)
     with reader(kubeconfig, context, platform, namespace, as_json=output == "json") as looking:
         if looking.service is not None:
             raise click.UsageError(
@@ -70,21 +68,17 @@ def command(
                 "The platform says nothing about idle jobs, so that nothing is done: "
                 "give its platform.yaml `usage: {idle: {after: 2h, then: warn}}`."
             )
-        with _opened(settings) as usage:
+        with _opened(address) as usage:
             return _act(usage, looking, policy, settings, yes=yes, as_json=output == "json")
 
 
 @contextmanager
-def _opened(settings: UsageSettings) -> Iterator[Database]:
+def _opened(address: str) -> Iterator[Database]:
     from gpuctl.kube.api_errors import ConfigurationError
     from gpuctl.usecases.usage_ways import opened_database
     from gpuctl_usage.store.engines import DatabaseProblem
 
-    if not settings.usage_database:
-        raise ConfigurationError(
-            "no database of usage is named", "name the one that `gpuctl usage collect` fills with --database FILE"
-        )
-    database = opened_database(settings.usage_database)
+    database = opened_database(address)
     try:
         yield database
     except DatabaseProblem as error:

@@ -1,0 +1,102 @@
+"""What counts as idle: only what was measured, hour after hour, until now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from gpuctl_usage.answers.waste_answers import IdleRule, Prices, cost, idle_workloads, waste
+from gpuctl_usage.facts import HOUR, Holding, WorkloadKey
+from gpuctl_usage.store.database import Database, open_database
+from gpuctl_usage.sums import Group, Level, RolledUp, Sums
+
+START = 1_793_318_400
+KEY = WorkloadKey("team", "Job", "train", "uid-1")
+Hour = tuple[float, float] | None
+"""Percent of use, and the part of the hour that was measured; None is an hour that is not there."""
+
+
+def database_of(path: Path, hours: Sequence[Hour], *, held_from: float = START, running: float = HOUR) -> Database:
+    """One workload on 4 GPUs of one model and 4 of another; ``running`` seconds there have been of the last hour."""
+    database = open_database(str(path))
+    cluster = database.cluster("uid", "prod")
+    end = START + (len(hours) - 1) * HOUR + running
+    pods = [
+        Holding(f"p-{model}", "team", f"p-{model}", KEY, "n", 4.0, model, {"team": "x"}, {}, held_from, held_from, None)
+        for model in ("A", "B")
+    ]
+    database.put_holdings(cluster, pods, end)
+    for number, hour in enumerate(hours):
+        if hour is None:
+            continue
+        seconds = running if number == len(hours) - 1 else HOUR
+        use, share = hour
+        held = 8 * seconds
+        sums = Sums(alloc_gpu_s=held, obs_gpu_s=held * share, util_gpu_s=use * held * share)
+        half = Sums(alloc_gpu_s=held / 2, obs_gpu_s=held * share / 2, util_gpu_s=use * held * share / 2)
+        groups = {Group(Level.WORKLOAD, "team/Job/train", "uid-1"): sums}
+        groups |= {Group(Level.MODEL, "", model): half for model in ("A", "B")}
+        start = START + number * HOUR
+        database.put_rolled_up(cluster, RolledUp(start, seconds, groups, f"{number}"), provisional=False)
+    return database
+
+
+@pytest.mark.parametrize(
+    ("hours", "running", "idle"),
+    [
+        ([(1, 1)] * 5, HOUR, 5.0),
+        # It was busy before: from then on.
+        ([(1, 1), (80, 1), (1, 1), (4.9, 1)], HOUR, 2.0),
+        ([(1, 1), (5, 1)], HOUR, None),
+        # What was not measured is not known to be idle: neither now, nor further back.
+        ([(1, 1), (1, 1), (1, 0.49)], HOUR, None),
+        ([(1, 1), (1, 0.0), (1, 0.5)], HOUR, 1.0),
+        # Nor is an hour that is not there.
+        ([(1, 1), None, (1, 1), (1, 1)], HOUR, 2.0),
+        # The hour that runs is measured late: it waits for that. But what is measured of it counts.
+        ([(1, 1), (1, 1), (0, 0.1)], 600, 2.0),
+        ([(1, 1), (1, 1), (0, 0.9)], 900, 2.25),
+        ([(1, 1), (1, 1), (90, 0.9)], 900, None),
+        # Half an hour is not long enough.
+        ([(90, 1), (1, 1)], 1800, None),
+    ],
+)
+def test_since_when_it_is_idle(hours: list[Hour], running: float, idle: float | None, tmp_path: Path) -> None:
+    database = database_of(tmp_path / "usage.db", hours, running=running)
+    found = idle_workloads(database, "", START, START + 100 * HOUR)
+    assert [(item.until - item.since) / HOUR for item in found] == ([] if idle is None else [idle])
+    database.close()
+
+
+def test_it_is_idle_for_more_than_a_day(tmp_path: Path) -> None:
+    """Longer than what is asked about; and no longer than its oldest pod is there."""
+    database = database_of(tmp_path / "usage.db", [(2.0, 1.0)] * 60, held_from=START + 4.5 * HOUR)
+    (found,) = idle_workloads(database, "", START + 50 * HOUR, START + 60 * HOUR)
+    assert (found.until - found.since) / HOUR == 55.5
+    assert found.in_range.alloc_gpu_s == 80 * HOUR
+    assert idle_workloads(database, "", START, START + HOUR, namespaces=["other"]) == []
+    assert idle_workloads(database, "", START, START + HOUR, rule=IdleRule(below=2.0)) == []
+    assert idle_workloads(database, "", START, START + HOUR, rule=IdleRule(after=56 * HOUR)) == []
+    database.close()
+
+
+def test_what_it_costs(tmp_path: Path) -> None:
+    database = database_of(tmp_path / "usage.db", [(0.0, 1.0)] * 4)
+    asked = database, "", float(START), float(START + 2 * HOUR)
+    found = waste(*asked, prices=Prices({"A": 10.0, "B": 30.0}, "CNY"))
+    (item,) = found["workloads"]
+    assert (item["gpu_count"], item["gpu_models"], item["owner"], item["pod_count"]) == (8, {"A": 4, "B": 4}, "x", 2)
+    assert (item["idle_gpu_hours"], item["idle_cost"]) == (16.0, 320.0)
+    assert (found["total_idle_gpu_hours"], found["total_idle_cost"], found["currency"]) == (16.0, 320.0, "CNY")
+    # What has no price is not for nothing; nor is it known to somebody who does not see all.
+    for prices in (Prices({"A": 10.0}), Prices({})):
+        unpriced = waste(*asked, prices=prices)
+        assert unpriced["total_idle_cost"] is unpriced["workloads"][0]["idle_cost"] is None
+    assert waste(*asked, namespaces=["team"])["total_idle_gpu_hours"] is None
+    assert cost({"A": 7200.0, "B": 0.0}, Prices({"A": 2.5})) == 5.0
+    # Of a time in which nothing was measured nobody knows what was idle.
+    later = waste(database, "", START + 10 * HOUR, START + 11 * HOUR)["workloads"][0]
+    assert (later["idle_gpu_hours"], later["coverage"], later["allocated_gpu_hours"]) == (None, None, 0.0)
+    database.close()

@@ -1,0 +1,259 @@
+"""``gpuctl usage report``: its numbers are the ledger's, they add up, and names do nothing in it."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable
+from datetime import datetime, timezone
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from gpuctl.cli.main import run
+from gpuctl_usage.answers.hourly_answers import Hours
+from gpuctl_usage.answers.ledger_answers import ledger
+from gpuctl_usage.answers.steps import Step
+from gpuctl_usage.facts import HOUR, WorkloadKey
+from gpuctl_usage.store.database import open_database
+from gpuctl_usage.sums import Level
+from support.usage_world import STRANGE, Worker, small_world
+
+START = int(datetime(2026, 10, 30, tzinfo=timezone.utc).timestamp())
+END = START + 26 * HOUR
+PRICES = "kind: platform\nversion: v0.1\nusage: {{prices: {{currency: CNY, models: {{A100-80G: {}, H20: {}}}}}}}\n"
+SECTIONS = {"By namespace": (Level.NAMESPACE, ""), "By model": (Level.MODEL, "")}
+HELD = {"held": 1, "of capacity": 2, "busy": 3, "idle": 4, "unknown": 5}
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A day and two hours at the end of October, with thirty small workloads beside the others."""
+    path = tmp_path_factory.mktemp("report") / "usage.db"
+    keys = [WorkloadKey("many", "Job", f"w{number:02}", f"uid-{number}") for number in range(30)]
+    starts = [START + number * HOUR // 3 for number in range(30)]
+    many = [
+        Worker(key, "n1", 1, (33.3, 7.7), float(start), start + 700.0, {"team": "many"})
+        for key, start in zip(keys, starts, strict=True)
+    ]
+    small_world(START, many).collected(path, START, END).close()
+    return path
+
+
+Report = Callable[..., str]
+
+
+@pytest.fixture
+def report(
+    database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Report:
+    """A report of October, with prices of the two models."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("GPUCTL_SERVER", raising=False)
+
+    def make(*arguments: str, a100: str = "20", h20: str = "20") -> str:
+        (tmp_path / "platform.yaml").write_text(PRICES.format(a100, h20))
+        code = run(["usage", "report", "--month", "2026-10", "--database", str(database), *arguments])
+        captured = capsys.readouterr()
+        assert (code, captured.err) == (0, "")
+        return captured.out
+
+    return make
+
+
+Table = list[list[str]]
+
+
+def tables_of_markdown(text: str) -> dict[str, Table]:
+    """Title -> the rows below the headings, as text."""
+    found: dict[str, Table] = {}
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        lines = [line for line in section.splitlines() if line.startswith("|")]
+        cells = [[cell.strip().strip("`").strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+        found[section.splitlines()[0]] = [[cell.replace("\\|", "|") for cell in row] for row in cells[2:]]
+    return found
+
+
+class Page(HTMLParser):
+    """Titles, and the rows of the tables below them; and every tag and attribute that the page has."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tables: dict[str, Table] = {}
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self._title = self._inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes.update(name for name, _ in attrs)
+        self._inside = tag
+        if tag == "h2":
+            self._title = ""
+        elif tag == "tr":
+            self.tables.setdefault(self._title, []).append([])
+        elif tag in ("td", "th"):
+            self.tables[self._title][-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "h2":
+            self._title += data
+        elif self._inside in ("td", "th"):
+            self.tables[self._title][-1][-1] += data
+
+
+def tables_of_page(text: str) -> dict[str, Table]:
+    """Title -> the rows below the headings, as text."""
+    return {title: rows[1:] for title, rows in Page(text).tables.items()}
+
+
+def ledger_of(database: Path, level: Level, key: str = "") -> dict[str, dict[str, float]]:
+    """Name -> GPU-hours, as the ledger has them."""
+    opened = open_database(str(database))
+    hours = Hours("", START - 30 * 24 * HOUR, float(START + 48 * HOUR), step=Step.TOTAL)
+    rows = ledger(opened, hours, level, key)
+    opened.close()
+    assert isinstance(rows, list)
+    names = {"held": "allocated", "busy": "busy", "idle": "held_idle", "unknown": "held_unobserved"}
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        name = row["name"] if level is Level.WORKLOAD else row["value"] or "all"
+        found[name] = {short: row[f"{long}_gpu_seconds"] / HOUR for short, long in names.items()}
+        found[name]["capacity"] = (row["capacity_gpu_seconds"] or 0.0) / HOUR
+    return found
+
+
+@pytest.mark.parametrize("output", ["markdown", "html"])
+def test_its_numbers_are_the_ledgers_and_add_up(output: str, report: Report, database: Path) -> None:
+    text = report("-o", output)
+    tables = tables_of_page(text) if output == "html" else tables_of_markdown(text)
+    whole = ledger_of(database, Level.CLUSTER)["all"]
+    parts = tables["What became of the GPUs"]
+    assert [row[0] for row in parts] == ["busy", "held, idle", "held, unknown", "free", "unusable", "capacity"]
+    assert sum(tenths(row[2]) for row in parts[:-1]) == tenths(parts[-1][2]) == round(10 * whole["capacity"])
+    for title, level, key in (
+        ("By namespace", Level.NAMESPACE, ""),
+        ("By team", Level.LABEL, "team"),
+        ("Workloads that held the most", Level.WORKLOAD, ""),
+        ("Workloads that left the most idle", Level.WORKLOAD, ""),
+    ):
+        wide = 3 if level is Level.WORKLOAD else 1
+        *rows, last = [[row[0], *row[wide:]] for row in tables[title]]
+        of_ledger = ledger_of(database, level, key)
+        for row in rows:
+            known = of_ledger.get(row[0])
+            for name, column in HELD.items():
+                # A number is the ledger's, rounded up or down.
+                if known is not None and name in known:
+                    assert abs(float(row[column]) - known[name]) < 0.1, (title, row)
+        for name, column in HELD.items():
+            if name in whole:
+                total = sum(tenths(row[column]) for row in rows)
+                assert total == tenths(last[column]) == round(10 * whole[name]), (title, name)
+        # Hundredths of the money, likewise: one price for all.
+        assert sum(cents(row[-2]) for row in rows) == cents(last[-2]) == round(100 * 20 * whole["held"])
+        assert sum(cents(row[-1]) for row in rows) == cents(last[-1]) == round(100 * 20 * whole["idle"])
+    assert len(tables["Workloads that held the most"]) == 22
+    assert tables["Workloads that held the most"][-2][0] == "14 others"
+    models = tables["By model"]
+    assert sum(cents(row[-2]) for row in models[:-1]) == cents(models[-1][-2]) == round(100 * 20 * whole["held"])
+
+
+def tenths(text: str) -> int:
+    assert re.fullmatch(r"\d+\.\d", text), text
+    return int(text.replace(".", ""))
+
+
+def cents(text: str) -> int:
+    assert re.fullmatch(r"\d+\.\d\d", text), text
+    return int(text.replace(".", ""))
+
+
+def test_a_cost_that_is_not_known_is_none(report: Report) -> None:
+    several = tables_of_markdown(report(h20="10"))
+    assert [row[-2] for row in several["By model"]][-1] != "-"
+    assert len(several["By namespace"][0]) == 8, "which models a namespace held is not known"
+    (last,) = [row for row in tables_of_markdown(report(a100="20, B200: 5", h20="10"))["By model"] if row[0] == "all"]
+    assert last[-2] != "-", "a price of what is not there changes nothing"
+
+
+def test_names_do_nothing_in_it(report: Report) -> None:
+    """A value that would be a script, a row of its own, or a link."""
+    page = report("-o", "html", "--by", "team")
+    parsed = Page(page)
+    assert parsed.tags.isdisjoint({"script", "link", "img", "a", "iframe", "object", "foreignobject", "use", "image"})
+    assert not {name for name in parsed.attributes if name.startswith("on") or name in ("href", "src", "style")}
+    assert "url(" not in page
+    assert "@import" not in page
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
+    # It is XML as well, with its plots.
+    root = ElementTree.fromstring(page.split("\n", 1)[1])
+    plots = [item for item in root.iter("{http://www.w3.org/2000/svg}svg") if item.get("role") == "img"]
+    assert [plot.get("aria-label") for plot in plots] == ["What became of the capacity", "GPU-hours of each day"]
+    assert len(list(plots[1].iter("{http://www.w3.org/2000/svg}rect"))) >= 8
+
+
+def test_a_strange_value(database: Path) -> None:
+    """As Markdown and HTML would show a value that anybody may have written into an annotation."""
+    from gpuctl.cli.output.report_markdown import report_markdown
+    from gpuctl.cli.output.report_page import report_page
+    from gpuctl.reading.gpu_time import GpuHolder, GpuTime
+    from gpuctl.reading.month_report import MonthReport
+    from gpuctl.reading.usage_shapes import GroupUse
+
+    use = GpuTime(3600, 1800, 1800, 0, 7200, 3600, 0)
+    names = [
+        STRANGE,
+        "a`b``c",
+        "| x |",
+        "[x](http://evil)",
+        "@everyone",
+        "<img src=x onerror=alert(1)>",
+        "\u202eabc",
+        "\n# h",
+    ]
+    groups = [GroupUse(GpuHolder(name, name, name, name), use) for name in names]
+    whole = GpuTime(*(8 * (value or 0) for value in use))
+    stamp = "2026-10-01T00:00:00Z"
+    made = MonthReport(
+        "2026-10", "UTC", STRANGE, START, END, whole, [(stamp, whole), ("", None)], groups, STRANGE, groups, groups, groups,
+        stamp, stamp, 744, 3, {}, STRANGE,
+    )  # fmt: skip
+    page = report_page(made)
+    assert Page(page).tags.isdisjoint({"script", "img"})
+    assert [row[0] for row in tables_of_page(page)["By namespace"][:-1]] == names
+    ElementTree.fromstring(page.split("\n", 1)[1])
+    text = report_markdown(made)
+    assert "- 3 of 744 hours are missing between hours that are known." in text
+    outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
+    for sign in ("<", "@everyone", "](http"):
+        assert sign not in outside, sign
+    rows = tables_of_markdown(text)["By namespace"]
+    assert len(rows) == len(names) + 1
+    assert {len(row) for row in rows} == {8}, "no name is a column, or a row, of its own"
+    assert html.unescape(rows[0][0]) == STRANGE
+
+
+def test_the_same_month_is_the_same_page(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    for output in ("markdown", "html"):
+        first = report("-o", output)
+        with monkeypatch.context() as patch:
+            patch.setattr("time.time", lambda: 4e9)
+            assert report("-o", output) == first
+
+
+def test_what_is_not_known_is_said(report: Report, capsys: pytest.CaptureFixture[str], database: Path) -> None:
+    text = report("--tz", "Asia/Shanghai")
+    assert "- The month is known from 2026-10-30 08:00 on: what was before that is not in here." in text
+    assert "- The month is known until 2026-10-31 10:00: what comes after that is not in here." in text
+    assert "No hour is missing between hours that are known." in text
+    assert run(["usage", "report", "--month", "2026-09", "--database", str(database)]) == 1
+    assert capsys.readouterr().err.startswith("error: nothing is known of 2026-09\n")
