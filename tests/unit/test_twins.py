@@ -82,7 +82,7 @@ def words_in(page: str) -> list[str]:
 
 def test_the_pages_that_have_twins() -> None:
     pages = ["README"]
-    names = ("cluster", "daily", "gitops", "operations", "reference", "sdk", "service", "threat-model")
+    names = ("cluster", "daily", "gitops", "operations", "reference", "sdk", "service", "threat-model", "usage-numbers")
     assert [f"{page}{SUFFIX}" for page in [*pages, *(f"docs/{name}" for name in names)]] == TWINS
 
 
