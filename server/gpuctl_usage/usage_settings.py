@@ -54,3 +54,7 @@ class UsageSettings(StatedSettings):
     usage_kept_snapshots: UsageKeptSnapshots = KEPT.snapshots
     usage_kept_hours: UsageKeptHours = KEPT.hours
     usage_kept_days: UsageKeptDays = KEPT.days
+    usage_webhook: Annotated[
+        Address | None, Field(description="Where `gpuctl usage idle` posts what it does, as JSON. Default: nowhere.")
+    ] = None
+    audit: Path | None = None

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ import pytest
 
 from control_plane import ControlPlane
 from control_plane.outcomes import INIT_FAILS, OUTCOMES
+from gpuctl_usage.store.database import open_database
 
 NAMESPACE = "outcomes"
 LABEL = {"gpuctl.test/for": "outcomes"}
@@ -493,7 +495,7 @@ def test_sandboxes_run_side_by_side_and_leave_nothing(plane: ControlPlane, tmp_p
     homes = [tmp_path / "one", tmp_path / "two"]
     sandboxes = [
         subprocess.Popen(
-            [sys.executable, "-m", "control_plane.sandbox", f"--directory={home}"],
+            [sys.executable, "-m", "control_plane.sandbox", f"--directory={home}", "--usage-days=1"],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -504,6 +506,9 @@ def test_sandboxes_run_side_by_side_and_leave_nothing(plane: ControlPlane, tmp_p
     try:
         for home, sandbox in zip(homes, sandboxes, strict=True):
             _check_sandbox(home, sandbox)
+        with closing(open_database(str(homes[0] / "usage.db"))) as usage:
+            plane.wait_for(lambda: len(usage.hours(1, 0, 2**40)) >= 24, "the day of usage that is made up")
+            plane.wait_for(lambda: len(usage.open_capacities(1)) == 4, "the nodes that are there now")
         sandboxes[0].send_signal(signal.SIGINT)
         output, _ = sandboxes[0].communicate(timeout=60)
         assert output == "\nsandbox: stopped, everything is removed\n"
@@ -529,6 +534,7 @@ def _check_sandbox(home: Path, sandbox: subprocess.Popen[str]) -> None:
             break
     text = "\n".join(lines)
     assert f"export KUBECONFIG={home / 'kubeconfig'}" in text, text
+    assert f"export GPUCTL_SERVER_USAGE_DATABASE={home / 'usage.db'}" in text, text
     assert (home / "kubeconfig").stat().st_mode & 0o777 == 0o600
     kubectl = [str(home / "bin" / "kubectl"), f"--kubeconfig={home / 'kubeconfig'}", f"--cache-dir={home / 'cache'}"]
     nodes = subprocess.run([*kubectl, "get", "nodes", "-o", "json"], capture_output=True, text=True, check=True)

@@ -24,7 +24,7 @@ _BLOCK = re.compile(r"<!-- (tour[^>]*?) -->\n```\w+\n(.*?)```", re.DOTALL)
 def sandbox(plane: ControlPlane, tmp_path: Path) -> Iterator[Path]:
     """The directory of a running sandbox. ``plane`` is asked for because it says what is missing."""
     home = tmp_path / "sandbox"
-    command = [sys.executable, "-m", "control_plane.sandbox", f"--directory={home}"]
+    command = [sys.executable, "-m", "control_plane.sandbox", f"--directory={home}", "--usage-days=0"]
     path = os.pathsep.join((str(ROOT / "tests"), str(ROOT / "compiler")))
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
     assert process.stdout is not None

@@ -22,9 +22,12 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from control_plane import BinariesMissing, ControlPlane, find_binaries
+from control_plane.usage_demo import usage_demo
+from control_plane.usage_year import GpuNode
 
 ROOT = Path(__file__).resolve().parents[2]
 POOLS = ROOT / "examples" / "tour" / "pools.yaml"
+CONTEXT = "gpuctl-sandbox"
 NAMESPACE, PULL_SECRET, QUEUE = "nlp", "registry-login", "research"
 """Where the documents of ``examples/tour`` go, and the secret and the queue that their platform names."""
 
@@ -59,6 +62,7 @@ def main() -> int:
     """Run a sandbox until it is told to stop."""
     parser = argparse.ArgumentParser(prog="make sandbox", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--directory", type=Path, metavar="DIR", help="where to live: a new or empty directory")
+    parser.add_argument("--usage-days", type=int, default=365, metavar="N", help="days of GPU usage that are made up")
     parser.add_argument("--exit-when-ready", action="store_true", help="stop as soon as everything runs")
     arguments = parser.parse_args()
     # Closing the terminal or `kill` end it like Ctrl-C.
@@ -66,7 +70,7 @@ def main() -> int:
         signal.signal(number, _interrupt)
     try:
         with _home(arguments.directory) as directory:
-            run(directory, exit_when_ready=arguments.exit_when_ready)
+            run(directory, arguments.usage_days, exit_when_ready=arguments.exit_when_ready)
     except KeyboardInterrupt:
         with contextlib.suppress(OSError):
             print("\nsandbox: stopped, everything is removed")
@@ -77,8 +81,11 @@ def main() -> int:
     return 0
 
 
-def run(directory: Path, *, exit_when_ready: bool) -> None:
-    """Start everything in a directory, say what to try, and wait."""
+def run(directory: Path, usage_days: int, *, exit_when_ready: bool) -> None:
+    """Start everything in a directory, say what to try, and wait.
+
+    :param usage_days: of GPU usage that are made up.
+    """
     binaries = _binaries()
     print("sandbox: starting etcd, the API server, the scheduler, the controllers, Kueue, JobSet ...", flush=True)
     start = time.monotonic()
@@ -96,10 +103,12 @@ def run(directory: Path, *, exit_when_ready: bool) -> None:
             (tools / "kubectl").symlink_to(binaries / "kubectl")
             _make_pools(plane, kubeconfig)
             _make_queue(plane)
-            print(_welcome(time.monotonic() - start, kubeconfig, tools), flush=True)
-            while not exit_when_ready:
-                time.sleep(0.5)
-                plane.check()
+            nodes = [GpuNode(machine.name, machine.model, machine.gpus) for machine in MACHINES if machine.gpus]
+            with usage_demo(plane, kubeconfig, CONTEXT, directory, nodes, usage_days) as database:
+                print(_welcome(time.monotonic() - start, kubeconfig, tools, database), flush=True)
+                while not exit_when_ready:
+                    time.sleep(0.5)
+                    plane.check()
         finally:
             # A second Ctrl-C must not stop the cleaning up.
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -160,9 +169,8 @@ def _binaries() -> Path:
 
 def _write_kubeconfig(plane: ControlPlane, directory: Path) -> Path:
     config = json.loads(plane.kubeconfig().read_text())
-    name = "gpuctl-sandbox"
-    config["clusters"][0]["name"] = config["contexts"][0]["name"] = config["current-context"] = name
-    config["contexts"][0]["context"]["cluster"] = name
+    config["clusters"][0]["name"] = config["contexts"][0]["name"] = config["current-context"] = CONTEXT
+    config["contexts"][0]["context"]["cluster"] = CONTEXT
     path = directory / "kubeconfig"
     path.touch(0o600)
     path.write_text(json.dumps(config, indent=2) + "\n")
@@ -208,7 +216,7 @@ def _gpuctl(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[st
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
 
 
-def _welcome(seconds: float, kubeconfig: Path, tools: Path) -> str:
+def _welcome(seconds: float, kubeconfig: Path, tools: Path, database: Path) -> str:
     gpus = sum(machine.gpus for machine in MACHINES)
     return f"""
 Ready after {seconds:.1f} s: {len(MACHINES)} nodes with {gpus} GPUs in all, pools training-pool and serving-pool, and
@@ -224,6 +232,11 @@ In another terminal, here:
 
 Annotations choose what becomes of a pod, so you can see it fail:
   kubectl annotate pods --all -n nlp gpuctl.test/outcome=oom     (complete, fail, evicted, ...)
+
+The use of GPUs is collected; a year of it is being made up, the latest month first:
+  export GPUCTL_SERVER_USAGE_DATABASE={database}
+  gpuctl usage cluster
+  gpuctl usage waste
 
 Ctrl-C here stops it and removes everything."""
 

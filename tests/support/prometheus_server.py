@@ -28,14 +28,18 @@ STARTS_IN = 120.0
 def prometheus_programs() -> Path:
     """The directory with prometheus and promtool; without them a test is skipped, in CI it fails."""
     try:
-        return _found()
+        return find_prometheus()
     except ProgramMissing as error:
         if os.environ.get("CI"):
             pytest.fail(str(error))
         pytest.skip(str(error))
 
 
-def _found() -> Path:
+def find_prometheus() -> Path:
+    """The same for whoever can do without.
+
+    :raises ProgramMissing: it is not there, and cannot be fetched.
+    """
     named = [named_program(name) for name in PROGRAMS]
     if named[0] is not None and named[1] is not None and named[0].parent == named[1].parent:
         return named[0].parent

@@ -249,6 +249,19 @@ def _positive_duration(value: str) -> str:
 
 
 @_remembered
+def _percentage(value: str) -> str:
+    if re.fullmatch(r"(?a)(100(\.0{1,3})?|\d{1,2}(\.\d{1,3})?) ?%?", value) is None or not percent(value):
+        message = f"`{shorten(value)}` is not a percentage of more than 0 such as `5%`"
+        raise problem("GPU206", message, _no_variables(value))
+    return value
+
+
+def percent(value: str) -> float:
+    """``5%`` -> 5.0, of what :data:`Percentage` takes."""
+    return float(value.rstrip("% "))
+
+
+@_remembered
 def _absolute_path(value: str) -> str:
     """A path to mount: the API server takes relative ones and a ``:`` silently, a kubelet does not."""
     if not value.startswith("/"):
@@ -349,6 +362,7 @@ Memory = Annotated[str, Scalar.TEXT, Check(_memory)]
 Share = Annotated[str, Scalar.TEXT, Check(_share)]
 Duration = Annotated[str, Scalar.TEXT, Check(_duration)]
 PositiveDuration = Annotated[str, Scalar.TEXT, Check(_positive_duration)]
+Percentage = Annotated[str, Scalar.TEXT, Check(_percentage)]
 AbsolutePath = Annotated[str, Scalar.TEXT, Check(_absolute_path)]
 RelativePath = Annotated[str, Scalar.TEXT, Check(_relative_path)]
 UrlPath = Annotated[str, Scalar.TEXT, Check(_url_path)]

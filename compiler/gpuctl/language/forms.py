@@ -150,6 +150,7 @@ TEXT_TYPES: dict[Checks, str] = {
         (fields.Share, "GPU memory or fraction of a card"),
         (fields.Duration, "duration"),
         (fields.PositiveDuration, "duration > 0"),
+        (fields.Percentage, "percentage"),
         (fields.AbsolutePath, "absolute path"),
         (fields.RelativePath, "relative path"),
         (fields.UrlPath, "URL path"),

@@ -19,6 +19,8 @@ from gpuctl.language.fields import (
     Number,
     ObjectName,
     Partial,
+    Percentage,
+    PositiveDuration,
     PositiveQuantity,
     RequiredLabelValue,
 )
@@ -258,12 +260,33 @@ class UsagePrices(Block):
     )
 
 
+class UsageIdle(Block):
+    """What becomes of jobs whose GPUs do nothing. Without this block nothing does."""
+
+    after: PositiveDuration = Field(
+        "2h", description="How long a job has to be idle without a break, all of it measured.", examples=["2h"]
+    )
+    below: Percentage = Field("5%", description="An hour whose mean use is less than this is idle.", examples=["5%"])
+    then: Literal["warn", "pause"] = Field(
+        "warn", description="Warn the owner by an event on the job, or pause the job.", examples=["warn"]
+    )
+    exceptions: list[LabelKey] = Field(
+        default_factory=list,
+        alias="except",
+        description="Jobs that have one of these labels are left alone. Whoever may write a job can give it one.",
+        examples=[["example.com/keep-gpus"]],
+    )
+
+
 class PlatformUsage(Block):
     """How the use of GPUs is told."""
 
     prices: UsagePrices = Field(
         default_factory=UsagePrices.model_construct,
         description="What GPUs cost, for `gpuctl usage waste` and `gpuctl usage report`.",
+    )
+    idle: UsageIdle | None = Field(
+        None, description="What `gpuctl usage idle` does about jobs whose GPUs do nothing. Default: nothing."
     )
 
 

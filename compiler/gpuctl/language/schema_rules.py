@@ -158,6 +158,15 @@ TEXT_RULES: dict[Checks, TextRule] = {
             ),
         ),
         (
+            fields.Percentage,
+            TextRule(
+                r"^(?=[^%]*[1-9])(?:100(?:\.0{1,3})?|[0-9]{1,2}(?:\.[0-9]{1,3})?) ?%?$",
+                16,
+                _NUMBER,
+                "Not a percentage of more than 0 such as `5%`.",
+            ),
+        ),
+        (
             fields.AbsolutePath,
             TextRule(
                 r"^(?:/(?!\.{1,2}(?:/|$))[^/:\x00-\x1f\x7f]+)+/?$",

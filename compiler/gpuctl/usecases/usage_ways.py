@@ -53,14 +53,7 @@ class DatabaseWay:
 
     def __init__(self, address: str) -> None:
         """:raises ClusterError: it is not there, or cannot be used."""
-        from gpuctl_usage.store.database import open_database
-        from gpuctl_usage.store.engines import DatabaseProblem
-
-        try:
-            _see_that_it_is_there(address)
-            self._database: Database = open_database(address)
-        except DatabaseProblem as error:
-            raise ConfigurationError(str(error)) from None
+        self._database = opened_database(address)
 
     def close(self) -> None:
         self._database.close()
@@ -193,6 +186,21 @@ def _page(value: Any) -> Mapping[str, Any]:
         raise NotALedger
     pages = value.get("total_pages")
     return {"data": value["data"], "total_pages": pages if isinstance(pages, int) else 1}
+
+
+def opened_database(address: str) -> Database:
+    """A database that is there.
+
+    :raises ClusterError: it is not, or cannot be used.
+    """
+    from gpuctl_usage.store.database import open_database
+    from gpuctl_usage.store.engines import DatabaseProblem
+
+    try:
+        _see_that_it_is_there(address)
+        return open_database(address)
+    except DatabaseProblem as error:
+        raise ConfigurationError(str(error)) from None
 
 
 def _see_that_it_is_there(address: str) -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from sqlalchemy import select
+
 from gpuctl_usage.answers.scopes import cluster_named
 from gpuctl_usage.store.database import Database
+from gpuctl_usage.store.tables import clusters
 from gpuctl_usage.store.usage_queries import find_clusters, keys_of, namespaces_of, values_of
 from gpuctl_usage.sums import Level
 
@@ -12,6 +17,21 @@ def cluster_names(database: Database) -> list[str]:
     """The first that was collected, which is the default, first."""
     with database.reading() as connection:
         return [cluster.name for cluster in find_clusters(connection)]
+
+
+class CollectedCluster(NamedTuple):
+    """A cluster that usage is collected from; ``last_seen``: until when what holds GPUs is known."""
+
+    name: str
+    last_seen: float | None
+
+
+def cluster_of(database: Database, uid: str) -> CollectedCluster | None:
+    """The cluster whose namespace kube-system has a uid; None where it was never collected."""
+    with database.reading() as connection:
+        columns = select(clusters.c.name, clusters.c.last_seen)
+        row = connection.execute(columns.where(clusters.c.uid == uid)).one_or_none()
+        return None if row is None else CollectedCluster(row.name, row.last_seen)
 
 
 def namespace_names(database: Database, cluster: str) -> list[str]:

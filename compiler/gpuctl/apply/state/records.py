@@ -26,16 +26,17 @@ class Records(NamedTuple):
     pool: str
     journal: str
     request: str
+    idle: str
 
     def is_record(self, key: str) -> bool:
         """Whether an annotation or label is written by commands, not by lowering."""
-        return key in (self.hash, self.lowered_by, self.paused, self.request, PART_OF)
+        return key in (self.hash, self.lowered_by, self.paused, self.request, self.idle, PART_OF)
 
 
 def records(settings: Settings) -> Records:
     """The record keys of a platform."""
     names = ("hash", "lowered-by", "document", "paused", "shared", "strategy", "job-type", "pool", "journal", "request")
-    return Records(*(settings.label(name) for name in names))
+    return Records(*(settings.label(name) for name in (*names, "idle-warned")))
 
 
 def stamp(obj: Object, keys: Records, part_of: str | None) -> Object:

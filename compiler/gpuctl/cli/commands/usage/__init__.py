@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gpuctl.cli.commands.usage.stores import stated_settings
 from gpuctl.cli.options.choosing_service import is_server_stated
 from gpuctl.cli.options.connecting import ClusterFailure
 from gpuctl.cli.options.groups import Family, Subcommand
@@ -31,6 +31,7 @@ SUBCOMMANDS = {
     "nodes": Subcommand(_TABLES, "By node.", ("node",), "nodes"),
     "models": Subcommand(_TABLES, "By model of GPU.", ("model",), "models"),
     "waste": Subcommand("gpuctl.cli.commands.usage.waste", "GPUs that are held and idle, and how to free them."),
+    "idle": Subcommand("gpuctl.cli.commands.usage.idle", "Warn owners of idle jobs, or pause these."),
     "report": Subcommand("gpuctl.cli.commands.usage.report", "A month on a page, for whoever pays."),
     "collect": Subcommand("gpuctl.cli.commands.usage", "Follow the cluster and write it down.", (), "collect"),
     "rollup": Subcommand("gpuctl.cli.commands.usage", "Roll hours up once more.", (), "rollup"),
@@ -38,7 +39,7 @@ SUBCOMMANDS = {
     "import": Subcommand(_STORES, "Fill a new database with an exported file.", (), "import_"),
     "sql": Subcommand("gpuctl.cli.commands.usage.sql", "Ask the months of Parquet anything, in SQL."),
 }
-_OF_A_DATABASE = ("collect", "rollup", "export", "import", "sql")
+_OF_A_DATABASE = ("collect", "rollup", "idle", "export", "import", "sql")
 
 
 def _options(function: Function) -> Function:
@@ -130,21 +131,8 @@ def rollup(start: str, end: str, **given: Any) -> int:
 
 
 def _settings(given: dict[str, Any]) -> UsageSettings:
-    try:
-        from gpuctl_usage.stated_settings import FILE, SettingsProblem
-        from gpuctl_usage.usage_settings import UsageSettings
-    except ModuleNotFoundError as error:
-        raise ClusterFailure(
-            f"what usage needs is not installed ({error.name})\n  = install it: `pip install 'gpuctl-k8s[server]'`"
-        ) from None
     config, database = given.pop("config"), given.pop("database")
-    if config is not None:
-        os.environ[FILE] = config
-    try:
-        stated = {name: value for name, value in {**given, "usage_database": database}.items() if value is not None}
-        return UsageSettings.made(stated)
-    except SettingsProblem as error:
-        raise click.UsageError(str(error)) from None
+    return stated_settings(config, usage_database=database, **given)
 
 
 @contextmanager

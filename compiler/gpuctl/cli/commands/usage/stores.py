@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from gpuctl.cli.options.connecting import ClusterFailure
+
+if TYPE_CHECKING:
+    from gpuctl_usage.usage_settings import UsageSettings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -29,8 +32,11 @@ def database_options(function: Function) -> Function:
     return function
 
 
-def stated_database(database: str | None, config: str | None) -> str:
-    """The path or URL of the database: of the option, the environment, or the file of settings."""
+def stated_settings(config: str | None, **stated: Any) -> UsageSettings:
+    """The settings of usage: what an option says (None where it says nothing), then the environment, then the file.
+
+    :raises click.UsageError: they have errors.
+    """
     try:
         from gpuctl_usage.stated_settings import FILE, SettingsProblem
         from gpuctl_usage.usage_settings import UsageSettings
@@ -41,11 +47,23 @@ def stated_database(database: str | None, config: str | None) -> str:
     if config is not None:
         os.environ[FILE] = config
     try:
-        found = UsageSettings.made({} if database is None else {"usage_database": database}).usage_database
+        return UsageSettings.made({name: value for name, value in stated.items() if value is not None})
     except SettingsProblem as error:
         raise click.UsageError(str(error)) from None
-    if found is None:
+
+
+def stated_database(database: str | None, config: str | None) -> str:
+    """The path or URL of the database: of the option, the environment, or the file of settings."""
+    return named_database(stated_settings(config, usage_database=database))
+
+
+def named_database(settings: UsageSettings) -> str:
+    """The path or URL of the database.
+
+    :raises click.UsageError: the settings name none.
+    """
+    if settings.usage_database is None:
         raise click.UsageError(
             "No database is set: use --database, or set `usage_database` (GPUCTL_SERVER_USAGE_DATABASE)."
         )
-    return found
+    return settings.usage_database

@@ -1,0 +1,166 @@
+"""``gpuctl usage idle``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuctl.cli.commands.usage.asking import namespace_option
+from gpuctl.cli.commands.usage.stores import database_options, named_database, stated_settings
+from gpuctl.cli.options.reading_options import reader, reading_options
+from gpuctl.cli.output.printing import show_table, show_value
+
+if TYPE_CHECKING:
+    from gpuctl.language.platform import UsageIdle
+    from gpuctl.usecases.idle_policy import IdleJob, Judgement
+    from gpuctl.usecases.looking import Reader
+    from gpuctl_usage.store.database import Database
+    from gpuctl_usage.usage_settings import UsageSettings
+
+HEADERS = ("NAME", "NAMESPACE", "KIND", "OWNER", "GPUS", "IDLE-FOR", "ACTION")
+FAILED = "failed"
+_DONE = {"warn": "warned", "pause": "paused"}
+
+
+@click.command(
+    "idle",
+    short_help="Warn owners of idle jobs, or pause them, as the platform says.",
+    epilog="Examples:\n\n  $ gpuctl usage idle\n\n  $ gpuctl usage idle --yes",
+)
+@click.option("--yes", is_flag=True, help="Do it. Without this, only what would be done is shown.")
+@click.option(
+    "-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True, help="Format."
+)
+@database_options
+@namespace_option
+@reading_options
+def command(
+    yes: bool,
+    output: str,
+    database: str | None,
+    config: str | None,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    platform: str | None,
+) -> int:
+    """Warn the owners of jobs whose GPUs do nothing, or pause these jobs: what `usage.idle` of the platform says.
+
+    A job is idle when the mean use of its GPUs was below `below` in each hour of `after`, and all of that was measured.
+    An owner is warned once, until the job has been busy again, by an event that `gpuctl describe job` shows. What is
+    done is told to `usage_webhook`, and is a line of the file of `audit`, or of standard error. What is not gpuctl's
+    is shown and left alone.
+    """
+    settings = stated_settings(config, usage_database=database)
+    address = named_database(settings)
+    with reader(kubeconfig, context, platform, namespace, as_json=output == "json") as looking:
+        if looking.service is not None:
+            raise click.UsageError(
+                "`gpuctl usage idle` asks no service: name the cluster with --kubeconfig or --context."
+            )
+        policy = looking.settings.platform.usage.idle
+        if policy is None:
+            raise click.UsageError(
+                "The platform says nothing about idle jobs, so that nothing is done: "
+                "give its platform.yaml `usage: {idle: {after: 2h, then: warn}}`."
+            )
+        with _opened(address) as usage:
+            return _act(usage, looking, policy, settings, yes=yes, as_json=output == "json")
+
+
+@contextmanager
+def _opened(address: str) -> Iterator[Database]:
+    from gpuctl.kube.api_errors import ConfigurationError
+    from gpuctl.usecases.usage_ways import opened_database
+    from gpuctl_usage.store.engines import DatabaseProblem
+
+    database = opened_database(address)
+    try:
+        yield database
+    except DatabaseProblem as error:
+        raise ConfigurationError(str(error)) from None
+    finally:
+        database.close()
+
+
+def _act(
+    usage: Database, looking: Reader, policy: UsageIdle, settings: UsageSettings, *, yes: bool, as_json: bool
+) -> int:
+    from gpuctl.usecases.idle_policy import judge
+
+    now = time.time()
+    judged = judge(usage, looking, policy, now)
+    actions = [job.verdict.value for job in judged.jobs]
+    to_do = [number for number, job in enumerate(judged.jobs) if job.verdict.is_to_do]
+    if yes:
+        audit = _audit(settings)
+        for number in to_do:
+            actions[number] = _do(looking, judged, number, settings, audit)
+    _show(judged, actions, as_json=as_json)
+    if to_do and not yes:
+        click.echo("Nothing has been done: confirm with --yes.", err=True)
+    return 1 if FAILED in actions else 0
+
+
+def _do(
+    looking: Reader, judged: Judgement, number: int, settings: UsageSettings, audit: Callable[[IdleJob, str], None]
+) -> str:
+    """Do what is to be done about a job; what was done, as a word."""
+    from gpuctl.kube.api_errors import ClusterError
+    from gpuctl.usecases.idle_policy import carry_out, notice
+    from gpuctl.usecases.webhook import post
+
+    job = judged.jobs[number]
+    try:
+        carry_out(looking, job, time.time())
+    except ClusterError as error:
+        audit(job, error.message)
+        click.echo(f"error: {job.name} -n {job.namespace}: {error.message}", err=True)
+        return FAILED
+    audit(job, "done")
+    if settings.usage_webhook is not None:
+        try:
+            post(settings.usage_webhook, notice(job, judged.cluster))
+        except ClusterError as error:
+            click.echo(f"error: {job.name} -n {job.namespace}: {error.message}", err=True)
+            return FAILED
+    return _DONE[job.verdict.value]
+
+
+def _audit(settings: UsageSettings) -> Callable[[IdleJob, str], None]:
+    """How what is done is noted: in the service's file of it, or on standard error."""
+    from gpuctl.kube.api_errors import ConfigurationError
+    from gpuctl_server.audit import AuditMemory, audit, audit_to
+    from gpuctl_server.request_log import set_up
+
+    set_up()
+    try:
+        audit_to(settings.audit, AuditMemory())
+    except OSError as error:
+        raise ConfigurationError(f"the audit cannot be written, so that nothing is done: {error}") from None
+
+    def note(job: IdleJob, result: str) -> None:
+        audit("usage.idle", job.verdict.value, f"{job.kind}/{job.namespace}/{job.name}", result)
+
+    return note
+
+
+def _show(judged: Judgement, actions: list[str], *, as_json: bool) -> None:
+    from gpuctl.language.durations import rough_duration
+    from gpuctl.usecases.idle_policy import notice
+
+    told = list(zip(judged.jobs, actions, strict=True))
+    if as_json:
+        show_value({"items": [{**notice(job, judged.cluster), "action": action} for job, action in told]}, "json")
+        return
+    rows = [
+        [job.name, job.namespace, job.kind, job.owner or "", f"{job.gpus:g}", rough_duration(job.hours * 3600), action]
+        for job, action in told
+    ]
+    show_table(HEADERS, rows, droppable=("KIND", "OWNER"))
+    if not told:
+        click.echo("No job is idle.", err=True)

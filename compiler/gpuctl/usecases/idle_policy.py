@@ -1,0 +1,217 @@
+"""What a platform does about jobs whose GPUs do nothing (``usage.idle``): it warns their owners, or pauses them.
+
+What the collector has written says what is idle, by the uid of what holds the GPUs. The cluster says what it is now:
+only jobs of gpuctl are touched, and only under the uid that was idle. Times are seconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from enum import Enum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpuctl.acts import pausing
+from gpuctl.backend.api_resources import Key, Object, annotations_of, key_of, labels_of
+from gpuctl.kube.api_errors import NotPossible, NotThere
+from gpuctl.language.durations import parse_duration, rough_duration
+from gpuctl.language.fields import percent
+from gpuctl.language.platform import UsageIdle
+from gpuctl.reading.job_rows import read
+from gpuctl.reading.pausable_jobs import pausable_jobs
+
+if TYPE_CHECKING:
+    from gpuctl.kube.session import Session
+    from gpuctl.usecases.looking import Reader
+    from gpuctl_usage.answers.waste_answers import IdleWorkload
+    from gpuctl_usage.store.database import Database
+
+FRESH = 30 * 60.0
+"""Seconds that the collector may be behind: what it does not see may have become busy."""
+CURRENT = 90 * 60.0
+"""Seconds that the last hour of a job may be ago in which it was idle: hours are added up a little after their end."""
+MEASURED = 0.9
+"""The part of each hour of which has to be known what the GPUs did."""
+
+
+class IdleVerdict(str, Enum):
+    """What is done about a job."""
+
+    WARN = "warn"
+    PAUSE = "pause"
+    WARNED = "warned already"
+    EXCEPTED = "excepted"
+    FOREIGN = "not gpuctl's"
+
+    @property
+    def is_to_do(self) -> bool:
+        """Whether anything is."""
+        return self in {IdleVerdict.WARN, IdleVerdict.PAUSE}
+
+
+class IdleJob(NamedTuple):
+    """A workload that holds GPUs and does nothing with them.
+
+    :param name: as ``gpuctl pause`` calls the job; of what is not gpuctl's the name of the workload.
+    :param owner: whose it is, as far as its labels say.
+    :param hours: for how long it has been idle, since ``since``.
+    :param live: the object that runs it; None of what is not gpuctl's.
+    """
+
+    namespace: str
+    kind: str
+    name: str
+    owner: str | None
+    gpus: float
+    since: float
+    hours: float
+    verdict: IdleVerdict
+    live: Object | None
+
+    @property
+    def stamp(self) -> str:
+        """Since when, for people and programs."""
+        return datetime.fromtimestamp(self.since, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    @property
+    def message(self) -> str:
+        """What its owner has to know."""
+        number = f"{self.gpus:g} GPU{' has' if self.gpus == 1 else 's have'}"
+        said = f"{number} been idle for {rough_duration(self.hours * 3600)}, since {self.stamp}"
+        where = f"{self.name} -n {self.namespace}"
+        if self.verdict is IdleVerdict.PAUSE:
+            return f"{said}: the job is paused; `gpuctl resume {where}` goes on"
+        return f"{said}; `gpuctl pause {where}` frees them"
+
+
+class Judgement(NamedTuple):
+    """What is idle in a cluster."""
+
+    cluster: str
+    jobs: list[IdleJob]
+
+
+def judge(database: Database, reader: Reader, policy: UsageIdle, now: float) -> Judgement:
+    """The workloads that are idle, those that idle with the most GPUs for longest first, and what is to be done.
+
+    :raises NotThere: the database knows nothing of this cluster.
+    :raises NotPossible: the collector is behind, so that nobody knows what is idle.
+    """
+    from gpuctl_usage.answers.name_answers import cluster_of
+    from gpuctl_usage.answers.waste_answers import IdleRule, idle_workloads
+
+    system = reader.scope.session.get_metadata(Key("Namespace", "", "kube-system"))
+    found = cluster_of(database, str((system or {"metadata": {}})["metadata"].get("uid", "")))
+    if found is None:
+        raise NotThere("the database has no usage of this cluster", "name the one that is collected from it")
+    if found.last_seen is None or now - found.last_seen > FRESH:
+        said = "never" if found.last_seen is None else f"{rough_duration(now - found.last_seen)} ago"
+        raise NotPossible(
+            f"what is idle now is not known: the collector last wrote what holds GPUs {said}",
+            "see that `gpuctl usage collect` runs",
+        )
+    after = float(parse_duration(policy.after) or 0)
+    rule = IdleRule(below=percent(policy.below), coverage=MEASURED, after=after)
+    namespaces = None if reader.scope.namespace is None else [reader.scope.namespace]
+    idle = idle_workloads(database, found.name, now - after, now, rule=rule, namespaces=namespaces)
+    jobs = list(read(reader.scope, reader.keys)) if idle else []
+    names = pausable_jobs(jobs, reader.keys)
+    lives = {str(job.workload["metadata"]["uid"]): job.workload for job in jobs if job.workload is not None}
+    # What has ended, or is paused already, gives its GPUs back in a moment.
+    left = [item for item in idle if item.workload.uid in names or item.workload.uid not in lives]
+    current = (item for item in left if now - item.until <= CURRENT)
+    return Judgement(found.name, [_judged(item, names, lives, policy, reader.keys.idle) for item in current])
+
+
+def _judged(
+    item: IdleWorkload, names: Mapping[str, str], lives: Mapping[str, Object], policy: UsageIdle, mark: str
+) -> IdleJob:
+    key, uid = item.workload, item.workload.uid
+    live = lives.get(uid) if uid in names else None
+    return IdleJob(
+        key.namespace,
+        key.kind if live is None else key_of(live).kind,
+        names.get(uid, key.name),
+        item.owner,
+        sum(item.gpus.values()),
+        item.since,
+        (item.until - item.since) / 3600,
+        _verdict(live, item.since, policy, mark),
+        live,
+    )
+
+
+def _verdict(live: Object | None, since: float, policy: UsageIdle, mark: str) -> IdleVerdict:
+    if live is None:
+        return IdleVerdict.FOREIGN
+    if not labels_of(live).keys().isdisjoint(policy.exceptions):
+        return IdleVerdict.EXCEPTED
+    if policy.then == "pause":
+        return IdleVerdict.PAUSE
+    return IdleVerdict.WARNED if _warned_at(live, mark) >= since else IdleVerdict.WARN
+
+
+def _warned_at(live: Object, mark: str) -> float:
+    try:
+        return datetime.fromisoformat(annotations_of(live).get(mark, "").replace("Z", "+00:00")).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def carry_out(reader: Reader, job: IdleJob, now: float) -> None:
+    """Pause a job, or write on it that its owner was warned; and tell so by an event.
+
+    :raises ClusterError: that is refused, or it has ended meanwhile.
+    """
+    session = reader.scope.session
+    assert job.live is not None
+    if job.verdict is IdleVerdict.PAUSE:
+        pausing.pause(session, job.live, reader.keys)
+    else:
+        # With its uid: of a job that was made anew since nobody knows that it is idle.
+        stamp = datetime.fromtimestamp(now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        metadata = {"uid": job.live["metadata"]["uid"], "annotations": {reader.keys.idle: stamp}}
+        session.patch(key_of(job.live), {"metadata": metadata})
+    _tell(session, job, now)
+
+
+def _tell(session: Session, job: IdleJob, now: float) -> None:
+    assert job.live is not None
+    key, metadata = key_of(job.live), job.live["metadata"]
+    stamp = datetime.fromtimestamp(now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    event: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{key.name[:200]}.", "namespace": key.namespace},
+        "involvedObject": {
+            "apiVersion": job.live["apiVersion"],
+            "kind": key.kind,
+            "namespace": key.namespace,
+            "name": key.name,
+            "uid": metadata["uid"],
+        },
+        "type": "Warning",
+        "reason": "PausedIdle" if job.verdict is IdleVerdict.PAUSE else "GPUsIdle",
+        "message": job.message,
+        "source": {"component": "gpuctl"},
+        "firstTimestamp": stamp,
+        "lastTimestamp": stamp,
+        "count": 1,
+    }
+    session.request("POST", f"/api/v1/namespaces/{key.namespace}/events", body=event)
+
+
+def notice(job: IdleJob, cluster: str) -> dict[str, Any]:
+    """What the webhook is told."""
+    return {
+        "cluster": cluster,
+        "namespace": job.namespace,
+        "kind": job.kind,
+        "name": job.name,
+        "owner": job.owner,
+        "gpus": job.gpus,
+        "idleSince": job.stamp,
+        "idleHours": round(job.hours, 2),
+        "action": job.verdict.value,
+        "message": job.message,
+    }

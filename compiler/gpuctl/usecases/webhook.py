@@ -1,0 +1,42 @@
+"""Telling another program what was done: a POST of JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from gpuctl.kube.api_errors import ClusterError
+
+_WITHIN = 10.0
+
+
+def post(address: str, value: Mapping[str, Any]) -> None:
+    """POST a value. The address may have a user and a password; nothing follows where the answer leads elsewhere.
+
+    :raises ClusterError: it was not taken; what is secret in the address is not in the message.
+    """
+    import urllib3
+    from urllib3.exceptions import HTTPError
+    from urllib3.util import make_headers, parse_url
+
+    url = parse_url(address)
+    headers = {"Content-Type": "application/json"}
+    if url.auth:
+        headers |= make_headers(basic_auth=url.auth)
+    # Of many webhooks the path is the secret.
+    name = f"{url.scheme}://{url.netloc}"
+    with urllib3.PoolManager(num_pools=1, retries=False) as pool:
+        try:
+            answer = pool.request(
+                "POST",
+                f"{name}{url.request_uri}",
+                body=json.dumps(value, ensure_ascii=False).encode(),
+                headers=headers,
+                redirect=False,
+                timeout=_WITHIN,
+            )
+        except HTTPError as error:
+            raise ClusterError(f"the webhook at {name} does not answer ({type(error).__name__})") from None
+    if not 200 <= answer.status < 300:
+        raise ClusterError(f"the webhook at {name} does not take it: it answers {answer.status}")

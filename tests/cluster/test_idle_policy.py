@@ -1,0 +1,194 @@
+"""``gpuctl usage idle``: jobs whose GPUs do nothing are told of, warned of once, and paused; nobody else's are."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from control_plane import ControlPlane
+from gpuctl_usage.facts import HOUR, WorkloadKey
+from support.cluster_tools import Outcome, Place, inference, training
+from support.usage_world import Worker, small_world
+
+POLICY = "usage: {{idle: {{after: 2h, then: {then}, except: [example.com/keep-gpus]}}}}"
+
+
+class Webhook:
+    """Somebody who is told; ``status`` is what it answers."""
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, Any]] = []
+        self.status = 200
+        own = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                own.told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(own.status)
+                self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+                self.end_headers()
+
+            def log_message(self, *arguments: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/secret"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        """End it."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@contextmanager
+def listening() -> Iterator[Webhook]:
+    """One, for as long as the block lasts."""
+    webhook = Webhook()
+    try:
+        yield webhook
+    finally:
+        webhook.close()
+
+
+def written(path: Path, place: Place, workers: list[Worker], *, uid: str = "", until: float = 0.0) -> None:
+    """A database in which six hours of usage have been collected, until now."""
+    uid = uid or place.api.call("GET", "/api/v1/namespaces/kube-system")["metadata"]["uid"]
+    now = until or time.time()
+    path.unlink(missing_ok=True)
+    small_world(_start(now), workers).collected(path, _start(now), now, uid=uid).close()
+
+
+def _start(now: float) -> int:
+    return int(now // HOUR - 6) * HOUR
+
+
+def worker(place: Place, kind: str, name: str, *use: float | None) -> Worker:
+    """A workload that is there now, and held a GPU of a node for hours."""
+    key = WorkloadKey(place.namespace, kind, name, place.uid(kind, name))
+    return Worker(key, "n1", 1, use, float(_start(time.time())), None, {"team": "nlp"})
+
+
+def events(place: Place, reason: str) -> list[dict[str, Any]]:
+    """Events of a reason that were told of the namespace's objects."""
+    found = place.api.call("GET", f"/api/v1/namespaces/{place.namespace}/events")["items"]
+    return [item for item in found if item["reason"] == reason]
+
+
+def test_what_becomes_of_idle_jobs(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = training("kept", job={"labels": {"example.com/keep-gpus": "yes"}})
+    place.apply(training("lazy"), training("busy"), training("dark"), kept, inference("serve"))
+    place.kubectl("create", "deployment", "foreign", "--image=app:1")
+    workers = [
+        worker(place, "Job", "lazy", 90.0, 90.0, 90.0, 0.0),
+        worker(place, "Job", "busy", 0.0, 0.0, 0.0, 0.0, 0.0, 80.0),
+        worker(place, "Job", "dark", None),
+        worker(place, "Job", "kept", 0.0),
+        worker(place, "Deployment", "serve", 1.0),
+        worker(place, "Deployment", "foreign", 2.0),
+    ]
+    database, audit = tmp_path / "usage.db", tmp_path / "audit"
+    written(database, place, workers)
+    monkeypatch.setenv("GPUCTL_SERVER_AUDIT", str(audit))
+
+    def idle(*flags: str, code: int = 0) -> Outcome:
+        return place.gpuctl("usage", "idle", "--database", str(database), *flags, code=code)
+
+    def actions(found: Outcome) -> dict[str, str]:
+        return {item["name"]: item["action"] for item in found.value["items"]}
+
+    assert "The platform says nothing about idle jobs" in idle(code=2).err
+    place.platform(POLICY.format(then="warn"))
+    with listening() as webhook:
+        monkeypatch.setenv("GPUCTL_SERVER_USAGE_WEBHOOK", webhook.url)
+        found = idle("-o", "json")
+        assert actions(found) == {"lazy": "warn", "kept": "excepted", "serve": "warn", "foreign": "not gpuctl's"}
+        assert found.err == "Nothing has been done: confirm with --yes.\n"
+        assert (events(place, "GPUsIdle"), webhook.told, audit.exists()) == ([], [], False)
+        _warned(place, idle, actions, webhook)
+        lines = [json.loads(line) for line in audit.read_text().splitlines()]
+        assert [(line["caller"], line["action"], line["result"]) for line in lines] == [
+            ("usage.idle", "warn", "done")
+        ] * 2
+        assert {line["objects"][0] for line in lines} == {
+            f"Job/{place.namespace}/lazy",
+            f"Deployment/{place.namespace}/serve",
+        }
+        place.platform(POLICY.format(then="pause"))
+        _paused(place, idle, actions, webhook)
+
+
+def _warned(place: Place, idle: Any, actions: Any, webhook: Webhook) -> None:
+    """Once, by an event and the webhook; and apply does not mind the mark."""
+    assert actions(idle("--yes", "-o", "json"))["lazy"] == "warned"
+    told = {item["involvedObject"]["name"]: item for item in events(place, "GPUsIdle")}
+    assert told.keys() == {"lazy", "serve"}
+    assert told["lazy"]["message"].startswith("1 GPU has been idle for ")
+    assert told["lazy"]["message"].endswith(f"; `gpuctl pause lazy -n {place.namespace}` frees them")
+    assert "GPUsIdle" in place.gpuctl("describe", "job", "lazy").out
+    assert sorted((item["name"], item["action"], item["gpus"]) for item in webhook.told) == [
+        ("lazy", "warn", 1.0),
+        ("serve", "warn", 1.0),
+    ]
+    assert actions(idle("--yes", "-o", "json"))["lazy"] == "warned already"
+    assert len(events(place, "GPUsIdle")) == 2
+    unchanged = place.apply(training("lazy"), inference("serve")).out
+    assert {line.split()[0] for line in unchanged.splitlines()} == {"unchanged"}
+
+
+def _paused(place: Place, idle: Any, actions: Any, webhook: Webhook) -> None:
+    """A webhook that does not take it is told of, and the job is paused all the same."""
+    webhook.status = 302
+    found = idle("--yes", "-o", "json", code=1)
+    assert actions(found)["lazy"] == "failed"
+    assert "does not take it: it answers 302" in found.err
+    assert "secret" not in found.err
+    assert {item["involvedObject"]["name"] for item in events(place, "PausedIdle")} == {"lazy", "serve"}
+    assert place.get("Job", "lazy")["spec"]["suspend"] is True
+    assert place.get("Deployment", "serve")["spec"]["replicas"] == 0
+    assert not place.get("Job", "kept")["spec"].get("suspend")
+    assert place.get("Deployment", "foreign")["spec"]["replicas"] == 1
+    # What is paused is left out: its GPUs are free in a moment.
+    assert actions(idle("-o", "json")) == {"kept": "excepted", "foreign": "not gpuctl's"}
+    assert "resumed" in place.gpuctl("resume", "lazy").out
+
+
+def test_a_job_that_was_made_anew_is_not_the_one_that_was_idle(place: Place, tmp_path: Path) -> None:
+    place.platform(POLICY.format(then="pause"))
+    place.apply(training("again"))
+    database = tmp_path / "usage.db"
+    written(database, place, [worker(place, "Job", "again", 0.0)])
+    place.gpuctl("delete", "job", "again", "--yes")
+    place.apply(training("again"))
+    found = place.gpuctl("usage", "idle", "--database", str(database), "--yes")
+    assert "not gpuctl's" in found.out
+    assert not place.get("Job", "again")["spec"].get("suspend")
+
+
+def test_what_cannot_be_known(place: Place, plane: ControlPlane, tmp_path: Path) -> None:
+    """A collector that is behind, another cluster, no database: nothing is done, and it is said why."""
+    place.platform(POLICY.format(then="pause"))
+    place.apply(training("lazy"))
+    database = tmp_path / "usage.db"
+    workers = [worker(place, "Job", "lazy", 0.0)]
+
+    def refused(*flags: str, code: int = 1) -> str:
+        return place.gpuctl("usage", "idle", "--yes", *flags, code=code).err
+
+    written(database, place, workers, until=time.time() - 3600)
+    behind = refused("--database", str(database))
+    assert "what is idle now is not known: the collector last wrote what holds GPUs 1h ago" in behind
+    assert "see that `gpuctl usage collect` runs" in behind
+    written(database, place, workers, uid="another")
+    assert "the database has no usage of this cluster" in refused("--database", str(database))
+    assert "there is no usage database at" in refused("--database", str(tmp_path / "typo.db"), code=3)
+    assert "No database is set: use --database" in refused(code=2)
+    assert not place.get("Job", "lazy")["spec"].get("suspend")

@@ -1,0 +1,104 @@
+"""The example of docs/usage-numbers.md is computed, in both languages: the tables say what is there and what comes out."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, namespace_hours
+from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuSeries, Holding, NodeState, WorkloadKey
+from gpuctl_usage.rolling.balance import Ledger, discrepancies, ledger
+from gpuctl_usage.rolling.hour import roll_up
+from gpuctl_usage.store.database import open_database
+from gpuctl_usage.sums import Group, Level, RolledUp
+from support.pages import read
+
+DAY = 20_400 * 86_400
+START = DAY + 14 * HOUR
+INTERVAL = 15
+PAGES = ("docs/usage-numbers.md", "docs/usage-numbers.zh-CN.md")
+WHOLE = {"cluster", "集群"}
+
+
+def tables(page: str) -> list[list[dict[str, str]]]:
+    """The tables of the example, as rows by the names of their columns."""
+    text = read(page).rpartition("\n## ")[2]
+    found = []
+    for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        names, _, *rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in block.splitlines()]
+        found.append([dict(zip(names, row, strict=True)) for row in rows])
+    return found
+
+
+def clock(text: str) -> float:
+    """The time of the day of the example."""
+    hours, minutes = text.split(":")
+    return DAY + int(hours) * HOUR + int(minutes) * 60
+
+
+def rolled(pods: list[dict[str, str]]) -> RolledUp:
+    """The hour of the example."""
+    holdings, samples = [], []
+    for namespace, pod, gpus, first, last, percent in (row.values() for row in pods):
+        name, start, end = pod.rpartition("-")[0], clock(first), clock(last)
+        workload = WorkloadKey(namespace, "Job", name, name)
+        holding = Holding(pod, namespace, pod, workload, "gpu-1", int(gpus), "H100", {}, {}, start, start, end)
+        holdings.append(holding._replace(ending=Ending.FINISHED))
+        times = array("d", [start + INTERVAL * turn for turn in range(1, int((end - start) / INTERVAL) + 1)])
+        for gpu in range(int(gpus)) if percent else ():
+            values = array("d", [float(percent.removesuffix(" %"))]) * len(times)
+            samples.append(GpuSeries("gpu-1", f"{pod}-{gpu}", namespace, pod, times, values))
+    capacities = [
+        Capacity("gpu-1", "H100", 8, NodeState.READY, DAY, clock("14:45")),
+        Capacity("gpu-1", "H100", 8, NodeState.CORDONED, clock("14:45"), None),
+    ]
+    return roll_up(START, HOUR, holdings, capacities, samples, INTERVAL)
+
+
+@pytest.fixture(params=PAGES)
+def example(request: pytest.FixtureRequest) -> list[list[dict[str, str]]]:
+    """What there is, the ledger, and the numbers."""
+    found = tables(request.param)
+    assert len(found) == 3
+    return found
+
+
+def test_the_ledger(example: list[list[dict[str, str]]]) -> None:
+    pods, accounts, _ = example
+    hour = rolled(pods)
+    assert discrepancies(hour) == []
+    for whose, *told in (list(row.values()) for row in accounts):
+        group = Group(Level.CLUSTER) if whose in WHOLE else Group(Level.NAMESPACE, value=whose)
+        sums = hour.sums[group]
+        found: Ledger = ledger(sums, group.level)
+        parts = [found.capacity, sums.alloc_gpu_s, *found[1:]]
+        expected = [float(cell) if cell else None for cell in told]
+        assert [None if want is None else pytest.approx(part) for want, part in zip(expected, parts, strict=True)] == (
+            expected
+        )
+
+
+def test_the_numbers(example: list[list[dict[str, str]]], tmp_path: Path) -> None:
+    pods, _, numbers = example
+    database = open_database(str(tmp_path / "usage.db"))
+    database.put_rolled_up(database.cluster("uid", "prod"), rolled(pods), provisional=False)
+    hours = Hours("", START, START + HOUR)
+    [cluster] = rows(cluster_hours(database, hours))
+    assert cluster["allocation_rate"] == 75
+    assert cluster["total_gpu_capacity"] == 8
+    answers = {row["namespace"]: row for row in rows(namespace_hours(database, hours))}
+    for whose, *told in (list(row.values()) for row in numbers):
+        answer = cluster if whose in WHOLE else answers.pop(whose)
+        assert [answer[name] for name in list(numbers[0])[1:]] == [float(cell) for cell in told]
+    assert not answers
+    database.close()
+
+
+def rows(answer: Any) -> list[dict[str, Any]]:
+    """An answer that is a list."""
+    assert isinstance(answer, list)
+    return answer
