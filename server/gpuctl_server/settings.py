@@ -81,6 +81,9 @@ class ServerSettings(StatedSettings):
     usage_database: str | None = Field(
         None, description="Database of GPU usage: a path, or a URL such as `sqlite:////var/lib/gpuctl/usage.db`."
     )
+    usage: bool = Field(
+        False, description="Collect usage as well, in a process beside the service: in one replica alone."
+    )
     usage_cluster: UsageCluster = None
     usage_labels: UsageLabels = KEYS
     usage_annotations: UsageAnnotations = KEYS

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 from gpuctl.backend.api_resources import Key
@@ -19,6 +20,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.compiling import read_platform
 from gpuctl_usage.answers.figures import stamped
+from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.facts import HOUR, Capacity, Ending, GpuSeries, Holding
 from gpuctl_usage.gathering.allocation import snapshot
 from gpuctl_usage.gathering.cluster_events import KINDS, ClusterEvents, Heard
@@ -58,14 +60,16 @@ class Site(NamedTuple):
     cluster: int
     samples: GpuSamples | None
     roller: HourRoller
+    health: CollectorHealth
 
 
-def collect(settings: UsageSettings, stopping: threading.Event) -> None:
+def collect(settings: UsageSettings, stopping: threading.Event, health: CollectorHealth | None = None) -> None:
     """Collect until it is told to stop.
 
+    :param health: is told how it goes.
     :raises CannotCollect: something that it needs is not there.
     """
-    site = opened(settings, stopping)
+    site = opened(settings, stopping, health)
     try:
         Collector(site, settings, stopping).run()
     except ClusterError as error:
@@ -96,7 +100,7 @@ def roll_up_again(settings: UsageSettings, start: float, end: float) -> tuple[in
         site.database.close()
 
 
-def opened(settings: UsageSettings, stopping: threading.Event) -> Site:
+def opened(settings: UsageSettings, stopping: threading.Event, health: CollectorHealth | None = None) -> Site:
     """The cluster, the database and Prometheus, as they are set.
 
     :raises CannotCollect: one of them is not there.
@@ -122,13 +126,21 @@ def opened(settings: UsageSettings, stopping: threading.Event) -> Site:
         cluster = database.cluster(str(system["metadata"]["uid"]), name)
     except DatabaseProblem as error:
         raise CannotCollect(str(error)) from None
+    health = health or CollectorHealth()
+    health.cluster = name
     samples = None
     if settings.prometheus is not None:
         prometheus = Prometheus(settings.prometheus, settings.prometheus_token, largest=_LARGEST)
-        samples = GpuSamples(prometheus, lambda: not stopping.is_set())
+        samples = GpuSamples(prometheus, partial(_goes_on, stopping, health))
     keys = GroupKeys(settings.usage_labels, settings.usage_annotations)
-    roller = HourRoller(database, cluster, samples, settings.usage_scrape_interval, keys)
-    return Site(session, platform, database, cluster, samples, roller)
+    roller = HourRoller(database, cluster, samples, settings.usage_scrape_interval, keys, health)
+    return Site(session, platform, database, cluster, samples, roller, health)
+
+
+def _goes_on(stopping: threading.Event, health: CollectorHealth) -> bool:
+    # Of an hour of a large cluster there are many questions, each of which may take a minute.
+    health.turned()
+    return not stopping.is_set()
 
 
 class Collector:
@@ -148,7 +160,7 @@ class Collector:
         self._holdings: dict[tuple[str, float], Holding] = {}
         self._capacities: dict[tuple[str, float], Capacity] = {}
         self._times = dict.fromkeys(("write", "seen", "look", "snapshot"), 0.0)
-        self._troubled = ""
+        self._health = site.health
 
     def run(self) -> None:
         """Collect until it is told to stop."""
@@ -171,6 +183,7 @@ class Collector:
         return self._listed.issuperset(KINDS)
 
     def _turn(self) -> None:
+        self._health.turned()
         heard = self._events.next(0.5)
         if heard is not None:
             self._hear(heard)
@@ -245,6 +258,8 @@ class Collector:
             self._intervals.put_pod(facts, self._owners.of(facts), heard_at)
         self._waiting.clear()
         self._intervals.all_listed(at)
+        self._health.listed = True
+        self._tell_what_is_there()
         LOG.info("all is listed", extra={"holding": len(self._intervals.open_holdings())})
 
     def _write(self) -> None:
@@ -265,10 +280,11 @@ class Collector:
         except DatabaseProblem as error:
             self._trouble(str(error))
         else:
-            self._times["seen"], self._troubled = time.monotonic(), ""
+            self._times["seen"] = time.monotonic()
 
     def _put(self, known: float) -> None:
         database, cluster = self._site.database, self._site.cluster
+        changed = bool(self._holdings or self._capacities)
         ends = [item.end for item in self._holdings.values() if item.end is not None]
         known = max([known, *ends])
         if self._capacities:
@@ -280,6 +296,14 @@ class Collector:
             self._holdings.clear()
         else:
             database.seen(cluster, known)
+        self._health.written(known)
+        self._health.restarts = self._events.restarts()
+        if changed:
+            self._tell_what_is_there()
+
+    def _tell_what_is_there(self) -> None:
+        self._health.holdings = self._intervals.open_holdings()
+        self._health.capacities = self._intervals.open_capacities()
 
     def _look_around(self, now: float) -> None:
         """A snapshot, the labels of workloads, the API server's clock, and the hour as far as it has gone."""
@@ -295,6 +319,7 @@ class Collector:
         moment = now // SNAPSHOTS * SNAPSHOTS if now % SNAPSHOTS < SNAPSHOTS / 60 else float(int(now))
         measured = self._measured(moment, held, there)
         self._site.database.put_snapshot(self._site.cluster, snapshot(moment, held, there, measured))
+        self._health.database_bytes = self._site.database.size()
         if now - hour_of(now) >= 1:
             self._roll(hour_of(now), now)
 
@@ -303,10 +328,13 @@ class Collector:
             return []
         places = {Place(item.node, item.namespace, item.pod) for item in held}
         try:
-            return self._site.samples.series(moment - SNAPSHOTS, moment, {item.node for item in there}, places)
+            found = self._site.samples.series(moment - SNAPSHOTS, moment, {item.node for item in there}, places)
         except PrometheusProblem as error:
+            self._health.unanswered += 1
             LOG.warning("a snapshot lacks what Prometheus has", extra={"at": stamped(moment), "problem": str(error)})
             return []
+        self._health.samples += sum(len(series.times) for series in found)
+        return found
 
     def _roll(self, hour: int, now: float) -> None:
         if not self._stopping.is_set():
@@ -314,9 +342,9 @@ class Collector:
 
     def _trouble(self, text: str) -> None:
         # It is tried again all the time.
-        if text != self._troubled:
+        if text != self._health.problem:
             LOG.error("what is known cannot be written", extra={"problem": text})
-        self._troubled = text
+        self._health.failed(text)
 
 
 def _is_known(site: Site, hour: int) -> bool:

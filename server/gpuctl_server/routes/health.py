@@ -29,16 +29,23 @@ async def healthz() -> dict[str, str]:
 
 @router.get("/readyz", include_in_schema=False)
 async def readyz(request: Request, service: ServiceOf) -> Response:
-    """Whether all lists were read, and how old what is known may be; how much it is only for who sees all of it."""
+    """Whether all lists were read, and how old what is known may be; how much it is only for who sees all of it.
+
+    Whether usage is collected is told, but is no part of it: the service answers all the same.
+    """
     mirror, failure = service.mirror, service.mirror.failure
     ready = mirror.ready and service.board.ready
     value: dict[str, Any] = {"ready": ready, "heardSecondsAgo": round(time.monotonic() - mirror.heard_at, 1)}
+    if service.collecting is not None:
+        value["usage"] = {"collecting": service.collecting.state()["collecting"]}
     if request.headers.get("authorization") and await _sees_all(await caller_of(request)):
         value |= {
             "objects": dict(mirror.kinds()),
             "leftOut": {"objects": mirror.left_out, "jobs": len(service.board.now().left_out)},
             "problem": None if failure is None else failure.message,
         }
+        if service.collecting is not None:
+            value["usage"] = service.collecting.state()
     return JSONResponse(value, 200 if ready else 503)
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, func, select, update
 
 from gpuctl_usage.facts import AllocationSnapshot, Capacity, Holding
 from gpuctl_usage.store import hours, intervals, moments
-from gpuctl_usage.store.engines import engine_of, looking, prepare, shown, told, url_of, writing
+from gpuctl_usage.store.engines import engine_of, looking, prepare, shown, size_of, told, url_of, writing
 from gpuctl_usage.store.hours import HourState, Span
 from gpuctl_usage.store.numbering import upsert
 from gpuctl_usage.store.tables import capacities, clusters, holdings
@@ -59,6 +59,11 @@ class Database:
     def _writing(self) -> Iterator[Connection]:
         with told(self.name), writing(self._engine) as connection:
             yield connection
+
+    def size(self) -> int:
+        """Bytes that the database takes, with what is free in it."""
+        with self.reading() as connection:
+            return size_of(connection)
 
     def cluster(self, uid: str, name: str) -> int:
         """The number of a cluster, which has it from now on.

@@ -1,0 +1,56 @@
+"""``python -m gpuctl_server.collecting``: the collector as the service has it beside itself.
+
+Standard input has its settings, a line of JSON; it collects until that ends, so that it never outlives the service,
+however that came to its end. A line on standard output says every second how it goes.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from typing import TextIO
+
+from gpuctl_server.request_log import LOG, set_up
+from gpuctl_usage.collector import CannotCollect, collect
+from gpuctl_usage.collector_health import CollectorHealth
+from gpuctl_usage.usage_settings import UsageSettings
+
+_TOLD = 1.0
+"""Seconds from one line to the next."""
+
+
+def main() -> int:
+    """Collect; 3 when that cannot be done."""
+    set_up()
+    settings = UsageSettings.made(json.loads(sys.stdin.readline()))
+    stopping, health = threading.Event(), CollectorHealth()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    threading.Thread(target=_listen, args=(sys.stdin, stopping), daemon=True).start()
+    threading.Thread(target=_tell, args=(health, stopping), daemon=True).start()
+    try:
+        collect(settings, stopping, health)
+    except CannotCollect as error:
+        LOG.error("usage cannot be collected", extra={"problem": str(error)})
+        return 3
+    return 0
+
+
+def _listen(lines: TextIO, stopping: threading.Event) -> None:
+    for _ in lines:
+        pass
+    stopping.set()
+
+
+def _tell(health: CollectorHealth, stopping: threading.Event) -> None:
+    try:
+        while not stopping.wait(_TOLD):
+            print(json.dumps(health.state()), flush=True)
+    except OSError:
+        stopping.set()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
