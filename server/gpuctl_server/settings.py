@@ -10,7 +10,7 @@ from pydantic_settings import SettingsConfigDict
 
 from gpuctl_server.metric_queries import MetricQuery
 from gpuctl_usage.stated_settings import StatedSettings
-from gpuctl_usage.usage_settings import KEYS, UsageAnnotations, UsageCluster, UsageInterval, UsageLabels
+from gpuctl_usage.usage_settings import KEYS, UsageAnnotations, UsageCluster, UsageInterval, UsageLabels, UsageMetrics
 
 AuthMode = Literal["tokens", "kubernetes", "oidc"]
 PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
@@ -88,4 +88,5 @@ class ServerSettings(StatedSettings):
     usage_labels: UsageLabels = KEYS
     usage_annotations: UsageAnnotations = KEYS
     usage_scrape_interval: UsageInterval = 15.0
+    usage_metrics: UsageMetrics = None
     audit: Path | None = Field(None, description="File that a line for each write is added to. Default: the log.")

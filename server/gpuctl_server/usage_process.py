@@ -18,12 +18,15 @@ from typing import Any
 
 from gpuctl_server.request_log import LOG
 from gpuctl_server.settings import ServerSettings
+from gpuctl_usage.collector_metrics import NOT_COLLECTING
 from gpuctl_usage.usage_settings import UsageSettings
 
 SILENT = 15.0
 """Seconds without a word after which nothing is said of how it goes: it speaks every second."""
 _ENDS_IN = 5.0
 """Seconds that it may take to end in order. It may be killed at any moment: what it has not written is seen again."""
+_ANSWERS_IN = 5.0
+"""Seconds that an answer may take: Prometheus waits for ten."""
 _PAUSES = (1.0, 2.0, 5.0, 15.0, 60.0)
 _LASTED = 600.0
 """Seconds after which one that ends has not failed to begin."""
@@ -42,6 +45,9 @@ class UsageProcess:
         self._thread = threading.Thread(target=self._keep, daemon=True, name="gpuctl-usage")
         self._said: dict[str, Any] = {}
         self._said_at = -SILENT
+        self._answered = threading.Condition()
+        self._answer: tuple[int, bytes] = (0, b"")
+        self._number = 0
 
     def start(self) -> None:
         """Begin to collect."""
@@ -71,9 +77,33 @@ class UsageProcess:
 
     def state(self) -> dict[str, Any]:
         """Whether it collects, how old what is written may be, and what is wrong; the last two may be None."""
-        if time.monotonic() - self._said_at < SILENT:
-            return dict(self._said)
-        return {"collecting": False, "knownSecondsAgo": None, "problem": None}
+        return dict(self._said) if self._speaks else {"collecting": False, "knownSecondsAgo": None, "problem": None}
+
+    @property
+    def _speaks(self) -> bool:
+        return time.monotonic() - self._said_at < SILENT
+
+    def metrics(self, *, with_objects: bool) -> bytes:
+        """What it tells Prometheus; where it does not answer, that it does not collect.
+
+        :param with_objects: with pods and nodes, of all namespaces.
+        """
+        with self._answered:
+            self._number += 1
+            number, process = self._number, self._process
+            # Before it has spoken it reads its settings, and a stuck one reads nothing.
+            if process is None or process.stdin is None or not self._speaks:
+                return NOT_COLLECTING
+            try:
+                process.stdin.write(f"{json.dumps({'number': number, 'objects': with_objects})}\n")
+                process.stdin.flush()
+            except (OSError, ValueError):
+                return NOT_COLLECTING
+            end = time.monotonic() + _ANSWERS_IN
+            while self._answer[0] != number:
+                if not self._answered.wait(end - time.monotonic()):
+                    return NOT_COLLECTING
+            return self._answer[1]
 
     def _keep(self) -> None:
         failures = 0
@@ -114,5 +144,13 @@ class UsageProcess:
         with process.stdout as lines:
             for line in lines:
                 with contextlib.suppress(ValueError):
-                    self._said, self._said_at = json.loads(line), time.monotonic()
+                    self._hear(json.loads(line))
         return process.wait()
+
+    def _hear(self, value: dict[str, Any]) -> None:
+        if "answer" not in value:
+            self._said, self._said_at = value, time.monotonic()
+            return
+        with self._answered:
+            self._answer = (value["answer"], value["text"].encode())
+            self._answered.notify_all()

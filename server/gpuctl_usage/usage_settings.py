@@ -22,6 +22,15 @@ UsageAnnotations = Annotated[UsageKeys, Field(description="Keys of annotations b
 UsageInterval = Annotated[
     float, Field(ge=1, le=300, description="How often Prometheus asks the exporters of GPUs, in seconds.")
 ]
+LISTENED = r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:\[\]/]*):(?P<port>[0-9]{1,5})"
+"""HOST:PORT, of which the host may be left out; one of IPv6 stands in brackets."""
+UsageMetrics = Annotated[
+    str | None,
+    Field(
+        description="HOST:PORT where `gpuctl usage collect` answers /metrics, /healthz and /readyz, to everybody. "
+        "Default: nowhere."
+    ),
+]
 KEYS = ("team", "project", "app", "env", "cost-center")
 
 
@@ -40,3 +49,4 @@ class UsageSettings(StatedSettings):
     usage_labels: UsageLabels = KEYS
     usage_annotations: UsageAnnotations = KEYS
     usage_scrape_interval: UsageInterval = 15.0
+    usage_metrics: UsageMetrics = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -50,6 +51,16 @@ def usage(served: Served, name: str = "") -> Any:
     return answer.json()["usage"]
 
 
+def metrics(served: Served, name: str) -> list[str]:
+    """The lines of /metrics, each with its labels in order."""
+    answer = httpx.get(f"{served.url}/metrics", headers={"Authorization": f"Bearer {served.tokens[name]}"}, timeout=30)
+    assert answer.status_code == 200, answer.text
+    return [
+        re.sub(r"\{(.*)\}", lambda found: "{" + ",".join(sorted(found[1].split(","))) + "}", line)
+        for line in answer.text.splitlines()
+    ]
+
+
 def test_it_is_collected_beside_the_service(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
     """Whatever is wrong with it, the service is of use, and says nothing that is not true."""
     place.apply(training(resources={"gpu": 2}))
@@ -59,6 +70,7 @@ def test_it_is_collected_beside_the_service(plane: ControlPlane, place: Place, t
     settings = {"usage": "true", "usage_database": str(database), "usage_cluster": "lab"}
     with serving(tmp_path, plane.kubeconfig(), USERS, **settings) as own:
         own.until_told("usage cannot be collected", "is no database of SQLite")
+        assert "gpuctl_usage_collecting 0.0" in metrics(own, "admin")
         assert usage(own, "admin") == {"collecting": False, "knownSecondsAgo": None, "problem": None}
         own.until_told("the collector of usage has ended; it is started again", '"exit": 3')
         database.unlink()

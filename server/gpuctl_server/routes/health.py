@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Annotated, Any
 
+import anyio.to_thread
 from fastapi import Depends, Request
 from starlette.responses import JSONResponse, Response
 
@@ -52,7 +54,11 @@ async def readyz(request: Request, service: ServiceOf) -> Response:
 @router.get("/metrics", include_in_schema=False)
 async def metrics(service: ServiceOf, caller: Annotated[Caller, Depends(caller_of)]) -> Response:
     """What the service counts of itself, and of the cluster for who sees all of it."""
-    text = service.measures.text(with_objects=await _sees_all(caller))
+    sees_all = await _sees_all(caller)
+    text = service.measures.text(with_objects=sees_all)
+    if service.collecting is not None:
+        # Another process is asked.
+        text += await anyio.to_thread.run_sync(partial(service.collecting.metrics, with_objects=sees_all))
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

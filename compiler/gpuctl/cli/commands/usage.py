@@ -60,7 +60,11 @@ def command(context: click.Context) -> None:
 @command.command(
     "collect",
     epilog="Everything else is set in the environment or in the file of --config, which is that of `gpuctl serve`.\n\n"
-    "Examples:\n\n  $ gpuctl usage collect --database usage.db",
+    "Examples:\n\n  $ gpuctl usage collect --database usage.db\n\n"
+    "  $ gpuctl usage collect --database usage.db --metrics 127.0.0.1:9464",
+)
+@click.option(
+    "--metrics", "usage_metrics", metavar="ADDRESS", help="HOST:PORT for /metrics, /healthz and /readyz. Default: none."
 )
 @_options
 def collect(**given: Any) -> int:
@@ -71,11 +75,16 @@ def collect(**given: Any) -> int:
     settings, stopping = _settings(given), _stopping()
     from gpuctl_server.request_log import set_up
     from gpuctl_usage.collector import CannotCollect, collect
+    from gpuctl_usage.collector_health import CollectorHealth
+    from gpuctl_usage.health_listener import CannotAnswer, HealthListener
 
     set_up()
+    health = CollectorHealth()
     try:
-        collect(settings, stopping)
-    except CannotCollect as error:
+        if settings.usage_metrics:
+            HealthListener(settings.usage_metrics, health)
+        collect(settings, stopping, health)
+    except (CannotAnswer, CannotCollect) as error:
         raise ClusterFailure(str(error)) from None
     return 0
 
