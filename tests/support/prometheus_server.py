@@ -92,13 +92,19 @@ class Exporter:
 
 @contextmanager
 def running_prometheus(
-    directory: Path, *, history: str = "", targets: Sequence[str] = (), how: Mapping[str, Any] | None = None
+    directory: Path,
+    *,
+    history: str = "",
+    targets: Sequence[str] = (),
+    how: Mapping[str, Any] | None = None,
+    rules: Sequence[Path] = (),
 ) -> Iterator[str]:
     """The address of a Prometheus, for as long as the block lasts.
 
     :param history: samples of the past, in OpenMetrics with times.
     :param targets: what it scrapes each second, as ``host:port``.
     :param how: what else it is set to for them.
+    :param rules: files of rules, which it evaluates each second.
     """
     programs = prometheus_programs()
     data = directory / "data"
@@ -111,7 +117,11 @@ def running_prometheus(
             capture_output=True,
         )
     scrape = {"job_name": "gpus", **(how or {}), "static_configs": [{"targets": list(targets)}]}
-    settings = {"global": {"scrape_interval": "1s"}, "scrape_configs": [scrape]}
+    settings = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "scrape_configs": [scrape],
+        "rule_files": list(map(str, rules)),
+    }
     (directory / "prometheus.yml").write_text(json.dumps(settings))
     [port] = free_ports(1)
     process = Process(

@@ -14,42 +14,20 @@ from typing import Any
 import httpx
 import pytest
 
-from gpuctl_usage.collector_health import STUCK, UNWRITTEN, CollectorHealth, HourFigures
+from gpuctl_usage.collector_health import STUCK, UNWRITTEN, CollectorHealth
 from gpuctl_usage.collector_metrics import metrics_of
-from gpuctl_usage.facts import DAY, HOUR, Capacity, Holding, NodeState, WorkloadKey
+from gpuctl_usage.facts import DAY, HOUR, Capacity, NodeState
 from gpuctl_usage.health_listener import CannotAnswer, HealthListener
 from gpuctl_usage.hour_rolling import GroupKeys, HourRoller
 from gpuctl_usage.store.database import Database, open_database
 from support.prometheus_server import prometheus_programs
-
-BEGIN = 1_717_236_000
-"""2024-06-01T10:00:00Z."""
-
-
-def held(pod: str = "p", gpus: float = 2, **labels: str) -> Holding:
-    workload = WorkloadKey("a", "Deployment", "w", "u")
-    texts = {key.replace("__", "-"): value for key, value in labels.items()}
-    return Holding(pod, "a", pod, workload, "n1", gpus, "H100", texts, {}, BEGIN, BEGIN, None)
+from support.usage_health import BEGIN, busy_health, held
 
 
 def values(health: CollectorHealth, *, with_objects: bool = True) -> dict[str, float]:
     """Series -> value, as the text has them."""
     lines = metrics_of(health, with_objects=with_objects).decode().splitlines()
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
-
-
-def busy_health() -> CollectorHealth:
-    """One that has something to say of everything."""
-    health = CollectorHealth()
-    health.cluster, health.listed = "lab", True
-    health.written(BEGIN + 5.0)
-    health.rolled(HourFigures(BEGIN - HOUR, True, 480, 3, 0.75, 2), BEGIN - DAY)
-    health.rolled(HourFigures(BEGIN, False, 7, 0, None, 0), BEGIN - DAY)
-    health.rolled_until, health.database_bytes, health.samples = float(BEGIN), 4096, 12
-    health.restarts = {"Pod": 3, "Node": 0}
-    health.holdings = [held(), held("q", 0.25, team="vision")]
-    health.capacities = [Capacity("n1", "H100", 8, NodeState.CORDONED, BEGIN, None)]
-    return health
 
 
 def test_what_is_told() -> None:
