@@ -130,7 +130,7 @@ DASHBOARDS = (
     ),
     Dashboard(
         "gpuctl-namespaces",
-        "GPU namespaces and teams",
+        "GPU namespaces",
         "Who holds GPUs, and how much of them is used.",
         [_ALL, _NAMESPACE],
         [
