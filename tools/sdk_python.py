@@ -70,7 +70,8 @@ def _field(field: Field) -> Iterator[str]:
             kind += " | None"
     alias = f'alias="{field.name}"'
     if to_camel(snake(field.name)) != field.name:
-        default = f"{default[:-1]}, {alias})" if default.endswith(")") else f" = Field({alias})"
+        given = "default=None, " if default == " = None" else ""
+        default = f"{default[:-1]}, {alias})" if default.endswith(")") else f" = Field({given}{alias})"
     yield f"    {snake(field.name)}: {kind}{default}"
     if field.text:
         yield _docstring(field.text, 4)

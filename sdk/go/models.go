@@ -113,8 +113,10 @@ type ClusterHour struct {
 	// Of this row; it stays when the hour is computed again.
 	ID          int64  `json:"id"`
 	ClusterName string `json:"cluster_name"`
-	// The beginning of the hour, UTC.
+	// Where the hour or step begins, UTC.
 	StatHour string `json:"stat_hour"`
+	// Where a step that is not an hour ends, UTC; the first and the last one are cut.
+	EndTime string `json:"end_time"`
 	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Of the means of each minute.
@@ -432,8 +434,10 @@ type LabelHour struct {
 	// Of this row; it stays when the hour is computed again.
 	ID          int64  `json:"id"`
 	ClusterName string `json:"cluster_name"`
-	// The beginning of the hour, UTC.
+	// Where the hour or step begins, UTC.
 	StatHour string `json:"stat_hour"`
+	// Where a step that is not an hour ends, UTC; the first and the last one are cut.
+	EndTime string `json:"end_time"`
 	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Of the means of each minute.
@@ -509,6 +513,64 @@ type LatestSnapshot struct {
 	DimensionValue    string            `json:"dimension_value"`
 }
 
+// LedgerAnswer: What became of every GPU-second.
+type LedgerAnswer struct {
+	// The HTTP status.
+	Code int64 `json:"code"`
+	// `success`, or what has to be said about it.
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data"`
+}
+
+// LedgerPage: A page of rows.
+type LedgerPage struct {
+	// Rows of all pages.
+	Total      int64       `json:"total"`
+	Page       int64       `json:"page"`
+	PageSize   int64       `json:"page_size"`
+	TotalPages int64       `json:"total_pages"`
+	Data       []LedgerRow `json:"data"`
+}
+
+// LedgerRow: What became of the GPU-seconds of a group: `allocated` is `busy` + `held_idle` + `held_unobserved`,
+// `capacity` is `allocated` + `free` + `unusable`.
+type LedgerRow struct {
+	// Where the step begins, UTC.
+	Time string `json:"time"`
+	// Where it ends; the first and the last are cut.
+	EndTime string `json:"end_time"`
+	Cluster string `json:"cluster"`
+	Level   string `json:"level"`
+	// Of a label; of a workload its namespace, kind and name.
+	Key string `json:"key"`
+	// Of the label; of a workload its uid; else a name.
+	Value string `json:"value"`
+	// Of a workload; likewise kind and name.
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
+	Name      string `json:"name"`
+	// That there were; null for what has no GPUs of its own.
+	CapacityGPUSeconds *float64 `json:"capacity_gpu_seconds"`
+	// That were held.
+	AllocatedGPUSeconds float64 `json:"allocated_gpu_seconds"`
+	// Measured, times their utilisation.
+	BusyGPUSeconds float64 `json:"busy_gpu_seconds"`
+	// Measured, and not used.
+	HeldIdleGPUSeconds float64 `json:"held_idle_gpu_seconds"`
+	// Held, and not measured.
+	HeldUnobservedGPUSeconds float64 `json:"held_unobserved_gpu_seconds"`
+	// Held by nobody, of nodes that take pods.
+	FreeGPUSeconds *float64 `json:"free_gpu_seconds"`
+	// Held by nobody, of nodes that take no pods.
+	UnusableGPUSeconds *float64 `json:"unusable_gpu_seconds"`
+	// Percent, of what was measured.
+	AvgUtilization *float64 `json:"avg_utilization"`
+	// How much of what was held was measured, 0 to 1.
+	Coverage *float64 `json:"coverage"`
+	// Whether the parts add up; a ledger that does not is an error.
+	Closes bool `json:"closes"`
+}
+
 // ListedSnapshot: Who held GPUs at a moment.
 type ListedSnapshot struct {
 	ID               int64    `json:"id"`
@@ -568,8 +630,10 @@ type NamespaceHour struct {
 	// Of this row; it stays when the hour is computed again.
 	ID          int64  `json:"id"`
 	ClusterName string `json:"cluster_name"`
-	// The beginning of the hour, UTC.
+	// Where the hour or step begins, UTC.
 	StatHour string `json:"stat_hour"`
+	// Where a step that is not an hour ends, UTC; the first and the last one are cut.
+	EndTime string `json:"end_time"`
 	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Of the means of each minute.
@@ -1033,8 +1097,10 @@ type WorkloadHour struct {
 	// Of this row; it stays when the hour is computed again.
 	ID          int64  `json:"id"`
 	ClusterName string `json:"cluster_name"`
-	// The beginning of the hour, UTC.
+	// Where the hour or step begins, UTC.
 	StatHour string `json:"stat_hour"`
+	// Where a step that is not an hour ends, UTC; the first and the last one are cut.
+	EndTime string `json:"end_time"`
 	// Percent; the mean of all GPUs that were measured, for as long as they were; null where none was.
 	AvgUtilization *float64 `json:"avg_utilization"`
 	// Of the means of each minute.

@@ -1033,6 +1033,10 @@ func (c *Client) ListUsageValues(ctx context.Context, dimensionKey string, optio
 type GetClusterUsageOptions struct {
 	// A cluster's name. Default: the first that was collected.
 	Cluster string
+	// What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+	Step string
+	// Time zone of days, weeks and months. Default: UTC.
+	Tz string
 	// Which page, from 1: then the answer is one.
 	Page int
 	// Rows of a page. Default: 20.
@@ -1048,6 +1052,8 @@ func (c *Client) GetClusterUsage(ctx context.Context, startTime string, endTime 
 	query.Set("start_time", startTime)
 	query.Set("end_time", endTime)
 	set(query, "cluster", options.Cluster)
+	set(query, "step", options.Step)
+	set(query, "tz", options.Tz)
 	set(query, "page", options.Page)
 	set(query, "page_size", options.PageSize)
 	var answer ClusterUsage
@@ -1063,6 +1069,10 @@ type GetNamespaceUsageOptions struct {
 	Cluster string
 	// Of this namespace. Default: of all that may be seen.
 	Namespace string
+	// What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+	Step string
+	// Time zone of days, weeks and months. Default: UTC.
+	Tz string
 	// Which page, from 1: then the answer is one.
 	Page int
 	// Rows of a page. Default: 20.
@@ -1079,6 +1089,8 @@ func (c *Client) GetNamespaceUsage(ctx context.Context, startTime string, endTim
 	query.Set("end_time", endTime)
 	set(query, "cluster", options.Cluster)
 	set(query, "namespace", options.Namespace)
+	set(query, "step", options.Step)
+	set(query, "tz", options.Tz)
 	set(query, "page", options.Page)
 	set(query, "page_size", options.PageSize)
 	var answer NamespaceUsage
@@ -1094,6 +1106,10 @@ type GetLabelUsageOptions struct {
 	Cluster string
 	// Of this value. Default: of all.
 	DimensionValue string
+	// What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+	Step string
+	// Time zone of days, weeks and months. Default: UTC.
+	Tz string
 	// Which page, from 1: then the answer is one.
 	Page int
 	// Rows of a page. Default: 20.
@@ -1112,6 +1128,8 @@ func (c *Client) GetLabelUsage(ctx context.Context, dimensionType string, dimens
 	query.Set("end_time", endTime)
 	set(query, "cluster", options.Cluster)
 	set(query, "dimension_value", options.DimensionValue)
+	set(query, "step", options.Step)
+	set(query, "tz", options.Tz)
 	set(query, "page", options.Page)
 	set(query, "page_size", options.PageSize)
 	var answer LabelUsage
@@ -1131,6 +1149,10 @@ type GetWorkloadUsageOptions struct {
 	WorkloadName string
 	// Of this kind.
 	WorkloadType string
+	// What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+	Step string
+	// Time zone of days, weeks and months. Default: UTC.
+	Tz string
 	// Which page, from 1: then the answer is one.
 	Page int
 	// Rows of a page. Default: 20.
@@ -1153,12 +1175,61 @@ func (c *Client) GetWorkloadUsage(ctx context.Context, startTime string, endTime
 	set(query, "namespace", options.Namespace)
 	set(query, "workload_name", options.WorkloadName)
 	set(query, "workload_type", options.WorkloadType)
+	set(query, "step", options.Step)
+	set(query, "tz", options.Tz)
 	set(query, "page", options.Page)
 	set(query, "page_size", options.PageSize)
 	set(query, "order_by", options.OrderBy)
 	set(query, "order_direction", options.OrderDirection)
 	var answer WorkloadUsage
 	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/workloads/hourly-stats", query: query, repeatable: true}, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetUsageLedgerOptions are what may be said to GetUsageLedger. The zero value says nothing.
+type GetUsageLedgerOptions struct {
+	// What a row is about.
+	By string
+	// Of a label or annotation.
+	Key string
+	// Of this namespace, value, workload (its uid), node, model. Default: of all.
+	Value string
+	// A cluster's name. Default: the first that was collected.
+	Cluster string
+	// Of this namespace. Default: of all that may be seen.
+	Namespace string
+	// What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+	Step string
+	// Time zone of days, weeks and months. Default: UTC.
+	Tz string
+	// Which page, from 1: then the answer is one.
+	Page int
+	// Rows of a page. Default: 20.
+	PageSize *int64
+}
+
+// GetUsageLedger: What became of every GPU-second. What is not of namespaces or workloads is for those who see all
+// namespaces.
+func (c *Client) GetUsageLedger(ctx context.Context, startTime string, endTime string, options *GetUsageLedgerOptions) (*LedgerAnswer, error) {
+	if options == nil {
+		options = &GetUsageLedgerOptions{}
+	}
+	query := url.Values{}
+	query.Set("start_time", startTime)
+	query.Set("end_time", endTime)
+	set(query, "by", options.By)
+	set(query, "key", options.Key)
+	set(query, "value", options.Value)
+	set(query, "cluster", options.Cluster)
+	set(query, "namespace", options.Namespace)
+	set(query, "step", options.Step)
+	set(query, "tz", options.Tz)
+	set(query, "page", options.Page)
+	set(query, "page_size", options.PageSize)
+	var answer LedgerAnswer
+	if err := c.send(ctx, request{method: http.MethodGet, path: "/gpu-aggregation/ledger", query: query, repeatable: true}, &answer); err != nil {
 		return nil, err
 	}
 	return &answer, nil

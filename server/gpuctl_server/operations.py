@@ -40,6 +40,7 @@ _NAMES = {
     "GET /gpu-aggregation/namespaces/hourly-stats": "getNamespaceUsage",
     "GET /gpu-aggregation/labels/hourly-stats": "getLabelUsage",
     "GET /gpu-aggregation/workloads/hourly-stats": "getWorkloadUsage",
+    "GET /gpu-aggregation/ledger": "getUsageLedger",
     "GET /gpu-aggregation/snapshots/latest": "getLatestSnapshot",
     "GET /gpu-aggregation/snapshots": "listSnapshots",
     "GET /": "openDocumentation",

@@ -24,9 +24,9 @@ _NO_POOL = ""
 def usage_answer(service: Service, ask: Callable[[Database], Result]) -> Result:
     """What a question to the database is answered with.
 
-    :raises Problem: 503 without a database that can be used, 404 for what is not in it, 400 for too much at once.
+    :raises Problem: 503 without a database that can be used, 404 for what is not in it, 400 for what is asked wrongly.
     """
-    from gpuctl_usage.answers.scopes import TooMuch, Unanswerable
+    from gpuctl_usage.answers.scopes import Refused, Unanswerable
     from gpuctl_usage.store.engines import DatabaseProblem
 
     try:
@@ -36,7 +36,7 @@ def usage_answer(service: Service, ask: Callable[[Database], Result]) -> Result:
         return ask(database)
     except DatabaseProblem as error:
         raise Problem(503, str(error)) from None
-    except TooMuch as error:
+    except Refused as error:
         raise Problem(400, str(error), error="InvalidRequest") from None
     except Unanswerable as error:
         raise not_found(str(error)) from None

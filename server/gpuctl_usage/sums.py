@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
+
+from gpuctl_usage.facts import WorkloadKey
 
 
 class Level(str, Enum):
@@ -74,6 +77,14 @@ class Group:
     value: str = ""
 
 
+class Holder(NamedTuple):
+    """A workload that held GPUs, and as what it did: its labels and annotations, by key."""
+
+    workload: WorkloadKey
+    labels: tuple[tuple[str, str], ...]
+    annotations: tuple[tuple[str, str], ...]
+
+
 @dataclass
 class RolledUp:
     """An hour or a day of a cluster: the sums of every group that held GPUs or has some.
@@ -82,6 +93,7 @@ class RolledUp:
         whole while it runs.
     :param digest: of everything that it is made of: the same digest, the same sums.
     :param dropped: measurements that do not count: of pods that held no GPU of that node at that time.
+    :param holders: of whom it is: how many workloads there were over several hours is no sum.
     """
 
     start: int
@@ -89,3 +101,4 @@ class RolledUp:
     sums: dict[Group, Sums]
     digest: str
     dropped: int = 0
+    holders: frozenset[Holder] = frozenset()

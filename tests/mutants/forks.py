@@ -59,6 +59,8 @@ class Forks:
         seconds: dict[str, float] = {}
         # All tests, and watched: no number of seconds is too many.
         for answer in self.run([functools.partial(self._surveyed, part) for part in parts], seconds=None):
+            if answer in (None, ENDLESS):
+                raise RuntimeError("a test ended the process that it runs in, so that nothing can be concluded")
             seconds |= answer["seconds"]
             for path, found in answer["lines"].items():
                 for line, tests in found.items():

@@ -484,6 +484,60 @@ def test_times(usage: Served) -> None:
     assert hours("2025-11-05T13:59:59.999Z", "2025-11-05T14:00:00Z") == []
 
 
+# Days and longer, and the ledger.
+
+
+def test_steps(usage: Served) -> None:
+    """One row for each step, with what its hours are together; none without one."""
+    (day,) = ask(usage, "cluster/hourly-stats", **ALL, step="day")
+    assert (day["stat_hour"], day["end_time"]) == ("2025-11-05T00:00:00Z", "2025-11-06T00:00:00Z")
+    # An hour of 96.5 GPUs, and a quarter of one of 64.
+    assert (day["allocated_gpu_count"], day["total_gpu_capacity"]) == (90.0, 128)
+    assert (day["avg_utilization"], day["p95_utilization"], day["sample_count"]) == (68.5, 89, 12)
+    shanghai = {**ALL, "step": "day", "tz": "Asia/Shanghai", "end_time": "2025-11-06T16:00:00Z"}
+    assert [row["end_time"][:13] for row in ask(usage, "namespaces/hourly-stats", **shanghai)] == ["2025-11-05T16"] * 3
+    of_team = {"dimension_type": "label", "dimension_key": "team", "step": "month"}
+    assert [row["allocated_gpu_count"] for row in ask(usage, "labels/hourly-stats", **of_team, **ALL)] == [51.2, 26.0]
+    page = ask(usage, "workloads/hourly-stats", **ALL, step="total", order_by="utilization", order_direction="desc")
+    assert [row["workload_name"] for row in page["data"]] == [
+        "bert-training-job",
+        "inference-server",
+        "agent",
+        "unseen",
+    ]
+    assert page["data"][0]["labels"]["team"] == "research"
+    text = refused(usage, "cluster/hourly-stats", **ALL, step="day", tz="Asia/Nowhere", status=400)
+    assert text == "tz: there is no time zone `Asia/Nowhere`; use a name such as Asia/Shanghai"
+
+
+def test_the_ledger(usage: Served) -> None:
+    (row,) = ask(usage, "ledger", **ALL, step="month", tz="Asia/Shanghai")
+    held = 96.5 * HOUR + 64 * 900
+    assert (row["level"], row["time"], row["end_time"]) == ("cluster", ALL["start_time"], ALL["end_time"])
+    assert (row["capacity_gpu_seconds"], row["allocated_gpu_seconds"]) == (128 * 4500, held)
+    assert row["busy_gpu_seconds"] == pytest.approx(96.5 * HOUR / 2 * 0.685)
+    assert row["held_unobserved_gpu_seconds"] == pytest.approx(96.5 * HOUR / 2 + 64 * 900)
+    # What is written here has more capacity than became of it: that is said.
+    assert row["closes"] is False
+    rows = ask(usage, "ledger", **ALL, by="label", key="team")
+    assert [(row["value"], row["closes"], row["capacity_gpu_seconds"]) for row in rows] == [
+        ("ai-research", True, None),
+        ("cv-team", True, None),
+    ]
+    page = ask(usage, "ledger", **ALL, by="workload", namespace="ml-training", page_size=1)
+    assert (page["total"], page["data"][0]["name"], page["data"][0]["value"]) == (2, "bert-training-job", "abc-def-123")
+    assert ask(usage, "ledger", **ALL, by="node") == ask(usage, "ledger", **ALL, by="model") == []
+    # Whose it is.
+    assert [row["value"] for row in ask(usage, "ledger", "anna", by="namespace", **ALL)] == ["ml-training"]
+    assert {row["namespace"] for row in ask(usage, "ledger", "anna", by="workload", **ALL)} == {"ml-training"}
+    for by in ("cluster", "node", "model"):
+        text = refused(usage, "ledger", "anna", by=by, status=403, **ALL)
+        assert text.endswith("together; ask /gpu-aggregation/ledger?by=namespace")
+    assert "403" not in str(refused(usage, "ledger", "pooled", by="workload", status=403, **ALL))
+    refused(usage, "ledger", "anna", by="label", key="team", status=403, **ALL)
+    refused(usage, "ledger", "anna", by="namespace", namespace="inference", status=403, **ALL)
+
+
 # What is wrong.
 
 
@@ -507,6 +561,12 @@ def test_times(usage: Served) -> None:
         ("snapshots/latest", {"cluster": "absent"}, 404, "there is no cluster absent"),
         ("dimension-keys", {"cluster": "absent"}, 404, "there is no cluster absent"),
         ("nothing", {}, 404, "there is nothing at this path"),
+        ("cluster/hourly-stats", {**ALL, "step": "year"}, 400, "step is invalid"),
+        ("workloads/hourly-stats", {**ALL, "tz": "../passwd"}, 400, "there is no time zone `../passwd`"),
+        ("ledger", {**ALL, "by": "label"}, 400, "key is required with by=label"),
+        ("ledger", {**ALL, "by": "node", "key": "team"}, 400, "key is that of a label or annotation: leave it out"),
+        ("ledger", {**ALL, "by": "model", "namespace": "x"}, 400, "namespace is for by=namespace and by=workload"),
+        ("ledger", {**ALL, "by": "pod"}, 400, "by is invalid"),
     ],
 )  # fmt: skip
 def test_errors(usage: Served, path: str, query: dict[str, Any], status: int, said: str) -> None:

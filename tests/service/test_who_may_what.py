@@ -344,6 +344,7 @@ ROWS: dict[str, Row] = {
     "getWorkloadUsage": Row(
         get(f"{USAGE}/workloads/hourly-stats", namespace="{namespace}", **HOURS), WORKLOADS_BY_NAMESPACE
     ),
+    "getUsageLedger": Row(get(f"{USAGE}/ledger", **HOURS), OF_ALL_NAMESPACES),
     "getLatestSnapshot": Row(get(f"{USAGE}/snapshots/latest"), OF_SINGLE_WORKLOADS),
     "listSnapshots": Row(get(f"{USAGE}/snapshots"), OF_SINGLE_WORKLOADS),
     "deletePool": Row(

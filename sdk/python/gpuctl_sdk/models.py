@@ -134,7 +134,9 @@ class ClusterHour(Answer):
     """Of this row; it stays when the hour is computed again."""
     cluster_name: str = Field(alias="cluster_name")
     stat_hour: str = Field(alias="stat_hour")
-    """The beginning of the hour, UTC."""
+    """Where the hour or step begins, UTC."""
+    end_time: str | None = Field(default=None, alias="end_time")
+    """Where a step that is not an hour ends, UTC; the first and the last one are cut."""
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
     max_utilization: float | None = Field(alias="max_utilization")
@@ -480,7 +482,9 @@ class LabelHour(Answer):
     """Of this row; it stays when the hour is computed again."""
     cluster_name: str = Field(alias="cluster_name")
     stat_hour: str = Field(alias="stat_hour")
-    """The beginning of the hour, UTC."""
+    """Where the hour or step begins, UTC."""
+    end_time: str | None = Field(default=None, alias="end_time")
+    """Where a step that is not an hour ends, UTC; the first and the last one are cut."""
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
     max_utilization: float | None = Field(alias="max_utilization")
@@ -562,6 +566,68 @@ class LatestSnapshot(Answer):
     dimension_value: str = Field(alias="dimension_value")
 
 
+class LedgerAnswer(Answer):
+    """What became of every GPU-second."""
+
+    code: int
+    """The HTTP status."""
+    message: str
+    """`success`, or what has to be said about it."""
+    data: list[LedgerRow] | LedgerPage
+
+
+class LedgerPage(Answer):
+    """A page of rows."""
+
+    total: int
+    """Rows of all pages."""
+    page: int
+    page_size: int = Field(alias="page_size")
+    total_pages: int = Field(alias="total_pages")
+    data: list[LedgerRow]
+
+
+class LedgerRow(Answer):
+    """What became of the GPU-seconds of a group: `allocated` is `busy` + `held_idle` + `held_unobserved`, `capacity`
+    is `allocated` + `free` + `unusable`.
+    """
+
+    time: str
+    """Where the step begins, UTC."""
+    end_time: str = Field(alias="end_time")
+    """Where it ends; the first and the last are cut."""
+    cluster: str
+    level: str
+    key: str
+    """Of a label; of a workload its namespace, kind and name."""
+    value: str
+    """Of the label; of a workload its uid; else a name."""
+    namespace: str | None = None
+    """Of a workload; likewise kind and name."""
+    kind: str | None = None
+    name: str | None = None
+    capacity_gpu_seconds: float | None = Field(alias="capacity_gpu_seconds")
+    """That there were; null for what has no GPUs of its own."""
+    allocated_gpu_seconds: float = Field(alias="allocated_gpu_seconds")
+    """That were held."""
+    busy_gpu_seconds: float = Field(alias="busy_gpu_seconds")
+    """Measured, times their utilisation."""
+    held_idle_gpu_seconds: float = Field(alias="held_idle_gpu_seconds")
+    """Measured, and not used."""
+    held_unobserved_gpu_seconds: float = Field(alias="held_unobserved_gpu_seconds")
+    """Held, and not measured."""
+    free_gpu_seconds: float | None = Field(alias="free_gpu_seconds")
+    """Held by nobody, of nodes that take pods."""
+    unusable_gpu_seconds: float | None = Field(alias="unusable_gpu_seconds")
+    """Held by nobody, of nodes that take no pods."""
+    avg_utilization: float | None = Field(alias="avg_utilization")
+    """Percent, of what was measured."""
+    coverage: float | None
+    """How much of what was held was measured, 0 to 1."""
+    closes: bool
+    """Whether the parts add up; a ledger that does not is an error."""
+
+
 class ListedSnapshot(Answer):
     """Who held GPUs at a moment."""
 
@@ -629,7 +695,9 @@ class NamespaceHour(Answer):
     """Of this row; it stays when the hour is computed again."""
     cluster_name: str = Field(alias="cluster_name")
     stat_hour: str = Field(alias="stat_hour")
-    """The beginning of the hour, UTC."""
+    """Where the hour or step begins, UTC."""
+    end_time: str | None = Field(default=None, alias="end_time")
+    """Where a step that is not an hour ends, UTC; the first and the last one are cut."""
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
     max_utilization: float | None = Field(alias="max_utilization")
@@ -1134,7 +1202,9 @@ class WorkloadHour(Answer):
     """Of this row; it stays when the hour is computed again."""
     cluster_name: str = Field(alias="cluster_name")
     stat_hour: str = Field(alias="stat_hour")
-    """The beginning of the hour, UTC."""
+    """Where the hour or step begins, UTC."""
+    end_time: str | None = Field(default=None, alias="end_time")
+    """Where a step that is not an hour ends, UTC; the first and the last one are cut."""
     avg_utilization: float | None = Field(alias="avg_utilization")
     """Percent; the mean of all GPUs that were measured, for as long as they were; null where none was."""
     max_utilization: float | None = Field(alias="max_utilization")
@@ -1244,6 +1314,9 @@ LabelPair.model_rebuild()
 LabelUsage.model_rebuild()
 LatestAllocation.model_rebuild()
 LatestSnapshot.model_rebuild()
+LedgerAnswer.model_rebuild()
+LedgerPage.model_rebuild()
+LedgerRow.model_rebuild()
 ListedSnapshot.model_rebuild()
 LogLineValue.model_rebuild()
 LogProblemValue.model_rebuild()

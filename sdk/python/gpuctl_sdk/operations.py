@@ -908,6 +908,8 @@ class Operations(ABC):
         start_time: str,
         end_time: str,
         cluster: str | None = None,
+        step: str | None = None,
+        tz: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.ClusterUsage:
@@ -916,6 +918,8 @@ class Operations(ABC):
         :param start_time: Hours that begin at it or later; RFC 3339.
         :param end_time: Before this time.
         :param cluster: A cluster's name. Default: the first that was collected.
+        :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+        :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
         :param page_size: Rows of a page. Default: 20.
         """
@@ -929,6 +933,8 @@ class Operations(ABC):
                         "start_time": start_time,
                         "end_time": end_time,
                         "cluster": cluster,
+                        "step": step,
+                        "tz": tz,
                         "page": page,
                         "page_size": page_size,
                     }
@@ -944,6 +950,8 @@ class Operations(ABC):
         end_time: str,
         cluster: str | None = None,
         namespace: str | None = None,
+        step: str | None = None,
+        tz: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.NamespaceUsage:
@@ -953,6 +961,8 @@ class Operations(ABC):
         :param end_time: Before this time.
         :param cluster: A cluster's name. Default: the first that was collected.
         :param namespace: Of this namespace. Default: of all that may be seen.
+        :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+        :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
         :param page_size: Rows of a page. Default: 20.
         """
@@ -967,6 +977,8 @@ class Operations(ABC):
                         "end_time": end_time,
                         "cluster": cluster,
                         "namespace": namespace,
+                        "step": step,
+                        "tz": tz,
                         "page": page,
                         "page_size": page_size,
                     }
@@ -984,6 +996,8 @@ class Operations(ABC):
         end_time: str,
         cluster: str | None = None,
         dimension_value: str | None = None,
+        step: str | None = None,
+        tz: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.LabelUsage:
@@ -995,6 +1009,8 @@ class Operations(ABC):
         :param end_time: Before this time.
         :param cluster: A cluster's name. Default: the first that was collected.
         :param dimension_value: Of this value. Default: of all.
+        :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+        :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
         :param page_size: Rows of a page. Default: 20.
         """
@@ -1011,6 +1027,8 @@ class Operations(ABC):
                         "end_time": end_time,
                         "cluster": cluster,
                         "dimension_value": dimension_value,
+                        "step": step,
+                        "tz": tz,
                         "page": page,
                         "page_size": page_size,
                     }
@@ -1028,6 +1046,8 @@ class Operations(ABC):
         namespace: str | None = None,
         workload_name: str | None = None,
         workload_type: str | None = None,
+        step: str | None = None,
+        tz: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
         order_by: str | None = None,
@@ -1041,6 +1061,8 @@ class Operations(ABC):
         :param namespace: Of this namespace. Default: of all that may be seen.
         :param workload_name: Of this name.
         :param workload_type: Of this kind.
+        :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+        :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
         :param page_size: Rows of a page. Default: 20.
         :param order_by: By what; what is not known is last.
@@ -1059,10 +1081,65 @@ class Operations(ABC):
                         "namespace": namespace,
                         "workload_name": workload_name,
                         "workload_type": workload_type,
+                        "step": step,
+                        "tz": tz,
                         "page": page,
                         "page_size": page_size,
                         "order_by": order_by,
                         "order_direction": order_direction,
+                    }
+                ),
+            )
+        )
+        return found
+
+    def get_usage_ledger(
+        self,
+        *,
+        start_time: str,
+        end_time: str,
+        by: str | None = None,
+        key: str | None = None,
+        value: str | None = None,
+        cluster: str | None = None,
+        namespace: str | None = None,
+        step: str | None = None,
+        tz: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> models.LedgerAnswer:
+        """What became of every GPU-second. What is not of namespaces or workloads is for those who see all namespaces.
+
+        :param start_time: Hours that begin at it or later; RFC 3339.
+        :param end_time: Before this time.
+        :param by: What a row is about.
+        :param key: Of a label or annotation.
+        :param value: Of this namespace, value, workload (its uid), node, model. Default: of all.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param namespace: Of this namespace. Default: of all that may be seen.
+        :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+        :param tz: Time zone of days, weeks and months. Default: UTC.
+        :param page: Which page, from 1: then the answer is one.
+        :param page_size: Rows of a page. Default: 20.
+        """
+        found: models.LedgerAnswer = self.send(
+            Call(
+                "GET",
+                "/gpu-aggregation/ledger",
+                models.LedgerAnswer,
+                query=given(
+                    {
+                        "start_time": start_time,
+                        "end_time": end_time,
+                        "by": by,
+                        "key": key,
+                        "value": value,
+                        "cluster": cluster,
+                        "namespace": namespace,
+                        "step": step,
+                        "tz": tz,
+                        "page": page,
+                        "page_size": page_size,
                     }
                 ),
             )
@@ -2029,6 +2106,8 @@ class AsyncOperations(ABC):
         start_time: str,
         end_time: str,
         cluster: str | None = None,
+        step: str | None = None,
+        tz: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.ClusterUsage:
@@ -2037,6 +2116,8 @@ class AsyncOperations(ABC):
         :param start_time: Hours that begin at it or later; RFC 3339.
         :param end_time: Before this time.
         :param cluster: A cluster's name. Default: the first that was collected.
+        :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+        :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
         :param page_size: Rows of a page. Default: 20.
         """
@@ -2050,6 +2131,8 @@ class AsyncOperations(ABC):
                         "start_time": start_time,
                         "end_time": end_time,
                         "cluster": cluster,
+                        "step": step,
+                        "tz": tz,
                         "page": page,
                         "page_size": page_size,
                     }
@@ -2065,6 +2148,8 @@ class AsyncOperations(ABC):
         end_time: str,
         cluster: str | None = None,
         namespace: str | None = None,
+        step: str | None = None,
+        tz: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.NamespaceUsage:
@@ -2074,6 +2159,8 @@ class AsyncOperations(ABC):
         :param end_time: Before this time.
         :param cluster: A cluster's name. Default: the first that was collected.
         :param namespace: Of this namespace. Default: of all that may be seen.
+        :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+        :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
         :param page_size: Rows of a page. Default: 20.
         """
@@ -2088,6 +2175,8 @@ class AsyncOperations(ABC):
                         "end_time": end_time,
                         "cluster": cluster,
                         "namespace": namespace,
+                        "step": step,
+                        "tz": tz,
                         "page": page,
                         "page_size": page_size,
                     }
@@ -2105,6 +2194,8 @@ class AsyncOperations(ABC):
         end_time: str,
         cluster: str | None = None,
         dimension_value: str | None = None,
+        step: str | None = None,
+        tz: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
     ) -> models.LabelUsage:
@@ -2116,6 +2207,8 @@ class AsyncOperations(ABC):
         :param end_time: Before this time.
         :param cluster: A cluster's name. Default: the first that was collected.
         :param dimension_value: Of this value. Default: of all.
+        :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+        :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
         :param page_size: Rows of a page. Default: 20.
         """
@@ -2132,6 +2225,8 @@ class AsyncOperations(ABC):
                         "end_time": end_time,
                         "cluster": cluster,
                         "dimension_value": dimension_value,
+                        "step": step,
+                        "tz": tz,
                         "page": page,
                         "page_size": page_size,
                     }
@@ -2149,6 +2244,8 @@ class AsyncOperations(ABC):
         namespace: str | None = None,
         workload_name: str | None = None,
         workload_type: str | None = None,
+        step: str | None = None,
+        tz: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
         order_by: str | None = None,
@@ -2162,6 +2259,8 @@ class AsyncOperations(ABC):
         :param namespace: Of this namespace. Default: of all that may be seen.
         :param workload_name: Of this name.
         :param workload_type: Of this kind.
+        :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+        :param tz: Time zone of days, weeks and months. Default: UTC.
         :param page: Which page, from 1: then the answer is one.
         :param page_size: Rows of a page. Default: 20.
         :param order_by: By what; what is not known is last.
@@ -2180,10 +2279,65 @@ class AsyncOperations(ABC):
                         "namespace": namespace,
                         "workload_name": workload_name,
                         "workload_type": workload_type,
+                        "step": step,
+                        "tz": tz,
                         "page": page,
                         "page_size": page_size,
                         "order_by": order_by,
                         "order_direction": order_direction,
+                    }
+                ),
+            )
+        )
+        return found
+
+    async def get_usage_ledger(
+        self,
+        *,
+        start_time: str,
+        end_time: str,
+        by: str | None = None,
+        key: str | None = None,
+        value: str | None = None,
+        cluster: str | None = None,
+        namespace: str | None = None,
+        step: str | None = None,
+        tz: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> models.LedgerAnswer:
+        """What became of every GPU-second. What is not of namespaces or workloads is for those who see all namespaces.
+
+        :param start_time: Hours that begin at it or later; RFC 3339.
+        :param end_time: Before this time.
+        :param by: What a row is about.
+        :param key: Of a label or annotation.
+        :param value: Of this namespace, value, workload (its uid), node, model. Default: of all.
+        :param cluster: A cluster's name. Default: the first that was collected.
+        :param namespace: Of this namespace. Default: of all that may be seen.
+        :param step: What a row is of. Weeks begin on Monday; `total` is one row for the whole time.
+        :param tz: Time zone of days, weeks and months. Default: UTC.
+        :param page: Which page, from 1: then the answer is one.
+        :param page_size: Rows of a page. Default: 20.
+        """
+        found: models.LedgerAnswer = await self.send(
+            Call(
+                "GET",
+                "/gpu-aggregation/ledger",
+                models.LedgerAnswer,
+                query=given(
+                    {
+                        "start_time": start_time,
+                        "end_time": end_time,
+                        "by": by,
+                        "key": key,
+                        "value": value,
+                        "cluster": cluster,
+                        "namespace": namespace,
+                        "step": step,
+                        "tz": tz,
+                        "page": page,
+                        "page_size": page_size,
                     }
                 ),
             )

@@ -29,7 +29,12 @@ class _Hour(UsageValue):
 
 
 class _Told(UsageValue):
-    stat_hour: str = Field(description="The beginning of the hour, UTC.", examples=["2025-11-05T14:00:00Z"])
+    stat_hour: str = Field(description="Where the hour or step begins, UTC.", examples=["2025-11-05T14:00:00Z"])
+    end_time: str = Field(
+        default="",
+        description="Where a step that is not an hour ends, UTC; the first and the last one are cut.",
+        examples=["2025-11-05T15:00:00Z"],
+    )
 
 
 class _Used(UsageValue):
@@ -146,6 +151,41 @@ class WorkloadHourPage(_Page):
     data: list[WorkloadHour]
 
 
+class LedgerRow(UsageValue):
+    """What became of the GPU-seconds of a group: `allocated` is `busy` + `held_idle` + `held_unobserved`, `capacity` is
+    `allocated` + `free` + `unusable`."""
+
+    time: str = Field(description="Where the step begins, UTC.", examples=["2025-11-01T00:00:00Z"])
+    end_time: str = Field(
+        description="Where it ends; the first and the last are cut.", examples=["2025-12-01T00:00:00Z"]
+    )
+    cluster: str = Field(examples=["cluster-1"])
+    level: Literal["cluster", "namespace", "label", "annotation", "workload", "node", "model"] = Field(
+        examples=["label"]
+    )
+    key: str = Field(description="Of a label; of a workload its namespace, kind and name.", examples=["team"])
+    value: str = Field(description="Of the label; of a workload its uid; else a name.", examples=["ai-research"])
+    namespace: str = Field(default="", description="Of a workload; likewise kind and name.", examples=["ml-training"])
+    kind: str = Field(default="", examples=["Job"])
+    name: str = Field(default="", examples=["bert"])
+    capacity_gpu_seconds: float | None = Field(
+        description="That there were; null for what has no GPUs of its own.", examples=[331776000.0]
+    )
+    allocated_gpu_seconds: float = Field(description="That were held.", examples=[165888000.0])
+    busy_gpu_seconds: float = Field(description="Measured, times their utilisation.", examples=[110000000.0])
+    held_idle_gpu_seconds: float = Field(description="Measured, and not used.", examples=[50000000.0])
+    held_unobserved_gpu_seconds: float = Field(description="Held, and not measured.", examples=[5888000.0])
+    free_gpu_seconds: float | None = Field(
+        description="Held by nobody, of nodes that take pods.", examples=[160000000.0]
+    )
+    unusable_gpu_seconds: float | None = Field(
+        description="Held by nobody, of nodes that take no pods.", examples=[5888000.0]
+    )
+    avg_utilization: float | None = Field(description="Percent, of what was measured.", examples=[68.5])
+    coverage: float | None = Field(description="How much of what was held was measured, 0 to 1.", examples=[0.9645])
+    closes: bool = Field(description="Whether the parts add up; a ledger that does not is an error.", examples=[True])
+
+
 class HeldByWorkload(UsageValue):
     """What a workload held at a moment."""
 
@@ -239,6 +279,18 @@ class WorkloadUsage(_Envelope):
     """Hours of workloads, a page of them."""
 
     data: WorkloadHourPage
+
+
+class LedgerPage(_Page):
+    """A page of rows."""
+
+    data: list[LedgerRow]
+
+
+class LedgerAnswer(_Envelope):
+    """What became of every GPU-second."""
+
+    data: list[LedgerRow] | LedgerPage
 
 
 class LatestAllocation(_Envelope):

@@ -19,6 +19,7 @@ from gpuctl_server.models.usage_models import (
     ClusterUsage,
     LabelUsage,
     LatestAllocation,
+    LedgerAnswer,
     NamespaceUsage,
     UsageNames,
     UsageProblem,
@@ -50,7 +51,16 @@ Page = Annotated[int | None, Query(ge=1, le=2**31, description="Which page, from
 PageSize = Annotated[int | None, Query(ge=1, le=LARGEST_PAGE, description="Rows of a page. Default: 20.")]
 Dimension = Annotated[Literal["label", "annotation"], Query(description="What kind of dimension it is.")]
 Key = Annotated[str, Query(min_length=1, max_length=317, description="The key of the label.", examples=["team"])]
+StepOf = Annotated[
+    Literal["hour", "day", "week", "month", "total"],
+    Query(description="What a row is of. Weeks begin on Monday; `total` is one row for the whole time."),
+]
+Zone = Annotated[
+    str,
+    Query(max_length=64, description="Time zone of days, weeks and months. Default: UTC.", examples=["Asia/Shanghai"]),
+]
 _NAMESPACES = "/gpu-aggregation/namespaces/hourly-stats"
+_LEDGER = "/gpu-aggregation/ledger?by=namespace"
 _WORKLOADS = "/gpu-aggregation/workloads/hourly-stats"
 
 
@@ -84,8 +94,11 @@ def _hours(cluster: str, start: float, end: float, paging: Paging | None) -> Hou
     return Hours(cluster, start, end, paging=paging)
 
 
-def _between(cluster: str, start: str, end: str, paging: Paging | None) -> Hours:
-    return _hours(cluster, _seconds("start_time", start), _seconds("end_time", end), paging)
+def _between(cluster: str, start: str, end: str, paging: Paging | None, step: str, zone: str) -> Hours:
+    from gpuctl_usage.answers.steps import Step
+
+    hours = _hours(cluster, _seconds("start_time", start), _seconds("end_time", end), paging)
+    return replace(hours, step=Step(step), tz=zone)
 
 
 def _seen(service: Service, caller: Caller, cluster: str, namespace: str = "") -> frozenset[str] | None:
@@ -144,6 +157,8 @@ def cluster_hours(
     start_time: Start,
     end_time: End,
     cluster: Cluster = "",
+    step: StepOf = "hour",
+    tz: Zone = "",
     page: Page = None,
     page_size: PageSize = None,
 ) -> JSONResponse:
@@ -151,7 +166,7 @@ def cluster_hours(
     from gpuctl_usage.answers.hourly_answers import cluster_hours as answer
 
     demand_whole(caller, _NAMESPACES)
-    hours = _between(cluster, start_time, end_time, _paging(page, page_size))
+    hours = _between(cluster, start_time, end_time, _paging(page, page_size), step, tz)
     return _success(usage_answer(service, lambda database: answer(database, hours)))
 
 
@@ -163,13 +178,15 @@ def namespace_hours(
     end_time: End,
     cluster: Cluster = "",
     namespace: Namespace = "",
+    step: StepOf = "hour",
+    tz: Zone = "",
     page: Page = None,
     page_size: PageSize = None,
 ) -> JSONResponse:
     """Namespaces, hour by hour, of those that may be seen."""
     from gpuctl_usage.answers.hourly_answers import namespace_hours as answer
 
-    hours = _between(cluster, start_time, end_time, _paging(page, page_size))
+    hours = _between(cluster, start_time, end_time, _paging(page, page_size), step, tz)
     hours = replace(hours, namespaces=_seen(service, caller, cluster, namespace))
     return _success(usage_answer(service, lambda database: answer(database, hours, namespace)))
 
@@ -184,6 +201,8 @@ def label_hours(
     end_time: End,
     cluster: Cluster = "",
     dimension_value: Annotated[str, Query(max_length=4096, description="Of this value. Default: of all.")] = "",
+    step: StepOf = "hour",
+    tz: Zone = "",
     page: Page = None,
     page_size: PageSize = None,
 ) -> JSONResponse:
@@ -192,7 +211,8 @@ def label_hours(
     from gpuctl_usage.sums import Level
 
     demand_whole(caller, _WORKLOADS)
-    hours, level = _between(cluster, start_time, end_time, _paging(page, page_size)), Level(dimension_type)
+    level = Level(dimension_type)
+    hours = _between(cluster, start_time, end_time, _paging(page, page_size), step, tz)
     return _success(
         usage_answer(service, lambda database: answer(database, hours, level, dimension_key, dimension_value))
     )
@@ -208,6 +228,8 @@ def workload_hours(
     namespace: Namespace = "",
     workload_name: Annotated[str, Query(max_length=253, description="Of this name.", examples=["bert"])] = "",
     workload_type: Annotated[str, Query(max_length=63, description="Of this kind.", examples=["Job"])] = "",
+    step: StepOf = "hour",
+    tz: Zone = "",
     page: Page = None,
     page_size: PageSize = None,
     order_by: Annotated[
@@ -221,13 +243,59 @@ def workload_hours(
     from gpuctl_usage.store.usage_queries import RowOrder
 
     demand_workloads(caller)
-    hours = _between(cluster, start_time, end_time, _paging(page, page_size, always=True))
+    hours = _between(cluster, start_time, end_time, _paging(page, page_size, always=True), step, tz)
     hours = replace(hours, namespaces=_seen(service, caller, cluster, namespace))
     asked: dict[str, Any] = {"namespace": namespace, "name": workload_name, "kind": workload_type}
     order, ascending = RowOrder(order_by), order_direction == "asc"
     return _success(
         usage_answer(service, lambda database: answer(database, hours, **asked, order=order, ascending=ascending))
     )
+
+
+@router.get("/ledger", responses=_of(LedgerAnswer))
+def ledger(
+    service: ServiceOf,
+    caller: Reads,
+    start_time: Start,
+    end_time: End,
+    by: Annotated[
+        Literal["cluster", "namespace", "label", "annotation", "workload", "node", "model"],
+        Query(description="What a row is about."),
+    ] = "cluster",
+    key: Annotated[str, Query(max_length=317, description="Of a label or annotation.", examples=["team"])] = "",
+    value: Annotated[
+        str,
+        Query(
+            max_length=4096, description="Of this namespace, value, workload (its uid), node, model. Default: of all."
+        ),
+    ] = "",
+    cluster: Cluster = "",
+    namespace: Namespace = "",
+    step: StepOf = "hour",
+    tz: Zone = "",
+    page: Page = None,
+    page_size: PageSize = None,
+) -> JSONResponse:
+    """What became of every GPU-second. What is not of namespaces or workloads is for those who see all namespaces."""
+    from gpuctl_usage.answers.ledger_answers import KEYED, OF_NAMESPACES
+    from gpuctl_usage.answers.ledger_answers import ledger as answer
+    from gpuctl_usage.sums import Level
+
+    level = Level(by)
+    if level is Level.WORKLOAD:
+        demand_workloads(caller)
+    elif level not in OF_NAMESPACES:
+        demand_whole(caller, _LEDGER)
+    if (level in KEYED) != bool(key):
+        said = "is required" if level in KEYED else "is that of a label or annotation: leave it out"
+        raise Problem(400, f"key {said} with by={by}", error="InvalidRequest")
+    if namespace and level not in OF_NAMESPACES:
+        raise Problem(400, "namespace is for by=namespace and by=workload", error="InvalidRequest")
+    hours = _between(cluster, start_time, end_time, _paging(page, page_size), step, tz)
+    if level in OF_NAMESPACES:
+        hours = replace(hours, namespaces=_seen(service, caller, cluster, namespace))
+    asked: dict[str, Any] = {"value": value, "namespace": namespace}
+    return _success(usage_answer(service, lambda database: answer(database, hours, level, key, **asked)))
 
 
 @router.get("/snapshots/latest", responses=_of(LatestAllocation))

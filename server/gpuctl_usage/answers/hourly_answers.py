@@ -1,19 +1,24 @@
-"""Hours as rows, of the cluster, of namespaces, of the values of a label, of workloads."""
+"""Hours, or longer steps, as rows: of the cluster, of namespaces, of the values of a label, of workloads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import Connection
 
 from gpuctl_usage.answers.figures import counted, shown, stamped
-from gpuctl_usage.answers.scopes import Paging, cluster_named, page_or_list
+from gpuctl_usage.answers.scopes import Paging, TooMuch, cluster_named, page_or_list
+from gpuctl_usage.answers.steps import Step, bounds, zone_of
+from gpuctl_usage.facts import DAY
 from gpuctl_usage.rolling import quotients
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.hours import WorkloadStatus
+from gpuctl_usage.store.kept_parts import Part, kept_time, parts_of
+from gpuctl_usage.store.node_rows import NodeRows
 from gpuctl_usage.store.numbering import workload_of
+from gpuctl_usage.store.step_rows import StepRows
 from gpuctl_usage.store.usage_queries import (
     Question,
     RowOrder,
@@ -30,16 +35,22 @@ _STATUS = {
     WorkloadStatus.FINISHED: "Finished",
 }
 Answer = list[dict[str, Any]] | dict[str, Any]
+_MOST_OF_NODES = 1008
+"""Hours and days that are read for rows of nodes: each of them is unpacked as a whole."""
+_LONGEST = 32 * DAY
+"""No step is longer."""
 
 
 @dataclass(frozen=True)
 class Hours:
-    """Which hours are asked about.
+    """Which hours are asked about, and what a row is of.
 
     :param cluster: its name; "" is the first that was collected.
     :param start: seconds since 1970: hours that begin at it or later, and before ``end``.
     :param namespaces: those that may be seen; None for all.
     :param paging: None for all rows as a list.
+    :param step: an hour belongs to the day, week or month in which it begins; the first and the last of them are cut.
+    :param tz: the time zone of days, weeks and months, by its name in the IANA database; "" is UTC.
     """
 
     cluster: str
@@ -47,12 +58,14 @@ class Hours:
     end: float
     namespaces: Collection[str] | None = None
     paging: Paging | None = None
+    step: Step = Step.HOUR
+    tz: str = ""
 
 
 def cluster_hours(database: Database, hours: Hours) -> Answer:
-    """The cluster, hour by hour.
+    """The cluster, hour by hour, or step by step.
 
-    :raises Unanswerable: there is no such cluster, or there are too many rows. Likewise all below.
+    :raises Unanswerable: there is no such cluster or time zone, or there are too many rows. Likewise all below.
     """
     return _answer(database, hours, Level.CLUSTER, lambda row, _: _cluster_row(row))
 
@@ -88,24 +101,88 @@ def workload_hours(
 Row = Callable[[UsageRow, float | None], dict[str, Any]]
 
 
+class Rows(Protocol):
+    """The rows that answer a question."""
+
+    def count(self) -> int:
+        """How many there are."""
+
+    def find(self, limit: int, offset: int = 0) -> list[UsageRow]:
+        """Some of them, in the order of the question."""
+
+    def capacities(self) -> dict[int, float]:
+        """The GPUs of the whole cluster times seconds, by the start of an hour or step."""
+
+
+class _HourRows:
+    def __init__(self, connection: Connection, question: Question) -> None:
+        self._connection = connection
+        self._question = question
+
+    def count(self) -> int:
+        return count_rows(self._connection, self._question)
+
+    def find(self, limit: int, offset: int = 0) -> list[UsageRow]:
+        return find_rows(self._connection, self._question, limit, offset)
+
+    def capacities(self) -> dict[int, float]:
+        return capacity_by_hour(self._connection, self._question)
+
+
+def rows_of(connection: Connection, hours: Hours, question: Question) -> Rows:
+    """The rows of hours, or of what is longer.
+
+    :raises UnknownZone: there is no such time zone.
+    """
+    zone_of(hours.tz)
+    if hours.step is Step.HOUR and question.level is not Level.NODE:
+        return _HourRows(connection, question)
+    steps, number = kept_steps(connection, hours, question.cluster), list(Step).index(hours.step)
+    if question.level is not Level.NODE:
+        return StepRows(connection, question, steps, number)
+    if sum(len(part.periods) for part in steps) > _MOST_OF_NODES:
+        raise TooMuch(
+            "nodes, hour by hour, are answered for six weeks at most; ask for a shorter time, or for step=day"
+        )
+    return NodeRows(connection, question, steps, number)
+
+
+def kept_steps(connection: Connection, hours: Hours, cluster: int) -> list[Part]:
+    """The steps of a time of which anything is kept.
+
+    :raises UnknownZone: there is no such time zone.
+    """
+    zone, kept = zone_of(hours.tz), kept_time(connection, cluster)
+    if kept is None:
+        return []
+    # Nobody counts the days since the year 1.
+    first, last = max(hours.start, kept[0] - _LONGEST), min(hours.end, kept[1] + _LONGEST)
+    if hours.step is Step.TOTAL:
+        first, last = hours.start, hours.end
+    return parts_of(connection, cluster, bounds(first, last, hours.step, zone))
+
+
+def question_of(hours: Hours, cluster: int, level: Level, **asked: Any) -> Question:
+    """What is asked, of a cluster."""
+    return Question(cluster, level, hours.start, hours.end, hours.namespaces, **asked)
+
+
 def _answer(database: Database, hours: Hours, level: Level, row: Row, **asked: Any) -> Answer:
     with database.reading() as connection:
         cluster = cluster_named(connection, hours.cluster)
-        question = Question(cluster.id, level, hours.start, hours.end, hours.namespaces, **asked)
+        rows = rows_of(connection, hours, question_of(hours, cluster.id, level, **asked))
 
         def find(limit: int, offset: int) -> list[dict[str, Any]]:
-            found = find_rows(connection, question, limit, offset)
-            whole = _capacities(connection, question, found)
-            return [{"id": item.id, "cluster_name": cluster.name, **row(item, whole.get(item.start))} for item in found]
+            found = rows.find(limit, offset)
+            # Of namespaces without a capacity of their own that of the cluster.
+            whole = rows.capacities() if level is Level.NAMESPACE and found else {}
+            told = [{"id": item.id, "cluster_name": cluster.name, **row(item, whole.get(item.start))} for item in found]
+            if hours.step is not Step.HOUR:
+                for value, item in zip(told, found, strict=True):
+                    value["end_time"] = stamped(item.end)
+            return told
 
-        return page_or_list(hours.paging, lambda: count_rows(connection, question), find)
-
-
-def _capacities(connection: Connection, question: Question, found: list[UsageRow]) -> dict[int, float]:
-    """Of the hours of namespaces without a capacity of their own that of the cluster."""
-    if question.level is not Level.NAMESPACE or not found:
-        return {}
-    return capacity_by_hour(connection, question)
+        return page_or_list(hours.paging, rows.count, find)
 
 
 def _cluster_row(row: UsageRow) -> dict[str, Any]:

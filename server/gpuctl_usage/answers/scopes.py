@@ -25,7 +25,11 @@ class NothingKept(Unanswerable):
     """There is nothing of what was asked for."""
 
 
-class TooMuch(Unanswerable):
+class Refused(Unanswerable):
+    """It was not asked as it can be answered."""
+
+
+class TooMuch(Refused):
     """The list would be too long."""
 
 

@@ -44,6 +44,7 @@ def add_up(hours: Sequence[RolledUp], holdings: Iterable[Holding]) -> RolledUp:
         sums=in_order(sums),
         digest=hashlib.sha256(text.encode()).hexdigest(),
         dropped=sum(hour.dropped for hour in hours),
+        holders=frozenset().union(*(hour.holders for hour in hours)),
     )
 
 

@@ -13,7 +13,7 @@ from gpuctl_usage.rolling.observation import Observed, observe, of_nobody
 from gpuctl_usage.rolling.spells import Spell, spells, stocks
 from gpuctl_usage.rolling.tally import CLUSTER, Keys, Tally, groups_of, in_order, keys_of
 from gpuctl_usage.rolling.tracks import tracks
-from gpuctl_usage.sums import Group, Level, RolledUp, Sums
+from gpuctl_usage.sums import Group, Holder, Level, RolledUp, Sums
 
 MOST_INTERVALS = 2.5
 """How many scrape intervals a measurement speaks for at most: one scrape that is missing makes no gap, two do."""
@@ -70,7 +70,16 @@ def roll_up(
             _add_free(sums.setdefault(group, Sums()), one)
     ours = {place: of_place for place, of_place in measured.items() if place not in foreign}
     digest = digest_of((start, seconds, interval, keys, dropped), seconds + most, held, there, ours)
-    return RolledUp(start, seconds, in_order(sums), digest, dropped)
+    return RolledUp(start, seconds, in_order(sums), digest, dropped, _holders(held))
+
+
+def _holders(held: Iterable[Spell]) -> frozenset[Holder]:
+    found = set()
+    for spell in held:
+        if spell.counts:
+            labels, annotations = spell.holding.labels, spell.holding.annotations
+            found.add(Holder(spell.holding.workload, tuple(sorted(labels.items())), tuple(sorted(annotations.items()))))
+    return frozenset(found)
 
 
 def _count(tallies: dict[Group, Tally], keys: Keys, alike: Sequence[Spell], observed: Mapping[int, Observed]) -> None:

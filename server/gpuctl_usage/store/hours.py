@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum, IntEnum
 from typing import Any, NamedTuple
 
@@ -10,19 +10,30 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from gpuctl_usage.facts import DAY, HOUR
 from gpuctl_usage.store.intervals import overlapping
-from gpuctl_usage.store.numbering import group_ids, group_of, groups_of
+from gpuctl_usage.store.numbering import (
+    Described,
+    attributes_ids,
+    described_by,
+    group_ids,
+    group_of,
+    groups_of,
+    workload_group,
+    workload_of,
+)
 from gpuctl_usage.store.packing import (
     AS_THEY_ARE,
     ROUNDED,
     hundredths,
     of_hundredths,
     pack_histogram,
+    pack_pairs,
     pack_sums,
     unpack_histogram,
+    unpack_pairs,
     unpack_sums,
 )
 from gpuctl_usage.store.tables import groups, holdings, periods, sums
-from gpuctl_usage.sums import Group, Level, RolledUp, Sums
+from gpuctl_usage.sums import Group, Holder, Level, RolledUp, Sums
 
 
 class Span(str, Enum):
@@ -88,6 +99,7 @@ def put_period(
         "coverage": whole.obs_gpu_s / whole.alloc_gpu_s if whole is not None and whole.alloc_gpu_s > 0 else None,
         "dropped": rolled.dropped,
         "updated_at": now,
+        "holders": _pack_holders(connection, cluster, rolled.holders),
         "nodes": pack_sums(nodes),
     }
     if known is None:
@@ -109,6 +121,27 @@ def put_period(
     if rows:
         connection.execute(insert(sums), rows)
     return True
+
+
+def _pack_holders(connection: Connection, cluster: int, holders: Collection[Holder]) -> bytes:
+    keys = [workload_group(item.workload) for item in holders]
+    ids = group_ids(connection, cluster, keys)
+    described = attributes_ids(connection, (Described(dict(item.labels), dict(item.annotations)) for item in holders))
+    return pack_pairs((ids[key], number) for key, number in zip(keys, described, strict=True))
+
+
+def _holders(connection: Connection, packed: bytes) -> frozenset[Holder]:
+    pairs = list(unpack_pairs(packed))
+    workloads = groups_of(connection, sorted({number for number, _ in pairs}))
+    as_what = described_by(connection, sorted({number for _, number in pairs}))
+    return frozenset(
+        Holder(
+            workload_of(workloads[number]),
+            tuple(sorted(as_what[described].labels.items())),
+            tuple(sorted(as_what[described].annotations.items())),
+        )
+        for number, described in pairs
+    )
 
 
 def _standing(connection: Connection, cluster: int, start: float, end: float) -> dict[int, _Standing]:
@@ -189,7 +222,8 @@ def read_periods(connection: Connection, cluster: int, start: int, end: int, spa
             .where(sums.c.period_id == period.id)
         )
         by_group = {group_of(row): sums_of(row) for row in rows} | _nodes(connection, period.nodes)
-        found.append(RolledUp(period.start, period.seconds, by_group, period.digest, period.dropped))
+        holders = _holders(connection, period.holders)
+        found.append(RolledUp(period.start, period.seconds, by_group, period.digest, period.dropped, holders))
     return found
 
 

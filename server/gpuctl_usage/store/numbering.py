@@ -140,6 +140,17 @@ def attributes_ids(connection: Connection, wanted: Iterable[Described]) -> list[
     return [known[digest] for digest in order]
 
 
+def described_by(connection: Connection, numbers: Sequence[int]) -> dict[int, Described]:
+    """The labels and annotations that have numbers."""
+    found: dict[int, Described] = {}
+    for start in range(0, len(numbers), _AT_ONCE):
+        few = numbers[start : start + _AT_ONCE]
+        statement = select(attributes.c.id, attributes.c.labels, attributes.c.annotations)
+        for row in connection.execute(statement.where(attributes.c.id.in_(few))):
+            found[row.id] = described(row.labels, row.annotations)
+    return found
+
+
 def _known_attributes(connection: Connection, digests: list[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for start in range(0, len(digests), _AT_ONCE):

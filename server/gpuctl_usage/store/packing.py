@@ -6,8 +6,10 @@ import json
 import sys
 import zlib
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from itertools import accumulate
+from operator import sub
 from typing import Any
 
 from gpuctl_usage.sums import Sums
@@ -123,30 +125,62 @@ def unpack_sums(packed: bytes) -> dict[int, Sums]:
     if not packed:
         return {}
     try:
-        head, _, body = zlib.decompress(packed).partition(b"\n")
-        count, plain, rounded = json.loads(head)
-        at = 0
-
-        def column(code: str) -> list[Any]:
-            nonlocal at
-            found = array(code)
-            size = count * found.itemsize
-            found.frombytes(body[at : at + size])
-            at += size
-            return _swapped(found).tolist()
-
-        ids = column("q")
-        columns: dict[str, list[Any]] = {name: _as_was(name, column("d")) for name in plain}
-        columns |= {name: [of_hundredths(None if item < 0 else item) for item in column("i")] for name in rounded}
-        columns["histogram"] = []
-        for length in column("i"):
-            columns["histogram"].append(unpack_histogram(None if length < 0 else body[at : at + length]))
-            at += max(length, 0)
-        known = {name: values for name, values in columns.items() if name in Sums.__dataclass_fields__}
+        columns = _Columns(packed)
+        ids, known = columns.of("q"), {}
+        for name in columns.plain:
+            known[name] = _as_was(name, columns.of("d"))
+        for name in columns.rounded:
+            known[name] = [of_hundredths(None if item < 0 else item) for item in columns.of("i")]
+        known["histogram"] = [unpack_histogram(item) for item in columns.texts()]
+        known = {name: values for name, values in known.items() if name in Sums.__dataclass_fields__}
         made = (dict(zip(known, row, strict=True)) for row in zip(*known.values(), strict=True))
         return {number: Sums(**values) for number, values in zip(ids, made, strict=True)}
     except (zlib.error, TypeError, ValueError, IndexError) as error:
         raise NotPacked(str(error)) from None
+
+
+def unpack_columns(packed: bytes, names: Sequence[str]) -> tuple[list[int], list[list[float]]]:
+    """Ids, and of each of the fields that are kept as they are its values; much less work than all.
+
+    :raises NotPacked: these were none.
+    """
+    if not packed:
+        return [], [[] for _ in names]
+    try:
+        columns = _Columns(packed)
+        ids = columns.of("q")
+        found = {name: columns.of("d") if name in names else columns.skip("d") for name in columns.plain}
+        return ids, [found.get(name) or [0.0] * len(ids) for name in names]
+    except (zlib.error, TypeError, ValueError, IndexError) as error:
+        raise NotPacked(str(error)) from None
+
+
+class _Columns:
+    """Packed sums, from the first column to the last."""
+
+    def __init__(self, packed: bytes) -> None:
+        head, _, self._body = zlib.decompress(packed).partition(b"\n")
+        self._count, self.plain, self.rounded = json.loads(head)
+        self._at = 0
+
+    def of(self, code: str) -> list[Any]:
+        """The next column, of numbers of a type."""
+        found = array(code)
+        size = self._count * found.itemsize
+        found.frombytes(self._body[self._at : self._at + size])
+        self._at += size
+        return _swapped(found).tolist()
+
+    def skip(self, code: str) -> list[Any]:
+        """Leave the next column out."""
+        self._at += self._count * array(code).itemsize
+        return []
+
+    def texts(self) -> Iterator[bytes | None]:
+        """The next column, of bytes."""
+        for length in self.of("i"):
+            yield None if length < 0 else self._body[self._at : self._at + length]
+            self._at += max(length, 0)
 
 
 def _as_was(name: str, values: list[float]) -> list[Any]:
@@ -166,6 +200,31 @@ def _swapped(values: array[Any]) -> array[Any]:
     if sys.byteorder == "big":
         values.byteswap()
     return values
+
+
+def pack_pairs(pairs: Iterable[tuple[int, int]]) -> bytes:
+    """Pairs of ids, in order: of the first ones the steps are kept, which are small."""
+    ordered = sorted(set(pairs))
+    firsts = [first for first, _ in ordered]
+    steps = array("q", map(sub, firsts, [0, *firsts]))
+    return zlib.compress(_bytes(steps) + _bytes(array("q", [second for _, second in ordered])), 6) if ordered else b""
+
+
+def unpack_pairs(packed: bytes) -> Iterator[tuple[int, int]]:
+    """The pairs that were packed.
+
+    :raises NotPacked: these were none.
+    """
+    if not packed:
+        return iter(())
+    try:
+        numbers = array("q")
+        numbers.frombytes(zlib.decompress(packed))
+        _swapped(numbers)
+        half = len(numbers) // 2
+        return zip(accumulate(numbers[:half]), numbers[half:], strict=True)
+    except (zlib.error, ValueError) as error:
+        raise NotPacked(str(error)) from None
 
 
 def pack_allocations(items: Sequence[tuple[int, float, float | None]]) -> bytes:

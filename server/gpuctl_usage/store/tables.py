@@ -111,6 +111,8 @@ periods = Table(
     Column("dropped", Integer, nullable=False),
     Column("created_at", Float, nullable=False),
     Column("updated_at", Float, nullable=False),
+    # Workloads, each with the labels that it had: how many there were of several hours is no sum.
+    Column("holders", LargeBinary, nullable=False),
     # The sums of all nodes: nobody asks for one hour of one node, and there are more nodes than workloads.
     Column("nodes", LargeBinary, nullable=False),
     UniqueConstraint("cluster_id", "span", "start"),

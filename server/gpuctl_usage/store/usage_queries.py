@@ -14,8 +14,8 @@ from gpuctl_usage.store.numbering import described, group_of
 from gpuctl_usage.store.tables import attributes, clusters, groups, periods, sums
 from gpuctl_usage.sums import Group, Level, Sums
 
-_GROUP_BITS = 28
-"""Of a row's id, of 53 bits: which group. The rest says which hour."""
+GROUP_BITS = 28
+"""Of a row's id, of 53 bits: which group. The rest says of when it is."""
 _FEW = 500
 
 
@@ -51,14 +51,16 @@ class Question:
 
 
 class UsageRow(NamedTuple):
-    """The sums of a group over an hour.
+    """The sums of a group over an hour, or several.
 
     :param id: stays the same when the hour is rolled up again; less than 2^53.
+    :param seconds: how much there has been of it, of what is known.
     :param labels: of a workload, as far as they are known; likewise ``annotations`` and ``status``.
     """
 
     id: int
     start: int
+    end: int
     seconds: float
     created_at: float
     updated_at: float
@@ -132,7 +134,7 @@ def capacity_by_hour(connection: Connection, question: Question) -> dict[int, fl
 
 
 def _matching(connection: Connection, question: Question, *columns: Any) -> Select[Any]:
-    wanted = _groups(question)
+    wanted = wanted_groups(question)
     few = list(connection.execute(select(groups.c.id).where(wanted).limit(_FEW + 1)).scalars())
     statement = select(*columns).select_from(periods).join(sums, sums.c.period_id == periods.c.id)
     statement = statement.join(groups, groups.c.id == sums.c.group_id).where(_hours(question))
@@ -140,7 +142,8 @@ def _matching(connection: Connection, question: Question, *columns: Any) -> Sele
     return statement.where(wanted if len(few) > _FEW else sums.c.group_id.in_(few))
 
 
-def _groups(question: Question) -> ColumnElement[bool]:
+def wanted_groups(question: Question) -> ColumnElement[bool]:
+    """The groups that a question is about."""
     found = [groups.c.cluster_id == question.cluster, groups.c.level == question.level.value]
     wanted = {"key": question.key, "value": question.value, "kind": question.kind, "name": question.name}
     found += [groups.c[column] == text for column, text in wanted.items() if text is not None]
@@ -177,6 +180,7 @@ def _whole() -> Select[Any]:
         select(
             sums,
             periods.c.start,
+            periods.c.span,
             periods.c.seconds,
             periods.c.created_at,
             periods.c.updated_at,
@@ -197,8 +201,9 @@ def _whole() -> Select[Any]:
 def _row(row: Any) -> UsageRow:
     said = described(row.labels or "{}", row.annotations or "{}")
     return UsageRow(
-        id=row.period_id << _GROUP_BITS | row.group_id,
+        id=row.period_id << GROUP_BITS | row.group_id,
         start=row.start,
+        end=row.start + Span(row.span).seconds,
         seconds=row.seconds,
         created_at=row.created_at,
         updated_at=row.updated_at,

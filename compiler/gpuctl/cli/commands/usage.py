@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -72,7 +73,7 @@ def collect(**given: Any) -> int:
 
     It may be ended at any moment, and goes on where it was. Hours are rolled up a minute and a half after their end.
     """
-    settings, stopping = _settings(given), _stopping()
+    settings = _settings(given)
     from gpuctl_server.request_log import set_up
     from gpuctl_usage.collector import CannotCollect, collect
     from gpuctl_usage.collector_health import CollectorHealth
@@ -83,7 +84,8 @@ def collect(**given: Any) -> int:
     try:
         if settings.usage_metrics:
             HealthListener(settings.usage_metrics, health)
-        collect(settings, stopping, health)
+        with _stopping() as stopping:
+            collect(settings, stopping, health)
     except (CannotAnswer, CannotCollect) as error:
         raise ClusterFailure(str(error)) from None
     return 0
@@ -133,17 +135,21 @@ def _settings(given: dict[str, Any]) -> UsageSettings:
         raise click.UsageError(str(error)) from None
 
 
-def _stopping() -> threading.Event:
-    """What a signal sets; a second one ends the process at once."""
+@contextmanager
+def _stopping() -> Iterator[threading.Event]:
+    """What a signal sets, for as long as the block lasts; a second one ends the process at once."""
     stopping = threading.Event()
 
     def stop(number: int, frame: object) -> None:
         stopping.set()
         signal.signal(number, signal.SIG_DFL)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    return stopping
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stopping
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _time(option: str, text: str) -> float:

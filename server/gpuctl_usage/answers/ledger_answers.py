@@ -1,0 +1,83 @@
+"""The ledger: what became of every GPU-second, by whom and when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from gpuctl_usage.answers.figures import shown, stamped
+from gpuctl_usage.answers.hourly_answers import Answer, Hours, question_of, rows_of
+from gpuctl_usage.answers.scopes import cluster_named, page_or_list
+from gpuctl_usage.rolling import balance, quotients
+from gpuctl_usage.store.database import Database
+from gpuctl_usage.store.numbering import workload_of
+from gpuctl_usage.store.usage_queries import RowOrder, UsageRow
+from gpuctl_usage.sums import Level
+
+KEYED = balance.KEYED
+"""Levels that are asked about by a key."""
+OF_NAMESPACES = frozenset({Level.NAMESPACE, Level.WORKLOAD})
+"""Levels whose groups are of one namespace each."""
+
+
+def ledger(
+    database: Database,
+    hours: Hours,
+    level: Level,
+    key: str = "",
+    *,
+    value: str = "",
+    namespace: str = "",
+    order: RowOrder = RowOrder.TIME,
+    ascending: bool = True,
+) -> Answer:
+    """GPU-seconds, a row for each step and group; they are not rounded but to thousandths.
+
+    :param key: of a label or annotation.
+    :param value: of this one alone: a namespace, a value of the label, a workload's uid, a node, a model.
+    :param namespace: of its workloads alone.
+    :raises Unanswerable: there is no such cluster or time zone, or there are too many rows.
+    """
+    if namespace:
+        seen = hours.namespaces is None or namespace in hours.namespaces
+        hours = replace(hours, namespaces=[namespace] if seen else [])
+    with database.reading() as connection:
+        cluster = cluster_named(connection, hours.cluster)
+        asked: dict[str, Any] = {"value": value or None, "order": order, "ascending": ascending}
+        if level in KEYED:
+            asked["key"] = key
+        rows = rows_of(connection, hours, question_of(hours, cluster.id, level, **asked))
+
+        def find(limit: int, offset: int) -> list[dict[str, Any]]:
+            return [_row(item, cluster.name) for item in rows.find(limit, offset)]
+
+        return page_or_list(hours.paging, rows.count, find)
+
+
+def _row(row: UsageRow, cluster: str) -> dict[str, Any]:
+    level = row.group.level
+    account = balance.ledger(row.sums, level)
+    own = level in balance.WITH_CAPACITY
+    told = {"time": stamped(row.start), "end_time": stamped(row.end), "cluster": cluster, "level": level.value}
+    told |= {"key": row.group.key, "value": row.group.value}
+    if level is Level.WORKLOAD:
+        workload = workload_of(row.group)
+        told |= {"namespace": workload.namespace, "kind": workload.kind, "name": workload.name}
+    return {
+        **told,
+        "capacity_gpu_seconds": _amount(account.capacity) if own else None,
+        "allocated_gpu_seconds": _amount(row.sums.alloc_gpu_s),
+        "busy_gpu_seconds": _amount(account.busy),
+        "held_idle_gpu_seconds": _amount(account.held_idle),
+        "held_unobserved_gpu_seconds": _amount(account.held_unobserved),
+        "free_gpu_seconds": _amount(account.free) if own else None,
+        "unusable_gpu_seconds": _amount(account.unusable) if own else None,
+        "avg_utilization": shown(quotients.avg_utilization(row.sums)),
+        "coverage": shown(quotients.coverage(row.sums), 4),
+        "closes": account.closes,
+    }
+
+
+def _amount(seconds: float) -> float:
+    # What additions lose is no part of an amount; and -0.0 is none.
+    return round(seconds, 3) + 0.0

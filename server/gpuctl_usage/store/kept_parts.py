@@ -1,0 +1,118 @@
+"""Of which hours and days a longer time is added up: of days that are final, otherwise of hours."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, func, select
+
+from gpuctl_usage.facts import DAY
+from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.tables import periods
+
+
+class Part(NamedTuple):
+    """A step, as far as something of it is kept.
+
+    :param start: where it begins, however much of it is kept; likewise ``end``.
+    :param seconds: how much there has been of what is kept.
+    :param periods: numbers of hours and days, the earliest first, each part of the time once.
+    """
+
+    start: int
+    end: int
+    seconds: float
+    created_at: float
+    updated_at: float
+    provisional: bool
+    periods: tuple[int, ...]
+
+
+class _Period(NamedTuple):
+    id: int
+    start: int
+    seconds: float
+    created_at: float
+    updated_at: float
+    provisional: bool
+
+
+def kept_time(connection: Connection, cluster: int) -> tuple[int, int] | None:
+    """From when to when anything is kept of a cluster, at most; None where nothing is."""
+    ends = [
+        select(choose(periods.c.start)).where(_of(cluster, span)).scalar_subquery()
+        for choose in (func.min, func.max)
+        for span in Span
+    ]
+    firsts_and_lasts = list(connection.execute(select(*ends)).one())
+    size = len(Span)
+    firsts = [time for time in firsts_and_lasts[:size] if time is not None]
+    lasts = [time + span.seconds for time, span in zip(firsts_and_lasts[size:], Span, strict=True) if time is not None]
+    return (min(firsts), max(lasts)) if firsts else None
+
+
+def parts_of(connection: Connection, cluster: int, bounds: Sequence[int]) -> list[Part]:
+    """Steps of which anything is kept.
+
+    :param bounds: where they begin, and where the last one ends: whole hours, ascending.
+    """
+    if len(bounds) < 2:
+        return []
+    days = {day.start: day for day in _read(connection, cluster, Span.DAY, *_whole_days(bounds))}
+    within = [day for day in days.values() if _place(bounds, day.start) == _place(bounds, day.start + DAY - 1)]
+    final = {day.start for day in within if not day.provisional}
+    hours = [hour for gap in _gaps(bounds, final) for hour in _read(connection, cluster, Span.HOUR, *gap)]
+    # A day that is open again is read as it was where its hours are not kept any more.
+    known = {hour.start // DAY * DAY for hour in hours}
+    chosen = [*hours, *(day for day in within if day.start in final or day.start not in known)]
+    by_place: dict[int, list[_Period]] = defaultdict(list)
+    for period in sorted(chosen, key=lambda period: period.start):
+        by_place[_place(bounds, period.start)].append(period)
+    return [_part(bounds[place], bounds[place + 1], by_place[place]) for place in sorted(by_place)]
+
+
+def _part(start: int, end: int, of_step: Sequence[_Period]) -> Part:
+    return Part(
+        start,
+        end,
+        seconds=sum(period.seconds for period in of_step),
+        created_at=min(period.created_at for period in of_step),
+        updated_at=max(period.updated_at for period in of_step),
+        provisional=any(period.provisional for period in of_step),
+        periods=tuple(period.id for period in of_step),
+    )
+
+
+def _place(bounds: Sequence[int], time: int) -> int:
+    return bisect_right(bounds, time) - 1
+
+
+def _whole_days(bounds: Sequence[int]) -> tuple[int, int]:
+    """The days of which all is asked about: from the first one on, before the end of the last one."""
+    return -(-bounds[0] // DAY) * DAY, bounds[-1] // DAY * DAY
+
+
+def _gaps(bounds: Sequence[int], days: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """What is between days."""
+    begin = bounds[0]
+    for day in sorted(days):
+        if begin < day:
+            yield begin, day
+        begin = day + DAY
+    if begin < bounds[-1]:
+        yield begin, bounds[-1]
+
+
+def _of(cluster: int, span: Span) -> ColumnElement[bool]:
+    return (periods.c.cluster_id == cluster) & (periods.c.span == span.value)
+
+
+def _read(connection: Connection, cluster: int, span: Span, start: int, end: int) -> list[_Period]:
+    if start >= end:
+        return []
+    columns = [periods.c[name] for name in _Period._fields]
+    between = _of(cluster, span), periods.c.start >= start, periods.c.start < end
+    return [_Period(*row) for row in connection.execute(select(*columns).where(*between).order_by(periods.c.start))]

@@ -1,0 +1,203 @@
+"""Rows of steps and the ledger: what the hours are together, of days that are final or of hours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from gpuctl_usage.answers.hourly_answers import Hours, cluster_hours, label_hours, namespace_hours, workload_hours
+from gpuctl_usage.answers.ledger_answers import ledger
+from gpuctl_usage.answers.scopes import Paging
+from gpuctl_usage.answers.steps import Step
+from gpuctl_usage.facts import DAY, HOUR, Capacity, Holding, NodeState, WorkloadKey
+from gpuctl_usage.rolling.day import add_up
+from gpuctl_usage.rolling.hour import roll_up
+from gpuctl_usage.store.database import Database, open_database
+from gpuctl_usage.store.hours import Span
+from gpuctl_usage.store.usage_queries import RowOrder
+from gpuctl_usage.sums import Level
+from properties.usage_worlds import ANNOTATION_KEYS, LABEL_KEYS
+
+BEGIN = 1_762_300_800
+"""2025-11-05T00:00:00Z."""
+
+
+def pod(uid: str, name: str, gpus: float, begin: float, end: float | None, **labels: str) -> Holding:
+    """Of the team that its first letter says."""
+    workload = WorkloadKey("red" if gpus > 1 else "blue", "Job", name, f"uid-{name}")
+    times = (BEGIN + begin, BEGIN + begin, None if end is None else BEGIN + end)
+    return Holding(uid, workload.namespace, uid, workload, "n1", gpus, "A100", labels, {}, *times)
+
+
+PODS = [
+    pod("p1", "train", 4, -HOUR, 30 * HOUR, team="x"),
+    pod("p2", "serve", 1, 2.5 * HOUR, 40.25 * HOUR, team="y"),
+    # Twice the same workload, with hours between; and one that is re-labelled.
+    pod("p3", "batch", 2, 3 * HOUR, 4 * HOUR, team="x"),
+    pod("p4", "batch", 2, 20 * HOUR, 20.5 * HOUR, team="x"),
+    pod("p5", "batch", 2, 20.5 * HOUR, None, team="y"),
+]
+NODES = [
+    Capacity("n1", "A100", 8, NodeState.READY, BEGIN - DAY, None),
+    Capacity("n2", "H100", 8, NodeState.CORDONED, BEGIN + 10 * HOUR, BEGIN + 45 * HOUR),
+]
+HOURS = 54
+
+
+def rolled(number: int) -> Any:
+    keys = {"label_keys": LABEL_KEYS, "annotation_keys": ANNOTATION_KEYS}
+    return roll_up(BEGIN + number * HOUR, HOUR, PODS, NODES, [], 15, **keys)
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """Two days and a quarter, of which the first day is final."""
+    found = open_database(str(tmp_path_factory.mktemp("steps") / "usage.db"))
+    cluster = found.cluster("uid", "lab")
+    found.put_holdings(cluster, PODS, BEGIN + HOURS * HOUR)
+    hours = [rolled(number) for number in range(HOURS)]
+    for hour in hours:
+        found.put_rolled_up(cluster, hour, provisional=False)
+    found.put_rolled_up(cluster, add_up(hours[:24], PODS), provisional=False, span=Span.DAY)
+    found.put_rolled_up(cluster, add_up(hours[24:48], PODS), provisional=True, span=Span.DAY)
+    yield found
+    found.close()
+
+
+ALL = Hours("", BEGIN, BEGIN + HOURS * HOUR)
+
+
+def gpu_seconds(begin: float, end: float, *pods: Holding) -> float:
+    """What pods held from an hour on, before another."""
+    low, high = BEGIN + begin * HOUR, BEGIN + end * HOUR
+    return sum(max(0.0, min(item.end or high, high) - max(item.start, low)) * item.gpus for item in pods)
+
+
+@pytest.mark.parametrize(
+    ("step", "tz", "bounds"),
+    [
+        (Step.HOUR, "", list(range(HOURS + 1))),
+        (Step.DAY, "", [0, 24, 48, 54]),
+        (Step.DAY, "Asia/Shanghai", [0, 16, 40, 54]),
+        (Step.WEEK, "Asia/Shanghai", [0, 54]),
+        (Step.MONTH, "", [0, 54]),
+        (Step.TOTAL, "", [0, 54]),
+    ],
+)
+def test_the_ledger_of_every_level(database: Database, step: Step, tz: str, bounds: list[int]) -> None:
+    hours = replace(ALL, step=step, tz=tz)
+    rows = ledger(database, hours, Level.CLUSTER)
+    assert [row["allocated_gpu_seconds"] for row in rows] == [
+        pytest.approx(gpu_seconds(begin, end, *PODS)) for begin, end in pairwise(bounds)
+    ]
+    for level, key in ((Level.NAMESPACE, ""), (Level.LABEL, "team"), (Level.LABEL, "app"), (Level.NODE, ""),
+                       (Level.MODEL, ""), (Level.WORKLOAD, ""), (Level.ANNOTATION, "cost-center")):  # fmt: skip
+        parts = ledger(database, hours, level, key)
+        for row in rows:
+            theirs = [part for part in parts if part["time"] == row["time"]]
+            assert {part["end_time"] for part in theirs} == {row["end_time"]}
+            assert sum(part["allocated_gpu_seconds"] for part in theirs) == pytest.approx(row["allocated_gpu_seconds"])
+            if level in (Level.NODE, Level.MODEL):
+                for name in ("capacity_gpu_seconds", "free_gpu_seconds", "unusable_gpu_seconds"):
+                    assert sum(part[name] for part in theirs) == pytest.approx(row[name])
+    assert all(row["closes"] for row in rows)
+
+
+def rows_by(answer: Any, *names: str) -> dict[Any, Any]:
+    return {tuple(row[name] for name in names): row for row in answer}
+
+
+def test_a_ledger_row(database: Database) -> None:
+    (row,) = ledger(database, replace(ALL, step=Step.TOTAL, end=BEGIN + DAY), Level.CLUSTER)
+    held = gpu_seconds(0, 24, *PODS)
+    assert row == {
+        "time": "2025-11-05T00:00:00Z",
+        "end_time": "2025-11-06T00:00:00Z",
+        "cluster": "lab",
+        "level": "cluster",
+        "key": "",
+        "value": "",
+        "capacity_gpu_seconds": 8.0 * DAY + 8 * 14 * HOUR,
+        "allocated_gpu_seconds": held,
+        "busy_gpu_seconds": 0.0,
+        "held_idle_gpu_seconds": 0.0,
+        "held_unobserved_gpu_seconds": held,
+        "free_gpu_seconds": 8.0 * DAY - held,
+        "unusable_gpu_seconds": 8.0 * 14 * HOUR,
+        "avg_utilization": None,
+        "coverage": 0.0,
+        "closes": True,
+    }
+    rows = ledger(database, replace(ALL, step=Step.TOTAL), Level.WORKLOAD, namespace="red")
+    (train,) = [row for row in rows if row["name"] == "train"]
+    assert (train["key"], train["value"], train["namespace"], train["kind"]) == (
+        *("red/Job/train", "uid-train", "red", "Job"),
+    )
+    assert [train[f"{name}_gpu_seconds"] for name in ("capacity", "free", "unusable")] == [None] * 3
+    assert {row["namespace"] for row in rows} == {"red"}
+
+
+def test_workloads_are_counted_once(database: Database) -> None:
+    """However many hours and days they are in, and with every value of a label that they had."""
+    week = replace(ALL, step=Step.WEEK)
+    assert rows_by(namespace_hours(database, week), "namespace")[("red",)]["active_workload_count"] == 2
+    teams = rows_by(label_hours(database, week, Level.LABEL, "team"), "dimension_value")
+    assert (teams[("x",)]["active_workload_count"], teams[("y",)]["active_workload_count"]) == (2, 2)
+    # Of a part of a day from its hours.
+    hours = replace(week, start=BEGIN + 3 * HOUR, end=BEGIN + 20 * HOUR)
+    teams = rows_by(label_hours(database, hours, Level.LABEL, "team"), "dimension_value")
+    assert (teams[("x",)]["active_workload_count"], teams[("y",)]["active_workload_count"]) == (2, 1)
+
+
+def test_rows_of_steps(database: Database) -> None:
+    first, second, last = cluster_hours(database, replace(ALL, step=Step.DAY))
+    assert [row["stat_hour"] for row in (first, second, last)] == [f"2025-11-0{day}T00:00:00Z" for day in (5, 6, 7)]
+    assert [row["end_time"][8:13] for row in (first, second, last)] == ["06T00", "07T00", "07T06"]
+    # The mean over the day, and over the quarter of it that is kept.
+    assert first["allocated_gpu_count"] == round(gpu_seconds(0, 24, *PODS) / DAY, 2)
+    assert last["allocated_gpu_count"] == 2.0
+    assert last["total_gpu_capacity"] == 8
+    page = workload_hours(database, replace(ALL, step=Step.DAY, paging=Paging(1, 20)))
+    status = {(row["stat_hour"][:10], row["workload_name"]): row["workload_status"] for row in page["data"]}
+    assert status["2025-11-05", "train"] == "Running"
+    assert (status["2025-11-06", "train"], status["2025-11-06", "serve"]) == ("Finished", "Finished")
+    assert status["2025-11-07", "batch"] == "Running"
+    labels = {(row["stat_hour"][:10], row["workload_name"]): row["labels"] for row in page["data"]}
+    assert labels["2025-11-05", "batch"] == {"team": "y"}
+
+
+@pytest.mark.parametrize("order", RowOrder)
+@pytest.mark.parametrize("ascending", [True, False])
+@pytest.mark.parametrize("step", [Step.HOUR, Step.DAY, Step.TOTAL])
+def test_pages_of_steps(database: Database, order: RowOrder, ascending: bool, step: Step) -> None:
+    """All pages together are all rows, each once, in one order; their ids are theirs alone."""
+    asked: dict[str, Any] = {"order": order, "ascending": ascending}
+    for level in (Level.WORKLOAD, Level.NODE):
+        whole = ledger(database, replace(ALL, step=step), level, **asked)
+        found: list[Any] = []
+        for number in range(1, 200):
+            page = ledger(database, replace(ALL, step=step, paging=Paging(number, 3)), level, **asked)
+            assert page["total"] == len(whole)
+            found += page["data"]
+            if number >= page["total_pages"]:
+                break
+        assert found == whole
+        if order is RowOrder.ALLOCATED and step is Step.TOTAL:
+            values = [row["allocated_gpu_seconds"] for row in whole]
+            assert values == sorted(values, reverse=not ascending)
+    rows = workload_hours(database, replace(ALL, step=step))
+    assert len({row["id"] for row in rows}) == len(rows)
+    assert all(0 < row["id"] < 2**53 for row in rows)
+
+
+def test_nothing_of_the_time(database: Database) -> None:
+    for step in Step:
+        before = replace(ALL, step=step, start=BEGIN - 900 * DAY, end=BEGIN - 800 * DAY)
+        assert ledger(database, before, Level.CLUSTER) == []
+        assert ledger(database, before, Level.NODE) == []
+        forever = replace(ALL, step=step, start=-60_000_000_000, end=250_000_000_000)
+        assert ledger(database, forever, Level.MODEL) != []
