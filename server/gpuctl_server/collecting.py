@@ -45,7 +45,9 @@ def main() -> int:
 def _listen(lines: TextIO, health: CollectorHealth, stopping: threading.Event) -> None:
     for line in lines:
         asked = json.loads(line)
-        _say({"answer": asked["number"], "text": metrics_of(health, with_objects=asked["objects"]).decode()})
+        seen = asked["namespaces"]
+        text = metrics_of(health, None if seen is None else frozenset(seen)).decode()
+        _say({"answer": asked["number"], "text": text})
     stopping.set()
 
 

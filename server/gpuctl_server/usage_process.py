@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Collection
 from typing import Any
 
 from gpuctl_server.request_log import LOG
@@ -83,11 +84,12 @@ class UsageProcess:
     def _speaks(self) -> bool:
         return time.monotonic() - self._said_at < SILENT
 
-    def metrics(self, *, with_objects: bool) -> bytes:
+    def metrics(self, namespaces: Collection[str] | None) -> bytes:
         """What it tells Prometheus; where it does not answer, that it does not collect.
 
-        :param with_objects: with pods and nodes, of all namespaces.
+        :param namespaces: those whose pods are told of, None for all; without any, nodes are not told of either.
         """
+        seen = None if namespaces is None else sorted(namespaces)
         with self._answered:
             self._number += 1
             number, process = self._number, self._process
@@ -95,7 +97,7 @@ class UsageProcess:
             if process is None or process.stdin is None or not self._speaks:
                 return NOT_COLLECTING
             try:
-                process.stdin.write(f"{json.dumps({'number': number, 'objects': with_objects})}\n")
+                process.stdin.write(f"{json.dumps({'number': number, 'namespaces': seen})}\n")
                 process.stdin.flush()
             except (OSError, ValueError):
                 return NOT_COLLECTING

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -27,15 +27,15 @@ _NODE = ("cluster", "node", "model", "state")
 _UNNAMED = re.compile(r"[^a-zA-Z0-9_]")
 
 
-def metrics_of(health: CollectorHealth, *, with_objects: bool) -> bytes:
+def metrics_of(health: CollectorHealth, namespaces: Collection[str] | None = None) -> bytes:
     """All of it, in Prometheus' text format 0.0.4.
 
-    :param with_objects: with pods and nodes, of all namespaces.
+    :param namespaces: those whose pods are told of, None for all; without any, nodes are not told of either.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_OfCollector(health))
-    if with_objects:
-        registry.register(_OfHolders(health))
+    if namespaces is None or namespaces:
+        registry.register(_OfHolders(health, namespaces))
     return generate_latest(registry)
 
 
@@ -95,11 +95,13 @@ class _OfCollector(Collector):
 class _OfHolders(Collector):
     """Who holds GPUs, and which there are."""
 
-    def __init__(self, health: CollectorHealth) -> None:
+    def __init__(self, health: CollectorHealth, namespaces: Collection[str] | None) -> None:
         self._health = health
+        self._namespaces = namespaces
 
     def collect(self) -> Iterator[Metric]:
-        cluster, holdings = _text(self._health.cluster), self._health.holdings
+        cluster, seen = _text(self._health.cluster), self._namespaces
+        holdings = [item for item in self._health.holdings if seen is None or item.namespace in seen]
         # Two keys may have one name here: the first counts.
         keys = {label_name(key): key for key in sorted({key for item in holdings for key in item.labels}, reverse=True)}
         pods = GaugeMetricFamily("gpuctl_usage_pod_gpus", "GPUs that a pod holds.", labels=[*_POD, *sorted(keys)])

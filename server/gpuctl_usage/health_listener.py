@@ -91,7 +91,7 @@ def _answer(path: str, health: CollectorHealth) -> tuple[int, str, bytes]:
     if path == "/metrics":
         from gpuctl_usage.collector_metrics import CONTENT_TYPE, metrics_of
 
-        return 200, CONTENT_TYPE, metrics_of(health, with_objects=True)
+        return 200, CONTENT_TYPE, metrics_of(health)
     if path == "/healthz":
         return (200 if health.is_alive else 503), _JSON, _json({"status": "ok" if health.is_alive else "stuck"})
     if path == "/readyz":

@@ -14,10 +14,15 @@ from typing import Any
 import httpx
 
 from control_plane import ControlPlane
-from support.cluster_tools import Place, training
-from support.served import Served, refused_start, serving
+from support.cluster_tools import GPU, POOL, Place, training
+from support.served import Rights, Served, refused_start, serving
 
-USERS = {"admin": ("admin", None, None), "anna": ("user", ("team-a",), None)}
+USERS: dict[str, Rights] = {
+    "admin": ("admin", None, None),
+    "anna": ("user", ("team-a",), None),
+    "vera": ("viewer", None, None),
+    "paula": ("admin", None, ("some-pool",)),
+}
 
 NO_DATABASE = (
     "collecting usage needs a database: set `usage_database` (GPUCTL_SERVER_USAGE_DATABASE) to a file, or use "
@@ -65,6 +70,10 @@ def test_it_is_collected_beside_the_service(plane: ControlPlane, place: Place, t
     """Whatever is wrong with it, the service is of use, and says nothing that is not true."""
     place.apply(training(resources={"gpu": 2}))
     place.running("train")
+    amount = {GPU: "1"}
+    main = {"name": "main", "image": "x", "resources": {"limits": amount, "requests": amount}}
+    system = {"metadata": {"name": place.namespace}, "spec": {"nodeName": f"{POOL}-0", "containers": [main]}}
+    place.api.call("POST", "/api/v1/namespaces/kube-system/pods", {"apiVersion": "v1", "kind": "Pod", **system})
     database = tmp_path / "usage.db"
     database.write_text("something else, long enough to be no empty file\n" * 100)
     settings = {"usage": "true", "usage_database": str(database), "usage_cluster": "lab"}
@@ -90,6 +99,7 @@ def test_it_is_collected_beside_the_service(plane: ControlPlane, place: Place, t
 
         assert own.stop() == 0
         assert not runs(again)
+    place.api.call("DELETE", f"/api/v1/namespaces/kube-system/pods/{place.namespace}")
     assert any("usage is not collected any more" in line for line in own.log), "it has ended in order"
     assert not any("Traceback" in line for line in own.log)
 

@@ -7,7 +7,7 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,9 @@ from support.prometheus_server import prometheus_programs
 from support.usage_health import BEGIN, busy_health, held
 
 
-def values(health: CollectorHealth, *, with_objects: bool = True) -> dict[str, float]:
+def values(health: CollectorHealth, namespaces: Collection[str] | None = None) -> dict[str, float]:
     """Series -> value, as the text has them."""
-    lines = metrics_of(health, with_objects=with_objects).decode().splitlines()
+    lines = metrics_of(health, namespaces).decode().splitlines()
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if not line.startswith("#")}
 
 
@@ -47,7 +47,10 @@ def test_what_is_told() -> None:
     assert found["gpuctl_usage_pod_gpus{" + pod % ("", "p") + "}"] == 2
     assert found["gpuctl_usage_pod_gpus{" + pod % ("vision", "q") + "}"] == 0.25
     assert found['gpuctl_usage_node_gpus{cluster="lab",model="H100",node="n1",state="cordoned"}'] == 8
-    assert not any("pod=" in name or "node=" in name for name in values(busy_health(), with_objects=False))
+    assert not any("pod=" in name or "node=" in name for name in values(busy_health(), ()))
+    some = values(busy_health(), {"b"})
+    assert any("node=" in name for name in some)
+    assert not any("pod=" in name for name in some)
 
 
 def test_what_is_not_known_is_not_told() -> None:
@@ -66,7 +69,7 @@ def test_values_that_somebody_has_written() -> None:
     health = busy_health()
     odd = 'a"} 1\ngpuctl_usage_collecting 0 # \\ \ud800'
     health.holdings = [held(team=odd, **{"cost-center": "1", "cost_center": "2", "cost.center": "3"})]
-    text = metrics_of(health, with_objects=True)
+    text = metrics_of(health)
     assert text.count(b"\ngpuctl_usage_collecting") == 1
     assert text.count(b"label_cost_center=") == 1
     assert b'label_cost_center="1"' in text

@@ -111,9 +111,7 @@ def test_series_that_there_are() -> None:
         for rule in group["rules"]
         if "record" in rule
     }
-    told = set(
-        re.findall(r"^(gpuctl_usage_\w+)\{", metrics_of(busy_health(), with_objects=True).decode(), re.MULTILINE)
-    )
+    told = set(re.findall(r"^(gpuctl_usage_\w+)\{", metrics_of(busy_health()).decode(), re.MULTILINE))
     rules = " ".join(
         rule["expr"]
         for path in RULES
@@ -216,7 +214,11 @@ def world(plane: ControlPlane, api: Api, tmp_path_factory: pytest.TempPathFactor
     settings = {"usage_cluster": "lab", "usage_metrics": "127.0.0.1:0"}
     with collecting(directory, plane.kubeconfig(), **settings) as collector:
         [port] = [line["port"] for line in collector.log if line["message"] == "metrics are answered"]
-        targets, how = [exporter.address, f"127.0.0.1:{port}"], {"honor_labels": True}
+        # As the Prometheus Operator labels what a pod tells.
+        operators = {"namespace": "monitoring", "pod": "some-pod", "service": "s", "endpoint": "e", "container": "c"}
+        relabelled = [{"target_label": name, "replacement": text} for name, text in operators.items()]
+        how = {"honor_labels": True, "relabel_configs": relabelled}
+        targets = [exporter.address, f"127.0.0.1:{port}"]
         with (
             running_prometheus(directory, targets=targets, how=how, rules=RULES) as url,
             httpx.Client(base_url=url, timeout=30) as client,

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.lookups import decided
 from gpuctl_server.routes.common import BASE, ServiceOf, api_router, caller_of
+from gpuctl_server.usage_lookups import holders_seen
 
 router = api_router("")
 
@@ -54,11 +55,11 @@ async def readyz(request: Request, service: ServiceOf) -> Response:
 @router.get("/metrics", include_in_schema=False)
 async def metrics(service: ServiceOf, caller: Annotated[Caller, Depends(caller_of)]) -> Response:
     """What the service counts of itself, and of the cluster for who sees all of it."""
-    sees_all = await _sees_all(caller)
-    text = service.measures.text(with_objects=sees_all)
+    text = service.measures.text(with_objects=await _sees_all(caller))
     if service.collecting is not None:
+        seen = await decided(caller, partial(holders_seen, service, caller))
         # Another process is asked.
-        text += await anyio.to_thread.run_sync(partial(service.collecting.metrics, with_objects=sees_all))
+        text += await anyio.to_thread.run_sync(service.collecting.metrics, seen)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

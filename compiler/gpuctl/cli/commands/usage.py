@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -82,10 +83,10 @@ def collect(**given: Any) -> int:
     set_up()
     health = CollectorHealth()
     try:
-        if settings.usage_metrics:
-            HealthListener(settings.usage_metrics, health)
-        with _stopping() as stopping:
-            collect(settings, stopping, health)
+        with contextlib.ExitStack() as stack:
+            if settings.usage_metrics:
+                stack.callback(HealthListener(settings.usage_metrics, health).close)
+            collect(settings, stack.enter_context(_stopping()), health)
     except (CannotAnswer, CannotCollect) as error:
         raise ClusterFailure(str(error)) from None
     return 0
