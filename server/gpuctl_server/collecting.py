@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import sys
 import threading
@@ -53,6 +54,9 @@ def _listen(lines: TextIO, health: CollectorHealth, stopping: threading.Event) -
 
 def _tell(health: CollectorHealth, stopping: threading.Event) -> None:
     while not stopping.wait(_TOLD):
+        if not health.is_alive:
+            LOG.error("the collector of usage goes on with nothing; it is ended")
+            os._exit(4)
         _say(health.state())
 
 

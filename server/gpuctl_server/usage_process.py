@@ -47,7 +47,7 @@ class UsageProcess:
         self._said: dict[str, Any] = {}
         self._said_at = -SILENT
         self._answered = threading.Condition()
-        self._answer: tuple[int, bytes] = (0, b"")
+        self._answers: dict[int, bytes | None] = {}
         self._number = 0
 
     def start(self) -> None:
@@ -90,22 +90,22 @@ class UsageProcess:
         :param namespaces: those whose pods are told of, None for all; without any, nodes are not told of either.
         """
         seen = None if namespaces is None else sorted(namespaces)
+        process, end = self._process, time.monotonic() + _ANSWERS_IN
+        # Before it has spoken it reads its settings, and a stuck one reads nothing.
+        if process is None or process.stdin is None or not self._speaks:
+            return NOT_COLLECTING
         with self._answered:
             self._number += 1
-            number, process = self._number, self._process
-            # Before it has spoken it reads its settings, and a stuck one reads nothing.
-            if process is None or process.stdin is None or not self._speaks:
-                return NOT_COLLECTING
+            number = self._number
+            self._answers[number] = None
             try:
                 process.stdin.write(f"{json.dumps({'number': number, 'namespaces': seen})}\n")
                 process.stdin.flush()
+                self._answered.wait_for(lambda: self._answers[number] is not None, end - time.monotonic())
             except (OSError, ValueError):
-                return NOT_COLLECTING
-            end = time.monotonic() + _ANSWERS_IN
-            while self._answer[0] != number:
-                if not self._answered.wait(end - time.monotonic()):
-                    return NOT_COLLECTING
-            return self._answer[1]
+                # It has ended.
+                pass
+            return self._answers.pop(number) or NOT_COLLECTING
 
     def _keep(self) -> None:
         failures = 0
@@ -154,5 +154,7 @@ class UsageProcess:
             self._said, self._said_at = value, time.monotonic()
             return
         with self._answered:
-            self._answer = (value["answer"], value["text"].encode())
+            # Whoever has not waited for it is not answered.
+            if value["answer"] in self._answers:
+                self._answers[value["answer"]] = value["text"].encode()
             self._answered.notify_all()

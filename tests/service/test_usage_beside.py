@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,21 @@ def test_it_is_collected_beside_the_service(plane: ControlPlane, place: Place, t
         told = usage(own, "admin")
         assert told == {"collecting": True, "knownSecondsAgo": told["knownSecondsAgo"], "problem": None}
         own.until("/gpu-aggregation/clusters", lambda value: value["data"] == ["lab"])
+
+        place.until(lambda: any('namespace="kube-system"' in line for line in metrics(own, "admin")), "both pods")
+        whole, part = metrics(own, "admin"), metrics(own, "anna")
+        [held] = [line for line in whole if f'namespace="{place.namespace}",' in line]
+        own_labels = f'cluster="lab",label_app="train",model="unknown",namespace="{place.namespace}"'
+        assert own_labels in held
+        assert held.endswith('workload="train",workload_kind="Job"} 2.0')
+        assert 'gpuctl_usage_collecting{cluster="lab"} 1.0' in part
+        assert not [line for line in part if "namespace=" in line], "of all namespaces, and anna sees one"
+        assert not [line for line in metrics(own, "paula") if "namespace=" in line], "it is not known of which pool"
+        seen = metrics(own, "vera")
+        assert held in seen
+        assert not [line for line in seen if 'namespace="kube-system"' in line]
+        with ThreadPoolExecutor(8) as several:
+            assert all(held in lines for lines in several.map(lambda _: metrics(own, "admin"), range(16)))
 
         [collector] = children(own.process.pid)
         os.kill(collector, signal.SIGKILL)
