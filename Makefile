@@ -63,6 +63,7 @@ schemas: setup ## Generate schemas/, the SDKs' types, and the Kubernetes schemas
 	$(BIN)/python tools/schemas.py
 	$(BIN)/python tools/openapi.py
 	$(BIN)/python tools/sdk.py
+	$(BIN)/python tools/monitoring.py
 
 docs: setup ## Generate the field reference and the list of diagnostics
 	$(BIN)/python tools/schemas.py

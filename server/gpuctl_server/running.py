@@ -50,6 +50,11 @@ def serve(settings: ServerSettings, tell: Callable[[str], None]) -> None:
     :param tell: hears the address, and on a first start the token: it is shown once.
     :raises CannotStart: something that it needs is not there.
     """
+    if settings.usage and not settings.usage_database:
+        raise CannotStart(
+            "collecting usage needs a database: set `usage_database` (GPUCTL_SERVER_USAGE_DATABASE) to a file, or "
+            "use --usage-database"
+        )
     certificate = _certificate(settings)
     try:
         # Before anything is made for a start that comes to nothing.
@@ -137,6 +142,8 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._service.writes.end()
+        if self._service.collecting is not None:
+            self._service.collecting.end()
         await self._service.logs.end()
         await super().shutdown(sockets)
 

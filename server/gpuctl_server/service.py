@@ -32,6 +32,7 @@ from gpuctl_server.mirror.mirrored_session import mirrored
 from gpuctl_server.mirror.progress import ProgressBook
 from gpuctl_server.mirror.veiled_session import VeiledSession
 from gpuctl_server.settings import ServerSettings
+from gpuctl_server.usage_process import UsageProcess
 from gpuctl_server.usage_source import UsageSource
 from gpuctl_server.writes import Writes
 from gpuctl_usage.prometheus import Prometheus
@@ -64,6 +65,7 @@ class Service:
     logs: LogHub
     prometheus: Prometheus | None
     usage: UsageSource
+    collecting: UsageProcess | None
     writes: Writes = field(default_factory=Writes)
     audit: AuditMemory = field(default_factory=AuditMemory)
     encoded: Encoded = field(default_factory=Encoded)
@@ -139,9 +141,13 @@ class Service:
         """Begin to follow the cluster."""
         self.mirror.start()
         self.board.start()
+        if self.collecting is not None:
+            self.collecting.start()
 
     def stop(self) -> None:
         """Let go of everything."""
+        if self.collecting is not None:
+            self.collecting.stop()
         self.board.stop()
         self.mirror.stop()
         self.progress.stop()
@@ -187,4 +193,5 @@ def make_service(
         LogHub(connection, platform, settings),
         Prometheus(settings.prometheus, settings.prometheus_token) if settings.prometheus else None,
         UsageSource(settings.usage_database),
+        UsageProcess(settings) if settings.usage else None,
     )

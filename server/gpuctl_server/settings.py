@@ -21,6 +21,7 @@ from gpuctl_usage.usage_settings import (
     UsageKeptHours,
     UsageKeptSnapshots,
     UsageLabels,
+    UsageMetrics,
 )
 
 AuthMode = Literal["tokens", "kubernetes", "oidc"]
@@ -92,6 +93,9 @@ class ServerSettings(StatedSettings):
     usage_database: str | None = Field(
         None, description="Database of GPU usage: a path, or a URL such as `sqlite:////var/lib/gpuctl/usage.db`."
     )
+    usage: bool = Field(
+        False, description="Collect usage as well, in a process beside the service: in one replica alone."
+    )
     usage_cluster: UsageCluster = None
     usage_labels: UsageLabels = KEYS
     usage_annotations: UsageAnnotations = KEYS
@@ -100,4 +104,5 @@ class ServerSettings(StatedSettings):
     usage_kept_snapshots: UsageKeptSnapshots = KEPT.snapshots
     usage_kept_hours: UsageKeptHours = KEPT.hours
     usage_kept_days: UsageKeptDays = KEPT.days
+    usage_metrics: UsageMetrics = None
     audit: Path | None = Field(None, description="File that a line for each write is added to. Default: the log.")

@@ -66,6 +66,18 @@ def demand_workloads(caller: Caller) -> None:
         )
 
 
+def holders_seen(service: Service, caller: Caller) -> frozenset[str] | None:
+    """The namespaces whose pods the metrics for somebody may tell of; None for all.
+
+    There are none for those who do not see all namespaces but the system's, or who are limited to pools.
+    """
+    if not caller.sees_all() or not caller.may(Wish("get", "metrics", pool=_NO_POOL)).allowed:
+        return frozenset()
+    if caller.sees(_OF_THE_SYSTEM):
+        return None
+    return frozenset(filter(caller.sees, service.mirror.names("Namespace")))
+
+
 def namespaces_seen(
     service: Service, caller: Caller, there: Callable[[Database], Iterable[str]], namespace: str = ""
 ) -> frozenset[str] | None:

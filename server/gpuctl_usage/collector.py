@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 from gpuctl.backend.api_resources import Key
@@ -20,6 +21,7 @@ from gpuctl.kube.session import Session
 from gpuctl.language.settings import Settings
 from gpuctl.usecases.compiling import read_platform
 from gpuctl_usage.answers.figures import stamped
+from gpuctl_usage.collector_health import CollectorHealth
 from gpuctl_usage.day_rolling import DayRoller
 from gpuctl_usage.facts import HOUR, AllocationSnapshot, Capacity, Ending, GpuSeries, Holding, Kept
 from gpuctl_usage.gathering.allocation import snapshot
@@ -67,17 +69,19 @@ class Site(NamedTuple):
     samples: GpuSamples | None
     roller: HourRoller
     days: DayRoller
+    health: CollectorHealth
 
 
-def collect(settings: UsageSettings, stopping: threading.Event) -> None:
+def collect(settings: UsageSettings, stopping: threading.Event, health: CollectorHealth | None = None) -> None:
     """Collect until it is told to stop.
 
+    :param health: is told how it goes.
     :raises CannotCollect: something that it needs is not there.
     """
-    site = opened(settings, stopping)
+    site = opened(settings, stopping, health)
     try:
         while not stopping.is_set():
-            with leading(site.database, site.cluster, stopping) as database:
+            with leading(site.database, site.cluster, stopping, site.health.turned) as database:
                 if database is not None:
                     _collect(_under(site, database, settings), settings, stopping)
     except ClusterError as error:
@@ -97,13 +101,15 @@ def _collect(site: Site, settings: UsageSettings, stopping: threading.Event) -> 
 
 
 def _under(site: Site, database: Database, settings: UsageSettings) -> Site:
-    roller = _roller(database, site.cluster, site.samples, settings)
+    roller = _roller(database, site.cluster, site.samples, settings, site.health)
     return site._replace(database=database, roller=roller, days=DayRoller(database, site.cluster))
 
 
-def _roller(database: Database, cluster: int, samples: GpuSamples | None, settings: UsageSettings) -> HourRoller:
+def _roller(
+    database: Database, cluster: int, samples: GpuSamples | None, settings: UsageSettings, health: CollectorHealth
+) -> HourRoller:
     keys = GroupKeys(settings.usage_labels, settings.usage_annotations)
-    return HourRoller(database, cluster, samples, settings.usage_scrape_interval, keys)
+    return HourRoller(database, cluster, samples, settings.usage_scrape_interval, keys, health)
 
 
 def roll_up_again(settings: UsageSettings, start: float, end: float) -> tuple[int, int]:
@@ -131,7 +137,7 @@ def roll_up_again(settings: UsageSettings, start: float, end: float) -> tuple[in
         site.database.close()
 
 
-def opened(settings: UsageSettings, stopping: threading.Event) -> Site:
+def opened(settings: UsageSettings, stopping: threading.Event, health: CollectorHealth | None = None) -> Site:
     """The cluster, the database and Prometheus, as they are set.
 
     :raises CannotCollect: one of them is not there.
@@ -157,12 +163,20 @@ def opened(settings: UsageSettings, stopping: threading.Event) -> Site:
         cluster = database.cluster(str(system["metadata"]["uid"]), name)
     except DatabaseProblem as error:
         raise CannotCollect(str(error)) from None
+    health = health or CollectorHealth()
+    health.cluster = name
     samples = None
     if settings.prometheus is not None:
         prometheus = Prometheus(settings.prometheus, settings.prometheus_token, largest=_LARGEST)
-        samples = GpuSamples(prometheus, lambda: not stopping.is_set())
-    roller = _roller(database, cluster, samples, settings)
-    return Site(session, platform, database, cluster, samples, roller, DayRoller(database, cluster))
+        samples = GpuSamples(prometheus, partial(_goes_on, stopping, health))
+    roller = _roller(database, cluster, samples, settings, health)
+    return Site(session, platform, database, cluster, samples, roller, DayRoller(database, cluster), health)
+
+
+def _goes_on(stopping: threading.Event, health: CollectorHealth) -> bool:
+    # Of an hour of a large cluster there are many questions, each of which may take a minute.
+    health.turned()
+    return not stopping.is_set()
 
 
 class Collector:
@@ -191,7 +205,7 @@ class Collector:
         )
         self._pruning = False
         self._late: float | None = None
-        self._troubled = ""
+        self._health = site.health
 
     def run(self) -> None:
         """Collect until it is told to stop."""
@@ -215,6 +229,7 @@ class Collector:
         return self._listed.issuperset(KINDS)
 
     def _turn(self) -> None:
+        self._health.turned()
         heard = self._events.next(0.5)
         if heard is not None:
             self._hear(heard)
@@ -293,6 +308,8 @@ class Collector:
             self._intervals.put_pod(facts, self._owners.of(facts), heard_at)
         self._waiting.clear()
         self._intervals.all_listed(at)
+        self._health.listed = True
+        self._tell_what_is_there()
         LOG.info("all is listed", extra={"holding": len(self._intervals.open_holdings())})
 
     def _write(self) -> None:
@@ -317,10 +334,11 @@ class Collector:
         except DatabaseProblem as error:
             self._trouble(str(error))
         else:
-            self._times["seen"], self._troubled = time.monotonic(), ""
+            self._times["seen"] = time.monotonic()
 
     def _put(self, known: float) -> None:
         database, cluster = self._site.database, self._site.cluster
+        changed = bool(self._holdings or self._capacities)
         ends = [item.end for item in self._holdings.values() if item.end is not None]
         known = max([known, *ends])
         if self._capacities:
@@ -338,6 +356,14 @@ class Collector:
         while self._snapshots:
             database.put_snapshot(cluster, self._snapshots[0])
             self._snapshots.popleft()
+        self._health.written(known)
+        self._health.restarts = self._events.restarts()
+        if changed:
+            self._tell_what_is_there()
+
+    def _tell_what_is_there(self) -> None:
+        self._health.holdings = self._intervals.open_holdings()
+        self._health.capacities = self._intervals.open_capacities()
 
     def _look_around(self, now: float) -> None:
         """A snapshot, the labels of workloads, the API server's clock, and the hour as far as it has gone."""
@@ -355,6 +381,7 @@ class Collector:
         self._snapshots.append(snapshot(moment, held, there, measured))
         self._times["seen"] = 0.0
         self._write()
+        self._health.database_bytes = self._site.database.size()
         if now - hour_of(now) >= 1:
             self._roll(hour_of(now), now)
 
@@ -363,10 +390,13 @@ class Collector:
             return []
         places = {Place(item.node, item.namespace, item.pod) for item in held}
         try:
-            return self._site.samples.series(moment - SNAPSHOTS, moment, {item.node for item in there}, places)
+            found = self._site.samples.series(moment - SNAPSHOTS, moment, {item.node for item in there}, places)
         except PrometheusProblem as error:
+            self._health.unanswered += 1
             LOG.warning("a snapshot lacks what Prometheus has", extra={"at": stamped(moment), "problem": str(error)})
             return []
+        self._health.samples += sum(len(series.times) for series in found)
+        return found
 
     def _roll(self, hour: int, now: float) -> None:
         if not self._stopping.is_set():
@@ -380,9 +410,9 @@ class Collector:
 
     def _trouble(self, text: str) -> None:
         # It is tried again all the time.
-        if text != self._troubled:
+        if text != self._health.problem:
             LOG.error("what is known cannot be written", extra={"problem": text})
-        self._troubled = text
+        self._health.failed(text)
 
 
 def _is_known(site: Site, hour: int) -> bool:

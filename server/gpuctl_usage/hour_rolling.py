@@ -9,17 +9,18 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuctl_usage.answers.figures import stamped
-from gpuctl_usage.facts import HOUR
+from gpuctl_usage.collector_health import CollectorHealth, HourFigures
+from gpuctl_usage.facts import DAY, HOUR
 from gpuctl_usage.gathering.gpu_samples import GpuSamples, NotWaitedFor, Place
 from gpuctl_usage.prometheus import PrometheusProblem
 from gpuctl_usage.rolling import quotients
-from gpuctl_usage.rolling.balance import discrepancies
+from gpuctl_usage.rolling.balance import Discrepancy, discrepancies
 from gpuctl_usage.rolling.hour import reach, roll_up
 from gpuctl_usage.rolling.tally import CLUSTER
 from gpuctl_usage.store.database import Database
 from gpuctl_usage.store.engines import DatabaseProblem
 from gpuctl_usage.store.hours import HourState
-from gpuctl_usage.sums import RolledUp
+from gpuctl_usage.sums import RolledUp, Sums
 
 LOG = logging.getLogger("gpuctl_usage")
 SOON = 90.0
@@ -50,16 +51,24 @@ class HourRoller:
 
     :param samples: None where nothing is measured.
     :param interval: seconds from one scrape to the next.
+    :param health: is told of each hour.
     """
 
     def __init__(
-        self, database: Database, cluster: int, samples: GpuSamples | None, interval: float, keys: GroupKeys
+        self,
+        database: Database,
+        cluster: int,
+        samples: GpuSamples | None,
+        interval: float,
+        keys: GroupKeys,
+        health: CollectorHealth | None = None,
     ) -> None:
         self._database = database
         self._cluster = cluster
         self._samples = samples
         self._interval = interval
         self._keys = keys
+        self._health = health or CollectorHealth()
         self._states: dict[int, HourState] = {}
         self._not_before: dict[int, float] = {}
         self._first: int | None = None
@@ -68,6 +77,9 @@ class HourRoller:
         """Find out what is there: hours that are missing since the first one that is there are made up."""
         self._states = self._database.hours(self._cluster, 0, hour_of(now) + HOUR)
         self._first = min(self._states, default=hour_of(now))
+        # A ledger that does not close is no less open after a start.
+        for rolled in self._database.rolled_up(self._cluster, hour_of(now) - DAY, hour_of(now)):
+            self._tell(rolled, discrepancies(rolled))
 
     def late(self, since: float, now: float) -> None:
         """Something has become known that happened at a time: the hours from there on are rolled up again."""
@@ -116,12 +128,13 @@ class HourRoller:
         except NotWaitedFor:
             return False
         except PrometheusProblem as error:
+            self._health.unanswered += 1
             LOG.warning("an hour lacks what Prometheus has", extra={"hour": stamped(start), "problem": str(error)})
             if known is not None and known.coverage and now < start + HOUR + GIVEN_UP:
                 return False
             rolled = self._rolled(start, seconds, now, measured=False)
         coverage = quotients.coverage(rolled.sums[CLUSTER])
-        tell_what_is_open(rolled, "the ledger of an hour does not close")
+        found = tell_what_is_open(rolled, "the ledger of an hour does not close")
         if known is not None and over and (known.coverage or 0.0) * _LOST > (coverage or 0.0):
             LOG.warning("an hour is kept: less of it is measured than was", extra={"hour": stamped(start)})
             self._states[start] = known._replace(provisional=now < start + HOUR + GIVEN_UP)
@@ -131,6 +144,7 @@ class HourRoller:
         changed = self._database.put_rolled_up(self._cluster, rolled, provisional, late_changes=changes)
         provisional = self._database.hours(self._cluster, start, start + HOUR)[start].provisional
         self._states[start] = HourState(provisional, rolled.digest, coverage, seconds)
+        self._tell(rolled, found)
         if not provisional:
             self._not_before.pop(start, None)
         if over and (changed or not provisional):
@@ -138,6 +152,16 @@ class HourRoller:
             more = {"coverage": None if coverage is None else round(coverage, 4)}
             LOG.info("an hour is rolled up", extra={**told, **more, "seconds": round(time.monotonic() - begun, 2)})
         return changed
+
+    def _tell(self, rolled: RolledUp, found: list[Discrepancy]) -> None:
+        whole = rolled.sums.get(CLUSTER, Sums())
+        figures = quotients.coverage(whole), len(found)
+        hour = HourFigures(rolled.start, rolled.seconds == HOUR, whole.samples, rolled.dropped, *figures)
+        self._health.rolled(hour, hour.start - DAY)
+        until = self._first if self._first is not None else rolled.start
+        while (known := self._states.get(until)) is not None and known.seconds == HOUR:
+            until += HOUR
+        self._health.rolled_until = float(until)
 
     def _rolled(self, start: int, seconds: float, now: float, *, measured: bool = True) -> RolledUp:
         end = start + seconds
@@ -179,10 +203,11 @@ def hours_between(start: float, end: float) -> Iterable[int]:
     return range(hour_of(start), math.ceil(end), HOUR)
 
 
-def tell_what_is_open(rolled: RolledUp, said: str) -> None:
-    """Say that the ledger does not close: somebody held more than there was, or something is counted twice."""
+def tell_what_is_open(rolled: RolledUp, said: str) -> list[Discrepancy]:
+    """Say that the ledger does not close: somebody held more than there was, or something is counted twice; where."""
     found = discrepancies(rolled)
     for item in found[:_TOLD]:
         where = " ".join(filter(None, (item.group.level.value, item.group.key, item.group.value)))
         told = {"hour": stamped(rolled.start), "where": where, "what": item.what, "missing": round(item.missing, 3)}
         LOG.error(said, extra={**told, "found": len(found)})
+    return found

@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -49,10 +49,15 @@ class _Holder(NamedTuple):
 
 
 @contextmanager
-def leading(database: Database, cluster: int, stopping: threading.Event) -> Iterator[Database | None]:
+def leading(
+    database: Database, cluster: int, stopping: threading.Event, waiting: Callable[[], None]
+) -> Iterator[Database | None]:
     """Wait until nobody else collects a cluster: the database under our lease, which is kept until the end of the block
-    and given back then. None when it is not waited for any more."""
-    led = _waited_for(database, cluster, stopping)
+    and given back then. None when it is not waited for any more.
+
+    :param waiting: is called now and then while it is waited for.
+    """
+    led = _waited_for(database, cluster, stopping, waiting)
     if led is None:
         yield None
         return
@@ -68,12 +73,15 @@ def leading(database: Database, cluster: int, stopping: threading.Event) -> Iter
             led.give_lease_back()
 
 
-def _waited_for(database: Database, cluster: int, stopping: threading.Event) -> Database | None:
+def _waited_for(
+    database: Database, cluster: int, stopping: threading.Event, waiting: Callable[[], None]
+) -> Database | None:
     ours = _ourselves()
     seen: LeaseState | None = None
     since = 0.0
     told = ""
     while not stopping.is_set():
+        waiting()
         try:
             found = database.lease(cluster)
             now = time.monotonic()

@@ -31,6 +31,15 @@ UsageKeptHours = Annotated[
     Field(description="Days for which hours are kept, and who held GPUs. An hour is kept until its day is final."),
 ]
 UsageKeptDays = Annotated[_Days, Field(description="Days for which days are kept, which weeks and months are made of.")]
+LISTENED = r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:\[\]/]*):(?P<port>[0-9]{1,5})"
+"""HOST:PORT, of which the host may be left out; one of IPv6 stands in brackets."""
+UsageMetrics = Annotated[
+    str | None,
+    Field(
+        description="HOST:PORT where `gpuctl usage collect` answers /metrics, /healthz and /readyz, to everybody. "
+        "Default: nowhere."
+    ),
+]
 KEYS = ("team", "project", "app", "env", "cost-center")
 KEPT = Kept(details=14, snapshots=400, hours=400, days=3660)
 
@@ -58,3 +67,4 @@ class UsageSettings(StatedSettings):
         Address | None, Field(description="Where `gpuctl usage idle` posts what it does, as JSON. Default: nowhere.")
     ] = None
     audit: Path | None = None
+    usage_metrics: UsageMetrics = None

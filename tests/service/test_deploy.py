@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import time
@@ -16,37 +15,28 @@ import yaml
 
 from control_plane import ControlPlane
 from gpuctl_server.settings import ServerSettings
+from support.deployments import DEPLOY, accept, kustomized
 from support.prometheus_server import prometheus_programs, running_prometheus
 from support.served import Served
 
-ROOT = Path(__file__).resolve().parents[2] / "deploy"
 FLAVOURS = ("base", "tokens", "example")
 
 
 @pytest.fixture(scope="module")
 def roles(plane: ControlPlane) -> None:
     """The roles that the service's are made of."""
-    plane.kubectl("apply", "-k", str(ROOT / "rbac"))
+    plane.kubectl("apply", "-k", str(DEPLOY / "rbac"))
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_the_api_server_accepts_it(plane: ControlPlane, roles: None, flavour: str) -> None:
     """Every object, by its strict validation; its pods by the strictest Pod Security standard."""
-    plane.kubectl("label", "namespace", "gpuctl-system", "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
-    objects = yaml.safe_load_all(plane.kubectl("kustomize", str(ROOT / "service" / flavour)))
-    for obj in objects:
-        flags = ("--dry-run=server", "--validate=strict", "-o", "json")
-        made = json.loads(plane.kubectl("create", *flags, "-f", "-", input=json.dumps(obj)))
-        assert made["metadata"].get("namespace") == obj["metadata"].get("namespace")
-        if obj["kind"] == "Deployment":
-            metadata = {"name": "pod", "namespace": "gpuctl-system"}
-            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": obj["spec"]["template"]["spec"]}
-            plane.kubectl("create", *flags, "-f", "-", input=json.dumps(pod))
+    accept(plane, _objects(plane, flavour))
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 def test_its_settings_are_settings(plane: ControlPlane, flavour: str) -> None:
-    for obj in yaml.safe_load_all(plane.kubectl("kustomize", str(ROOT / "service" / flavour))):
+    for obj in _objects(plane, flavour):
         if obj["kind"] == "ConfigMap":
             found = ServerSettings.made(yaml.safe_load(obj["data"]["server.yaml"]))
             assert found.auth == ("tokens" if flavour == "tokens" else "kubernetes")
@@ -79,7 +69,7 @@ def test_its_parts_fit_each_other(plane: ControlPlane, served: Served, flavour: 
     pod, labels = spec["template"]["spec"], spec["template"]["metadata"]["labels"]
     (container,) = pod["containers"]
     (port,) = container["ports"]
-    exposed = re.search(r"^EXPOSE (\d+)$", (ROOT / "service" / "Dockerfile").read_text(), re.MULTILINE)
+    exposed = re.search(r"^EXPOSE (\d+)$", (DEPLOY / "service" / "Dockerfile").read_text(), re.MULTILINE)
     assert exposed is not None
     assert (port["name"], port["containerPort"]) == ("http", int(exposed[1]))
     assert port["containerPort"] == ServerSettings.model_fields["port"].default
@@ -110,7 +100,7 @@ def test_its_parts_fit_each_other(plane: ControlPlane, served: Served, flavour: 
 
 def test_prometheus_scrapes_it(served: Served, tmp_path: Path) -> None:
     """A real one, set up as deploy/service/monitoring has it but for the address and the place of the token."""
-    (shipped,) = yaml.safe_load((ROOT / "service" / "monitoring" / "prometheus.yaml").read_text())["scrape_configs"]
+    (shipped,) = yaml.safe_load((DEPLOY / "service" / "monitoring" / "prometheus.yaml").read_text())["scrape_configs"]
     token = tmp_path / "token"
     token.write_text(served.tokens["viktor"])
     how = {
@@ -140,7 +130,7 @@ def up(address: str) -> str:
 
 def test_prometheus_finds_it(plane: ControlPlane, tmp_path: Path) -> None:
     """What is shipped is settings of Prometheus', and names the Service, its port and its labels."""
-    (scrape,) = yaml.safe_load((ROOT / "service" / "monitoring" / "prometheus.yaml").read_text())["scrape_configs"]
+    (scrape,) = yaml.safe_load((DEPLOY / "service" / "monitoring" / "prometheus.yaml").read_text())["scrape_configs"]
     # Debian's Prometheus is built without the search for what is in a cluster.
     checkable = {key: value for key, value in scrape.items() if key != "kubernetes_sd_configs"}
     path = tmp_path / "prometheus.yaml"
@@ -152,7 +142,7 @@ def test_prometheus_finds_it(plane: ControlPlane, tmp_path: Path) -> None:
     (port,) = service["spec"]["ports"]
     assert scrape["relabel_configs"][0]["regex"] == f"{service['metadata']['name']};{port['name']}"
     assert scrape["kubernetes_sd_configs"][0]["namespaces"]["names"] == [service["metadata"]["namespace"]]
-    monitor = yaml.safe_load((ROOT / "service" / "monitoring" / "service-monitor.yaml").read_text())
+    monitor = yaml.safe_load((DEPLOY / "service" / "monitoring" / "service-monitor.yaml").read_text())
     assert monitor["metadata"]["namespace"] == service["metadata"]["namespace"]
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     (endpoint,) = monitor["spec"]["endpoints"]
@@ -160,4 +150,4 @@ def test_prometheus_finds_it(plane: ControlPlane, tmp_path: Path) -> None:
 
 
 def _objects(plane: ControlPlane, flavour: str) -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all(plane.kubectl("kustomize", str(ROOT / "service" / flavour))))
+    return kustomized(plane, f"service/{flavour}")

@@ -96,13 +96,19 @@ class Exporter:
 
 @contextmanager
 def running_prometheus(
-    directory: Path, *, history: str = "", targets: Sequence[str] = (), how: Mapping[str, Any] | None = None
+    directory: Path,
+    *,
+    history: str = "",
+    targets: Sequence[str] = (),
+    how: Mapping[str, Any] | None = None,
+    rules: Sequence[Path] = (),
 ) -> Iterator[str]:
     """The address of a Prometheus, for as long as the block lasts.
 
     :param history: samples of the past, in OpenMetrics with times.
     :param targets: what it scrapes each second, as ``host:port``.
     :param how: what else it is set to for them.
+    :param rules: files of rules, which it evaluates each second.
     """
     programs = prometheus_programs()
     data = directory / "data"
@@ -114,7 +120,7 @@ def running_prometheus(
             check=True,
             capture_output=True,
         )
-    set_up_prometheus(directory, targets, how)
+    set_up_prometheus(directory, targets, how, rules)
     server = PrometheusServer(directory)
     try:
         server.start()
@@ -123,10 +129,16 @@ def running_prometheus(
         server.stop()
 
 
-def set_up_prometheus(directory: Path, targets: Sequence[str], how: Mapping[str, Any] | None = None) -> None:
-    """Write what it is set to: to scrape targets each second."""
+def set_up_prometheus(
+    directory: Path, targets: Sequence[str], how: Mapping[str, Any] | None = None, rules: Sequence[Path] = ()
+) -> None:
+    """Write what it is set to: to scrape targets, and to evaluate files of rules, each second."""
     scrape = {"job_name": "gpus", **(how or {}), "static_configs": [{"targets": list(targets)}]}
-    settings = {"global": {"scrape_interval": "1s"}, "scrape_configs": [scrape]}
+    settings = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "scrape_configs": [scrape],
+        "rule_files": list(map(str, rules)),
+    }
     (directory / "prometheus.yml").write_text(json.dumps(settings))
 
 

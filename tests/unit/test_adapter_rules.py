@@ -2,27 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-import yaml
-
 import gpuctl
 from gpuctl.language.platform import MetricNames
-
-VALUES = Path(__file__).parents[2] / "deploy" / "prometheus-adapter" / "values.yaml"
-
-
-def rules() -> dict[str, Any]:
-    """Name of the metric -> its rule."""
-    return {rule["name"]["as"]: rule for rule in yaml.safe_load(VALUES.read_text())["rules"]["custom"]}
-
-
-def query(name: str) -> str:
-    """What the adapter asks Prometheus for the pod `demo-1` of namespace `t1`."""
-    template: str = rules()[name]["metricsQuery"]
-    matchers = 'namespace="t1",pod="demo-1"'
-    return template.replace("<<.LabelMatchers>>", matchers).replace("<<.GroupBy>>", "pod").replace("<<.Series>>", name)
+from support.adapter_rules import adapter_rules
 
 
 def test_every_metric_of_a_rendered_autoscaler_has_a_rule() -> None:
@@ -36,11 +18,13 @@ def test_every_metric_of_a_rendered_autoscaler_has_a_rule() -> None:
         assert result.ok
         metrics = next(obj for obj in result.objects if obj["kind"] == "HorizontalPodAutoscaler")["spec"]["metrics"]
         asked |= {metric["pods"]["metric"]["name"] for metric in metrics}
-    assert asked == set(rules()) == set(MetricNames().model_dump().values())
+    assert asked == {rule.metric for rule in adapter_rules()} == set(MetricNames().model_dump().values())
 
 
 def test_memory_is_what_is_used_of_all_there_is() -> None:
-    pod = '{namespace="t1",pod="demo-1"}) by (pod)'
-    used, free = f"sum(DCGM_FI_DEV_FB_USED{pod}", f"sum(DCGM_FI_DEV_FB_FREE{pod}"
-    assert query("gpu_memory_used_percent") == f"100 * {used} / ({used} + {free})"
-    assert query("DCGM_FI_DEV_GPU_UTIL") == f"avg(DCGM_FI_DEV_GPU_UTIL{pod}"
+    queries = [(rule.metric, rule.labels["pod"], rule.query("t1", "demo-1")) for rule in adapter_rules()]
+    for namespace, label in (("namespace", "pod"), ("exported_namespace", "exported_pod")):
+        pod = f'{{{namespace}="t1",{label}=~"demo-1"}}) by ({label})'
+        used, free = f"sum(DCGM_FI_DEV_FB_USED{pod}", f"sum(DCGM_FI_DEV_FB_FREE{pod}"
+        assert ("gpu_memory_used_percent", label, f"100 * {used} / ({used} + {free})") in queries
+        assert ("DCGM_FI_DEV_GPU_UTIL", label, f"avg(DCGM_FI_DEV_GPU_UTIL{pod}") in queries

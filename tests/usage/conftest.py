@@ -16,8 +16,9 @@ from support.real_parts import control_plane_binaries
 
 @pytest.fixture(scope="session")
 def plane() -> Iterator[ControlPlane]:
-    """A running control plane without nodes; without its programs the tests are skipped, in CI they fail."""
-    with ControlPlane(control_plane_binaries()) as running:
+    """A running control plane without nodes, which writes down what service accounts ask; without its programs the tests
+    are skipped, in CI they fail."""
+    with ControlPlane(control_plane_binaries(), audit=True) as running:
         yield running
 
 

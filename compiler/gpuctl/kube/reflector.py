@@ -97,6 +97,11 @@ class Reflector:
         times = [followed.known_until for followed in self._followed if followed.known_until is not None]
         return min(times) if len(times) == len(self._followed) else None
 
+    @property
+    def watches(self) -> int:
+        """How many watches were begun: one for each list, and one more whenever one of them had ended."""
+        return sum(followed.watches for followed in self._followed)
+
     def start(self) -> None:
         """Begin. Every list's objects come first, as ADDED, and LISTED after them."""
         for followed in self._followed:
@@ -198,6 +203,7 @@ class Reflector:
         """One watch, until it ends; whether it did so in order: for its age, or after it had told something."""
         watched = followed.watched
         followed.told = False
+        followed.watches += 1
         begun = time.monotonic()
         watch = self._session.watch(
             RESOURCES[watched.kind],
@@ -231,7 +237,7 @@ class _Followed:
     """How far a list is followed: ``known`` are its objects by uid, ``version`` where the next watch begins.
 
     Without a version a list has to be read first. ``told`` is whether the watch has said anything, ``failures`` how
-    many attempts in a row were in vain, ``known_until`` when it last heard of it.
+    many attempts in a row were in vain, ``watches`` how many were begun, ``known_until`` when it last heard of it.
     """
 
     def __init__(self, watched: Watched) -> None:
@@ -241,6 +247,7 @@ class _Followed:
         self.listed = False
         self.told = False
         self.failures = 0
+        self.watches = 0
         self.known_until: float | None = None
         self._silent = 0
 

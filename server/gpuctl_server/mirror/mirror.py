@@ -196,6 +196,11 @@ class Mirror:
         with self._lock:
             return self._kept[kind].select(namespace, labels, fields)
 
+    def names(self, kind: str) -> list[str]:
+        """The names of the objects of a kind."""
+        with self._lock:
+            return [key.name for key in self._kept[kind].objects]
+
     def find(self, key: Key) -> Object | None:
         """An object."""
         with self._lock:

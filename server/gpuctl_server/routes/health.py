@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Annotated, Any
 
+import anyio.to_thread
 from fastapi import Depends, Request
 from starlette.responses import JSONResponse, Response
 
 from gpuctl_server.access.caller import Caller
 from gpuctl_server.lookups import decided
 from gpuctl_server.routes.common import BASE, ServiceOf, api_router, caller_of
+from gpuctl_server.usage_lookups import holders_seen
 
 router = api_router("")
 
@@ -29,16 +32,23 @@ async def healthz() -> dict[str, str]:
 
 @router.get("/readyz", include_in_schema=False)
 async def readyz(request: Request, service: ServiceOf) -> Response:
-    """Whether all lists were read, and how old what is known may be; how much it is only for who sees all of it."""
+    """Whether all lists were read, and how old what is known may be; how much it is only for who sees all of it.
+
+    Whether usage is collected is told, but is no part of it: the service answers all the same.
+    """
     mirror, failure = service.mirror, service.mirror.failure
     ready = mirror.ready and service.board.ready
     value: dict[str, Any] = {"ready": ready, "heardSecondsAgo": round(time.monotonic() - mirror.heard_at, 1)}
+    if service.collecting is not None:
+        value["usage"] = {"collecting": service.collecting.state()["collecting"]}
     if request.headers.get("authorization") and await _sees_all(await caller_of(request)):
         value |= {
             "objects": dict(mirror.kinds()),
             "leftOut": {"objects": mirror.left_out, "jobs": len(service.board.now().left_out)},
             "problem": None if failure is None else failure.message,
         }
+        if service.collecting is not None:
+            value["usage"] = service.collecting.state()
     return JSONResponse(value, 200 if ready else 503)
 
 
@@ -46,6 +56,10 @@ async def readyz(request: Request, service: ServiceOf) -> Response:
 async def metrics(service: ServiceOf, caller: Annotated[Caller, Depends(caller_of)]) -> Response:
     """What the service counts of itself, and of the cluster for who sees all of it."""
     text = service.measures.text(with_objects=await _sees_all(caller))
+    if service.collecting is not None:
+        seen = await decided(caller, partial(holders_seen, service, caller))
+        # Another process is asked.
+        text += await anyio.to_thread.run_sync(service.collecting.metrics, seen)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

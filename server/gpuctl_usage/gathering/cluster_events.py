@@ -79,6 +79,10 @@ class ClusterEvents:
         known = [time for time in times if time is not None]
         return self._clock.then(min(known)) if len(known) == len(times) else None
 
+    def restarts(self) -> dict[str, int]:
+        """By kind how many watches had to be begun again, for their age as well."""
+        return {kind: max(0, reflector.watches - 1) for kind, reflector in self._followed.items()}
+
     def _keep(self, obj: Object) -> Object:
         metadata = obj["metadata"]
         kept: Object = {"metadata": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}}

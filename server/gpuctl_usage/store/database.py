@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, func, select, update
 
 from gpuctl_usage.facts import DAY, AllocationSnapshot, Capacity, Holding, Kept
 from gpuctl_usage.store import copying, hours, intervals, leases, moments, pruning
-from gpuctl_usage.store.engines import engine_of, looking, prepare, shown, shrink, told, url_of, writing
+from gpuctl_usage.store.engines import engine_of, looking, prepare, shown, shrink, size_of, told, url_of, writing
 from gpuctl_usage.store.hours import HourState, Span
 from gpuctl_usage.store.leases import Lease, LeaseState
 from gpuctl_usage.store.numbering import upsert
@@ -70,6 +70,11 @@ class Database:
             if self._lease is not None:
                 leases.keep(connection, self._lease)
             yield connection
+
+    def size(self) -> int:
+        """Bytes that the database takes, with what is free in it."""
+        with self.reading() as connection:
+            return size_of(connection)
 
     def cluster(self, uid: str, name: str) -> int:
         """The number of a cluster, which has it from now on.

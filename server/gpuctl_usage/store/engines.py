@@ -165,6 +165,14 @@ def shrink(engine: Engine) -> bool:
         connection.close()
 
 
+def size_of(connection: Connection) -> int:
+    """Bytes that a database takes: of SQLite its file, without the log that is still to be written to it."""
+    if connection.dialect.name != "sqlite":
+        return int(connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one())
+    pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+    return int(pages) * int(connection.exec_driver_sql("PRAGMA page_size").scalar_one())
+
+
 def prepare(engine: Engine, name: str) -> None:
     """Bring a database to the tables of this version.
 

@@ -14,7 +14,8 @@ from gpuctl.cli.options.connecting import ClusterFailure
     "serve",
     short_help="Serve the REST API.",
     epilog="Everything else is set in the environment or in the file of --config: see docs/service.md.\n\n"
-    "Examples:\n\n  $ gpuctl serve\n\n  $ gpuctl serve --host 0.0.0.0 --port 8080",
+    "Examples:\n\n  $ gpuctl serve\n\n  $ gpuctl serve --host 0.0.0.0 --port 8080\n\n"
+    "  $ gpuctl serve --usage --usage-database usage.db",
 )
 @click.option("--host", metavar="ADDRESS", help="Address to listen on. Default: 127.0.0.1.")
 @click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help="Default: 8000; 0 takes a free one.")
@@ -23,6 +24,8 @@ from gpuctl.cli.options.connecting import ClusterFailure
 @click.option("--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Settings as YAML.")
 @click.option("--kubeconfig", type=click.Path(), metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config.")
 @click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one.")
+@click.option("--usage", is_flag=True, default=None, help="Collect usage as well, as `gpuctl usage collect` does.")
+@click.option("--usage-database", metavar="FILE", help="File, or URL, of the database of usage.")
 def command(config: str | None, **given: Any) -> int:
     """Serve the REST API for the cluster that kubectl would use.
 

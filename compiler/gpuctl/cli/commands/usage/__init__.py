@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -83,7 +84,11 @@ def command(context: click.Context) -> None:
 @command.command(
     "collect",
     epilog="Everything else is set in the environment or in the file of --config, which is that of `gpuctl serve`.\n\n"
-    "Examples:\n\n  $ gpuctl usage collect --database usage.db",
+    "Examples:\n\n  $ gpuctl usage collect --database usage.db\n\n"
+    "  $ gpuctl usage collect --database usage.db --metrics 127.0.0.1:9464",
+)
+@click.option(
+    "--metrics", "usage_metrics", metavar="ADDRESS", help="HOST:PORT for /metrics, /healthz and /readyz. Default: none."
 )
 @_options
 def collect(**given: Any) -> int:
@@ -94,12 +99,17 @@ def collect(**given: Any) -> int:
     settings = _settings(given)
     from gpuctl_server.request_log import set_up
     from gpuctl_usage.collector import CannotCollect, collect
+    from gpuctl_usage.collector_health import CollectorHealth
+    from gpuctl_usage.health_listener import CannotAnswer, HealthListener
 
     set_up()
+    health = CollectorHealth()
     try:
-        with _stopping() as stopping:
-            collect(settings, stopping)
-    except CannotCollect as error:
+        with contextlib.ExitStack() as stack:
+            if settings.usage_metrics:
+                stack.callback(HealthListener(settings.usage_metrics, health).close)
+            collect(settings, stack.enter_context(_stopping()), health)
+    except (CannotAnswer, CannotCollect) as error:
         raise ClusterFailure(str(error)) from None
     return 0
 

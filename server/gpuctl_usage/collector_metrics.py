@@ -1,0 +1,127 @@
+"""What a collector tells Prometheus: how it is doing, and who holds GPUs now.
+
+With the latter what exporters measure of pods can be told of workloads, teams and namespaces, and no other exporter of
+what is in the cluster is needed.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from gpuctl_usage.collector_health import CollectorHealth
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+NOT_COLLECTING = (
+    b"# HELP gpuctl_usage_collecting 1 when all that happens is known, and written down.\n"
+    b"# TYPE gpuctl_usage_collecting gauge\ngpuctl_usage_collecting 0.0\n"
+)
+"""What is to be told where there is no collector to ask."""
+_POD = ("cluster", "node", "model", "namespace", "pod", "workload_kind", "workload")
+_NODE = ("cluster", "node", "model", "state")
+_UNNAMED = re.compile(r"[^a-zA-Z0-9_]")
+
+
+def metrics_of(health: CollectorHealth, namespaces: Collection[str] | None = None) -> bytes:
+    """All of it, in Prometheus' text format 0.0.4.
+
+    :param namespaces: those whose pods are told of, None for all; without any, nodes are not told of either.
+    """
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_OfCollector(health))
+    if namespaces is None or namespaces:
+        registry.register(_OfHolders(health, namespaces))
+    return generate_latest(registry)
+
+
+class _OfCollector(Collector):
+    """How it is doing. What is not known is left out."""
+
+    def __init__(self, health: CollectorHealth) -> None:
+        self._health = health
+
+    def collect(self) -> Iterator[Metric]:
+        health, last = self._health, self._health.last_hour
+        until = health.rolled_until
+        gauges: dict[str, tuple[str, float | None]] = {
+            "collecting": ("1 when all that happens is known, and written down.", float(health.is_collecting)),
+            "known_until_timestamp_seconds": ("Until when it is written down who holds GPUs.", health.known_until),
+            "last_write_timestamp_seconds": ("When something was last written.", health.written_at),
+            "database_bytes": ("What the database takes.", health.database_bytes),
+            "rolled_up_until_timestamp_seconds": ("The end of the hours of which none is missing.", until),
+            "rollup_lag_seconds": (
+                "Since when hours are not rolled up; up to an hour and a half minute are none.",
+                None if until is None else max(0.0, time.time() - until),
+            ),
+            "open_ledgers": (
+                "Hours of the last day whose sums do not agree with each other.",
+                sum(1 for hour in health.hours.values() if hour.open),
+            ),
+        }
+        if last is not None:
+            gauges |= {
+                "last_hour_timestamp_seconds": ("The start of the last whole hour that is rolled up.", last.start),
+                "last_hour_coverage_ratio": ("The part of what was held that was measured, 0 to 1.", last.coverage),
+                "last_hour_samples": ("Measurements that count in it.", last.samples),
+                "last_hour_dropped_samples": ("Measurements of pods that held no GPU there.", last.dropped),
+            }
+        for name, (text, value) in gauges.items():
+            if value is not None:
+                yield self._told(GaugeMetricFamily(f"gpuctl_usage_{name}", text, labels=["cluster"]), value)
+        counters = {
+            "samples": ("Measurements that were taken, five minutes at a time.", health.samples),
+            "unanswered_queries": ("Questions that Prometheus had no answer to.", health.unanswered),
+            "write_failures": ("Attempts to write that failed.", health.write_failures),
+        }
+        for name, (text, count) in counters.items():
+            yield self._told(CounterMetricFamily(f"gpuctl_usage_{name}", text, labels=["cluster"]), count)
+        restarts = CounterMetricFamily(
+            "gpuctl_usage_watch_restarts", "Watches that were begun again.", labels=["cluster", "kind"]
+        )
+        for kind, count in health.restarts.items():
+            restarts.add_metric([_text(health.cluster), kind], count)
+        yield restarts
+
+    def _told(self, family: GaugeMetricFamily | CounterMetricFamily, value: float) -> Metric:
+        family.add_metric([_text(self._health.cluster)], value)
+        return family
+
+
+class _OfHolders(Collector):
+    """Who holds GPUs, and which there are."""
+
+    def __init__(self, health: CollectorHealth, namespaces: Collection[str] | None) -> None:
+        self._health = health
+        self._namespaces = namespaces
+
+    def collect(self) -> Iterator[Metric]:
+        cluster, seen = _text(self._health.cluster), self._namespaces
+        holdings = [item for item in self._health.holdings if seen is None or item.namespace in seen]
+        # Two keys may have one name here: the first counts.
+        keys = {label_name(key): key for key in sorted({key for item in holdings for key in item.labels}, reverse=True)}
+        pods = GaugeMetricFamily("gpuctl_usage_pod_gpus", "GPUs that a pod holds.", labels=[*_POD, *sorted(keys)])
+        for item in holdings:
+            workload = item.workload
+            own = (item.node, item.model, item.namespace, item.pod, workload.kind, workload.name)
+            values = (*own, *(item.labels.get(keys[name], "") for name in sorted(keys)))
+            pods.add_metric([cluster, *map(_text, values)], item.gpus)
+        yield pods
+        nodes = GaugeMetricFamily("gpuctl_usage_node_gpus", "GPUs of a node, by its state.", labels=_NODE)
+        for there in self._health.capacities:
+            nodes.add_metric([cluster, *map(_text, (there.node, there.model, there.state.value))], there.gpus)
+        yield nodes
+
+
+def label_name(key: str) -> str:
+    """What a label of Kubernetes is called as one of Prometheus: as kube-state-metrics calls it."""
+    return f"label_{_UNNAMED.sub('_', key)}"
+
+
+def _text(value: str) -> str:
+    """A value that can be encoded, whatever somebody has written."""
+    return value.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,103 @@
+"""``/metrics``, ``/healthz`` and ``/readyz`` of a collector that runs by itself."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from gpuctl_usage.collector_health import CollectorHealth
+from gpuctl_usage.usage_settings import LISTENED
+
+LOG = logging.getLogger("gpuctl_usage")
+_PATIENCE = 10.0
+"""Seconds that a client may take to ask, and to read."""
+_JSON = "application/json"
+
+
+class CannotAnswer(Exception):
+    """An address that cannot be listened on; ``str()`` says why, for people."""
+
+
+class HealthListener:
+    """Answers in threads of its own, from when it is made until :meth:`close`.
+
+    :param address: ``HOST:PORT``, ``:PORT`` for all addresses of the machine; the port 0 takes a free one.
+    :raises CannotAnswer: it cannot be had.
+    """
+
+    def __init__(self, address: str, health: CollectorHealth) -> None:
+        found = re.fullmatch(LISTENED, address)
+        if found is None or int(found["port"]) > 65535:
+            raise CannotAnswer(f"{address} is no address to listen on, such as 127.0.0.1:9464 or :9464")
+        host = found["host"].strip("[]")
+        try:
+            self._server = _server(host, int(found["port"]), health)
+        except (OSError, UnicodeError) as error:
+            number = getattr(error, "errno", None)
+            why = os.strerror(number) if number and number > 0 else str(error)
+            raise CannotAnswer(
+                f"cannot listen on {address}: {why}; --metrics, or usage_metrics, names another"
+            ) from None
+        self.port = int(self._server.server_address[1])
+        LOG.info("metrics are answered", extra={"port": self.port})
+        threading.Thread(target=self._server.serve_forever, daemon=True, name="gpuctl-health").start()
+
+    def close(self) -> None:
+        """Answer nothing any more."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _server(host: str, port: int, health: CollectorHealth) -> ThreadingHTTPServer:
+    family, *_ = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+
+    class Server(ThreadingHTTPServer):
+        address_family = family
+        daemon_threads = True
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """Whoever asked has gone."""
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = _PATIENCE
+        server_version, sys_version = "gpuctl", ""
+
+        def do_GET(self) -> None:
+            status, kind, body = _answer(self.path.partition("?")[0], health)
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET  # noqa: N815 - as the library calls it
+
+        def log_message(self, *arguments: Any) -> None:
+            """A probe every few seconds is no news."""
+
+    return Server((host, port), Handler)
+
+
+def _answer(path: str, health: CollectorHealth) -> tuple[int, str, bytes]:
+    """Alive while it goes on, ready while it collects: what is wrong with a cluster or a database a restart does not
+    mend."""
+    if path == "/metrics":
+        from gpuctl_usage.collector_metrics import CONTENT_TYPE, metrics_of
+
+        return 200, CONTENT_TYPE, metrics_of(health)
+    if path == "/healthz":
+        return (200 if health.is_alive else 503), _JSON, _json({"status": "ok" if health.is_alive else "stuck"})
+    if path == "/readyz":
+        return (200 if health.is_collecting else 503), _JSON, _json(health.state())
+    return 404, _JSON, _json({"error": "there are /metrics, /healthz and /readyz"})
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value).encode()

@@ -1,0 +1,151 @@
+"""``gpuctl serve --usage``: the collector beside the service, which neither ends the other's work nor outlives it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from control_plane import ControlPlane
+from support.cluster_tools import GPU, POOL, Place, training
+from support.served import Rights, Served, refused_start, serving
+
+USERS: dict[str, Rights] = {
+    "admin": ("admin", None, None),
+    "anna": ("user", ("team-a",), None),
+    "vera": ("viewer", None, None),
+    "paula": ("admin", None, ("some-pool",)),
+}
+
+NO_DATABASE = (
+    "collecting usage needs a database: set `usage_database` (GPUCTL_SERVER_USAGE_DATABASE) to a file, or use "
+    "--usage-database"
+)
+
+
+def children(pid: int) -> list[int]:
+    """Processes that a process has begun and that still run."""
+    found = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return [child for child in found if stat(child)[1] == str(pid) and runs(child)]
+
+
+def stat(pid: int) -> list[str]:
+    """State and parent of a process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+    except OSError:
+        return ["", ""]
+
+
+def runs(pid: int) -> bool:
+    return stat(pid)[0] not in ("", "Z")
+
+
+def usage(served: Served, name: str = "") -> Any:
+    """What /readyz says of it; the service is ready whatever that is."""
+    headers = {"Authorization": f"Bearer {served.tokens[name]}"} if name else {}
+    answer = httpx.get(f"{served.url}/readyz", headers=headers, timeout=30)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["usage"]
+
+
+def metrics(served: Served, name: str) -> list[str]:
+    """The lines of /metrics, each with its labels in order."""
+    answer = httpx.get(f"{served.url}/metrics", headers={"Authorization": f"Bearer {served.tokens[name]}"}, timeout=30)
+    assert answer.status_code == 200, answer.text
+    return [
+        re.sub(r"\{(.*)\}", lambda found: "{" + ",".join(sorted(found[1].split(","))) + "}", line)
+        for line in answer.text.splitlines()
+    ]
+
+
+def test_it_is_collected_beside_the_service(plane: ControlPlane, place: Place, tmp_path: Path) -> None:
+    """Whatever is wrong with it, the service is of use, and says nothing that is not true."""
+    place.apply(training(resources={"gpu": 2}))
+    place.running("train")
+    amount = {GPU: "1"}
+    main = {"name": "main", "image": "x", "resources": {"limits": amount, "requests": amount}}
+    system = {"metadata": {"name": place.namespace}, "spec": {"nodeName": f"{POOL}-0", "containers": [main]}}
+    place.api.call("POST", "/api/v1/namespaces/kube-system/pods", {"apiVersion": "v1", "kind": "Pod", **system})
+    database = tmp_path / "usage.db"
+    database.write_text("something else, long enough to be no empty file\n" * 100)
+    settings = {"usage": "true", "usage_database": str(database), "usage_cluster": "lab"}
+    with serving(tmp_path, plane.kubeconfig(), USERS, **settings) as own:
+        own.until_told("usage cannot be collected", "is no database of SQLite")
+        assert "gpuctl_usage_collecting 0.0" in metrics(own, "admin")
+        assert usage(own, "admin") == {"collecting": False, "knownSecondsAgo": None, "problem": None}
+        own.until_told("the collector of usage has ended; it is started again", '"exit": 3')
+        database.unlink()
+        place.until(lambda: usage(own) == {"collecting": True}, "usage to be collected")
+        assert usage(own, "anna") == {"collecting": True}
+        told = usage(own, "admin")
+        assert told == {"collecting": True, "knownSecondsAgo": told["knownSecondsAgo"], "problem": None}
+        own.until("/gpu-aggregation/clusters", lambda value: value["data"] == ["lab"])
+
+        place.until(lambda: any('namespace="kube-system"' in line for line in metrics(own, "admin")), "both pods")
+        whole, part = metrics(own, "admin"), metrics(own, "anna")
+        [held] = [line for line in whole if f'namespace="{place.namespace}",' in line]
+        own_labels = f'cluster="lab",label_app="train",model="unknown",namespace="{place.namespace}"'
+        assert own_labels in held
+        assert held.endswith('workload="train",workload_kind="Job"} 2.0')
+        assert 'gpuctl_usage_collecting{cluster="lab"} 1.0' in part
+        assert not [line for line in part if "namespace=" in line], "of all namespaces, and anna sees one"
+        assert not [line for line in metrics(own, "paula") if "namespace=" in line], "it is not known of which pool"
+        seen = metrics(own, "vera")
+        assert held in seen
+        assert not [line for line in seen if 'namespace="kube-system"' in line]
+        with ThreadPoolExecutor(8) as several:
+            assert all(held in lines for lines in several.map(lambda _: metrics(own, "admin"), range(16)))
+
+        [collector] = children(own.process.pid)
+        os.kill(collector, signal.SIGKILL)
+        own.until_told("the collector of usage has ended; it is started again", '"exit": -9')
+        assert own.get("/jobs", namespace=place.namespace)["total"] == 1
+        place.until(lambda: usage(own)["collecting"], "usage to be collected again")
+        [again] = children(own.process.pid)
+        assert again != collector
+
+        assert own.stop() == 0
+        assert not runs(again)
+    place.api.call("DELETE", f"/api/v1/namespaces/kube-system/pods/{place.namespace}")
+    assert any("usage is not collected any more" in line for line in own.log), "it has ended in order"
+    assert not any("Traceback" in line for line in own.log)
+
+
+def test_it_does_not_outlive_a_service_that_is_killed(plane: ControlPlane, tmp_path: Path) -> None:
+    code = (
+        "import sys, time\nfrom gpuctl_server.settings import ServerSettings\n"
+        "from gpuctl_server.usage_process import UsageProcess\n"
+        "own = UsageProcess(ServerSettings.made({'usage_database': sys.argv[1]}))\nown.start()\n"
+        "while not own.state()['collecting']: time.sleep(0.05)\nprint('collecting', flush=True)\ntime.sleep(600)"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "usage.db")],
+        env={**os.environ, "KUBECONFIG": str(plane.kubeconfig())},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "collecting\n"
+        [collector] = children(parent.pid)
+    finally:
+        parent.kill()
+        parent.wait()
+    end = time.monotonic() + 60
+    while runs(collector):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_without_a_database(plane: ControlPlane, tmp_path: Path) -> None:
+    code, said = refused_start(tmp_path, plane.kubeconfig(), usage="true")
+    assert (code, said) == (3, f"gpuctl-server: {NO_DATABASE}\n")

@@ -1,0 +1,34 @@
+"""What deploy/ puts into a cluster, as kustomize makes it, and whether an API server takes it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from control_plane import ControlPlane
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+
+
+def kustomized(plane: ControlPlane, directory: str) -> list[dict[str, Any]]:
+    """The objects of a directory of deploy/."""
+    return list(yaml.safe_load_all(plane.kubectl("kustomize", str(DEPLOY / directory))))
+
+
+def accept(plane: ControlPlane, objects: list[dict[str, Any]]) -> None:
+    """See that the API server takes every object, by its strict validation; pods by the strictest Pod Security standard.
+
+    The roles and the namespace of deploy/rbac have to be there.
+    """
+    plane.kubectl("label", "namespace", "gpuctl-system", "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
+    for obj in objects:
+        flags = ("--dry-run=server", "--validate=strict", "-o", "json")
+        made = json.loads(plane.kubectl("apply", *flags, "-f", "-", input=json.dumps(obj)))
+        assert made["metadata"].get("namespace") == obj["metadata"].get("namespace")
+        if obj["kind"] == "Deployment":
+            metadata = {"name": "pod", "namespace": "gpuctl-system"}
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": obj["spec"]["template"]["spec"]}
+            plane.kubectl("apply", *flags, "-f", "-", input=json.dumps(pod))

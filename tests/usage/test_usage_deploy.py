@@ -1,0 +1,197 @@
+"""What deploy/usage puts into a cluster: accepted as it is, and the collector works under its rights, of which none is to
+spare."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+import yaml
+
+from control_plane import ControlPlane
+from control_plane.audit_log import Asked
+from fault_tools.proxy import write_kubeconfig
+from fault_tools.world import Api
+from gpuctl_server.settings import ServerSettings
+from gpuctl_usage.usage_settings import UsageSettings
+from support.cluster_tools import GPU, POOL, Place, inference, notebook, training
+from support.collecting import Collecting, collecting
+from support.deployments import DEPLOY, accept, kustomized
+from support.granted_rights import grants_of, unused
+
+FLAVOURS = ("base", "postgresql", "with-service")
+ACCOUNT = ("gpuctl-system", "gpuctl-usage")
+NODE = "deployed-usage-0"
+_ONE = {GPU: "1"}
+SPEC = {"containers": [{"name": "main", "image": "x", "resources": {"limits": _ONE, "requests": _ONE}}]}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def roles(plane: ControlPlane) -> None:
+    """The namespace, the account and its rights, and a node."""
+    plane.kubectl("apply", "-k", str(DEPLOY / "rbac"))
+    plane.kubectl("apply", "-k", str(DEPLOY / "usage" / "rights"))
+    for file in ("service-account.yaml", "rbac.yaml"):
+        plane.kubectl("apply", "-f", str(DEPLOY / "usage" / "base" / file))
+    plane.install_jobset()
+    plane.add_node(NODE, labels={"runwhere.ai/pool": POOL}, gpus=64, cpu="512", memory="4Ti")
+    plane.wait_for_nodes()
+
+
+def found_in(plane: ControlPlane, flavour: str) -> dict[str, dict[str, Any]]:
+    """Of each kind the last object of a flavour."""
+    return {obj["kind"]: obj for obj in kustomized(plane, f"usage/{flavour}")}
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_the_api_server_accepts_it(plane: ControlPlane, flavour: str) -> None:
+    accept(plane, kustomized(plane, f"usage/{flavour}"))
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_its_parts_fit_each_other(plane: ControlPlane, flavour: str) -> None:
+    """One process writes the file, which stands on the volume that is there; ports and selectors find their pods."""
+    found = found_in(plane, flavour)
+    spec = found["Deployment"]["spec"]
+    pod, labels = spec["template"]["spec"], spec["template"]["metadata"]["labels"]
+    assert spec["replicas"] == 1
+    assert spec["strategy"] == {"type": "Recreate"}
+    (container,) = pod["containers"]
+    mounts = {item["mountPath"] for item in container["volumeMounts"]}
+    volumes = {item["name"]: item for item in pod["volumes"]}
+    assert {item["name"] for item in container["volumeMounts"]} == set(volumes)
+    values = yaml.safe_load(found["ConfigMap"]["data"]["server.yaml"])
+    assert ServerSettings.made(values).usage == (flavour == "with-service")
+    settings = UsageSettings.made(values)
+    assert settings.usage_cluster == "default"
+    directory = str(Path(settings.usage_database or "").parent)
+    if flavour == "postgresql":
+        assert "PersistentVolumeClaim" not in found
+        assert directory not in mounts
+        (variable,) = container["env"]
+        assert variable["name"] == "GPUCTL_SERVER_USAGE_DATABASE"
+        assert variable["valueFrom"]["secretKeyRef"] == {"name": "gpuctl-usage-database", "key": "url"}
+        written = (DEPLOY / "usage" / flavour / "kustomization.yaml").read_text()
+        assert "secret generic gpuctl-usage-database -n gpuctl-system" in written
+    else:
+        claim = found["PersistentVolumeClaim"]
+        assert volumes["database"]["persistentVolumeClaim"] == {"claimName": claim["metadata"]["name"]}
+        assert claim["spec"]["accessModes"] == ["ReadWriteOncePod"]
+        assert directory in mounts
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    policy = found["NetworkPolicy"]["spec"]
+    assert urlsplit(settings.prometheus or "").port in {
+        item["port"] for rule in policy["egress"] for item in rule["ports"]
+    }
+    for selector in (found["Service"]["spec"]["selector"], policy["podSelector"]["matchLabels"]):
+        assert selector
+        assert selector.items() <= labels.items()
+    if flavour == "with-service":
+        assert "PodDisruptionBudget" not in found, "of one replica none could be moved"
+        return
+    (port,) = container["ports"]
+    assert settings.usage_metrics == f":{port['containerPort']}"
+    assert {container[name]["httpGet"]["port"] for name in container if name.endswith("Probe")} == {port["name"]}
+    (rule,) = policy["ingress"]
+    assert rule["ports"] == [{"port": port["name"]}]
+    assert rule["from"], "what it tells is not for everybody"
+
+
+def test_prometheus_finds_it(plane: ControlPlane) -> None:
+    """What is shipped names the Service, its port and its labels, and leaves the labels of pods as they are."""
+    service = found_in(plane, "base")["Service"]
+    (port,) = service["spec"]["ports"]
+    (scrape,) = yaml.safe_load((DEPLOY / "usage" / "monitoring" / "prometheus.yaml").read_text())["scrape_configs"]
+    assert scrape["relabel_configs"][0]["regex"] == f"{service['metadata']['name']};{port['name']}"
+    assert scrape["kubernetes_sd_configs"][0]["namespaces"]["names"] == [service["metadata"]["namespace"]]
+    monitor = yaml.safe_load((DEPLOY / "usage" / "monitoring" / "service-monitor.yaml").read_text())
+    assert monitor["metadata"]["namespace"] == service["metadata"]["namespace"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] == port["name"]
+    assert endpoint["honorLabels"] is scrape["honor_labels"] is True
+
+
+@pytest.fixture(scope="module")
+def deployed(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collecting]:
+    """The collector as its pod would run it: with that account's token, and those settings."""
+    directory = tmp_path_factory.mktemp("deployed")
+    namespace, name = ACCOUNT
+    token = plane.kubectl("create", "token", name, "-n", namespace, "--duration=2h").strip()
+    authority = str(plane.directory / "certificates" / "apiserver.crt")
+    cluster = {"server": f"https://127.0.0.1:{plane.port}", "certificate-authority": authority}
+    found = found_in(plane, "base")
+    (container,) = found["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert container["command"] == ["gpuctl", "usage", "collect"]
+    assert container["args"] == ["--config", "/etc/gpuctl/server.yaml"]
+    for file, text in found["ConfigMap"]["data"].items():
+        (directory / file).write_text(text.replace("/etc/gpuctl", str(directory)))
+    # Nothing answers there, and the port may be taken.
+    settings = {
+        "config": str(directory / "server.yaml"),
+        "prometheus": "http://127.0.0.1:9",
+        "usage_metrics": "127.0.0.1:0",
+    }
+    with collecting(directory, write_kubeconfig(directory / "kubeconfig", cluster, token), **settings) as running:
+        yield running
+
+
+def test_its_probes_are_answered(plane: ControlPlane, deployed: Collecting) -> None:
+    [port] = [line["port"] for line in deployed.log if line["message"] == "metrics are answered"]
+    (container,) = found_in(plane, "base")["Deployment"]["spec"]["template"]["spec"]["containers"]
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        url = f"http://127.0.0.1:{port}{container[probe]['httpGet']['path']}"
+        deployed.until(lambda asked=url: httpx.get(asked).status_code == 200, probe)
+    # A database or an API server that is away shall not have it restarted.
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    text = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+    assert re.search(r'^gpuctl_usage_node_gpus\{cluster="default",.*node="deployed-usage-0"', text, re.MULTILINE)
+
+
+def owned_pod(name: str, owner: dict[str, Any]) -> dict[str, Any]:
+    reference = {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+    }
+    metadata = {"name": name, "ownerReferences": [reference]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": SPEC}
+
+
+def test_its_rights(plane: ControlPlane, api: Api, place: Place, deployed: Collecting) -> None:
+    """Pods of every kind of owner are told by it; nothing of that is refused, and nothing is granted that is not used."""
+    place.apply(training(resources={"gpu": 1}), inference(resources={"gpu": 1}), notebook(resources={"gpu": 1}))
+    labels = {"app": "each"}
+    template = {"metadata": {"labels": labels}, "spec": SPEC}
+    made = {
+        "daemonsets": ("apps/v1", "DaemonSet", {"selector": {"matchLabels": labels}, "template": template}),
+        "jobsets": ("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": []}),
+    }
+    for plural, (version, kind, spec) in made.items():
+        obj = {"apiVersion": version, "kind": kind, "metadata": {"name": "each"}, "spec": spec}
+        owner = api.call("POST", f"/apis/{version}/namespaces/{place.namespace}/{plural}", obj)
+        if kind == "JobSet":
+            place.create(owned_pod("of-a-jobset", owner))
+
+    def kinds() -> set[str]:
+        return {item.workload.kind for item in deployed.holdings(place.namespace)}
+
+    every = {"Job", "Deployment", "StatefulSet", "DaemonSet", "JobSet"}
+    deployed.until(lambda: kinds() == every, f"workloads of each kind: {every}")
+    asked: list[Asked] = list(plane.audit.asked(f"system:serviceaccount:{':'.join(ACCOUNT)}")) if plane.audit else []
+    grants = grants_of(plane, *ACCOUNT)
+    assert not [f"{item.verb} {item.resource}" for item in asked if item.status == 403]
+    assert not list(map(str, unused(grants, asked)))
+    assert not any("*" in (item.group, item.resource, item.verb) for item in grants)
+    assert {item.verb for item in grants} == {"get", "list", "watch"}

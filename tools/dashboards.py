@@ -1,0 +1,404 @@
+"""The Grafana dashboards of ``deploy/monitoring``: what they show, from which of the recorded series."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+CLUSTER = 'cluster=~"$cluster"'
+NAMESPACES = f'{CLUSTER}, namespace=~"$namespace"'
+WORKLOADS = f'{NAMESPACES}, workload=~"$workload"'
+_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_WIDTH = 24
+
+
+class Panel(NamedTuple):
+    """A panel: ``kind`` is Grafana's, ``queries`` are expressions with their legends, ``unit`` is Grafana's."""
+
+    title: str
+    queries: Sequence[tuple[str, str]]
+    unit: str = "none"
+    kind: str = "timeseries"
+    width: int = 12
+    stacked: bool = False
+    text: str = ""
+
+
+class Dashboard(NamedTuple):
+    """A dashboard; ``variables`` are names with the query whose values they have."""
+
+    uid: str
+    title: str
+    text: str
+    variables: Sequence[tuple[str, str]]
+    panels: Sequence[Panel]
+
+
+def _stat(title: str, query: str, unit: str = "none", text: str = "") -> Panel:
+    return Panel(title, [(query, "{{cluster}}")], unit, "stat", 4, text=text)
+
+
+def _share(part: str, whole: str, labels: str, by: str = "cluster") -> str:
+    """Percent, of sums: never a mean of means."""
+    return f"100 * sum by ({by}) ({part}{{{labels}}}) / sum by ({by}) ({whole}{{{labels}}})"
+
+
+def _of(level: str, what: str) -> str:
+    return f"gpuctl:{level}_{what}:gpus"
+
+
+def _use(level: str, labels: str, by: str) -> str:
+    return _share(_of(level, "busy"), _of(level, "observed"), labels, by)
+
+
+def _idle(level: str, labels: str, by: str) -> str:
+    busy, observed = (f"sum by ({by}) ({_of(level, what)}{{{labels}}})" for what in ("busy", "observed"))
+    return f"{observed} - {busy}"
+
+
+_UNIT = "percent"
+_ALL = ("cluster", "label_values(gpuctl:cluster_capacity:gpus, cluster)")
+_NAMESPACE = ("namespace", f"label_values(gpuctl:namespace_held:gpus{{{CLUSTER}}}, namespace)")
+_WORKLOAD = ("workload", f"label_values(gpuctl:workload_held:gpus{{{NAMESPACES}}}, workload)")
+
+DASHBOARDS = (
+    Dashboard(
+        "gpuctl-cluster",
+        "GPU cluster",
+        "What became of the GPUs that there are.",
+        [_ALL],
+        [
+            _stat("GPUs", f"sum by (cluster) (gpuctl:cluster_capacity:gpus{{{CLUSTER}}})"),
+            _stat("Held", f"sum by (cluster) (gpuctl:cluster_held:gpus{{{CLUSTER}}})"),
+            _stat("Allocation", _share(_of("cluster", "held"), _of("cluster", "capacity"), CLUSTER), _UNIT),
+            _stat("Utilisation", _use("cluster", CLUSTER, "cluster"), _UNIT, "Of what is held and measured."),
+            _stat("Measured", _share(_of("cluster", "observed"), _of("cluster", "held"), CLUSTER), _UNIT),
+            _stat("Held and idle", _idle("cluster", CLUSTER, "cluster")),
+            Panel(
+                "What became of the GPUs",
+                [
+                    (f"sum(gpuctl:cluster_busy:gpus{{{CLUSTER}}})", "busy"),
+                    (
+                        f"sum(gpuctl:cluster_observed:gpus{{{CLUSTER}}}) - sum(gpuctl:cluster_busy:gpus{{{CLUSTER}}})",
+                        "held, idle",
+                    ),
+                    (
+                        f"sum(gpuctl:cluster_held:gpus{{{CLUSTER}}}) - sum(gpuctl:cluster_observed:gpus{{{CLUSTER}}})",
+                        "held, nobody observes them",
+                    ),
+                    (f"sum(gpuctl:cluster_free:gpus{{{CLUSTER}}})", "free"),
+                    (f"sum(gpuctl:cluster_unusable:gpus{{{CLUSTER}}})", "unusable"),
+                ],
+                stacked=True,
+                width=24,
+                text="Added up they are all GPUs that there are.",
+            ),
+            Panel(
+                "GPUs by model",
+                [(f"sum by (cluster, model) (gpuctl:node_capacity:gpus{{{CLUSTER}}})", "{{cluster}} {{model}}")],
+                stacked=True,
+            ),
+            Panel(
+                "GPUs by state of their node",
+                [(f"sum by (cluster, state) (gpuctl:node_capacity:gpus{{{CLUSTER}}})", "{{cluster}} {{state}}")],
+                stacked=True,
+            ),
+            Panel(
+                "Who holds most",
+                [(f"topk(10, gpuctl:namespace_held:gpus{{{CLUSTER}}})", "{{cluster}} {{namespace}}")],
+                stacked=True,
+            ),
+            Panel(
+                "Who holds most and uses least",
+                [
+                    (
+                        f"topk(10, {_idle('workload', CLUSTER, 'cluster, namespace, workload_kind, workload')})",
+                        "{{namespace}}/{{workload}}",
+                    )
+                ],
+            ),
+            Panel(
+                "Nodes",
+                [
+                    (f"sum by (cluster, node, model, state) (gpuctl:node_capacity:gpus{{{CLUSTER}}})", "GPUs"),
+                    (f"sum by (cluster, node, model, state) (gpuctl:node_left:gpus{{{CLUSTER}}})", "not held"),
+                ],
+                kind="table",
+                width=24,
+            ),
+        ],
+    ),
+    Dashboard(
+        "gpuctl-namespaces",
+        "GPU namespaces",
+        "Who holds GPUs, and how much of them is used.",
+        [_ALL, _NAMESPACE],
+        [
+            Panel(
+                "GPUs held, by namespace",
+                [(f"sum by (namespace) (gpuctl:namespace_held:gpus{{{NAMESPACES}}})", "{{namespace}}")],
+                stacked=True,
+            ),
+            Panel(
+                "Utilisation, by namespace",
+                [(_use("namespace", NAMESPACES, "namespace"), "{{namespace}}")],
+                _UNIT,
+            ),
+            Panel(
+                "GPUs held and idle, by namespace",
+                [(_idle("namespace", NAMESPACES, "namespace"), "{{namespace}}")],
+                stacked=True,
+            ),
+            Panel(
+                "Measured, by namespace",
+                [
+                    (
+                        _share(_of("namespace", "observed"), _of("namespace", "held"), NAMESPACES, "namespace"),
+                        "{{namespace}}",
+                    )
+                ],
+                _UNIT,
+            ),
+            Panel(
+                "GPUs held, by team",
+                [(f"sum by (label_team) (gpuctl:team_held:gpus{{{CLUSTER}}})", "{{label_team}}")],
+                stacked=True,
+                text="Of all namespaces, by the label `team`.",
+            ),
+            Panel("Utilisation, by team", [(_use("team", CLUSTER, "label_team"), "{{label_team}}")], _UNIT),
+            Panel(
+                "Workloads",
+                [
+                    (
+                        f"sum by (namespace, workload_kind, workload) (gpuctl:workload_held:gpus{{{NAMESPACES}}})",
+                        "GPUs",
+                    ),
+                    (_use("workload", NAMESPACES, "namespace, workload_kind, workload"), "utilisation, %"),
+                ],
+                kind="table",
+                width=24,
+            ),
+        ],
+    ),
+    Dashboard(
+        "gpuctl-workload",
+        "GPU workload",
+        "One workload: what it holds, and what each of its cards does.",
+        [_ALL, _NAMESPACE, _WORKLOAD],
+        [
+            _stat("GPUs held", f"sum by (cluster) (gpuctl:workload_held:gpus{{{WORKLOADS}}})"),
+            _stat("Utilisation", _use("workload", WORKLOADS, "cluster"), _UNIT),
+            _stat("Measured", _share(_of("workload", "observed"), _of("workload", "held"), WORKLOADS), _UNIT),
+            _stat("Held and idle", _idle("workload", WORKLOADS, "cluster")),
+            _stat("Pods", f"count by (cluster) (gpuctl:pod_held:gpus{{{WORKLOADS}}})"),
+            _stat("Memory in use", f"sum by (cluster) (gpuctl:pod_gpu_memory_used:bytes{{{WORKLOADS}}})", "bytes"),
+            Panel(
+                "Utilisation of each card",
+                [(f"gpuctl:pod_gpu_utilization:percent{{{WORKLOADS}}}", "{{pod}} {{node}} {{gpu}}")],
+                _UNIT,
+                width=24,
+            ),
+            Panel(
+                "Memory of each card",
+                [(f"gpuctl:pod_gpu_memory_used:bytes{{{WORKLOADS}}}", "{{pod}} {{node}} {{gpu}}")],
+                "bytes",
+            ),
+            Panel(
+                "GPUs held and busy",
+                [
+                    (f"sum(gpuctl:workload_held:gpus{{{WORKLOADS}}})", "held"),
+                    (f"sum(gpuctl:workload_busy:gpus{{{WORKLOADS}}})", "busy"),
+                ],
+            ),
+        ],
+    ),
+    Dashboard(
+        "gpuctl-collector",
+        "GPU usage collector",
+        "Whether what is told of usage is whole: whoever writes it down, and what it lacks.",
+        [("cluster", "label_values(gpuctl_usage_collecting, cluster)")],
+        [
+            _stat("Collecting", f"max by (cluster) (gpuctl_usage_collecting{{{CLUSTER}}})", "bool_yes_no"),
+            _stat(
+                "Last write",
+                f"time() - max by (cluster) (gpuctl_usage_last_write_timestamp_seconds{{{CLUSTER}}})",
+                "s",
+                "Where nothing changes there is one every ten seconds.",
+            ),
+            _stat(
+                "Not rolled up",
+                f"min by (cluster) (gpuctl_usage_rollup_lag_seconds{{{CLUSTER}}})",
+                "s",
+                "Up to an hour and a half minute is none.",
+            ),
+            _stat(
+                "Ledgers that do not close",
+                f"max by (cluster) (gpuctl_usage_open_ledgers{{{CLUSTER}}})",
+                text="Hours of the last day. It has to be 0.",
+            ),
+            _stat(
+                "Measured in the last hour",
+                f"100 * max by (cluster) (gpuctl_usage_last_hour_coverage_ratio{{{CLUSTER}}})",
+                _UNIT,
+            ),
+            _stat("Database", f"max by (cluster) (gpuctl_usage_database_bytes{{{CLUSTER}}})", "bytes"),
+            Panel(
+                "Known until",
+                [
+                    (
+                        f"time() - max by (cluster) (gpuctl_usage_known_until_timestamp_seconds{{{CLUSTER}}})",
+                        "{{cluster}}",
+                    )
+                ],
+                "s",
+                text="How old the last moment is of which all is written down.",
+            ),
+            Panel(
+                "Measurements",
+                [(f"sum by (cluster) (rate(gpuctl_usage_samples_total{{{CLUSTER}}}[15m]))", "{{cluster}}")],
+                "cps",
+                text="They are taken five minutes at a time.",
+            ),
+            Panel(
+                "Measurements of the last hour",
+                [
+                    (f"max by (cluster) (gpuctl_usage_last_hour_samples{{{CLUSTER}}})", "{{cluster}} counted"),
+                    (f"max by (cluster) (gpuctl_usage_last_hour_dropped_samples{{{CLUSTER}}})", "{{cluster}} dropped"),
+                ],
+                "short",
+                text="Dropped are those of pods that held no GPU there.",
+            ),
+            Panel(
+                "Failures",
+                [
+                    (
+                        f"sum by (cluster) (increase(gpuctl_usage_unanswered_queries_total{{{CLUSTER}}}[1h]))",
+                        "{{cluster}} queries without an answer",
+                    ),
+                    (
+                        f"sum by (cluster) (increase(gpuctl_usage_write_failures_total{{{CLUSTER}}}[1h]))",
+                        "{{cluster}} writes that failed",
+                    ),
+                ],
+                "short",
+            ),
+            Panel(
+                "Watches begun again",
+                [
+                    (
+                        f"sum by (cluster, kind) (increase(gpuctl_usage_watch_restarts_total{{{CLUSTER}}}[1h]))",
+                        "{{cluster}} {{kind}}",
+                    )
+                ],
+                "short",
+                text="Each ends for its age once or twice an hour.",
+            ),
+            Panel(
+                "Hours behind, over time",
+                [(f"min by (cluster) (gpuctl_usage_rollup_lag_seconds{{{CLUSTER}}}) / 3600", "{{cluster}}")],
+                "h",
+            ),
+        ],
+    ),
+)
+
+
+def grafana(dashboard: Dashboard) -> dict[str, Any]:
+    """A dashboard as Grafana imports it: of any data source of Prometheus, of any cluster."""
+    return {
+        "uid": dashboard.uid,
+        "title": dashboard.title,
+        "description": dashboard.text,
+        "tags": ["gpuctl"],
+        "schemaVersion": 39,
+        "version": 1,
+        "editable": True,
+        "graphTooltip": 1,
+        "refresh": "1m",
+        "time": {"from": "now-24h", "to": "now"},
+        "timezone": "",
+        "annotations": {"list": []},
+        "links": [
+            {
+                "type": "dashboards",
+                "title": "GPU",
+                "tags": ["gpuctl"],
+                "asDropdown": True,
+                "includeVars": True,
+                "keepTime": True,
+            }
+        ],
+        "templating": {"list": [_data_source(), *(_variable(name, query) for name, query in dashboard.variables)]},
+        "panels": list(_placed(dashboard.panels)),
+    }
+
+
+def _data_source() -> dict[str, Any]:
+    return {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus", "refresh": 1}
+
+
+def _variable(name: str, query: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "label": name.capitalize(),
+        "type": "query",
+        "datasource": _SOURCE,
+        "definition": query,
+        "query": {"query": query, "refId": name},
+        "refresh": 2,
+        "sort": 1,
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".*",
+        "current": {"text": "All", "value": "$__all"},
+    }
+
+
+def _placed(panels: Sequence[Panel]) -> Iterator[dict[str, Any]]:
+    """Panels from left to right, row by row."""
+    x = y = height = 0
+    for number, panel in enumerate(panels, 1):
+        own = 4 if panel.kind == "stat" else 8
+        if x + panel.width > _WIDTH:
+            x, y, height = 0, y + height, 0
+        yield {
+            "id": number,
+            "gridPos": {"x": x, "y": y, "w": panel.width, "h": own},
+            **_panel(panel),
+        }
+        x, height = x + panel.width, max(height, own)
+
+
+def _panel(panel: Panel) -> dict[str, Any]:
+    custom: dict[str, Any] = {"fillOpacity": 20 if panel.stacked else 0}
+    if panel.stacked:
+        custom["stacking"] = {"mode": "normal", "group": "A"}
+    defaults: dict[str, Any] = {"unit": panel.unit, "min": 0, "custom": custom if panel.kind == "timeseries" else {}}
+    if panel.unit == "percent":
+        defaults["max"] = 100
+    shown: dict[str, Any] = {
+        "type": panel.kind,
+        "title": panel.title,
+        "description": panel.text,
+        "datasource": _SOURCE,
+        "fieldConfig": {"defaults": defaults, "overrides": []},
+        "targets": [_target(panel, place, *query) for place, query in enumerate(panel.queries)],
+    }
+    if panel.kind == "table":
+        names = {f"Value #{chr(65 + place)}": legend for place, (_, legend) in enumerate(panel.queries)}
+        shown["transformations"] = [
+            {"id": "merge", "options": {}},
+            {"id": "organize", "options": {"excludeByName": {"Time": True}, "renameByName": names}},
+        ]
+    if panel.kind == "stat":
+        shown["options"] = {"reduceOptions": {"calcs": ["lastNotNull"], "values": False}, "colorMode": "none"}
+    return shown
+
+
+def _target(panel: Panel, place: int, expression: str, legend: str) -> dict[str, Any]:
+    target: dict[str, Any] = {"refId": chr(65 + place), "datasource": _SOURCE, "expr": expression}
+    if panel.kind == "table":
+        return {**target, "instant": True, "range": False, "format": "table"}
+    if panel.kind == "stat":
+        return {**target, "instant": True, "range": False, "legendFormat": legend}
+    return {**target, "legendFormat": legend}
